@@ -21,6 +21,9 @@ from ratchet.ship.source_slots import (
     meaning_of,
     unwrap,
 )
+from ratchet.source.literals.literal import Inexpressible
+from ratchet.source.literals.search import byte_span, read_file
+from ratchet.source.literals.writing import replacement
 from ratchet.types import Code, Model, Params, PromptTemplate, Resource, ShipError
 
 
@@ -149,6 +152,8 @@ def _text_ways(source: SourceFile, slot: SourceSlot, text: str) -> list[tuple[Sp
         if literal_text is not None:
             span = source.span(inner)
             ways.append((span, write_text(literal_text, _lines(source.text(span)))))
+    if not wrappers and isinstance(inner, ast.BinOp) and (way := _sum_way(source, inner, text)):
+        ways.append(way)
     first = next(
         (
             n
@@ -160,6 +165,21 @@ def _text_ways(source: SourceFile, slot: SourceSlot, text: str) -> list[tuple[Sp
     style = first_piece(_lines(source.text(source.span(first)))) if first else '""'
     ways.append((slot.span, write_text(text, style)))
     return [(span, written.replace("\n", source.newline)) for span, written in ways]
+
+
+def _sum_way(source: SourceFile, node: ast.BinOp, text: str) -> tuple[Span, str] | None:
+    """A sum of strings in which the unchanged operands stay."""
+    whole = source.data.decode()
+    file = read_file(whole, source.path)
+    span = source.span(node)
+    literal = next((one for one in file.literals if byte_span(whole, one.span) == span), None)
+    if literal is None:
+        return None
+    try:
+        written = replacement(whole, literal, text, file.language.read).source
+    except Inexpressible:
+        return None
+    return span, _lines(written)
 
 
 def _lines(text: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import difflib
 import io
 import re
 import textwrap
@@ -78,18 +79,30 @@ def rewrap(text: str, old: str, evaluate: Any) -> str | None:
     Returns:
         None when no layout gives exactly `text`.
     """
-    margins = [line for line in old.split("\n")[1:] if line.strip()] or [""]
-    common = textwrap.dedent("\n".join(margins)).split("\n")[0]
-    margin = margins[0][: len(margins[0]) - len(common)]
+    lines = old.split("\n")
     lead = old[: len(old) - len(old.lstrip(" \t\n"))].rpartition("\n")
     trail = old[len(old.rstrip(" \t\n")) :]
-    indented = "\n".join(margin + line if line.strip() else line for line in text.split("\n"))
-    for body in (indented, indented[len(margin) :] if margin else indented, text):
-        for before in (lead[0] + lead[1], "", "\n"):
-            for after in (trail, trail.lstrip("\n"), trail.rpartition("\n")[2], ""):
-                if evaluate(before + body + after) == text:
-                    return before + body + after
-    return None
+    found: list[str] = []
+    for margin in dict.fromkeys((_margin(lines), _margin(lines[1:]))):
+        indented = "\n".join(margin + line if line.strip() else line for line in text.split("\n"))
+        for body in (indented, indented[len(margin) :], text):
+            for before in (lead[0] + lead[1], "", "\n"):
+                for after in (trail, trail.lstrip("\n"), trail.rpartition("\n")[2], ""):
+                    if evaluate(before + body + after) == text:
+                        found.append(before + body + after)
+    return max(found, key=lambda one: _common_lines(one, old), default=None)
+
+
+def _margin(lines: list[str]) -> str:
+    """The indentation that all lines have."""
+    filled = [line for line in lines if line.strip()] or [""]
+    first = textwrap.dedent("\n".join(filled)).split("\n")[0]
+    return filled[0][: len(filled[0]) - len(first)]
+
+
+def _common_lines(one: str, other: str) -> int:
+    matcher = difflib.SequenceMatcher(None, one.split("\n"), other.split("\n"), autojunk=False)
+    return sum(block.size for block in matcher.get_matching_blocks())
 
 
 def _pieces(source: str) -> list[tuple[int, int, str, str]]:

@@ -158,7 +158,9 @@ def literal_edit(
     except Inexpressible as error:
         raise ShipError(
             f"{where}: the candidate's text of {name!r} cannot be written there: {error}.",
-            hint="Write it there by hand, or release it at the gateway.",
+            hint="Write it there by hand."
+            if prompt.expression
+            else "Write it there by hand, or release it at the gateway.",
         ) from None
     edited = file.text[: edit.span[0]] + edit.source + file.text[edit.span[1] :]
     result = read_file(edited, file.path)

@@ -1,0 +1,191 @@
+"""Every case of `patch_cases/`: the exact patch, files that parse, values that are read back."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import linecache
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ratchet.bind import registry
+from ratchet.ship import make_patch
+from ratchet.source.literals.languages import language_of
+from ratchet.types import (
+    Candidate,
+    Code,
+    Declaration,
+    Model,
+    Params,
+    PromptTemplate,
+    Resource,
+    ShipError,
+    defaults,
+)
+
+from .patch_cases import Case, hunks, read_cases
+
+CASES = read_cases()
+
+
+@pytest.fixture(scope="module")
+def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One git repository with a folder for each case."""
+    root = tmp_path_factory.mktemp("patches")
+    for number, case in enumerate(CASES):
+        for path, data in case.files.items():
+            file = root / str(number) / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(data)
+    environment = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_NOSYSTEM": "1"}
+    for command in (
+        "init --quiet",
+        "add --all",
+        "-c user.name=Ada -c user.email=ada@example.org commit --quiet --message first",
+    ):
+        subprocess.run(["git", *command.split()], cwd=root, env=environment, check=True)
+    return root
+
+
+@pytest.fixture
+def forget_modules() -> Iterator[None]:
+    before = set(sys.modules)
+    yield
+    for name in set(sys.modules) - before:
+        if not name.startswith(("ratchet", "tree_sitter", "yaml")):
+            del sys.modules[name]
+    registry.forget()
+
+
+def load(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Declaration]:
+    """Import `agent.py` of a folder, as its program does, and return what it declares."""
+    registry.forget()
+    linecache.clearcache()
+    importlib.invalidate_caches()
+    for name, module in list(sys.modules.items()):
+        if (getattr(module, "__file__", None) or "").startswith(str(folder.parent)):
+            del sys.modules[name]
+    if not (folder / "agent.py").exists():
+        return {}
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    spec = importlib.util.spec_from_file_location("agent", folder / "agent.py")
+    assert spec is not None
+    assert spec.loader is not None
+    monkeypatch.setitem(sys.modules, "agent", module := importlib.util.module_from_spec(spec))
+    spec.loader.exec_module(module)
+    return registry.declarations()
+
+
+def changed(old: Resource, text: str) -> Resource:
+    match old:
+        case PromptTemplate():
+            return PromptTemplate(text, old.engine)
+        case Params():
+            return old.replace(**json.loads(text))
+        case Code():
+            return Code(text, old.function)
+        case Model():
+            return Model(**{"model": old.model, "base_url": old.base_url} | json.loads(text))
+
+
+def check_parses(path: str, old: bytes, new: bytes) -> None:
+    """By the language's own parser; where this program has none, by its grammar."""
+    text = new.decode("utf-8-sig")
+    match Path(path).suffix:
+        case ".py":
+            ast.parse(text)
+        case ".json":
+            json.loads(text)
+        case ".toml":
+            tomllib.loads(text)
+        case ".yaml" | ".yml":
+            list(yaml.safe_load_all(text))
+    read = language_of(path).read
+    if Path(path).suffix not in (".jsonc", ".json5"):
+        assert read(new.decode())[1] == 0
+    assert read(new.decode())[1] == read(old.decode())[1]
+    assert (b"\r\n" in old) == (b"\r\n" in new)
+    assert b"\r\n" not in old or new.count(b"\n") == new.count(b"\r\n")
+    assert old.startswith(b"\xef\xbb\xbf") == new.startswith(b"\xef\xbb\xbf")
+
+
+def same_resources(one: Mapping[str, Resource], other: Mapping[str, Resource]) -> None:
+    assert one.keys() == other.keys()
+    for name, resource in one.items():
+        if isinstance(resource, Params):
+            wanted = other[name]
+            assert isinstance(wanted, Params)
+            assert repr(resource.values) == repr(wanted.values)
+        elif isinstance(resource, Code):
+            wanted = other[name]
+            assert isinstance(wanted, Code)
+            assert ast.dump(ast.parse(resource.source)) == ast.dump(ast.parse(wanted.source))
+        else:
+            assert resource == other[name]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_the_patch_is_exactly_the_expected_one(
+    case: Case,
+    repository: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    forget_modules: None,
+) -> None:
+    root = repository / str(CASES.index(case))
+    declarations = load(root, monkeypatch)
+    for name, text in case.texts.items():
+        declarations[name] = Declaration(name, PromptTemplate(text), located_by="text")
+    baseline = Candidate.of(defaults(declarations))
+    candidate = baseline.derive(
+        {name: changed(baseline.resources[name], new) for (_, name), new in case.changes.items()},
+        algorithm="test",
+    )
+    if case.refused:
+        with pytest.raises(ShipError) as caught:
+            make_patch(baseline, candidate, declarations, root)
+        for line in case.refused.splitlines():
+            assert line in str(caught.value)
+        return
+    patch = make_patch(baseline, candidate, declarations, root)
+    assert {path: hunks(*both) for path, both in patch.files.items()} == case.diffs
+    for path, data in case.files.items():
+        target = tmp_path / "patched" / path
+        target.parent.mkdir(parents=True, exist_ok=True)
+        old, new = patch.files.get(path, (data, data))
+        assert old == data
+        target.write_bytes(new)
+        if path in patch.files:
+            check_parses(path, old, new)
+    declared = {name: r for name, r in candidate.resources.items() if name not in case.texts}
+    same_resources(defaults(load(tmp_path / "patched", monkeypatch)), declared)
+    for name in case.texts:
+        (target,) = (one for one in patch.targets if one.name == name)
+        check_reads_back(patch.files[target.file][1].decode(), target.file, candidate, name)
+
+
+def check_reads_back(text: str, path: str, candidate: Candidate, name: str) -> None:
+    """The edited file holds one literal that is the candidate's prompt."""
+    from ratchet.ship.literal_search import text_of
+    from ratchet.source.literals.search import fits_in, read_file
+
+    resource = candidate.resources[name]
+    assert isinstance(resource, PromptTemplate)
+    assert len(fits_in(read_file(text, path), text_of(resource))) == 1
+
+
+def test_there_are_enough_cases_and_each_has_a_title_of_its_own() -> None:
+    assert len(CASES) >= 120
+    assert len({str(case) for case in CASES}) == len(CASES)
+    assert all(bool(case.refused) != bool(case.diffs) for case in CASES)
