@@ -12,7 +12,6 @@ import sys
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml

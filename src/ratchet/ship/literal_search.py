@@ -46,6 +46,8 @@ class LiteralSearch(msgspec.Struct, frozen=True):
     template: PromptTemplate | None = None
     """Where exactly one literal fits: the prompt with a slot for each of its expressions, also for
     those that never varied."""
+    generated: tuple[LiteralPlace, ...] = ()
+    """Literals of generated files that fit. They are not patched either."""
 
     @property
     def patchable(self) -> bool:
@@ -60,9 +62,10 @@ class LiteralSearch(msgspec.Struct, frozen=True):
         if self.places:
             listed = ", ".join(map(str, self.places))
             return f"The prompt stands in {len(self.places)} places of the source: {listed}."
-        if self.copies:
-            listed = ", ".join(map(str, self.copies))
-            return f"No literal of the source is the prompt, except in tests: {listed}."
+        for what, places in (("tests", self.copies), ("generated files", self.generated)):
+            if places:
+                listed = ", ".join(map(str, places))
+                return f"No literal of the source is the prompt, except in {what}: {listed}."
         nearest = f"; {self.nearest}" if self.nearest else ""
         return f"No literal of the source is the prompt{nearest}."
 
@@ -96,6 +99,7 @@ def result_of(found: Found, text: TemplateText) -> LiteralSearch:
         tuple(_place(fit, text) for fit in found.copies),
         _nearest(found),
         _as_written(found.fits[0], text) if len(found.fits) == 1 else None,
+        tuple(_place(fit, text) for fit in found.generated),
     )
 
 

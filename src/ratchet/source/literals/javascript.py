@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import html
 import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
@@ -64,6 +65,22 @@ def _encode_raw(text: str) -> str:
     return text
 
 
+# An attribute of JSX has character references instead of escapes.
+_REFERENCE = re.compile(r"&(?:#\d+|#[xX][0-9a-fA-F]+|\w+);")
+
+
+def _encode_attribute(quote: str, text: str) -> str:
+    text = _REFERENCE.sub(lambda found: "&amp;" + found.group()[1:], text)
+    text = text.replace(quote, "&quot;" if quote == '"' else "&#39;")
+    return "".join(c if c.isprintable() else f"&#{ord(c)};" for c in text)
+
+
+@functools.cache
+def _attribute(quote: str) -> Quote:
+    encode = functools.partial(_encode_attribute, quote)
+    return Quote(quote, quote, _REFERENCE, html.unescape, encode)
+
+
 @functools.cache
 def _quote(opening: str, newline: str, raw: bool) -> Quote:
     if opening != "`":
@@ -89,7 +106,10 @@ def _token(source: SourceText, node: Node) -> Token | None:
             written = source.source(child)
             slot = Slot(written, written, simple=is_simple(written[2:-1].strip()))
             slots.append((*source.span(child), slot))
-    quote = _quote(source.text[start], source.newline, raw)
+    if node.parent is not None and node.parent.type == "jsx_attribute":
+        quote = _attribute(source.text[start])
+    else:
+        quote = _quote(source.text[start], source.newline, raw)
     return Token((start, end), (start + 1, end - 1), quote, slots)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -127,6 +128,19 @@ def token_literal(
 
 
 @dataclass(frozen=True)
+class Element:
+    """One element of a call that joins a list."""
+
+    value: str
+    """Text with marks."""
+    source: str
+    gap: str
+    """Source between it and the next one: a comma, comments."""
+    quote: Quote | None
+    """Of its first string."""
+
+
+@dataclass(frozen=True)
 class ConcatenationStyle:
     """Strings and expressions joined by an operator, by nothing, or by a call of `join`."""
 
@@ -140,6 +154,8 @@ class ConcatenationStyle:
     """Source of each slot, with the quotes that it stands in; None between the strings."""
     edges: tuple[str, str] = ("", "")
     """Source around the elements of a join."""
+    elements: tuple[Element, ...] = ()
+    """Of a join."""
 
     def encode(self, text: str, *, at_end: bool) -> str:
         between = self.quote.closing + self.glue + self.quote.opening
@@ -155,13 +171,32 @@ class ConcatenationStyle:
 
     def whole(self, value: str) -> Iterable[str]:
         try:
-            elements = value.split(self.separator) if self.separator else [value]
-            written = [self._element(element) for element in elements]
+            if not self.separator:
+                yield self.edges[0] + self._element(value, self.quote) + self.edges[1]
+            else:
+                yield self.edges[0] + self._by_element(value) + self.edges[1]
         except Inexpressible:
             return
-        yield self.edges[0] + self.glue.join(written) + self.edges[1]
 
-    def _element(self, value: str) -> str:
+    def _by_element(self, value: str) -> str:
+        """The elements of a join; those that stay keep their source, all keep their comments."""
+        old, new = self.elements, value.split(self.separator)
+        written: list[tuple[str, str]] = []
+        values = [element.value for element in old]
+        matcher = difflib.SequenceMatcher(None, values, new, autojunk=False)
+        for tag, a, b, c, d in matcher.get_opcodes():
+            for number in range(d - c):
+                kept = old[a + number] if a + number < b else None
+                if kept is not None and tag == "equal":
+                    written.append((kept.source, kept.gap))
+                    continue
+                quote = (kept and kept.quote) or self.quote
+                gap = kept.gap if kept else self.glue
+                written.append((self._element(new[c + number], quote), gap))
+        pieces = [source + (gap or self.glue) for source, gap in written[:-1]]
+        return "".join(pieces) + written[-1][0]
+
+    def _element(self, value: str, default: Quote) -> str:
         """Operands of one element, in runs that share quotes."""
         operands: list[str] = []
         run = ""
@@ -176,16 +211,16 @@ class ConcatenationStyle:
                 continue
             if run or not operands:
                 # An expression alone might be added as a number: the empty string makes it text.
-                operands += self._run(run, plus)
+                operands += self._run(run, plus, default)
             operands.append(source)
             run = ""
         if run or not operands:
-            operands += self._run(run, plus)
+            operands += self._run(run, plus, default)
         return plus.join(operands)
 
-    def _run(self, value: str, plus: str) -> list[str]:
+    def _run(self, value: str, plus: str, default: Quote) -> list[str]:
         inside = [self.slots[number][1] for _, number in parts_of(value) if number >= 0]
-        quote = next((quote for quote in inside if quote is not None), self.quote)
+        quote = next((quote for quote in inside if quote is not None), default)
         if any(other != quote for other in inside):
             raise Inexpressible("its slots stand in quotes of different kinds")
         sources = [source for source, _ in self.slots]
@@ -223,9 +258,11 @@ def concatenation_literal(
     first = next(operand.quote for operand in operands if isinstance(operand, Token))
     builder = LiteralBuilder()
     slots: list[tuple[str, Quote | None]] = []
+    begins: list[int] = []
     for number, element in enumerate(elements):
         if separator and number:
             builder.add(separator, _inner(elements[number - 1][-1])[1], _inner(element[0])[0])
+        begins.append(len(builder.characters))
         for index, operand in enumerate(element):
             if isinstance(operand, Token):
                 add_token(builder, text, operand)
@@ -243,11 +280,35 @@ def concatenation_literal(
         glue=_glue(text, elements if separator else [[one] for one in operands], glue),
         separator=separator,
         slots=tuple(slots),
+        elements=_elements(text, elements, builder, begins, separator) if separator else (),
         edges=(text[span[0] : operands[0].span[0]], text[operands[-1].span[1] : span[1]]),
     )
     body = (_inner(operands[0])[0], _inner(operands[-1])[1])
     raw_lines = all(operand.quote.raw_lines for operand in operands if isinstance(operand, Token))
     return builder.finish(language, span, body, style, raw_lines=raw_lines)
+
+
+def _elements(
+    text: str,
+    elements: Sequence[Sequence[Token | Operand]],
+    builder: LiteralBuilder,
+    begins: Sequence[int],
+    separator: str,
+) -> tuple[Element, ...]:
+    ends = [begin - len(separator) for begin in begins[1:]] + [len(builder.characters)]
+    spans = [(element[0].span[0], element[-1].span[1]) for element in elements]
+    gaps = [text[one[1] : other[0]] for one, other in itertools.pairwise(spans)]
+    return tuple(
+        Element(
+            "".join(builder.characters[begin:end]),
+            text[slice(*span)],
+            gap,
+            next((one.quote for one in element if isinstance(one, Token)), None),
+        )
+        for element, begin, end, span, gap in zip(
+            elements, begins, ends, spans, [*gaps, ""], strict=True
+        )
+    )
 
 
 def _inner(operand: Token | Operand) -> tuple[int, int]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from ratchet.source.literals.languages import TEXT, Language, language_of
 from ratchet.source.literals.literal import Literal
 from ratchet.source.literals.matching import MIN_CONSTANT, Match, TemplateText, is_slot, match
-from ratchet.source.literals.source_files import is_searched, is_test, read_text
+from ratchet.source.literals.source_files import is_generated, is_searched, is_test, read_text
 from ratchet.source.literals.writing import shown
 
 _WORDS = 12
@@ -77,6 +77,8 @@ class Found:
     fits: tuple[Fit, ...]
     copies: tuple[Fit, ...]
     """In tests: these repeat the prompt, and the agent does not send them."""
+    generated: tuple[Fit, ...]
+    """In generated files, in which an edit would get lost."""
     nearest: Near | None
 
 
@@ -98,6 +100,7 @@ def search(root: Path, paths: Iterable[str], template: TemplateText) -> Found:
     """
     fits: list[Fit] = []
     copies: list[Fit] = []
+    generated: list[Fit] = []
     nearest: Near | None = None
     words = _words(template)
     for path in paths:
@@ -108,10 +111,14 @@ def search(root: Path, paths: Iterable[str], template: TemplateText) -> Found:
             continue
         file = read_file(text, path)
         found = fits_in(file, template)
-        (copies if is_test(path) else fits).extend(found)
-        if not fits and not is_test(path):
-            nearest = _nearer(nearest, file, template)
-    return Found(tuple(fits), tuple(copies), None if fits else nearest)
+        if is_test(path):
+            copies += found
+        elif is_generated(text):
+            generated += found
+        else:
+            fits += found
+            nearest = _nearer(nearest, file, template) if not fits else None
+    return Found(tuple(fits), tuple(copies), tuple(generated), nearest)
 
 
 def fits_in(file: LiteralFile, template: TemplateText) -> list[Fit]:

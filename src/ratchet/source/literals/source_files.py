@@ -59,7 +59,7 @@ def is_test(path: str) -> bool:
 
 
 def read_text(file: Path, root: Path) -> str | None:
-    """A file's text; None when it is no text, too large, not in the folder, or generated."""
+    """A file's text; None when it is no text, too large, not in the folder, or a bundle."""
     try:
         if file.is_symlink() or not file.resolve().is_relative_to(root):
             return None
@@ -69,7 +69,7 @@ def read_text(file: Path, root: Path) -> str | None:
         text = data.decode()
     except (OSError, ValueError):
         return None
-    return None if "\0" in text or is_generated(text) or _is_bundle(file, text) else text
+    return None if "\0" in text or _is_bundle(file, text) else text
 
 
 def is_generated(text: str) -> bool:
