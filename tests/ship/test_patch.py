@@ -283,7 +283,7 @@ def test_what_cannot_be_edited_with_certainty_is_refused(make_project: Make, cas
 
 
 def test_knobs_from_a_dict_are_refused_with_what_to_write(make_project: Make) -> None:
-    project = make_project('import ratchet\nR = ratchet.params("r", **{"k": 5})\n')
+    project = make_project('import ratchet\nR = ratchet.params("r", **dict(k=5))\n')
     with pytest.raises(ShipError, match=r"agent\.py:2: r\.k cannot be patched.*by hand: 7"):
         project.patched(r={"k": 7})
 

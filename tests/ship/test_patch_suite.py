@@ -10,7 +10,7 @@ import os
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -55,35 +55,29 @@ def repository(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.fixture
-def forget_modules() -> Iterator[None]:
-    before = set(sys.modules)
-    yield
-    for name in set(sys.modules) - before:
-        if not name.startswith(("ratchet", "tree_sitter", "yaml")):
-            del sys.modules[name]
-    registry.forget()
-
-
 def load(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, Declaration]:
     """Import `agent.py` of a folder, as its program does, and return what it declares."""
-    registry.forget()
-    linecache.clearcache()
-    importlib.invalidate_caches()
-    for name, module in list(sys.modules.items()):
-        if (getattr(module, "__file__", None) or "").startswith(str(folder.parent)):
-            del sys.modules[name]
     if not (folder / "agent.py").exists():
         return {}
-    monkeypatch.chdir(folder)
-    monkeypatch.setattr(sys, "path", [str(folder), *sys.path])
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    linecache.clearcache()
+    importlib.invalidate_caches()
     spec = importlib.util.spec_from_file_location("agent", folder / "agent.py")
     assert spec is not None
     assert spec.loader is not None
-    monkeypatch.setitem(sys.modules, "agent", module := importlib.util.module_from_spec(spec))
-    spec.loader.exec_module(module)
-    return registry.declarations()
+    registry.forget()
+    with monkeypatch.context() as patched:
+        patched.chdir(folder)
+        patched.setattr(sys, "path", [str(folder), *sys.path])
+        patched.setattr(sys, "dont_write_bytecode", True)
+        patched.setitem(sys.modules, "agent", module := importlib.util.module_from_spec(spec))
+        try:
+            spec.loader.exec_module(module)
+            return registry.declarations()
+        finally:
+            registry.forget()
+            for name, other in list(sys.modules.items()):
+                if (getattr(other, "__file__", None) or "").startswith(str(folder)):
+                    del sys.modules[name]
 
 
 def changed(old: Resource, text: str) -> Resource:
@@ -140,7 +134,6 @@ def test_the_patch_is_exactly_the_expected_one(
     repository: Path,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-    forget_modules: None,
 ) -> None:
     root = repository / str(CASES.index(case))
     declarations = load(root, monkeypatch)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+from ratchet.ship.config_values import ConfigSlot, ConfigSource, find_value, keys_of
 from ratchet.ship.edit import PatchTarget, same_value, values_of
 from ratchet.ship.literal_patch import (
     TextSlot,
@@ -27,7 +28,9 @@ _RESOURCE = "Ratchet-Resource"
 _ROLLBACK = "Ratchet-Rollback"
 
 
-FoundSlot: TypeAlias = tuple[SourceFile | TextSource, SourceSlot | TextSlot]
+FoundSlot: TypeAlias = tuple[
+    SourceFile | TextSource | ConfigSource, SourceSlot | TextSlot | ConfigSlot
+]
 """A slot with its file."""
 
 
@@ -108,9 +111,16 @@ def is_release_of(
     }
     return (
         made.keys() == expected.keys()
-        and all(same_value(made[k], expected[k]) for k in made)
+        and all(_same_ends_aside(made[k], expected[k]) for k in made)
         and all(_is_text_of(change, baseline, candidate) for change in texts.values())
     )
+
+
+def _same_ends_aside(one: Any, other: Any) -> bool:
+    """Whether values are equal; of texts, the program may strip white space at the ends."""
+    if isinstance(one, str) and isinstance(other, str):
+        return one.strip() == other.strip()
+    return same_value(one, other)
 
 
 def _is_text_of(change: SlotChange, baseline: Candidate, candidate: Candidate) -> bool:
@@ -188,6 +198,10 @@ def slots_at(
         file = read_text_source(data, target.file)
         literal = literal_at(file, value)
         return {literal.key: (file, literal)} if literal else {}
+    if target.format:
+        config = ConfigSource(data, target.file, target.format)
+        value_slot = find_value(config, keys_of(target), target.slot)
+        return {target.slot: (config, value_slot)} if value_slot else {}
     source = read_source(data, target.file)
     slots = find_slots(source, target.kind, target.name, target.qualname)
     return {key: (source, slot) for key, slot in slots.items()}

@@ -42,6 +42,12 @@ class PatchTarget:
     """Fingerprint of that literal before the patch."""
     after: str = ""
     """Its fingerprint after the patch."""
+    format: str = ""
+    """Set for a value that is read from a file: `yaml`, `json` or `toml`."""
+    keys: str = ""
+    """What leads to that value, as a list in JSON."""
+    slot: str = ""
+    """The parameter that it is; `text` for a prompt."""
 
 
 @dataclass(frozen=True)

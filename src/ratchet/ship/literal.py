@@ -21,10 +21,27 @@ def write_value(value: Any, old: str) -> str:
         value: The exact value of the literal.
         old: Source of the literal that it replaces; a string keeps its quotes.
     """
-    if not isinstance(value, str):
+    if isinstance(value, str):
+        found = _PREFIX.match(old)
+        return _quoted(value, found["quote"][0] if found else '"')
+    if not isinstance(value, (list, dict)):
         return repr(value)
-    found = _PREFIX.match(old)
-    quote = found["quote"][0] if found else '"'
+    return _nested(value, "'" if '"' not in old and "'" in old else '"')
+
+
+def _nested(value: Any, quote: str) -> str:
+    match value:
+        case str():
+            return _quoted(value, quote)
+        case list():
+            return f"[{', '.join(_nested(item, quote) for item in value)}]"
+        case dict():
+            entries = (f"{_nested(k, quote)}: {_nested(v, quote)}" for k, v in value.items())
+            return f"{{{', '.join(entries)}}}"
+    return repr(value)
+
+
+def _quoted(value: str, quote: str) -> str:
     return _checked(quote + _escape(value, quote, raw_tabs=False) + quote, value)
 
 

@@ -91,6 +91,8 @@ class TextPrompt:
     """Relative to the root; confines the search."""
     expression: tuple[str, Span] | None = None
     """File and bytes of the expression that declares the prompt; None when nothing declares it."""
+    kept: bool = False
+    """Whether the program is known to keep white space at both ends."""
 
 
 def undeclared_prompt(
@@ -107,8 +109,9 @@ def undeclared_prompt(
     Raises:
         ShipError: A template has logic, or the file is outside `root`.
     """
-    # The gateway sent it with the outer white space of what it replaced.
-    new = msgspec.structs.replace(new, text=new.text.strip())
+    if old.text == old.text.strip():
+        # The gateway sent it without outer white space, too.
+        new = msgspec.structs.replace(new, text=new.text.strip())
     try:
         before = text_of(old)
         after = text_of(new, before.slots)
@@ -123,11 +126,14 @@ def declared_prompt(
     name: str,
     old: PromptTemplate,
     new: PromptTemplate,
+    *,
     expression: tuple[str, Span],
     refusal: str,
+    file: str | None = None,
+    kept: bool = False,
 ) -> TextPrompt:
     """A declared prompt whose text comes from an expression; its literal is the template itself."""
-    return TextPrompt(name, verbatim(old), verbatim(new), refusal, expression=expression)
+    return TextPrompt(name, verbatim(old), verbatim(new), refusal, file, expression, kept)
 
 
 def literal_edit(
@@ -152,7 +158,8 @@ def literal_edit(
     try:
         if prompt.expression:
             own = (file.path, byte_span(file.text, literal.span)) == prompt.expression
-            _check_ends(literal.value, prompt.old.text, prompt.new.text, own=own)
+            kept = prompt.kept or own
+            _check_ends(literal.value, prompt.old.text, prompt.new.text, kept=kept)
         value = new_value(fit.match, prompt.old, prompt.new)
         edit = replacement(file.text, literal, value, file.language.read)
     except Inexpressible as error:
@@ -191,14 +198,14 @@ def literal_edit(
     )
 
 
-def _check_ends(literal: str, old: str, new: str, *, own: bool) -> None:
+def _check_ends(literal: str, old: str, new: str, *, kept: bool) -> None:
     """Check that the program keeps the new text's white space at both ends.
 
     Args:
         literal: The literal's value.
         old: The prompt as the program made it of that.
         new: The prompt to write.
-        own: Whether the literal is the declared expression itself.
+        kept: Whether the program is known to strip nothing.
 
     Raises:
         Inexpressible: The program strips what the new text has, or may do so.
@@ -206,7 +213,7 @@ def _check_ends(literal: str, old: str, new: str, *, own: bool) -> None:
     for end, cut in (("beginning", _lead), ("end", _trail)):
         if cut(new) == cut(old):
             continue
-        if cut(literal) != cut(old) or not (own or cut(old)):
+        if cut(literal) != cut(old) or not (kept or cut(old)):
             raise Inexpressible(
                 f"it has other white space at its {end}, and the program may strip that"
             )

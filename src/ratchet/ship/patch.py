@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import ast
+import dataclasses
 import difflib
 import itertools
+import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ratchet.ship.config_trace import ReadValue, trace
+from ratchet.ship.config_values import ConfigSource, config_edit, find_value, verify_config
 from ratchet.ship.edit import (
     PatchTarget,
     SourceEdit,
@@ -26,7 +31,9 @@ from ratchet.ship.literal_patch import (
     verify_literals,
 )
 from ratchet.ship.source_file import SourceFile, read_source
-from ratchet.ship.source_slots import UNREADABLE, declaring_line, find_slots
+from ratchet.ship.source_slots import UNREADABLE, SourceSlot, declaring_line, find_slots, splats
+from ratchet.source.literals.literal import Inexpressible
+from ratchet.source.literals.source_files import not_edited
 from ratchet.types import (
     Candidate,
     Code,
@@ -101,6 +108,7 @@ def make_patch(
             f"The candidate changes nothing but comments or layout of {', '.join(names)}."
         )
     _check_shared(edits, baseline, candidate)
+    _check_read_once(edits, declarations, root, sources)
     contents = {edit.target.file: (root / edit.target.file).read_bytes() for edit in edits}
     return apply_edits(edits, contents)
 
@@ -130,9 +138,10 @@ def apply_edits(edits: list[SourceEdit], contents: Mapping[str, bytes]) -> Patch
 
 
 def _applied(data: bytes, path: str, edits: Sequence[SourceEdit]) -> bytes:
-    """A file after its edits: first those of what is known by its name, then those by its text."""
-    named = [edit for edit in edits if not edit.target.language]
+    """A file after its edits: of what is found by its name, by its text, and by its keys."""
     by_text = [edit for edit in edits if edit.target.language]
+    by_keys = [edit for edit in edits if edit.target.format]
+    named = [edit for edit in edits if not (edit.target.language or edit.target.format)]
     if named:
         source, data = read_source(data, path), _spliced(data, named)
         verify(source, data, named)
@@ -140,6 +149,11 @@ def _applied(data: bytes, path: str, edits: Sequence[SourceEdit]) -> bytes:
         moved = [_moved(edit, named) for edit in by_text]
         text, data = read_text_source(data, path), _spliced(data, moved)
         verify_literals(text, data, moved)
+    if by_keys:
+        moved = [_moved(edit, by_text) for edit in by_keys]
+        config = ConfigSource(data, path, by_keys[0].target.format)
+        data = _spliced(data, moved)
+        verify_config(config, data, moved)
     return data
 
 
@@ -152,7 +166,7 @@ def _spliced(data: bytes, edits: Sequence[SourceEdit]) -> bytes:
 def _moved(edit: SourceEdit, others: Sequence[SourceEdit]) -> SourceEdit:
     """An edit in the file that others have been applied to."""
     shift = sum(len(one.new) - len(one.old) for one in others if one.span < edit.span)
-    return replace(edit, span=(edit.span[0] + shift, edit.span[1] + shift))
+    return dataclasses.replace(edit, span=(edit.span[0] + shift, edit.span[1] + shift))
 
 
 def _check_shared(edits: Sequence[SourceEdit], baseline: Candidate, candidate: Candidate) -> None:
@@ -199,6 +213,37 @@ def _target(declaration: Declaration, root: Path, sources: dict[str, SourceFile]
             raise ShipError(f"{relative} cannot be read: {error.strerror}.") from None
         sources[relative] = read_source(data, relative)
     return PatchTarget(kind_of(declaration.resource), name, relative, declaration.qualname)
+
+
+def _check_read_once(
+    edits: Sequence[SourceEdit],
+    declarations: Mapping[str, Declaration],
+    root: Path,
+    sources: dict[str, SourceFile],
+) -> None:
+    """Check that a value read from a file is not another resource's too."""
+    edited = {(e.target.file, e.target.keys): e for e in edits if e.target.format}
+    for declaration in declarations.values() if edited else ():
+        if declaration.located_by == "text":
+            continue
+        try:
+            target = _target(declaration, root, sources)
+            source = sources[target.file]
+            slots = find_slots(source, target.kind, target.name, target.qualname)
+        except ShipError:
+            continue
+        for key, slot in slots.items():
+            read = _trace(source, slot, root)
+            if read is None:
+                continue
+            place = (read.file.relative_to(root).as_posix(), json.dumps(read.keys))
+            edit = edited.get(place)
+            if edit and (edit.target.name, edit.key) != (target.name, key):
+                raise ShipError(
+                    f"{edit.target.file}:{edit.line}: {edit.target.name}.{edit.key} and"
+                    f" {target.name}.{key} read one value.",
+                    hint="Give each a key of its own.",
+                )
 
 
 def _undeclared_edit(
@@ -267,6 +312,11 @@ def _edits(
                 raise ShipError(
                     f"{where}: the candidate has no {name}.{key}.", hint="Remove it there by hand."
                 )
+            read = _splatted(source, target, key, root)
+            if differs and read is not None and key in before:
+                as_float = isinstance(before[key], float)
+                edits.append(_config_edit(read, target, key, old, new, root, as_float=as_float))
+                continue
             if differs:
                 raise _by_hand(where, name, key, after.get(key), "it is not written out there")
             continue
@@ -280,15 +330,18 @@ def _edits(
             raise _changed(f"{source.path}:{slot.line}: {name}.{key}", found)
         if not differs:
             continue
+        read = _trace(source, slot, root)
+        if read is not None and read.format:
+            made = _config_edit(read, target, key, old, new, root, as_float=slot.as_float)
+            edits.append(made)
+            continue
         if (
             isinstance(old, PromptTemplate)
             and isinstance(new, PromptTemplate)
             and slot.value is UNREADABLE
-            and not slot.unclear
+            and (read is not None or not slot.unclear)
         ):
-            refusal = f"{source.path}:{slot.line}: {name}.{key} cannot be patched: {slot.problem}."
-            made = declared_prompt(name, old, new, (source.path, slot.span), refusal)
-            edits.append(literal_edit(made, old, new, root))
+            edits.append(_text_edit(source, slot, name, old, new, root, read))
             continue
         problem = slot.problem
         if problem or slot.value is UNREADABLE:
@@ -296,6 +349,109 @@ def _edits(
             raise _by_hand(at, name, key, _shown(new, key), problem or "it is not a literal")
         edits.append(write_edit(source, target, slot, old, new))
     return edits
+
+
+def _trace(source: SourceFile, slot: SourceSlot, root: Path) -> ReadValue | None:
+    """The file of the repository that a slot's value is read from."""
+    if slot.value is not UNREADABLE or not isinstance(slot.node, ast.expr):
+        return None
+    read = trace(source, slot.node, root)
+    return read if read is not None and read.file.is_relative_to(root) else None
+
+
+def _splatted(source: SourceFile, target: PatchTarget, key: str, root: Path) -> ReadValue | None:
+    """Where a parameter that a `**` gives is read from."""
+    for node in splats(source, target.kind, target.name) if target.kind != "code" else ():
+        read = trace(source, node, root)
+        if read is not None and read.format and read.file.is_relative_to(root):
+            return dataclasses.replace(read, keys=(*read.keys, key))
+    return None
+
+
+def _config_edit(
+    read: ReadValue,
+    declared: PatchTarget,
+    key: str,
+    old: Resource,
+    new: Resource,
+    root: Path,
+    *,
+    as_float: bool,
+) -> SourceEdit:
+    """The edit of a value that the declaration reads from a YAML, TOML or JSON file."""
+    path = read.file.relative_to(root).as_posix()
+    before, after = values_of(old)[key], values_of(new)[key]
+    what = f"{path}: {'.'.join(map(str, read.keys))}, which is {declared.name}.{key},"
+    by_hand = f"Write this there by hand: {after!r}."
+    data = read.file.read_bytes()
+    source = ConfigSource(data, path, read.format)
+    if marker := not_edited(path, data):
+        raise ShipError(f"{what} cannot be patched: {marker}.", hint=by_hand)
+    found = find_value(source, read.keys, key)
+    if found is None:
+        raise ShipError(
+            f"{what} cannot be patched: it has no place of its own there (an alias, a merged or"
+            " repeated key, or none of that name).",
+            hint=by_hand,
+        )
+    value = float(found.value) if as_float and type(found.value) is int else found.value
+    try:
+        if isinstance(old, PromptTemplate) and isinstance(value, str):
+            strip = str.strip if read.stripped else str
+            if strip(value) != before:
+                raise _changed(f"{path}:{found.line}: {declared.name}.{key}", None)
+            after = _within(value, before, after) if read.stripped else after
+        elif same_value(value, after):
+            raise ShipError(
+                f"{path}:{found.line}: {declared.name}.{key} already holds the candidate's value.",
+                hint="It seems to be merged; see `ratchet releases`.",
+            )
+        elif not same_value(value, before):
+            raise _changed(f"{path}:{found.line}: {declared.name}.{key}", found.value)
+    except Inexpressible as error:
+        raise ShipError(f"{what} cannot be patched: {error}.", hint=by_hand) from None
+    target = PatchTarget(
+        declared.kind,
+        declared.name,
+        path,
+        format=read.format,
+        keys=json.dumps(read.keys),
+        slot=key,
+    )
+    return config_edit(source, target, found, before, after)
+
+
+def _within(value: str, before: str, after: str) -> str:
+    """A text in the white space that the program strips.
+
+    Raises:
+        Inexpressible: The program would strip some of the text, too.
+    """
+    if after != after.strip():
+        raise Inexpressible("the program strips white space that the new text has at its ends")
+    return value.replace(before, after, 1)
+
+
+def _text_edit(
+    source: SourceFile,
+    slot: SourceSlot,
+    name: str,
+    old: PromptTemplate,
+    new: PromptTemplate,
+    root: Path,
+    read: ReadValue | None,
+) -> SourceEdit:
+    """The edit of a declared prompt whose text comes from an expression, or from a text file."""
+    prompt = declared_prompt(
+        name,
+        old,
+        new,
+        expression=(source.path, slot.span),
+        refusal=f"{source.path}:{slot.line}: {name}.text cannot be patched: {slot.problem}.",
+        file=read.file.relative_to(root).as_posix() if read else None,
+        kept=read is not None and not read.stripped,
+    )
+    return literal_edit(prompt, old, new, root)
 
 
 def _check_shape(where: str, name: str, old: Resource, new: Resource) -> None:

@@ -84,12 +84,35 @@ def find_slots(
     if kind == "model" and (value := _argument(call, 1, "default")):
         slots["model"] = _value_slot(source, "model", value)
     for keyword in call.keywords:
-        if keyword.arg is None or keyword.arg in slots:
+        if keyword.arg is None:
+            given, _ = _follow(source, keyword.value)
+            for key, entry in _entries(given):
+                slots.setdefault(key, _value_slot(source, key, entry))
+            continue
+        if keyword.arg in slots:
             continue
         if (keyword.arg == "name" and not call.args) or keyword.value is value:
             continue
         slots[keyword.arg] = _value_slot(source, keyword.arg, keyword.value)
     return slots
+
+
+def splats(source: SourceFile, kind: str, name: str) -> list[ast.expr]:
+    """The expressions of a declaring call's `**`; raises as `find_slots` does."""
+    call = _find_call(source, kind, name)
+    return [keyword.value for keyword in call.keywords if keyword.arg is None]
+
+
+def _entries(node: ast.expr) -> Iterator[tuple[str, ast.expr]]:
+    """Entries of a dictionary whose keys are all written out."""
+    if isinstance(node, ast.Dict):
+        keys = [
+            key.value
+            for key in node.keys
+            if isinstance(key, ast.Constant) and isinstance(key.value, str)
+        ]
+        if len(keys) == len(node.values) == len(set(keys)):
+            yield from zip(keys, node.values, strict=True)
 
 
 def declaring_line(source: SourceFile, kind: str, name: str, qualname: str | None) -> int:
@@ -194,8 +217,9 @@ def _follow(source: SourceFile, node: ast.expr) -> tuple[ast.expr, str]:
 
     Names that the file imports have no value here, and are returned as they are.
     """
+    owner: ast.Module | ast.ClassDef = source.tree
     if isinstance(node, ast.Name):
-        name, body, tree = node.id, source.tree.body, source.tree
+        name = node.id
         if _is_imported(source.tree, node.id) and _bindings(source.tree, node.id) == 1:
             return node, ""
     elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
@@ -206,19 +230,19 @@ def _follow(source: SourceFile, node: ast.expr) -> tuple[ast.expr, str]:
         ]
         if len(classes) != 1 or _bindings(source.tree, node.value.id) != 1:
             return node, ""
-        name, body, tree = node.attr, classes[0].body, classes[0]
+        name, owner = node.attr, classes[0]
     else:
         return node, ""
     values = [
         statement.value
-        for statement in body
+        for statement in owner.body
         if (isinstance(statement, ast.Assign) and _is_name(statement.targets, name))
         or (isinstance(statement, ast.AnnAssign) and _is_name([statement.target], name))
     ]
     written = ast.unparse(node)
-    if len(values) != 1 or values[0] is None or _bindings(tree, name) != 1:
-        where = "top of the file" if tree is source.tree else f"top of class {tree.name}"
-        return node, f"the name {written} is not assigned exactly once at the {where}"
+    if len(values) != 1 or values[0] is None or _bindings(owner, name) != 1:
+        where = f"class {owner.name}" if isinstance(owner, ast.ClassDef) else "the file"
+        return node, f"the name {written} is not assigned exactly once at the top of {where}"
     uses = [
         other.lineno
         for other in ast.walk(source.tree)
@@ -226,8 +250,13 @@ def _follow(source: SourceFile, node: ast.expr) -> tuple[ast.expr, str]:
         or (isinstance(node, ast.Attribute) and _sets_or_reads(other, name))
     ]
     if len(uses) > 1:
-        others = ", ".join(str(line) for line in sorted(uses))
-        return values[0], f"the constant {written} is used on lines {others}"
+        lines = sorted(set(uses))
+        on = (
+            f"on lines {', '.join(map(str, lines))}"
+            if len(lines) > 1
+            else f"twice on line {lines[0]}"
+        )
+        return values[0], f"the constant {written} is used {on}"
     return values[0], ""
 
 
@@ -245,7 +274,7 @@ def _is_name(targets: list[ast.expr], name: str) -> bool:
     return len(targets) == 1 and isinstance(targets[0], ast.Name) and targets[0].id == name
 
 
-def _bindings(tree: ast.Module, name: str) -> int:
+def _bindings(tree: ast.AST, name: str) -> int:
     count = 0
     for node in ast.walk(tree):
         match node:

@@ -53,6 +53,22 @@ def is_searched(path: str) -> bool:
     )
 
 
+def not_edited(path: str, data: bytes) -> str:
+    """Why a file that a program reads must not be edited, as a clause; empty when it may.
+
+    Args:
+        path: Relative to the repository's root, with forward slashes.
+        data: Its content.
+    """
+    try:
+        text = data.decode()
+    except UnicodeDecodeError:
+        return "the file is not utf-8"
+    if not is_searched(path):
+        return "the file is no source: installed, built, a lock file, data, or secret"
+    return "the file is marked as generated" if is_generated(text) else ""
+
+
 def is_test(path: str) -> bool:
     """Whether a file belongs to tests, by its name: what it holds is a copy."""
     return _TEST.search(path) is not None
