@@ -205,12 +205,12 @@ def test_what_was_measured_is_shipped_even_inside_strings(make_project: Make) ->
     old = project.baseline.resources["f"]
     assert isinstance(old, Code)
     project.write("agent.py", project.patched(f=old.source.replace("1", "2")))
-    # A candidate's code ran dedented, its strings too.
+    # A candidate's code ran dedented, its strings as they are.
     expected: dict[str, Any] = {}
     exec(old.source.replace("1", "2"), expected)
     actual: dict[str, Any] = {"__name__": "agent"}
     exec(project.source, actual)
-    assert actual["A"]().f() == expected["f"](None) == ("\n        x\n    ", 2)
+    assert actual["A"]().f() == expected["f"](None) == ("\n            x\n        ", 2)
 
 
 def test_a_function_in_a_crlf_file_keeps_its_line_ends(make_project: Make) -> None:

@@ -6,13 +6,14 @@ import ast
 import functools
 import inspect
 import io
-import textwrap
 import warnings
 from collections.abc import AsyncGenerator, Callable, Generator
+from tokenize import TokenError
 from types import FunctionType
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from ratchet.bind import context, registry
+from ratchet.source.function_text import dedented
 from ratchet.types import Code, Declaration, InputError, RatchetError
 
 
@@ -223,9 +224,9 @@ def source_of(function: Callable[..., Any]) -> Code:
     """
     name = getattr(function, "__name__", "function")
     try:
-        text = textwrap.dedent(inspect.getsource(function))
+        text = dedented(inspect.getsource(function))
         tree = ast.parse(text)
-    except (OSError, SyntaxError, TypeError) as error:
+    except (OSError, SyntaxError, TypeError, TokenError) as error:
         raise InputError(f"The source of {name!r} cannot be read: {error}.") from None
     definition = tree.body[0]
     lines = io.StringIO(text).readlines()  # split as Python does: form feeds end no line

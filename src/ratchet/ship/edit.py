@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import ast
 import difflib
-import io
-import textwrap
-import tokenize
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +18,7 @@ from ratchet.ship.source_slots import (
     meaning_of,
     unwrap,
 )
+from ratchet.source.function_text import dedented, indented
 from ratchet.source.literals.literal import Inexpressible
 from ratchet.source.literals.search import byte_span, read_file
 from ratchet.source.literals.writing import replacement
@@ -240,7 +238,7 @@ def _masked(tree: ast.Module, nodes: set[int]) -> str:
 def function_text(source: SourceFile, slot: SourceSlot) -> str:
     """The function's text, dedented and without decorators, as in `Code.source`."""
     start = source.starts[slot.node.lineno - 1]
-    return textwrap.dedent(_normal(source.data[start : slot.span[1]].decode())).strip("\n")
+    return dedented(_normal(source.data[start : slot.span[1]].decode())).strip("\n")
 
 
 def function_edits(
@@ -265,7 +263,7 @@ def function_edits(
     if matched := _matching(source, slot, baseline):
         span, old = matched
         ways.append((span, _by_lines(old, baseline.strip("\n").split("\n"), new, indent)))
-    ways.append((slot.span, "\n".join(_indented(new, indent)).removeprefix(indent)))
+    ways.append((slot.span, "\n".join(indented(new, indent)).removeprefix(indent)))
     return [(span, text.replace("\n", source.newline)) for span, text in ways]
 
 
@@ -281,30 +279,16 @@ def _matching(source: SourceFile, slot: SourceSlot, baseline: str) -> tuple[Span
     end = source.line_end(last)
     start = source.starts[first - 1]
     text = _normal(source.data[start:end].decode())
-    if textwrap.dedent(text).rstrip() != baseline.strip("\n").rstrip():
+    if dedented(text).rstrip() != baseline.strip("\n").rstrip():
         return None
     # Trailing blanks of the last line may differ; everything else is the same text.
     return (slot.span[0], end), text.split("\n")
 
 
 def _by_lines(old: list[str], baseline: list[str], new: list[str], indent: str) -> str:
-    indented = _indented(new, indent)
+    moved = indented(new, indent)
     lines: list[str] = []
     matcher = difflib.SequenceMatcher(None, baseline, new, autojunk=False)
     for tag, a, b, c, d in matcher.get_opcodes():
-        lines += old[a:b] if tag == "equal" else indented[c:d]
+        lines += old[a:b] if tag == "equal" else moved[c:d]
     return "\n".join(lines).removeprefix(indent)
-
-
-def _indented(lines: list[str], indent: str) -> list[str]:
-    """Indent each line, except inside a string, where the indent would become content."""
-    inside: set[int] = set()
-    text = "\n".join(lines) + "\n"
-    for token in tokenize.generate_tokens(io.StringIO(text, newline="\n").readline):
-        # Since Python 3.12 an f-string is several tokens; its text parts span its lines.
-        if token.type == tokenize.STRING or tokenize.tok_name[token.type].startswith("FSTRING"):
-            inside.update(range(token.start[0] + 1, token.end[0] + 1))
-    return [
-        line if number in inside or not line.strip() else indent + line
-        for number, line in enumerate(lines, start=1)
-    ]
