@@ -213,13 +213,14 @@ def store_release_commit(
     blobs: Mapping[str, Blob],
     message: str,
     now: float,
+    parents: Sequence[str] = (),
 ) -> str:
-    """Store a commit and check that it changes only these files.
+    """Store a commit and check that it changes only these files of `parent`.
 
     Raises:
         ShipError: It changes others, which one of the user's git filters may cause.
     """
-    commit = repository.store_commit(parent, blobs, message, now)
+    commit = repository.store_commit(parent, blobs, message, now, parents)
     changed = repository.changed_paths(parent, commit)
     if sorted(changed) != sorted(blobs):
         raise ShipError(f"The commit would change {changed}, not {sorted(blobs)}.")

@@ -25,6 +25,9 @@ from ratchet.types import (
     ShipError,
 )
 
+MOST_TITLE = 200
+"""Most characters of a title; GitLab allows 255, with a prefix for drafts."""
+
 _CELL = 120
 _RUN = re.compile(r"`+")
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!])")
@@ -85,6 +88,12 @@ def pull_request(
         f" {code(experiment_id)}, base commit {code(base)}, commit {code(commit)}."
     )
     return "\n\n".join(parts) + "\n"
+
+
+def request_text(text: str) -> tuple[str, str]:
+    """Title and body of the request at a forge, from the text that `pull_request` returned."""
+    title, _, body = text.partition("\n")
+    return title.removeprefix("# ").replace("`", "")[:MOST_TITLE], body.strip() + "\n"
 
 
 def proof_section(decision: Decision) -> list[str]:

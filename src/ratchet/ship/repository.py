@@ -172,6 +172,10 @@ class Repository:
         """Whether a commit is in another's history."""
         return self._run("merge-base", "--is-ancestor", commit, of, ok=(0, 1)).returncode == 0
 
+    def merge_base(self, one: str, other: str) -> str:
+        """Full hash of the best common ancestor of two commits that have one."""
+        return self.text("merge-base", one, other)
+
     def checked_out_at(self, branch: str) -> Path | None:
         """The work tree that has a branch checked out, or None."""
         return next((folder for folder, found in self.worktrees() if found == branch), None)
@@ -222,14 +226,22 @@ class Repository:
         done = self._run("hash-object", "-w", "--stdin", *filters, stdin=data)
         return done.stdout.decode().strip()
 
-    def store_commit(self, parent: str, blobs: Mapping[str, Blob], message: str, now: float) -> str:
-        """Store a commit that replaces files of its parent, without moving a branch or the index.
+    def store_commit(
+        self,
+        parent: str,
+        blobs: Mapping[str, Blob],
+        message: str,
+        now: float,
+        parents: Sequence[str] = (),
+    ) -> str:
+        """Store a commit that replaces or adds files, without moving a branch or the index.
 
         Args:
-            parent: Full hash of the parent.
+            parent: Full hash of the commit whose other files it has.
             blobs: Content by path.
             message: The commit message.
             now: Unix seconds.
+            parents: Full hashes of its parents, when they are not `parent` alone.
 
         Returns:
             Full hash of the commit.
@@ -244,8 +256,7 @@ class Repository:
         done = self._run(
             *self._identity(),
             "commit-tree",
-            "-p",
-            parent,
+            *(part for each in parents or [parent] for part in ("-p", each)),
             tree,
             stdin=message.encode(),
             environment=dates,
@@ -255,17 +266,18 @@ class Repository:
     def _replaced(self, tree: str, parts: Sequence[str], blob: Blob) -> str:
         # Tree by tree instead of through an index: a killed process leaves no temporary file.
         lines: list[bytes] = []
-        for entry in self._run("ls-tree", "-z", tree).stdout.split(b"\0"):
+        inner = ""
+        for entry in self._run("ls-tree", "-z", tree).stdout.split(b"\0") if tree else ():
             meta, _, name = entry.partition(b"\t")
-            if not entry or os.fsdecode(name) != parts[0]:
+            if entry and os.fsdecode(name) == parts[0]:
+                inner = meta.decode().split()[2]
+            elif entry:
                 lines.append(entry)
-                continue
-            mode, kind, hashed = meta.decode().split()
-            if len(parts) > 1:
-                hashed = self._replaced(hashed, parts[1:], blob)
-            else:
-                mode, kind, hashed = blob.mode, "blob", blob.hash
-            lines.append(f"{mode} {kind} {hashed}\t".encode() + name)
+        if len(parts) > 1:
+            made = f"040000 tree {self._replaced(inner, parts[1:], blob)}"
+        else:
+            made = f"{blob.mode} blob {blob.hash}"
+        lines.append(f"{made}\t".encode() + os.fsencode(parts[0]))
         done = self._run("mktree", "-z", "--missing", stdin=b"\0".join(lines))
         return done.stdout.decode().strip()
 
@@ -350,7 +362,7 @@ class Repository:
                 input=stdin if stdin is not None else b"",
                 capture_output=True,
                 timeout=_TIMEOUT_S,
-                env={**_environment(), **(environment or {})},
+                env={**git_environment(), **(environment or {})},
                 check=False,
             )
         except FileNotFoundError:
@@ -389,12 +401,13 @@ def _verb(arguments: Sequence[str]) -> str:
     return next((a for a in arguments if not a.startswith("-") and "=" not in a), "")
 
 
-def _environment() -> dict[str, str]:
+def git_environment(kept: Sequence[str] = _KEPT_GIT_VARIABLES) -> dict[str, str]:
+    """This process's environment without git's variables, except those that are kept."""
     # Variables such as GIT_DIR, set when Ratchet runs in a git hook, would redirect every command.
     inherited = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith("GIT_") or name in _KEPT_GIT_VARIABLES
+        if not name.startswith("GIT_") or name.startswith(tuple(kept))
     }
     fixed = {
         "GIT_TERMINAL_PROMPT": "0",

@@ -7,19 +7,21 @@ from pathlib import Path
 
 import msgspec
 
+from ratchet.ship.carry import carried
 from ratchet.ship.check import NO_TESTS, TestCommand, TestReport, run_tests
 from ratchet.ship.commit import (
-    SlotChange,
     changes_of,
     is_rollback_of,
     rollback_message,
     slots_at,
     store_release_commit,
 )
-from ratchet.ship.edit import SourceEdit, same_value
-from ratchet.ship.patch import apply_edits
-from ratchet.ship.repository import Blob, Repository
-from ratchet.types import Conflict, Release, ShipError
+from ratchet.ship.edit import same_value
+from ratchet.ship.repository import Repository
+from ratchet.types import Conflict, Release, ReleaseState, ShipError
+
+UNMERGED: frozenset[ReleaseState] = frozenset({"branched", "proposed", "closed"})
+"""States of a release whose change is on its branch alone."""
 
 
 def refresh(release: Release, repo: Path) -> Release:
@@ -60,8 +62,9 @@ def refresh(release: Release, repo: Path) -> Release:
             return msgspec.structs.replace(
                 release, state="rolled_back", rollback="reverted by hand"
             )
-        if release.state == "branched" and (ancestor or holds == "new"):
+        if release.state in UNMERGED and (ancestor or holds == "new"):
             return msgspec.structs.replace(release, state="merged")
+    # The branch of an open pull request is the forge's; a local one may go.
     if release.state == "branched" and tip is None:
         return msgspec.structs.replace(release, state="rolled_back", rollback="deleted")
     return release
@@ -73,18 +76,20 @@ def rollback(
     now: float,
     *,
     tests: TestCommand = NO_TESTS,
+    onto: str = "",
 ) -> Release:
     """Undo a release.
 
     An unmerged release loses its branch; `git branch NAME HASH` with its branch and commit restores
     it. For a merged one a branch is made on HEAD that restores the old source of the resource and
-    leaves all other lines as they are, for the user to merge.
+    leaves all other lines as they are, for the user to merge. Nothing is done at a forge.
 
     Args:
         release: The last recorded state.
         repo: Folder of the repository.
         now: Unix seconds, the time of the commit.
         tests: As for `ship`.
+        onto: Full hash of the commit that the branch starts from; by default HEAD.
 
     Returns:
         The release, rolled back.
@@ -105,8 +110,9 @@ def rollback(
     if release.state == "rolled_back":
         return release
     repository = Repository.open(repo)
-    if release.state == "branched":
-        _delete_branch(repository, release)
+    if release.state in UNMERGED:
+        if repository.commit_of(f"refs/heads/{release.branch}"):
+            _delete_branch(repository, release)
         return msgspec.structs.replace(release, state="rolled_back", rollback="deleted")
     branch = f"ratchet/rollback-{release.id[:8]}"
     tip = repository.commit_of(f"refs/heads/{branch}")
@@ -114,6 +120,7 @@ def rollback(
         commit = _rollback_commit(
             repository,
             release,
+            onto or repository.head(),
             now,
             lambda commit, base: run_tests(repository, commit, base, tests),
         )
@@ -147,16 +154,12 @@ def _delete_branch(repository: Repository, release: Release) -> None:
 def _rollback_commit(
     repository: Repository,
     release: Release,
+    head: str,
     now: float,
     test: Callable[[str, str], TestReport],
 ) -> str:
-    head = repository.head()
     changes = changes_of(repository, release.base, release.commit)
-    blobs: dict[str, Blob] = {}
-    for path, data in _restored(repository, head, release, changes).items():
-        old = repository.blob(head, path)
-        assert old is not None
-        blobs[path] = Blob(old.mode, repository.store_blob(data, None))
+    blobs = carried(repository, head, release, changes, "back")
     targets = list(dict.fromkeys(change.target for change in changes))
 
     def commit_with(note: str) -> str:
@@ -174,47 +177,6 @@ def _rollback_commit(
         )
     # The tests fail anyway: that must not block the rollback of a bad release.
     return commit_with("The repository's tests fail with and without this rollback.")
-
-
-def _restored(
-    repository: Repository, head: str, release: Release, changes: list[SlotChange]
-) -> dict[str, bytes]:
-    contents: dict[str, bytes] = {}
-    edits: list[SourceEdit] = []
-    for change in changes:
-        target = change.target
-        found = slots_at(repository, head, target, target.after).get(change.key)
-        what = f"{target.file}: {target.name}.{change.key}"
-        value = found[1].value if found else None
-        if found is None or not same_value(value, change.commit[1].value) or found[1].problem:
-            base, slot = change.base
-            raise ShipError(
-                f"{what} changed since release {release.id[:12]}, so it is not rolled back.",
-                hint=f"Write this there by hand: {base.text(slot.span)[:300]}",
-            )
-        source, slot = found
-        contents[target.file] = source.data
-        base, old = change.base
-        text = base.text(old.span).replace("\r\n", "\n").replace("\n", source.newline)
-        edits.append(
-            SourceEdit(
-                target=target,
-                key=change.key,
-                span=slot.span,
-                line=slot.line,
-                old=source.data[slot.span[0] : slot.span[1]],
-                new=text.encode(),
-                before=value,
-                after=old.value,
-                reads=old.value,
-            )
-        )
-    restored = {path: new for path, (_, new) in apply_edits(edits, contents).files.items()}
-    for path in restored:
-        # If nothing else was touched since, the file is restored byte by byte.
-        if repository.blob(head, path) == repository.blob(release.commit, path):
-            restored[path] = repository.content(release.base, path) or restored[path]
-    return restored
 
 
 def _holds(repository: Repository, head: str, release: Release) -> str:

@@ -9,6 +9,7 @@ from ratchet.types.errors import (
     AgentError,
     ConfigError,
     Conflict,
+    ForgeUnavailable,
     InputError,
     NotFound,
     RatchetError,
@@ -36,7 +37,13 @@ from ratchet.types.label import (
     label_fault,
 )
 from ratchet.types.prompt_use import PromptUse
-from ratchet.types.release import RELEASE_TRANSITIONS, Release, ReleaseState
+from ratchet.types.release import (
+    RELEASE_TRANSITIONS,
+    PullRequest,
+    PullRequestState,
+    Release,
+    ReleaseState,
+)
 from ratchet.types.report_card import CardCheck, CardVerdict, ReportCard
 from ratchet.types.resource import (
     Code,
@@ -111,6 +118,7 @@ __all__ = [
     "FeedbackKind",
     "FleetRunner",
     "Float",
+    "ForgeUnavailable",
     "GuardrailResult",
     "InputError",
     "Int",
@@ -128,6 +136,8 @@ __all__ = [
     "PromptTemplate",
     "PromptUse",
     "Provenance",
+    "PullRequest",
+    "PullRequestState",
     "RatchetError",
     "Release",
     "ReleaseState",

@@ -61,6 +61,20 @@ class ShipError(RatchetError):
     exit_code = 5
 
 
+class ForgeUnavailable(ShipError):
+    """GitHub or GitLab cannot be reached, or asks to wait; nothing is lost by waiting.
+
+    Args:
+        message: As for `RatchetError`.
+        retry_at: Unix seconds; the same call may succeed then.
+        hint: As for `RatchetError`.
+    """
+
+    def __init__(self, message: str, *, retry_at: float, hint: str | None = None) -> None:
+        super().__init__(message, hint=hint)
+        self.retry_at = retry_at
+
+
 class VerificationError(RatchetError):
     """Evidence does not recompute to the values it states."""
 

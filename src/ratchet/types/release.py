@@ -6,15 +6,36 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-ReleaseState: TypeAlias = Literal["branched", "merged", "active", "rolled_back"]
+ReleaseState: TypeAlias = Literal[
+    "branched", "proposed", "closed", "merged", "active", "rolled_back"
+]
+"""branched: a local branch. proposed: a pull request is open. closed: it was closed unmerged, which
+means no. merged: part of the source. active: in effect at the gateway."""
 
 RELEASE_TRANSITIONS: dict[ReleaseState, frozenset[ReleaseState]] = {
-    "branched": frozenset({"merged", "rolled_back"}),
+    "branched": frozenset({"proposed", "closed", "merged", "rolled_back"}),
+    "proposed": frozenset({"closed", "merged", "rolled_back"}),
+    "closed": frozenset({"proposed", "merged", "rolled_back"}),  # a person may reopen it
     "merged": frozenset({"rolled_back"}),
     "active": frozenset({"rolled_back"}),
     "rolled_back": frozenset(),
 }
 """Allowed state transitions."""
+
+PullRequestState: TypeAlias = Literal["open", "merged", "closed"]
+
+
+class PullRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A pull request at GitHub, or a merge request at GitLab, as it was last read."""
+
+    url: str
+    """Address of its page."""
+    number: int
+    state: PullRequestState
+    head: str = ""
+    """Full hash of the tip of its branch."""
+    note: str = ""
+    """Why it was left as it is, or closed; empty when there is nothing to say."""
 
 
 class Release(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,3 +66,7 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     rollback: str = ""
     """Result of a rollback: `deleted` for a deleted branch, else the name of the branch that
     reverts the release; at the gateway, a sentence."""
+    request: PullRequest | None = None
+    """The pull request; None when none was opened."""
+    revert: PullRequest | None = None
+    """The pull request of the branch that reverts the release; None when none was opened."""

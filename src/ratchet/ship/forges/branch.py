@@ -1,0 +1,146 @@
+"""The branch of a pull request: the release's commit, then merges of the base and the evidence."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from ratchet.ship.carry import carried
+from ratchet.ship.check import TestCommand, run_tests
+from ratchet.ship.commit import changes_of, store_release_commit
+from ratchet.ship.repository import Blob, Repository
+from ratchet.types import Release, ShipError
+
+EVIDENCE_FOLDER = ".ratchet-evidence"
+"""Folder of evidence files in the user's repository."""
+
+_TRAILER = "Ratchet-Release"
+_MOST_COMMITS = 200
+
+
+def evidence_file(experiment_id: str) -> str:
+    """Path of an experiment's evidence in the repository."""
+    return f"{EVIDENCE_FOLDER}/{experiment_id[:12]}.json"
+
+
+@dataclass(frozen=True)
+class RequestBranch:
+    """Makes the commits of a release's branch. They are stored, but no reference is moved.
+
+    Nothing is rewritten: each commit follows what was pushed before, so a push needs no force.
+    """
+
+    repository: Repository
+    release: Release
+
+    def is_own(self, tip: str) -> bool:
+        """Whether a branch consists of commits that were made here, and of no one else's."""
+        commit = tip
+        for _ in range(_MOST_COMMITS):
+            if commit == self.release.commit:
+                return True
+            parents = self.repository.parents(commit)
+            message = self.repository.message(commit).splitlines()
+            if f"{_TRAILER}: {self.release.id}" not in message or not parents:
+                return False
+            if len(parents) == 1:
+                changed = self.repository.changed_paths(parents[0], commit)
+                if not all(path.startswith(f"{EVIDENCE_FOLDER}/") for path in changed):
+                    return False
+            else:
+                try:
+                    made = self._merge(parents[0], parents[1])
+                except ShipError:
+                    return False
+                if self.repository.changed_paths(made, commit):
+                    return False
+            commit = parents[0]
+        return False
+
+    def conflicts(self, tip: str, base: str) -> bool:
+        """Whether git cannot merge the release's files into a base."""
+        ours = self.repository.merge_base(tip, base)
+        for path in self.repository.changed_paths(self.release.base, self.release.commit):
+            blobs = [self.repository.content(commit, path) for commit in (tip, ours, base)]
+            if blobs[1] == blobs[2]:
+                continue
+            if blobs[2] is None or not _merges(*(blob or b"" for blob in blobs)):
+                return True
+        return False
+
+    def with_base(self, tip: str, base: str, tests: TestCommand) -> str:
+        """Merge a base into the branch, with the release's change made anew there.
+
+        Raises:
+            ShipError: The source of the resource is another one there, or the tests fail with the
+                change and pass without it.
+        """
+        commit = self._merge(tip, base)
+        report = run_tests(self.repository, commit, base, tests)
+        if report.outcome not in ("passed", "not_configured"):
+            raise ShipError(
+                f"The base of the pull request moved. On its new commit {base[:12]}:"
+                f" {report.sentence()} Nothing was pushed.\n{report.tail()}",
+                hint=report.hint() or "Measure again with `ratchet improve`.",
+            )
+        return commit
+
+    def with_evidence(self, tip: str) -> str:
+        """Add the evidence file to the branch, unless it is there.
+
+        Raises:
+            ShipError: The evidence file is gone.
+        """
+        path = evidence_file(self.release.experiment_id)
+        try:
+            data = Path(self.release.evidence).read_bytes()
+        except OSError as error:
+            raise ShipError(
+                f"The evidence file {self.release.evidence} cannot be read: {error.strerror}.",
+                hint="Without it: evidence = false under [ship].",
+            ) from None
+        if self.repository.content(tip, path) == data:
+            return tip
+        blob = Blob("100644", self.repository.store_blob(data, None))
+        message = f"Evidence of experiment {self.release.experiment_id}\n\n{self._trailer}\n"
+        return store_release_commit(
+            self.repository, tip, {path: blob}, message, self.release.created_at
+        )
+
+    @property
+    def _trailer(self) -> str:
+        return f"{_TRAILER}: {self.release.id}"
+
+    def _merge(self, tip: str, base: str) -> str:
+        changes = changes_of(self.repository, self.release.base, self.release.commit)
+        blobs = carried(self.repository, base, self.release, changes, "forward")
+        evidence = evidence_file(self.release.experiment_id)
+        if kept := self.repository.blob(tip, evidence):
+            blobs[evidence] = kept
+        # The base's own time makes the same merge the same commit.
+        return store_release_commit(
+            self.repository,
+            base,
+            blobs,
+            f"Merge {base[:12]}\n\nThe change was made anew on the moved base.\n\n"
+            f"{self._trailer}\n",
+            self.repository.committed_at(base),
+            parents=(tip, base),
+        )
+
+
+def _merges(ours: bytes, ancestor: bytes, theirs: bytes) -> bool:
+    """Whether git merges three versions of a file without a conflict."""
+    with tempfile.TemporaryDirectory(prefix="ratchet-merge-") as folder:
+        paths = [Path(folder) / name for name in ("ours", "ancestor", "theirs")]
+        for path, data in zip(paths, (ours, ancestor, theirs), strict=True):
+            path.write_bytes(data)
+        done = subprocess.run(
+            ["git", "merge-file", "--stdout", "--quiet", *map(str, paths)],
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+    return done.returncode == 0

@@ -1,0 +1,192 @@
+"""GitHub's REST API: the operations on pull requests that a release needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+from ratchet.ship.forges.http import ForgeHttp, ForgeRefused
+from ratchet.ship.forges.record import RequestDraft, RequestRecord
+from ratchet.types import ForgeUnavailable, PullRequestState, ShipError
+
+API_VERSION = "2022-11-28"
+NEEDS = "read and write access to pull requests, and read access to contents"
+_MOST_PAGES = 10
+_PAGE = 100
+
+
+class GitHub:
+    """A repository at github.com or at a GitHub Enterprise server.
+
+    Args:
+        http: Its API.
+        repository: OWNER/NAME.
+    """
+
+    name = "GitHub"
+
+    def __init__(self, http: ForgeHttp, repository: str) -> None:
+        owner, _, name = repository.partition("/")
+        if not owner or not name or "/" in name:
+            raise ShipError(
+                f"{repository!r} is not a repository at GitHub.",
+                hint="Set repository under [ship] to OWNER/NAME, or forge to the right one.",
+            )
+        self.repository = repository
+        self._owner = owner
+        self._http = http
+        self._path = _path(repository)
+
+    def of_branch(self, branch: str) -> list[RequestRecord]:
+        """See `Forge.of_branch`."""
+        head = quote(f"{self._owner}:{branch}", safe="")
+        found = self._http.get(f"{self._path}/pulls?state=all&head={head}&per_page={_PAGE}")
+        records = [self._record(item) for item in found]
+        return [record for record in records if record.own and record.branch == branch]
+
+    def opened(self) -> list[RequestRecord]:
+        """See `Forge.opened`."""
+        records: list[RequestRecord] = []
+        for page in range(1, _MOST_PAGES + 1):
+            found = self._http.get(f"{self._path}/pulls?state=open&per_page={_PAGE}&page={page}")
+            records += [self._record(item) for item in found]
+            if len(found) < _PAGE:
+                break
+        return [record for record in records if record.own]
+
+    def read(self, number: int) -> RequestRecord:
+        """See `Forge.read`."""
+        return self._record(self._http.get(f"{self._path}/pulls/{number}"))
+
+    def open(self, draft: RequestDraft) -> RequestRecord:
+        """See `Forge.open`."""
+        try:
+            return self._open(draft)
+        except ForgeUnavailable:
+            # The response may be lost, but not the request.
+            found = self._existing(draft.branch)
+            if found is None:
+                raise
+            return found
+
+    def edit(self, number: int, body: str) -> None:
+        """See `Forge.edit`."""
+        self._http.send("PATCH", f"{self._path}/pulls/{number}", {"body": body})
+
+    def close(self, number: int, comment: str, key: str) -> None:
+        """See `Forge.close`."""
+        comments = f"{self._path}/issues/{number}/comments"
+        for page in range(1, _MOST_PAGES + 1):
+            found = self._http.get(f"{comments}?per_page={_PAGE}&page={page}")
+            if any(key in (item.get("body") or "") for item in found):
+                break
+            if len(found) < _PAGE:
+                self._http.send("POST", comments, {"body": comment})
+                break
+        self._http.send("PATCH", f"{self._path}/pulls/{number}", {"state": "closed"})
+
+    def tag(self, record: RequestRecord, labels: Sequence[str]) -> None:
+        """See `Forge.tag`."""
+        missing = [label for label in labels if label not in record.labels]
+        if missing:
+            path = f"{self._path}/issues/{record.number}/labels"
+            self._http.send("POST", path, {"labels": missing}, repeat=True)
+
+    def ask(self, number: int, reviewers: Sequence[str]) -> str:
+        """See `Forge.ask`. A team is named ORGANISATION/TEAM."""
+        if not reviewers:
+            return ""
+        body = {
+            "reviewers": [name for name in reviewers if "/" not in name],
+            "team_reviewers": [name.partition("/")[2] for name in reviewers if "/" in name],
+        }
+        path = f"{self._path}/pulls/{number}/requested_reviewers"
+        try:
+            self._http.send("POST", path, {k: v for k, v in body.items() if v}, repeat=True)
+        except ForgeRefused as error:
+            if error.status != 422:
+                raise
+            return f"GitHub did not ask {', '.join(reviewers)} for a review: {error.details[-1:]}"
+        return ""
+
+    def is_protected(self, branch: str) -> bool:
+        """See `Forge.is_protected`."""
+        try:
+            found = self._http.get(f"{self._path}/branches/{quote(branch, safe='')}")
+        except ForgeRefused as error:
+            if error.status == 404 and error.says("branch not found"):
+                return False
+            raise
+        return bool(found["protected"])
+
+    def _open(self, draft: RequestDraft, plain: bool = False) -> RequestRecord:
+        path, body = opening(self.repository, draft, plain)
+        try:
+            return self._record(self._http.send("POST", path, body))
+        except ForgeRefused as error:
+            if error.status != 422:
+                raise
+            if error.says("already exists") and (found := self._existing(draft.branch)):
+                return found
+            if error.says("draft") and not plain:  # private repositories of some plans
+                return self._open(draft, plain=True)
+            if error.says("no commits between"):
+                raise ShipError(
+                    f"{draft.base} of {self.repository} has this change already: there is nothing"
+                    " to propose.",
+                    hint="Fetch it; `ratchet releases` then shows the release as merged.",
+                ) from None
+            if error.says("base"):
+                raise ShipError(
+                    f"{self.repository} has no branch {draft.base} that takes pull requests"
+                    f" ({'; '.join(error.details)}).",
+                    hint="Set base under [ship].",
+                ) from None
+            if error.says("head"):
+                raise ShipError(
+                    f"GitHub does not find the branch {draft.branch} in {self.repository}"
+                    f" ({'; '.join(error.details)}).",
+                    hint="Does the remote under [ship] push to this repository?",
+                ) from None
+            raise
+
+    def _existing(self, branch: str) -> RequestRecord | None:
+        return next((found for found in self.of_branch(branch) if found.state == "open"), None)
+
+    def _record(self, item: Any) -> RequestRecord:
+        state: PullRequestState = "open" if item["state"] == "open" else "closed"
+        if item.get("merged_at"):
+            state = "merged"
+        source = item["head"]["repo"]  # null when a fork was deleted
+        return RequestRecord(
+            number=item["number"],
+            url=item["html_url"],
+            state=state,
+            title=item["title"],
+            body=item["body"] or "",
+            branch=item["head"]["ref"],
+            base=item["base"]["ref"],
+            head=item["head"]["sha"],
+            labels=tuple(label["name"] for label in item["labels"]),
+            own=source is not None and source["id"] == item["base"]["repo"]["id"],
+        )
+
+
+def opening(
+    repository: str, draft: RequestDraft, plain: bool = False
+) -> tuple[str, dict[str, object]]:
+    """Path and body of the POST request that opens a pull request; when `plain`, not a draft."""
+    body: dict[str, object] = {
+        "title": draft.title,
+        "head": draft.branch,
+        "base": draft.base,
+        "body": draft.body,
+    }
+    if draft.draft and not plain:
+        body["draft"] = True
+    return f"{_path(repository)}/pulls", body
+
+
+def _path(repository: str) -> str:
+    return f"/repos/{quote(repository)}"

@@ -1,0 +1,154 @@
+"""GitLab's REST API: the operations on merge requests that a release needs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+from ratchet.ship.forges.http import ForgeHttp, ForgeRefused
+from ratchet.ship.forges.record import RequestDraft, RequestRecord
+from ratchet.types import ForgeUnavailable, PullRequestState
+
+NEEDS = "the scope api, and at least the role Developer"
+_STATES: dict[str, PullRequestState] = {
+    "opened": "open",
+    "locked": "open",
+    "closed": "closed",
+    "merged": "merged",
+}
+_MOST_PAGES = 10
+_PAGE = 100
+_BRANCH_TRIES = 3
+
+
+class GitLab:
+    """A project at gitlab.com or at a GitLab server.
+
+    Args:
+        http: Its API.
+        repository: GROUP/NAME, with subgroups between them.
+    """
+
+    name = "GitLab"
+
+    def __init__(self, http: ForgeHttp, repository: str) -> None:
+        self.repository = repository
+        self._http = http
+        self._path = _path(repository)
+
+    def of_branch(self, branch: str) -> list[RequestRecord]:
+        """See `Forge.of_branch`."""
+        asked = f"source_branch={quote(branch, safe='')}&order_by=created_at&sort=desc"
+        found = self._http.get(f"{self._path}/merge_requests?state=all&{asked}&per_page={_PAGE}")
+        return [record for record in map(_record, found) if record.own]
+
+    def opened(self) -> list[RequestRecord]:
+        """See `Forge.opened`."""
+        records: list[RequestRecord] = []
+        for page in range(1, _MOST_PAGES + 1):
+            asked = f"state=opened&per_page={_PAGE}&page={page}"
+            found = self._http.get(f"{self._path}/merge_requests?{asked}")
+            records += map(_record, found)
+            if len(found) < _PAGE:
+                break
+        return [record for record in records if record.own]
+
+    def read(self, number: int) -> RequestRecord:
+        """See `Forge.read`."""
+        return _record(self._http.get(f"{self._path}/merge_requests/{number}"))
+
+    def open(self, draft: RequestDraft) -> RequestRecord:
+        """See `Forge.open`."""
+        for tries in range(1, _BRANCH_TRIES + 1):
+            try:
+                return _record(self._http.send("POST", *opening(self.repository, draft)))
+            except ForgeUnavailable:
+                found = self._existing(draft.branch)
+                if found is None:
+                    raise
+                return found
+            except ForgeRefused as error:
+                if error.status == 409 and (found := self._existing(draft.branch)):
+                    return found
+                # A pushed branch becomes known a moment after the push.
+                if error.status != 400 or not error.says("branch") or tries == _BRANCH_TRIES:
+                    raise
+            self._http.sleep(float(tries))
+        raise AssertionError("the last try returns or raises")
+
+    def edit(self, number: int, body: str) -> None:
+        """See `Forge.edit`."""
+        self._change(number, {"description": body})
+
+    def close(self, number: int, comment: str, key: str) -> None:
+        """See `Forge.close`."""
+        notes = f"{self._path}/merge_requests/{number}/notes"
+        found = self._http.get(f"{notes}?sort=desc&per_page={_PAGE}")
+        if not any(key in (note["body"] or "") for note in found):
+            self._http.send("POST", notes, {"body": comment})
+        self._change(number, {"state_event": "close"})
+
+    def tag(self, record: RequestRecord, labels: Sequence[str]) -> None:
+        """See `Forge.tag`."""
+        missing = [label for label in labels if label not in record.labels]
+        if missing:
+            self._change(record.number, {"add_labels": ",".join(missing)})
+
+    def ask(self, number: int, reviewers: Sequence[str]) -> str:
+        """See `Forge.ask`."""
+        ids: list[int] = []
+        unknown: list[str] = []
+        for name in reviewers:
+            found = self._http.get(f"/users?username={quote(name, safe='')}")
+            ids += [user["id"] for user in found[:1]]
+            if not found:
+                unknown.append(name)
+        if ids:
+            self._change(number, {"reviewer_ids": ids})
+        return f"GitLab does not know {', '.join(unknown)}." if unknown else ""
+
+    def is_protected(self, branch: str) -> bool:
+        """See `Forge.is_protected`."""
+        path = f"{self._path}/repository/branches/{quote(branch, safe='')}"
+        try:
+            return bool(self._http.get(path)["protected"])
+        except ForgeRefused as error:
+            if error.status == 404 and error.says("branch not found"):
+                return False
+            raise
+
+    def _change(self, number: int, body: dict[str, object]) -> None:
+        self._http.send("PUT", f"{self._path}/merge_requests/{number}", body)
+
+    def _existing(self, branch: str) -> RequestRecord | None:
+        return next((found for found in self.of_branch(branch) if found.state == "open"), None)
+
+
+def opening(repository: str, draft: RequestDraft) -> tuple[str, dict[str, object]]:
+    """Path and body of the POST request that opens a merge request."""
+    return f"{_path(repository)}/merge_requests", {
+        "source_branch": draft.branch,
+        "target_branch": draft.base,
+        "title": f"Draft: {draft.title}" if draft.draft else draft.title,
+        "description": draft.body,
+    }
+
+
+def _path(repository: str) -> str:
+    return f"/projects/{quote(repository, safe='')}"
+
+
+def _record(item: Any) -> RequestRecord:
+    return RequestRecord(
+        number=item["iid"],
+        url=item["web_url"],
+        state=_STATES[item["state"]],
+        title=item["title"],
+        body=item["description"] or "",
+        branch=item["source_branch"],
+        base=item["target_branch"],
+        head=item["sha"] or "",
+        labels=tuple(item["labels"]),
+        own=item["source_project_id"] == item["target_project_id"],
+    )

@@ -1,0 +1,262 @@
+"""Requests to a forge's REST API: bounded in time and size, repeated where that is safe."""
+
+from __future__ import annotations
+
+import random
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+from urllib.parse import urlsplit
+
+import msgspec
+
+from ratchet._version import __version__
+from ratchet.client.http import ResponseBody, transport_errors, without_certificates
+from ratchet.llm.backoff import delay, requested_delay
+from ratchet.types import ForgeUnavailable, ShipError
+
+TRIES = 4
+"""How often a request that may be repeated is sent."""
+
+OUTAGE_S = 60.0
+"""Seconds after which to try again, when the forge does not say so."""
+
+SHORT_S = 5.0
+"""Longest wait, in seconds, before a request is repeated here instead of by the caller."""
+
+_CONNECT_S = 10.0
+_MOST_DETAIL = 500
+_jitter = random.Random()  # noqa: S311
+
+
+class Credentials(Protocol):
+    """What a request is authorised by."""
+
+    origin: str
+    """Where it comes from, for messages: the name of a variable or a file."""
+
+    def headers(self) -> Mapping[str, str]:
+        """Headers of a request."""
+        ...
+
+    def renewed(self) -> bool:
+        """Get new ones after the forge refused these; False when that is impossible."""
+        ...
+
+
+class ForgeRefused(ShipError):
+    """The forge refused a request; sending it again does not help.
+
+    Args:
+        message: As for `RatchetError`.
+        status: HTTP status.
+        details: What the forge said.
+        hint: As for `RatchetError`.
+    """
+
+    def __init__(
+        self, message: str, *, status: int, details: tuple[str, ...] = (), hint: str | None = None
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+        self.details = details
+
+    def says(self, *words: str) -> bool:
+        """Whether one of the details contains all of these words, in any case."""
+        return any(all(word in text.lower() for word in words) for text in self.details)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ForgeHttp:
+    """The REST API of one repository's forge."""
+
+    forge: str
+    """Its name, for messages."""
+    api_url: str
+    repository: str
+    """For messages."""
+    credentials: Credentials
+    needs: str
+    """The permissions that the credentials need, for messages."""
+    timeout_s: float = 30.0
+    """Seconds for one response."""
+    accept: str = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    """Further headers of every request."""
+    sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.time
+
+    def get(self, path: str) -> Any:
+        """Send a GET request and return the decoded response."""
+        return self.send("GET", path)
+
+    def send(self, method: str, path: str, body: Any = None, *, repeat: bool | None = None) -> Any:
+        """Send a request and return the decoded response.
+
+        Args:
+            method: HTTP method.
+            path: Path and query, after the API's address.
+            body: Plain data.
+            repeat: Whether it may be sent twice; by default all but POST may.
+
+        Raises:
+            ForgeUnavailable: No response, or one that asks to wait.
+            ForgeRefused: Any other response that is not a success.
+        """
+        repeat = method != "POST" if repeat is None else repeat
+        tries = 0
+        renewed = False
+        while True:
+            tries += 1
+            try:
+                return self._once(method, path, body)
+            except ForgeRefused as error:
+                if error.status != 401 or renewed or not self.credentials.renewed():
+                    raise
+                renewed = True
+            except ForgeUnavailable as error:
+                asked = error.retry_at - self.clock()
+                outage = isinstance(error, _Outage)
+                if not repeat or tries == TRIES or (not outage and asked > SHORT_S):
+                    raise
+                self.sleep(delay(tries, None if outage else asked, _jitter))
+
+    def _once(self, method: str, path: str, body: Any) -> Any:
+        import httpx2
+
+        headers = {
+            "user-agent": f"ratchet/{__version__}",
+            "accept": self.accept,
+            **self.headers,
+            **self.credentials.headers(),
+        }
+        content = None
+        if body is not None:
+            content = msgspec.json.encode(body)
+            headers["content-type"] = "application/json"
+        verify: ssl.SSLContext | bool = True
+        if self.api_url.startswith("http:"):
+            verify = without_certificates()
+        timeout = httpx2.Timeout(self.timeout_s, connect=min(_CONNECT_S, self.timeout_s))
+        arriving = ResponseBody(time.monotonic() + self.timeout_s)
+        try:
+            with (
+                httpx2.Client(verify=verify, timeout=timeout, trust_env=verify is True) as http,
+                http.stream(method, self.api_url + path, content=content, headers=headers) as given,
+            ):
+                for part in given.iter_bytes():
+                    arriving.add(part, time.monotonic())
+                status, fields = given.status_code, dict(given.headers)
+        except transport_errors() as error:
+            why = str(error).strip().rstrip(".") or type(error).__name__
+            raise self._outage(f"cannot be reached: {why}") from None
+        if not 200 <= status < 300:
+            raise self._error(method, path, status, fields, arriving.body())
+        if status == 204 or not arriving.body():
+            return None
+        try:
+            return msgspec.json.decode(arriving.body())
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            raise self._outage("sent a response that is not JSON") from None
+
+    def _outage(self, what: str) -> _Outage:
+        return _Outage(
+            f"{self.forge} at {urlsplit(self.api_url).netloc} {what}.",
+            retry_at=self.clock() + OUTAGE_S,
+            hint="Nothing is lost. Run the same command again later: it goes on where it was.",
+        )
+
+    def _error(
+        self, method: str, path: str, status: int, headers: Mapping[str, str], body: bytes
+    ) -> ShipError:
+        details = details_of(body)
+        said = f" ({'; '.join(details)})" if details else ""
+        waits = self._waits(status, headers, details)
+        if waits is not None:
+            return ForgeUnavailable(
+                f"{self.forge} asks to wait {waits:.0f} s: too many requests.",
+                retry_at=self.clock() + waits,
+                hint="Nothing is lost. Run the same command again then: it goes on where it was.",
+            )
+        if status >= 500 or status == 408:
+            return self._outage(f"fails with HTTP status {status}")
+        origin, again = self.credentials.origin, "then run the same command again"
+        if status == 401:
+            message = f"{self.forge} refuses the token of {origin}{said}."
+            hint = f"It is wrong, expired or revoked: renew it, {again}."
+        elif status == 403:
+            message = f"The token of {origin} may not do this in {self.repository}{said}."
+            hint = f"It needs {self.needs}: grant that, {again}."
+        elif status == 404 and "?" not in path and path.count("/") < 4:
+            message = f"{self.forge} has no repository {self.repository}, or hides it{said}."
+            hint = f"Check the remote's address, and that the token of {origin} may read it."
+        elif 300 <= status < 400:
+            message = f"{self.forge} says that {self.repository} has moved."
+            hint = "Set the remote to its new address: git remote set-url."
+        else:
+            shown = path.partition("?")[0]
+            message = f"{self.forge} refused {method} {shown} with HTTP status {status}{said}."
+            hint = (
+                f"Check the remote's address, and that the token of {origin} has {self.needs}."
+                if status == 404
+                else None
+            )
+        return ForgeRefused(message, status=status, details=details, hint=hint)
+
+    def _waits(
+        self, status: int, headers: Mapping[str, str], details: tuple[str, ...]
+    ) -> float | None:
+        """Seconds that the forge asks to wait, when it limits the rate of requests."""
+        if status not in (403, 429):
+            return None
+        asked = requested_delay(headers, self.clock())
+        if asked is not None:
+            return asked
+        if headers.get("x-ratelimit-remaining") == "0" or status == 429:
+            for name in ("x-ratelimit-reset", "ratelimit-reset"):
+                reset = headers.get(name, "")
+                if reset.isascii() and reset.isdigit() and len(reset) < 15:
+                    return max(1.0, int(reset) - self.clock())
+            return OUTAGE_S
+        # GitHub's secondary limits may come without any header; its advice is to wait a minute.
+        limited = any("rate limit" in text.lower() for text in details)
+        return OUTAGE_S if limited else None
+
+
+class _Outage(ForgeUnavailable):
+    """No usable response was received; it may be repeated after a short pause."""
+
+
+def details_of(body: bytes) -> tuple[str, ...]:
+    """What the body of an error says, as one-line texts.
+
+    GitHub sends `message` and a list `errors` of objects or texts; GitLab sends `message` (text,
+    list, or lists by field), or `error` and `error_description`.
+    """
+    try:
+        found = msgspec.json.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return ()
+    if not isinstance(found, dict):
+        return ()
+    texts: list[str] = []
+    for name in ("message", "error", "error_description", "errors"):
+        _collect(found.get(name), "", texts)
+    return tuple(dict.fromkeys(text[:_MOST_DETAIL] for text in texts if text))
+
+
+def _collect(value: Any, field: str, texts: list[str]) -> None:
+    if isinstance(value, str):
+        flat = " ".join("".join(c if c.isprintable() else " " for c in value).split())
+        texts.append(f"{field}: {flat}" if field else flat)
+    elif isinstance(value, list):
+        for item in value[:10]:
+            _collect(item, field, texts)
+    elif isinstance(value, dict) and {"code", "resource"} <= value.keys():
+        name = value.get("field") or value["resource"]
+        texts.append(str(value.get("message") or f"{name} is {value['code']}"))
+    elif isinstance(value, dict):
+        for name, item in list(value.items())[:10]:
+            _collect(item, str(name), texts)

@@ -1,0 +1,244 @@
+"""A git remote: look at it, fetch from it, and push release branches with the user's own git."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ratchet.ship.forges.address import without_credentials
+from ratchet.ship.forges.http import OUTAGE_S
+from ratchet.ship.repository import Repository, git_environment
+from ratchet.types import ForgeUnavailable, ShipError
+
+BRANCHES = "ratchet/"
+"""Beginning of the names of all branches that are pushed."""
+
+TIMEOUT_S = 120.0
+"""Seconds for one git command that talks to the remote."""
+
+_STALLED_S = 30
+"""Seconds after which a transfer over HTTP without progress is ended."""
+
+_KEPT_VARIABLES = (
+    "GIT_CONFIG",
+    "GIT_SSH",
+    "GIT_ASKPASS",
+    "GIT_SSL_",
+    "GIT_PROXY_",
+    "GIT_HTTP_",
+    "GIT_CREDENTIAL",
+)
+_AWAY = (
+    "could not resolve host",
+    "could not resolve proxy",
+    "temporary failure in name resolution",
+    "connection timed out",
+    "operation timed out",
+    "operation too slow",
+    "connection refused",
+    "connection reset",
+    "connection closed",
+    "failed to connect",
+    "couldn't connect",
+    "network is unreachable",
+    "no route to host",
+    "early eof",
+    "returned error: 429",
+    "returned error: 5",
+)
+_CREDENTIALS = (
+    "could not read username",
+    "could not read password",
+    "terminal prompts disabled",
+    "authentication failed",
+    "permission denied (publickey",
+    "host key verification failed",
+    "returned error: 401",
+)
+_PERMISSION = (
+    "returned error: 403",
+    "permission to ",
+    "write access to repository not granted",
+    "not allowed to push",
+    "read-only",
+    "deploy key",
+)
+_RULES = ("protected branch", "pre-receive hook declined", "hook declined", "gh006", "gh013")
+_MISSING = (
+    "repository not found",
+    "returned error: 404",
+    "does not appear to be a git repository",
+    "does not exist",
+    "the project you were looking for could not be found",
+)
+
+
+@dataclass(frozen=True)
+class RemoteTips:
+    """Branches of a remote."""
+
+    default: str
+    """Name of its default branch; empty when it has none."""
+    branches: dict[str, str]
+    """Full hashes of the tips of all branches that were asked for and exist, by name."""
+
+
+@dataclass(frozen=True)
+class Remote:
+    """A remote of a repository."""
+
+    repository: Repository
+    name: str
+
+    def url(self) -> str:
+        """The URL that is pushed to; it may hold credentials.
+
+        Raises:
+            ShipError: There is no such remote.
+        """
+        known = self.repository.text("remote").split()
+        if self.name not in known:
+            others = f"; it has {', '.join(known)}" if known else ""
+            raise ShipError(
+                f"The repository {self.repository.root} has no remote {self.name!r}{others}.",
+                hint="Name one as remote under [ship]." if known else "Add one: git remote add.",
+            )
+        return self.repository.text("remote", "get-url", "--push", self.name)
+
+    def tips(self, *branches: str) -> RemoteTips:
+        """Look at the remote's branches.
+
+        Raises:
+            ForgeUnavailable: It cannot be reached.
+            ShipError: It refuses, or does not exist.
+        """
+        wanted = [f"refs/heads/{branch}" for branch in branches]
+        listed = self._git("ls-remote", "--symref", self.name, "HEAD", *wanted)
+        default, found = "", {}
+        for line in listed.splitlines():
+            value, _, ref = line.partition("\t")
+            if ref == "HEAD" and value.startswith("ref: refs/heads/"):
+                default = value.removeprefix("ref: refs/heads/")
+            elif ref.startswith("refs/heads/"):
+                found[ref.removeprefix("refs/heads/")] = value
+        return RemoteTips(default, found)
+
+    def fetch(self, branch: str) -> str:
+        """Fetch a branch without moving any of the user's references; return its tip.
+
+        Raises:
+            ForgeUnavailable: The remote cannot be reached.
+            ShipError: It refuses, or has no such branch.
+        """
+        kept = f"refs/ratchet/remotes/{self.name}/{branch}"
+        self._git(
+            "fetch",
+            "--quiet",
+            "--no-tags",
+            "--no-recurse-submodules",
+            "--no-write-fetch-head",
+            "--refmap=",
+            self.name,
+            f"+refs/heads/{branch}:{kept}",
+        )
+        tip = self.repository.commit_of(kept)
+        assert tip is not None
+        return tip
+
+    def push(self, commit: str, branch: str, base: str) -> None:
+        """Push a commit to a release branch; never by force, never to the base.
+
+        Raises:
+            ForgeUnavailable: The remote cannot be reached.
+            ShipError: It refuses, or the branch there has other commits.
+        """
+        if not branch.startswith(BRANCHES) or branch == base:
+            raise ShipError(
+                f"Only branches named {BRANCHES}… are pushed, not {branch!r}.",
+            )
+        self._git(
+            "-c",
+            "push.followTags=false",
+            "push",
+            "--quiet",
+            "--no-recurse-submodules",
+            "--no-signed",
+            self.name,
+            f"{commit}:refs/heads/{branch}",
+        )
+
+    def _git(self, *arguments: str) -> str:
+        settings = [
+            "core.hooksPath=/dev/null",
+            "gc.auto=0",
+            "maintenance.auto=false",
+            "http.lowSpeedLimit=1",
+            f"http.lowSpeedTime={_STALLED_S}",
+        ]
+        options = [part for setting in settings for part in ("-c", setting)]
+        # A session of its own has no terminal to ask for a password on, and is ended as a whole.
+        process = subprocess.Popen(
+            ["git", *options, *arguments],
+            cwd=self.repository.root,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=git_environment(_KEPT_VARIABLES),
+            start_new_session=True,
+        )
+        try:
+            output, errors = process.communicate(timeout=TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            raise self._away(f"gave no answer within {TIMEOUT_S:.0f} s") from None
+        finally:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.communicate()
+        if process.returncode:
+            raise self._error(arguments, errors.decode(errors="replace"))
+        return output.decode(errors="surrogateescape")
+
+    def _away(self, what: str) -> ForgeUnavailable:
+        return ForgeUnavailable(
+            f"The remote {self.name} ({without_credentials(self.url())}) {what}.",
+            retry_at=time.time() + OUTAGE_S,
+            hint="Nothing is lost. Run the same command again later: it goes on where it was.",
+        )
+
+    def _error(self, arguments: Sequence[str], stderr: str) -> ShipError:
+        said = without_credentials(" ".join(stderr.split()))[-600:]
+        lower = said.lower()
+        place = f"The remote {self.name} ({without_credentials(self.url())})"
+        if any(text in lower for text in _RULES):
+            return ShipError(
+                f"{place} refuses the branch by its rules: {said}",
+                hint=f"Allow branches named {BRANCHES}… there.",
+            )
+        if any(text in lower for text in _CREDENTIALS):
+            return ShipError(
+                f"{place} does not accept git's credentials: {said}",
+                hint="Pushing uses your own git: make `git push` work here without a prompt, by a"
+                " credential helper or an ssh key.",
+            )
+        if any(text in lower for text in _PERMISSION):
+            return ShipError(
+                f"{place} does not let you push: {said}", hint="Ask for write access to it."
+            )
+        if any(text in lower for text in _AWAY):
+            return self._away(f"cannot be reached: {said}")
+        if any(text in lower for text in _MISSING):
+            return ShipError(
+                f"{place} is not there, or hidden from you: {said}",
+                hint="Check its address: git remote -v.",
+            )
+        if "[rejected]" in lower or "non-fast-forward" in lower or "fetch first" in lower:
+            return ShipError(
+                f"{place} has other commits on that branch, so nothing was pushed: {said}",
+                hint="Nothing is ever pushed by force. Delete the branch there if nobody needs it.",
+            )
+        verb = next(a for a in arguments if not a.startswith("-") and "=" not in a)
+        return ShipError(f"git {verb} failed at {place[4:]}: {said}")
