@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import linecache
+import re
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -14,7 +17,7 @@ from hypothesis import strategies as st
 
 from ratchet.bind import registry
 from ratchet.ship import make_patch
-from ratchet.types import Candidate, Params, PromptTemplate, defaults
+from ratchet.types import Candidate, Declaration, Params, PromptTemplate, defaults
 from ratchet.types.knobs import Choice, Float, Int
 
 NASTY = st.text(
@@ -138,3 +141,113 @@ def test_any_knob_values_come_back(k: int, w: float, option: str, other: Any) ->
             return
         patch = make_patch(baseline, candidate, declarations, Path(folder))
     assert repr(compare(reread(patch.files["agent.py"][1]))) == repr(compare(candidate.resources))
+
+
+FOUND = {
+    "an f-string": {"agent.py": 'P = ratchet.prompt("p", f"In {CITY} you plan long walks. {{{{")'},
+    "adjacent f-strings": {
+        "agent.py": 'P = ratchet.prompt("p", f"In {CITY} \\n"\n "you "\n  \'plan walks. {{{{\')'
+    },
+    "a joined list": {
+        "agent.py": 'P = ratchet.prompt("p", "\\n".join(["In Vienna", \'you\', "plan walks."]))'
+    },
+    "a list in another file": {
+        "texts.py": "TEXTS = ['''In Vienna\n you plan \\\n long walks.''']\n",
+        "agent.py": 'P = ratchet.prompt("p", __import__("texts").TEXTS[0])',
+    },
+    "a text file": {
+        "p.md": "In Vienna\nyou plan long walks.\n",
+        "agent.py": 'P = ratchet.prompt("p", Path("p.md").read_text())',
+    },
+    "a text file that is stripped": {
+        "p.txt": "\n\nIn Vienna\nyou plan long walks.\n",
+        "agent.py": 'P = ratchet.prompt("p", Path("p.txt").read_text().strip())',
+    },
+    "a block of YAML": {
+        "p.yaml": "a: é\nb:\n- t: |\n    In Vienna\n      you plan walks.\n  c: 'é'\n",
+        "agent.py": 'P = ratchet.prompt("p", yaml.safe_load(open("p.yaml"))["b"][0]["t"])',
+    },
+    "a folded block of YAML": {
+        "p.yaml": "a: é\nb: >-\n  In Vienna\n  you plan walks.\n\n  So.\nc: é\n",
+        "agent.py": 'P = ratchet.prompt("p", yaml.safe_load(open("p.yaml"))["b"])',
+    },
+    "a plain scalar of YAML": {
+        "p.yaml": "{a: é, b: In Vienna you plan walks., c: In Vienna you plan walks.}\n",
+        "agent.py": 'P = ratchet.prompt("p", yaml.safe_load(open("p.yaml"))["c"])',
+    },
+    "TOML": {
+        "p.toml": "a = \"é\"\n[b]\nt = '''\nIn Vienna\nyou plan walks.''' # é\n",
+        "agent.py": 'P = ratchet.prompt("p", tomllib.loads(open("p.toml").read())["b"]["t"])',
+    },
+    "JSON": {
+        "p.json": '{"a": ["é", {"t": "In Vienna\\nyou plan walks."}], "t": "é"}',
+        "agent.py": 'P = ratchet.prompt("p", json.load(open("p.json"))["a"][1]["t"])',
+    },
+}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A repository with a folder for each way to get a prompt's text."""
+    root = tmp_path_factory.mktemp("found")
+    head = "import json, ratchet, tomllib, yaml\nfrom pathlib import Path\nCITY = 'Vienna'\n"
+    for number, files in enumerate(FOUND.values()):
+        folder = root / str(number)
+        folder.mkdir()
+        for path, text in files.items():
+            program = f"{head}{text}\n# é\n"
+            (folder / path).write_text(program if path == "agent.py" else text)
+    for command in (
+        "init --quiet",
+        "add --all",
+        "-c user.name=Ada -c user.email=ada@example.org commit --quiet --message first",
+    ):
+        subprocess.run(["git", *command.split()], cwd=root, check=True)
+    return root
+
+
+@pytest.mark.parametrize("form", FOUND)
+@settings(QUIET, max_examples=12)
+@given(before=NASTY, after=NASTY)
+@example(before="", after="\n\n  # x: 'y' \"z\"\n-")
+@example(before="\\{{{", after="}\\")
+def test_any_prompt_comes_back_where_it_was_found(
+    form: str, found: Path, before: str, after: str
+) -> None:
+    root = found / str(list(FOUND).index(form))
+    # The city comes from the program. Reading a file may change returns.
+    text = re.sub("\r", "", f"So: {before} Vienna {after} end.")
+    if form.startswith("a text file"):
+        text = text.replace("\0", "")
+    with pytest.MonkeyPatch.context() as patched, tempfile.TemporaryDirectory() as folder:
+        declarations = run_agent(root, patched)
+        baseline = Candidate.of(defaults(declarations))
+        old_text = declarations["p"].resource
+        assert isinstance(old_text, PromptTemplate)
+        text += old_text.text[len(old_text.text.rstrip()) :]
+        new = PromptTemplate(text.replace("{", "{{").replace("}", "}}"))
+        candidate = baseline.derive({"p": new}, algorithm="t")
+        patch = make_patch(baseline, candidate, declarations, root)
+        ((path, (old, written)),) = patch.files.items()
+        (edit,) = patch.edits
+        assert written == old[: edit.span[0]] + edit.new + old[edit.span[1] :]
+        for file in FOUND[form]:
+            data = written if file == path else (root / file).read_bytes()
+            (Path(folder) / file).write_bytes(data)
+        assert run_agent(Path(folder), patched)["p"].resource == new
+
+
+def run_agent(folder: Path, patched: pytest.MonkeyPatch) -> dict[str, Declaration]:
+    """Run the agent of a folder and return what it declares."""
+    registry.forget()
+    linecache.clearcache()
+    path = folder / "agent.py"
+    patched.chdir(folder)
+    patched.syspath_prepend(folder)
+    patched.setattr(sys, "dont_write_bytecode", True)
+    try:
+        exec(compile(path.read_bytes(), str(path), "exec"), {"__name__": "agent"})
+        return registry.declarations()
+    finally:
+        registry.forget()
+        sys.modules.pop("texts", None)

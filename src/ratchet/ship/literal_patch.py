@@ -157,6 +157,8 @@ def literal_edit(
     data = file.text.encode()
     try:
         if prompt.expression:
+            if "\r" in old.text + new.text:
+                raise Inexpressible("it has a carriage return, which reading a file may remove")
             own = (file.path, byte_span(file.text, literal.span)) == prompt.expression
             kept = prompt.kept or own
             _check_ends(literal.value, prompt.old.text, prompt.new.text, kept=kept)
