@@ -408,7 +408,7 @@ class GuardrailSection(Section):
 
 
 class ShipSection(Section):
-    """[ship]: how a release is tested."""
+    """[ship]: how a release is tested, and where its pull request is opened."""
 
     test: str | None = None
     timeout_s: Positive = 600.0
@@ -416,6 +416,31 @@ class ShipSection(Section):
     network: bool = False
     sandbox: bool = True
     show: Several[str] = ()
+    pull_request: bool = False
+    remote: Annotated[str, Field(min_length=1)] = "origin"
+    base: Annotated[str, Field(min_length=1)] | None = None
+    forge: Literal["github", "gitlab"] | None = None
+    api_url: Url | None = None
+    repository: Annotated[str, Field(pattern=r"^[^/\s]+(/[^/\s]+)+$")] | None = None
+    token_env: EnvironmentVariable | None = None
+    app_id: Annotated[str, Field(min_length=1)] | None = None
+    app_key: Annotated[str, Field(min_length=1)] | None = None
+    labels: Several[Annotated[str, Field(min_length=1)]] = ()
+    reviewers: Several[Annotated[str, Field(min_length=1)]] = ()
+    draft: bool = False
+    max_open: Annotated[int, Field(ge=1)] = 2
+    evidence: bool = False
+    server_url: Url | None = None
+
+    @model_validator(mode="after")
+    def _whole_app(self) -> ShipSection:
+        if (self.app_id is None) != (self.app_key is None):
+            raise ValueError("[ship] takes app_id and app_key together, or neither")
+        if self.app_id is not None and self.token_env is not None:
+            raise ValueError("[ship] takes either token_env or app_id and app_key")
+        if self.app_id is not None and self.forge == "gitlab":
+            raise ValueError("[ship] app_id is for GitHub")
+        return self
 
 
 class Config(Section):

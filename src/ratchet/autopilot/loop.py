@@ -31,6 +31,7 @@ from ratchet.autopilot.experiment import (
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.prompt_discovery import discover_prompts, unrecognised
 from ratchet.autopilot.proof_outlook import proof_outlook
+from ratchet.autopilot.pull_requests import propose_release, text_options
 from ratchet.autopilot.release_notes import release_notes
 from ratchet.autopilot.repetitions import plan_repetitions
 from ratchet.autopilot.report_cards import check_objective, trust_objective
@@ -434,6 +435,7 @@ class _ImproveRun:
             tests=release_tests(self.project),
             agent_entry=self.agent.spec.entry,
             notes=release_notes(self.store, self.run),
+            **text_options(self.project, experiment.id),
         )
         return self._released(release, experiment.decision)
 
@@ -466,6 +468,14 @@ class _ImproveRun:
         self.store.releases.put(release)
         self.watcher.released(release)
         self._enter("shipped", release_id=release.id, message=decision.sentence)
+        if release.branch and self.project.config.ship.pull_request:
+            try:
+                release = propose_release(self.project, self.store, release)
+            except RatchetError as error:
+                self.watcher.message(
+                    f"The branch is made, but its pull request is not open: {error.message} Go on"
+                    " with `ratchet ship`."
+                )
         return release
 
     WITH_RUNNER: ClassVar[dict[str, Callable[[Any, Runner], Awaitable[None]]]] = {

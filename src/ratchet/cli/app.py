@@ -123,8 +123,15 @@ COMMANDS: dict[str, Command] = {
     "verify": Command(
         "verify", "verify", "Recompute every number of an evidence file, bit for bit."
     ),
+    "ship": Command(
+        "ship",
+        "ship",
+        "Push a release's branch, and open its pull request at GitHub or GitLab.",
+    ),
     "releases": Command(
-        "releases", "releases", "List the releases and their state in the repository."
+        "releases",
+        "releases",
+        "List the releases and their state in the repository and at the forge.",
     ),
     "rollback": Command(
         "releases",

@@ -9,20 +9,21 @@ from typing import Annotated
 
 import typer
 
-from ratchet.autopilot import Project
-from ratchet.autopilot.code_sandbox import release_tests
+from ratchet.autopilot.pull_requests import refresh_releases, revert_release
 from ratchet.cli.console import Folder, Json, out, print_json, project_in, short, table
-from ratchet.ship import deactivate, refresh, refresh_active
-from ratchet.ship import rollback as undo
-from ratchet.store import Store
-from ratchet.types import InputError, Release
+from ratchet.cli.errors import err
+from ratchet.cli.selection import release_of
+from ratchet.ship import deactivate
+from ratchet.types import Release
 
 
 def releases(folder: Folder = Path("."), json: Json = False) -> None:
-    """List the releases and their state in the repository."""
+    """List the releases and their state in the repository and at the forge."""
     project = project_in(folder)
     with project.open_store() as store:
-        found = _refreshed(project, store)
+        found, problems = refresh_releases(project, store)
+    for problem in problems:
+        err.print(f"Pull requests are shown as last read: {problem}", markup=False)
     if json:
         print_json({"releases": found})
         return
@@ -37,8 +38,8 @@ def releases(folder: Folder = Path("."), json: Json = False) -> None:
             f"{made:%Y-%m-%d %H:%M}",
             short(release.candidate_id),
             release.state.replace("_", " "),
-            release.branch or f"gateway: {release.agent}",
-            release.rollback,
+            _where(release),
+            release.revert.url if release.revert else release.rollback,
         )
     out.print(rows)
 
@@ -52,6 +53,9 @@ def rollback(
 ) -> None:
     """Undo a release: delete its branch, or make a branch that reverts it once it is merged.
 
+    An open pull request is closed with a comment. If it was merged, the branch that reverts it is
+    pushed and its own pull request opened.
+
     Nothing is lost: the commit's hash is printed, so that the branch can be made again from it. A
     release at the gateway is deactivated, and what was active before is active again.
 
@@ -63,42 +67,30 @@ def rollback(
     """
     project = project_in(folder)
     with project.open_store() as store:
-        selected = _select(_refreshed(project, store), release)
+        found, problems = refresh_releases(project, store)
+        for problem in problems:
+            err.print(f"Pull requests are as last read: {problem}", markup=False)
+        selected = release_of(found, release, "roll back")
         if selected.agent:
             undone = deactivate(store, selected, time.time())
+            store.releases.put(undone)
         else:
-            undone = undo(selected, project.root, time.time(), tests=release_tests(project))
-        store.releases.put(undone)
+            undone = revert_release(project, store, selected)
     if json:
         print_json(undone)
         return
     out.print(f"[bold green]Rolled back[/] release {short(undone.id)}: {undone.rollback}")
     if undone.agent:
         out.print(f"Servers apply it to the calls of {undone.agent} within 2 seconds.")
+    elif undone.revert is not None:
+        out.print(f"Merge the pull request that reverts it: {undone.revert.url}", soft_wrap=True)
     elif not undone.rollback.startswith("ratchet/"):
         out.print(f"Recreate the branch with: git branch {undone.branch} {undone.commit}")
     else:
         out.print(f"Merge the reverting branch with: git merge {undone.rollback}")
 
 
-def _refreshed(project: Project, store: Store) -> list[Release]:
-    found = store.releases.list(1000)
-    for number, release in enumerate(found):
-        at_gateway = bool(release.agent)
-        now = refresh_active(store, release) if at_gateway else refresh(release, project.root)
-        if now != release:
-            store.releases.put(now)
-            found[number] = now
-    return found
-
-
-def _select(found: list[Release], prefix: str | None) -> Release:
-    if prefix is None:
-        if not found:
-            raise InputError("There is no release to roll back.")
-        return found[0]
-    matching = [release for release in found if release.id.startswith(prefix)]
-    if len(matching) != 1:
-        how = "no release" if not matching else f"{len(matching)} releases"
-        raise InputError(f"{prefix!r} matches {how}.", hint="List them: ratchet releases.")
-    return matching[0]
+def _where(release: Release) -> str:
+    if release.agent:
+        return f"gateway: {release.agent}"
+    return release.request.url if release.request else release.branch

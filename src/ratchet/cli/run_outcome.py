@@ -180,7 +180,11 @@ def print_outcome(outcome: RunOutcome) -> None:
         steps.add_row("what changed", f"git diff {release.base[:10]} {release.branch}")
         steps.add_row("the pull request's text", display_path(release.pull_request))
         steps.add_row("check every number", f"ratchet verify {display_path(outcome.evidence)}")
-        steps.add_row("merge it", f"git merge {release.branch}")
+        if release.request:
+            steps.add_row("pull request", release.request.url)
+        else:
+            steps.add_row("open a pull request", "ratchet ship")
+            steps.add_row("or merge it", f"git merge {release.branch}")
         steps.add_row("undo it", f"ratchet rollback {short(release.id)}")
         out.print(steps)
     elif run.stage == "ship":

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from ratchet.autopilot import Project
 from ratchet.run.program import AnyAgent
 from ratchet.store import Store
-from ratchet.types import SPLITS, Candidate, InputError, Task
+from ratchet.types import SPLITS, Candidate, InputError, Release, Task
 
 
 def select_tasks(
@@ -61,3 +61,25 @@ def select_candidate(project: Project, store: Store, agent: AnyAgent, name: str)
             f"{name!r} matches {how}.", hint="Use source, best, or more digits of a candidate's id."
         )
     return found[0]
+
+
+def release_of(found: Sequence[Release], prefix: str | None, to: str) -> Release:
+    """The release whose id begins so; the newest without a prefix.
+
+    Args:
+        found: All releases, newest first.
+        prefix: Start of an id.
+        to: What for, in a word.
+
+    Raises:
+        InputError: It matches none, or several.
+    """
+    if prefix is None:
+        if not found:
+            raise InputError(f"There is no release to {to}.", hint="Make one: ratchet improve.")
+        return found[0]
+    matching = [release for release in found if release.id.startswith(prefix)]
+    if len(matching) != 1:
+        how = "no release" if not matching else f"{len(matching)} releases"
+        raise InputError(f"{prefix!r} matches {how}.", hint="List them: ratchet releases.")
+    return matching[0]

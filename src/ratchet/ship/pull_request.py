@@ -16,6 +16,7 @@ from typing import Any
 from ratchet._private_files import make_folder
 from ratchet.ship.check import TestReport
 from ratchet.ship.edit import same_value, values_of
+from ratchet.ship.evidence_text import e_value_plot, improved_tasks
 from ratchet.types import (
     Candidate,
     Code,
@@ -28,7 +29,11 @@ from ratchet.types import (
 MOST_TITLE = 200
 """Most characters of a title; GitLab allows 255, with a prefix for drafts."""
 
+MOST_BODY = 60_000
+"""Most characters of a body; GitHub allows 65,536."""
+
 _CELL = 120
+_PATCH = re.compile(r"<details>\n<summary>The patch</summary>.*?\n\n</details>(?=\n\n|\n\Z)", re.S)
 _RUN = re.compile(r"`+")
 _SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~!])")
 
@@ -42,14 +47,34 @@ def pull_request(
     candidate: Candidate,
     decision: Decision,
     evidence: str,
+    content: dict[str, Any],
     experiment_id: str,
     release_id: str,
     agent_entry: str,
     diff: str,
     tests: TestReport,
     notes: Sequence[str] = (),
+    server_url: str = "",
 ) -> str:
-    """The pull request as Markdown."""
+    """The pull request as Markdown: what a reviewer needs, then details that are folded.
+
+    Args:
+        branch: Name of the branch.
+        base: Full hash of the commit that it starts from.
+        commit: Full hash of its commit.
+        baseline: The source's state.
+        candidate: The candidate that was proved better.
+        decision: The experiment's outcome.
+        evidence: Path of the evidence file, as shown.
+        content: Content of the evidence file.
+        experiment_id: Id of the experiment.
+        release_id: Id of the release.
+        agent_entry: The agent, as MODULE:FUNCTION; or empty.
+        diff: The patch.
+        tests: Result of the repository's own tests.
+        notes: Further sentences.
+        server_url: Address of the server that has the rollouts; or empty.
+    """
     names = candidate.changed_from(baseline)
     gain = decision.candidate - decision.baseline
     title = (
@@ -59,15 +84,9 @@ def pull_request(
     parts = [
         title,
         f"This branch, {code(branch)}, changes the values below{of} and nothing else.",
+        *_failures(improved_tasks(content, server_url)),
         "## What changes",
         *(_change(name, baseline, candidate) for name in names),
-    ]
-    if candidate.reason:
-        parts += [
-            f"Proposed by {code(candidate.algorithm)}, because:",
-            fence(candidate.reason, "text"),
-        ]
-    parts += [
         *proof_section(decision),
         "## Tests",
         _tests(tests),
@@ -78,21 +97,49 @@ def pull_request(
         "Before the merge this deletes the branch; after it, this makes a branch that restores the"
         " old source:",
         fence(f"ratchet rollback {release_id[:12]}", "sh"),
-        "## The patch",
-        fence(diff, "diff"),
     ]
+    if plot := e_value_plot(content):
+        parts.append(folded("The evidence, pair by pair", fence(plot, "mermaid")))
+    if candidate.reason:
+        why = f"Proposed by {code(candidate.algorithm)}, because:"
+        parts.append(folded("Why it was proposed", why, fence(candidate.reason, "text")))
+    parts.append(folded("The patch", fence(diff, "diff")))
     if notes:
-        parts += ["## Notes", "\n".join(f"- {plain(note)}" for note in notes)]
+        parts.append(folded("Notes", "\n".join(f"- {plain(note)}" for note in notes)))
     parts.append(
-        f"Candidate {code(candidate.id)}, baseline {code(baseline.id)}, experiment"
-        f" {code(experiment_id)}, base commit {code(base)}, commit {code(commit)}."
+        folded(
+            "Ids",
+            f"Candidate {code(candidate.id)}, baseline {code(baseline.id)}, experiment"
+            f" {code(experiment_id)}, base commit {code(base)}, commit {code(commit)}.",
+        )
     )
     return "\n\n".join(parts) + "\n"
+
+
+def folded(summary: str, *paragraphs: str) -> str:
+    """Paragraphs that a reader unfolds."""
+    inner = "\n\n".join(paragraphs)
+    return f"<details>\n<summary>{summary}</summary>\n\n{inner}\n\n</details>"
+
+
+def _failures(tasks: Sequence[tuple[str, ...]]) -> list[str]:
+    if not tasks:
+        return []
+    rows = [
+        f"| {code(task)} | {before} | {after} | {first}, {second} |"
+        for task, before, after, first, second in tasks
+    ]
+    head = ["| task that gained most | before | after | rollouts |", "|---|---|---|---|"]
+    return ["## What failed", "\n".join([*head, *rows])]
 
 
 def request_text(text: str) -> tuple[str, str]:
     """Title and body of the request at a forge, from the text that `pull_request` returned."""
     title, _, body = text.partition("\n")
+    if len(body) > MOST_BODY:
+        body = _PATCH.sub("The patch is too long for this page; it is in the branch.", body)
+    if len(body) > MOST_BODY:
+        body = body[:MOST_BODY].rpartition("\n\n")[0]
     return title.removeprefix("# ").replace("`", "")[:MOST_TITLE], body.strip() + "\n"
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ratchet.ship.check import NO_TESTS, TestCommand, run_tests
 from ratchet.ship.commit import is_release_of, release_message, store_release_commit
+from ratchet.ship.evidence_text import read_evidence
 from ratchet.ship.patch import Patch, diff_files, make_patch
 from ratchet.ship.pull_request import pull_request, write_text_file
 from ratchet.ship.repository import Blob, Repository
@@ -39,6 +40,8 @@ def ship(
     tests: TestCommand = NO_TESTS,
     agent_entry: str = "",
     notes: Sequence[str] = (),
+    evidence_shown: str = "",
+    server_url: str = "",
 ) -> Release:
     """Make the branch of a promoted candidate, or find the existing one.
 
@@ -58,6 +61,8 @@ def ship(
         tests: The repository's own tests; the pull request states it if there are none.
         agent_entry: The agent, as MODULE:FUNCTION.
         notes: Sentences to add to the pull request.
+        evidence_shown: Path of the evidence file in the pull request; by default its own.
+        server_url: Address of the server that has the rollouts, for links in the pull request.
 
     Raises:
         ShipError: Not promoted, no usable repository, uncommitted work, no safe patch, failing
@@ -117,13 +122,15 @@ def ship(
         baseline=baseline,
         candidate=candidate,
         decision=decision,
-        evidence=_shown(evidence_path.resolve(), repository.root),
+        evidence=evidence_shown or _shown(evidence_path.resolve(), repository.root),
+        content=read_evidence(evidence_path),
         experiment_id=experiment_id,
         release_id=release.id,
         agent_entry=agent_entry,
         diff=diff_files(made.files),
         tests=report,
         notes=notes,
+        server_url=server_url,
     )
     write_text_file(text_path, text)
     # The second reference protects the commit when the branch is deleted or squashed.

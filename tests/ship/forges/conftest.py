@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.ship.forges.fake_forge import FakeForge
+from tests.ship.forges.fake_github import REPOSITORY, FakeGitHub
 
 from ratchet.ship import forges
 from ratchet.ship.forges import ForgeSettings
 from ratchet.types import PullRequest, Release
-from tests.ship.forges.fake_forge import FakeForge
-from tests.ship.forges.fake_github import REPOSITORY, FakeGitHub
 
 
 @dataclass

@@ -26,10 +26,10 @@ OPERATIONS = {
     "/repos/{owner}/{repo}/installation": ["get"],
     "/app/installations/{installation_id}/access_tokens": ["post"],
 }
-KEPT = (
-    "type required properties items enum nullable oneOf anyOf allOf format pattern minLength"
-    " maxLength minItems maxItems minimum maximum additionalProperties default"
-).split()
+KEPT = """
+    type required properties items enum nullable oneOf anyOf allOf format pattern minLength
+    maxLength minItems maxItems minimum maximum additionalProperties default
+"""
 READ = {"body", "name", "expires_at"}
 """Optional fields of responses that are read."""
 
@@ -56,7 +56,7 @@ def facts(folder: Path) -> dict[str, Any]:
                 schemas[name] = schema(resolved(value), response)
             return {"$ref": f"#/components/schemas/{name}"}
         made: dict[str, Any] = {}
-        for key in KEPT:
+        for key in KEPT.split():
             if key not in value:
                 continue
             found = value[key]

@@ -182,6 +182,7 @@ class ForgeHttp:
             )
         if status >= 500 or status == 408:
             return self._outage(f"fails with HTTP status {status}")
+        hint: str | None = None
         origin, again = self.credentials.origin, "then run the same command again"
         if status == 401:
             message = f"{self.forge} refuses the token of {origin}{said}."
@@ -198,11 +199,8 @@ class ForgeHttp:
         else:
             shown = path.partition("?")[0]
             message = f"{self.forge} refused {method} {shown} with HTTP status {status}{said}."
-            hint = (
-                f"Check the remote's address, and that the token of {origin} has {self.needs}."
-                if status == 404
-                else None
-            )
+            if status == 404:
+                hint = f"Check the remote, and that the token of {origin} has {self.needs}."
         return ForgeRefused(message, status=status, details=details, hint=hint)
 
     def _waits(

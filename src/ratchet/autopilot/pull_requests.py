@@ -1,0 +1,157 @@
+"""Pull requests of a project's releases: opened, read back and reverted as `[ship]` says."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TypedDict
+
+from ratchet.autopilot.code_sandbox import release_tests
+from ratchet.autopilot.project import Project
+from ratchet.ship import forges, refresh, refresh_active, rollback
+from ratchet.ship.forges import ForgeSettings
+from ratchet.ship.forges.branch import evidence_file
+from ratchet.store import Store
+from ratchet.types import RatchetError, Release
+
+
+class TextOptions(TypedDict):
+    """Arguments of `ship` that depend on how its pull request is opened."""
+
+    evidence_shown: str
+    server_url: str
+
+
+def text_options(project: Project, experiment_id: str) -> TextOptions:
+    """What the text of a release says of its evidence."""
+    section = project.config.ship
+    return {
+        "evidence_shown": evidence_file(experiment_id) if section.evidence else "",
+        "server_url": section.server_url or "",
+    }
+
+
+def forge_settings(project: Project) -> ForgeSettings:
+    """The settings of pull requests in `[ship]`."""
+    section = project.config.ship
+    return ForgeSettings(
+        remote=section.remote,
+        base=section.base or "",
+        forge=section.forge,
+        api_url=section.api_url or "",
+        repository=section.repository or "",
+        token_env=section.token_env or "",
+        app_id=section.app_id or "",
+        app_key=project.root / Path(section.app_key).expanduser() if section.app_key else None,
+        labels=section.labels,
+        reviewers=section.reviewers,
+        draft=section.draft,
+        max_open=section.max_open,
+        evidence=section.evidence,
+    )
+
+
+def propose_release(
+    project: Project, store: Store, release: Release, environ: Mapping[str, str] = os.environ
+) -> Release:
+    """Open the pull request of a release, or bring it up to date; the release is stored.
+
+    Raises:
+        RatchetError: As `ship.forges.propose`; the release stays as it is.
+    """
+    request = forges.propose(
+        release,
+        project.root,
+        forge_settings(project),
+        tests=release_tests(project),
+        environ=environ,
+    )
+    return _stored(store, release, forges.with_request(release, request))
+
+
+def refresh_release(
+    project: Project, store: Store, release: Release, environ: Mapping[str, str] = os.environ
+) -> Release:
+    """Update a release from the forge, and from the repository or the gateway.
+
+    Raises:
+        RatchetError: The forge cannot be asked, or the repository cannot be read.
+    """
+    if release.agent:
+        return _stored(store, release, refresh_active(store, release))
+    now = forges.refresh_request(release, project.root, forge_settings(project), environ=environ)
+    return _stored(store, release, refresh(now, project.root))
+
+
+def refresh_releases(
+    project: Project, store: Store, environ: Mapping[str, str] = os.environ
+) -> tuple[list[Release], list[str]]:
+    """All releases in their present state, newest first, and why some could not be refreshed.
+
+    A forge that fails is asked once: the releases are then as the repository tells.
+    """
+    found: list[Release] = []
+    problems: list[str] = []
+    for release in store.releases.list(1000):
+        if not problems or not release.request:
+            try:
+                found.append(refresh_release(project, store, release, environ))
+                continue
+            except RatchetError as error:
+                if release.request is None and release.revert is None:
+                    raise
+                problems.append(str(error))
+        found.append(_stored(store, release, refresh(release, project.root)))
+    return found, problems
+
+
+def revert_release(
+    project: Project,
+    store: Store,
+    release: Release,
+    reason: str = "",
+    environ: Mapping[str, str] = os.environ,
+) -> Release:
+    """Roll a release in the repository back; the release is stored.
+
+    One whose pull request is open loses its branch, and the request is closed with a comment. For
+    one that was merged through a pull request, the request that reverts it is opened. All others
+    are rolled back in the repository alone, as `ship.rollback` does.
+
+    Args:
+        project: The project.
+        store: Its store.
+        release: The release, refreshed; or one whose rollback has not come to its end.
+        reason: Why, as Markdown.
+        environ: Where the token is.
+
+    Raises:
+        RatchetError: As `ship.forges.open_revert`, `ship.forges.withdraw` and `ship.rollback`.
+    """
+    tests, settings = release_tests(project), forge_settings(project)
+    text = _revert_text(release, reason)
+    through_forge = release.request is not None
+    merged = release.state == "merged" or release.rollback.startswith("ratchet/")
+    if through_forge and merged and release.revert is None:
+        undone = forges.open_revert(
+            release, project.root, text, settings, tests=tests, environ=environ
+        )
+        return _stored(store, release, undone)
+    if through_forge and release.state == "proposed":
+        closed = forges.withdraw(release, project.root, text, settings, environ=environ)
+        release = _stored(store, release, closed)
+    return _stored(store, release, rollback(release, project.root, time.time(), tests=tests))
+
+
+def _revert_text(release: Release, reason: str) -> str:
+    of = f", which {release.request.url} brought" if release.request else ""
+    text = f"This takes back release `{release.id[:12]}`{of}."
+    return f"{text}\n\n{reason}" if reason else text
+
+
+def _stored(store: Store, before: Release, after: Release) -> Release:
+    if after != before:
+        store.releases.put(after)
+    return after

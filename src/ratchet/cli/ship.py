@@ -1,0 +1,123 @@
+"""`ratchet ship`: push a release's branch and open its pull request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ratchet.autopilot import Project
+from ratchet.autopilot.pull_requests import forge_settings, propose_release
+from ratchet.cli.console import Folder, Json, out, print_json, project_in, short
+from ratchet.cli.selection import release_of
+from ratchet.types import PullRequest, Release
+
+
+def ship(
+    release: Annotated[
+        str | None, typer.Argument(help="Start of the release's id; by default the newest.")
+    ] = None,
+    dry_run: Annotated[
+        bool,
+        typer.Option("--dry-run", help="Show what would be pushed and sent; connect to nothing."),
+    ] = False,
+    ci_workflow: Annotated[
+        bool,
+        typer.Option(
+            "--ci-workflow",
+            help="Write a CI job that verifies committed evidence, and do nothing else.",
+        ),
+    ] = False,
+    folder: Folder = Path("."),
+    json: Json = False,
+) -> None:
+    """Push a release's branch, and open its pull request at GitHub or GitLab.
+
+    An open request is brought up to date; nothing is written when nothing changed. After a failure
+    the same command goes on where it stopped. Nothing is pushed by force.
+
+    Examples:
+
+      ratchet ship --dry-run
+
+      ratchet ship
+
+      ratchet ship 1a2b3c4d
+
+      ratchet ship --ci-workflow
+    """
+    project = project_in(folder)
+    if ci_workflow:
+        _write_workflow(project, json)
+        return
+    with project.open_store() as store:
+        selected = release_of(store.releases.list(1000), release, "ship")
+        if dry_run:
+            _preview(project, selected, json)
+            return
+        proposed = propose_release(project, store, selected)
+    if json:
+        print_json(proposed)
+        return
+    assert proposed.request is not None
+    _print(proposed, proposed.request)
+
+
+def _print(release: Release, request: PullRequest) -> None:
+    states = {
+        "open": f"[bold green]Open:[/] {request.url}",
+        "merged": f"[bold green]Merged already:[/] {request.url}",
+        "closed": f"[bold yellow]Closed:[/] {request.url}",
+    }
+    out.print(states[request.state], soft_wrap=True)
+    out.print(f"Release {short(release.id)}, branch {release.branch} at {request.head[:10]}")
+    if request.note:
+        out.print(f"Note: {request.note}.", markup=False)
+
+
+def _preview(project: Project, release: Release, json: bool) -> None:
+    from ratchet.ship.forges import preview
+
+    shown = preview(release, project.root, forge_settings(project))
+    if json:
+        print_json(
+            {
+                "push": {
+                    "remote": shown.remote,
+                    "branch": shown.branch,
+                    "commit": shown.commit,
+                },
+                "request": {"method": "POST", "url": shown.url, "body": shown.body},
+                "title": shown.title,
+                "text": shown.text,
+                "diff": shown.diff,
+            }
+        )
+        return
+    out.print("Nothing is sent. This would be pushed and opened:", style="bold")
+    out.print(f"git push {shown.remote} {shown.commit[:12]}:refs/heads/{shown.branch}")
+    out.print(f"POST {shown.url}", soft_wrap=True)
+    for name, value in shown.body.items():
+        if name not in ("body", "description"):
+            out.print(f"  {name}: {value}", markup=False)
+    out.print()
+    out.print(shown.title, style="bold", markup=False)
+    out.print()
+    out.print(shown.text, markup=False, soft_wrap=True)
+    out.print(shown.diff, markup=False, soft_wrap=True)
+
+
+def _write_workflow(project: Project, json: bool) -> None:
+    from ratchet.ship.forges.workflow import write_workflow
+
+    written = write_workflow(project.root, forge_settings(project))
+    if json:
+        print_json({"path": str(written.path), "written": written.written})
+        return
+    out.print(f"Wrote {written.path}" if written.written else f"{written.path} is up to date")
+    out.print(written.next_step, markup=False)
+    if not project.config.ship.evidence:
+        out.print(
+            "Set evidence = true under [ship], so that there is evidence to verify.", markup=False
+        )
