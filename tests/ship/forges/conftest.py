@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 from tests.ship.forges.fake_forge import FakeForge
 from tests.ship.forges.fake_github import REPOSITORY, FakeGitHub
+from tests.ship.forges.fake_gitlab import PROJECT, FakeGitLab
 
 from ratchet.ship import forges
 from ratchet.ship.forges import ForgeSettings
+from ratchet.ship.forges.http import ForgeHttp
 from ratchet.types import PullRequest, Release
 
 
@@ -80,6 +82,14 @@ def published(project: Any, at: FakeForge, **settings: Any) -> Published:
     return Published(project, at.git, at, ForgeSettings(api_url=at.url, **settings))
 
 
+@pytest.fixture(autouse=True)
+def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The pauses before requests that are repeated; the tests do not wait."""
+    made: list[float] = []
+    monkeypatch.setattr(ForgeHttp, "wait", lambda self, seconds: made.append(seconds))
+    return made
+
+
 @pytest.fixture
 def bare(tmp_path: Path) -> Path:
     """An empty bare repository."""
@@ -94,6 +104,17 @@ def at_github(project: Any, bare: Path) -> Iterator[Published]:
     forge = FakeGitHub(bare)
     made = published(project, forge, forge="github", repository=REPOSITORY)
     made.environ["GITHUB_TOKEN"] = forge.token
+    yield made
+    forge.stop()
+    assert forge.violations == []
+
+
+@pytest.fixture
+def at_gitlab(project: Any, bare: Path) -> Iterator[Published]:
+    """A project at a GitLab, in a subgroup."""
+    forge = FakeGitLab(bare)
+    made = published(project, forge, forge="gitlab", repository=PROJECT)
+    made.environ["GITLAB_TOKEN"] = forge.token
     yield made
     forge.stop()
     assert forge.violations == []

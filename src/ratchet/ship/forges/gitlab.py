@@ -74,7 +74,7 @@ class GitLab:
                 # A pushed branch becomes known a moment after the push.
                 if error.status != 400 or not error.says("branch") or tries == _BRANCH_TRIES:
                     raise
-            self._http.sleep(float(tries))
+            self._http.wait(float(tries))
         raise AssertionError("the last try returns or raises")
 
     def edit(self, number: int, body: str) -> None:

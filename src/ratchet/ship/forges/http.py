@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import ssl
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 from urllib.parse import urlsplit
@@ -85,8 +85,6 @@ class ForgeHttp:
     accept: str = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
     """Further headers of every request."""
-    sleep: Callable[[float], None] = time.sleep
-    clock: Callable[[], float] = time.time
 
     def get(self, path: str) -> Any:
         """Send a GET request and return the decoded response."""
@@ -117,11 +115,15 @@ class ForgeHttp:
                     raise
                 renewed = True
             except ForgeUnavailable as error:
-                asked = error.retry_at - self.clock()
+                asked = error.retry_at - time.time()
                 outage = isinstance(error, _Outage)
                 if not repeat or tries == TRIES or (not outage and asked > SHORT_S):
                     raise
-                self.sleep(delay(tries, None if outage else asked, _jitter))
+                self.wait(delay(tries, None if outage else asked, _jitter))
+
+    def wait(self, seconds: float) -> None:
+        """Pause before a request is sent again."""
+        time.sleep(seconds)
 
     def _once(self, method: str, path: str, body: Any) -> Any:
         import httpx2
@@ -164,7 +166,7 @@ class ForgeHttp:
     def _outage(self, what: str) -> _Outage:
         return _Outage(
             f"{self.forge} at {urlsplit(self.api_url).netloc} {what}.",
-            retry_at=self.clock() + OUTAGE_S,
+            retry_at=time.time() + OUTAGE_S,
             hint="Nothing is lost. Run the same command again later: it goes on where it was.",
         )
 
@@ -177,7 +179,7 @@ class ForgeHttp:
         if waits is not None:
             return ForgeUnavailable(
                 f"{self.forge} asks to wait {waits:.0f} s: too many requests.",
-                retry_at=self.clock() + waits,
+                retry_at=time.time() + waits,
                 hint="Nothing is lost. Run the same command again then: it goes on where it was.",
             )
         if status >= 500 or status == 408:
@@ -190,17 +192,18 @@ class ForgeHttp:
         elif status == 403:
             message = f"The token of {origin} may not do this in {self.repository}{said}."
             hint = f"It needs {self.needs}: grant that, {again}."
-        elif status == 404 and "?" not in path and path.count("/") < 4:
-            message = f"{self.forge} has no repository {self.repository}, or hides it{said}."
-            hint = f"Check the remote's address, and that the token of {origin} may read it."
+        elif status == 404:
+            message = (
+                f"{self.forge} does not find {path.partition('?')[0]}, or hides it from the token"
+                f" of {origin}{said}."
+            )
+            hint = f"Check the remote's address, and that the token has {self.needs}."
         elif 300 <= status < 400:
             message = f"{self.forge} says that {self.repository} has moved."
             hint = "Set the remote to its new address: git remote set-url."
         else:
             shown = path.partition("?")[0]
             message = f"{self.forge} refused {method} {shown} with HTTP status {status}{said}."
-            if status == 404:
-                hint = f"Check the remote, and that the token of {origin} has {self.needs}."
         return ForgeRefused(message, status=status, details=details, hint=hint)
 
     def _waits(
@@ -209,14 +212,14 @@ class ForgeHttp:
         """Seconds that the forge asks to wait, when it limits the rate of requests."""
         if status not in (403, 429):
             return None
-        asked = requested_delay(headers, self.clock())
+        asked = requested_delay(headers, time.time())
         if asked is not None:
             return asked
         if headers.get("x-ratelimit-remaining") == "0" or status == 429:
             for name in ("x-ratelimit-reset", "ratelimit-reset"):
                 reset = headers.get(name, "")
                 if reset.isascii() and reset.isdigit() and len(reset) < 15:
-                    return max(1.0, int(reset) - self.clock())
+                    return max(1.0, int(reset) - time.time())
             return OUTAGE_S
         # GitHub's secondary limits may come without any header; its advice is to wait a minute.
         limited = any("rate limit" in text.lower() for text in details)
