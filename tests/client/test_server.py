@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+import msgspec
 import pytest
 
 import ratchet
@@ -18,6 +19,7 @@ from ratchet.store import Store
 from ratchet.types import (
     AgentSettings,
     Candidate,
+    Code,
     ConfigError,
     Dataset,
     Experiment,
@@ -34,6 +36,7 @@ from ratchet.types import (
     SpanRecord,
     StoreError,
     Task,
+    TrafficSplit,
 )
 from tests.client.conftest import Call
 from tests.serving import RunningServer
@@ -228,6 +231,38 @@ def test_an_active_candidate_is_sent_again_only_when_it_has_changed(server: Runn
         assert client.agents.active("bot") is first, "a 304 holds nothing to make another of"
         client.agents.activate("bot", "")
         assert client.agents.active("bot").candidate_id == ""
+
+
+def test_traffic_is_split_and_read_when_it_has_changed(server: RunningServer, call: Call) -> None:
+    call(server.url, "candidates.put", CANDIDATE)
+    call(server.url, "agents.activate", "bot", CANDIDATE.id)
+    split = TrafficSplit(
+        agent="bot", experiment_id="e", candidate_id=CANDIDATE.id, enrolled=0.5, reason="Try it."
+    )
+    call(server.url, "traffic.put", split)
+    found = call(server.url, "traffic.versions", "bot")
+    assert (found.release_id, found.release) == (CANDIDATE.id, CANDIDATE.resources)
+    assert (found.split.enrolled, found.candidate) == (0.5, CANDIDATE.resources)
+    assert call(server.url, "traffic.versions", "bot", found.tag) is None
+    call(server.url, "traffic.put", TrafficSplit(agent="bot", experiment_id=""))
+    assert call(server.url, "traffic.versions", "bot", found.tag).split is None
+    assert [one.reason for one in call(server.url, "traffic.history", "bot")] == ["", "Try it."]
+    unknown = msgspec.structs.replace(split, candidate_id="unknown")
+    with pytest.raises(InputError, match="no candidate 'unknown'"):
+        call(server.url, "traffic.put", unknown)
+
+
+def test_code_that_was_not_merged_is_not_activated(server: RunningServer, call: Call) -> None:
+    source = Candidate.of({"rank": Code("def rank(a):\n    return a\n", "rank")})
+    changed = source.derive({"rank": Code("def rank(a):\n    return []\n", "rank")}, algorithm="e")
+    for candidate in (source, changed):
+        call(server.url, "candidates.put", candidate)
+    call(server.url, "agents.activate", "bot", source.id)
+    with pytest.raises(InputError, match="changes the code of 'rank'"):
+        call(server.url, "agents.activate", "bot", changed.id)
+    split = TrafficSplit(agent="bot", experiment_id="e", candidate_id=changed.id, enrolled=0.1)
+    with pytest.raises(InputError, match="changes the code of 'rank'"):
+        call(server.url, "traffic.put", split)
 
 
 def test_experiments_and_releases_are_read(server: RunningServer, call: Call) -> None:

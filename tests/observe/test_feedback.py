@@ -528,7 +528,7 @@ def test_spans_and_feedback_leave_by_one_thread_and_wait_in_one_folder(
     monkeypatch.setattr("ratchet.observe.setup._pipeline", None)
     port = free_port()
     before = set(threading.enumerate())
-    handle = start("bot", url=f"http://127.0.0.1:{port}")
+    handle = start("bot", url=f"http://127.0.0.1:{port}", releases=False)
     with ratchet.trace("answer") as step:
         assert ratchet.feedback(thumbs="down", trace_id=step.trace_id, id="mine")
     assert not handle.flush(60)

@@ -1,5 +1,6 @@
 """Binding: resolves named resources to a candidate's, a release's or the source's version."""
 
+from ratchet import _live_calls
 from ratchet.bind.code import CodeRefused, evolve, same_behaviour, source_of
 from ratchet.bind.context import (
     BINDING_VARIABLE,
@@ -11,10 +12,13 @@ from ratchet.bind.context import (
     current,
     current_seed,
 )
+from ratchet.bind.live import LiveChooser
 from ratchet.bind.model import ModelHandle, model
 from ratchet.bind.params import Knobs, params
 from ratchet.bind.prompt import Prompt, prompt
 from ratchet.bind.registry import declarations, forget
+
+_live_calls.chooser = LiveChooser()
 
 __all__ = [
     "BINDING_VARIABLE",

@@ -1,8 +1,8 @@
 """Resolves a resource's name to the version of the rollout, the release or the source.
 
 Order of lookup: the `contextvars` binding of the current rollout, the process's own rollout (a
-worker process runs one at a time, so threads without context are correct too), the active release,
-the source's default. Never blocks on I/O and never raises.
+worker process runs one at a time, so threads without context are correct too), the versions of the
+live call, the active release, the source's default. Never blocks on I/O and never raises.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from contextvars import ContextVar
 
 import msgspec
 
+from ratchet import _live_calls
 from ratchet.types import Candidate, RatchetError, Resource
 
 BINDING_VARIABLE = "RATCHET_BINDING"
@@ -69,7 +70,8 @@ def resolve(name: str) -> Resource | None:
     binding = current()
     if binding is not None:
         return binding.resources.get(name)
-    return _active.get(name)
+    live = _live_calls.current()
+    return (_active if live is None else live.resources).get(name)
 
 
 @contextlib.contextmanager
@@ -96,10 +98,24 @@ def bind_process(binding: Binding | None) -> None:
 def activate(candidate: Candidate | None) -> None:
     """Make a candidate the active release of this process; None restores the source's defaults.
 
-    It applies to code outside of rollouts.
+    It applies to code outside of rollouts, until `ratchet.init` finds another release.
+    """
+    serve(candidate.resources if candidate else {})
+
+
+def serve(resources: Mapping[str, Resource]) -> None:
+    """Resolve to these resources outside of rollouts and of live calls with versions of their own.
+
+    Args:
+        resources: Those of the active release, by name.
     """
     global _active
-    _active = dict(candidate.resources) if candidate else {}
+    _active = dict(resources)
+
+
+def active() -> Mapping[str, Resource]:
+    """The resources of the active release."""
+    return _active
 
 
 def _inherit() -> None:

@@ -14,6 +14,7 @@ from ratchet.client.labels import Labels
 from ratchet.client.rollouts import Rollouts
 from ratchet.client.spans import FeedbackLog, Scores, Spans
 from ratchet.client.traces import Conversations, Traces
+from ratchet.client.traffic import Traffic
 from ratchet.client.versions import Candidates, Datasets, Resources
 from ratchet.types import Experiment, NotFound, Release
 
@@ -80,5 +81,6 @@ class Repositories(Generic[TransportT]):
         self.feedback = FeedbackLog(transport)
         self.labels = Labels(transport)
         self.agents = Agents(transport)
+        self.traffic = Traffic(transport)
         self.experiments = Experiments(transport)
         self.releases = Releases(transport)

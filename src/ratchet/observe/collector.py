@@ -15,6 +15,7 @@ from ratchet.types import InputError, Score, Span
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
+    from ratchet.observe.releases import ReleaseFollower
     from ratchet.observe.step_span import StepSpan
 
 MAX_SPANS = 10_000
@@ -27,6 +28,7 @@ class Collector:
     content = True
     tracer = None
     mirror_content = False
+    releases = None
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -140,6 +142,8 @@ class Sink(Protocol):
     """The user's own tracer, which mirrors each of our spans; None if there is none."""
     mirror_content: bool
     """Whether the mirrored spans have inputs and outputs too."""
+    releases: ReleaseFollower | None
+    """Chooses the versions of the live calls that begin; None in rollouts, which have theirs."""
 
     def take(self, span: StepSpan) -> None:
         """Take a finished span."""

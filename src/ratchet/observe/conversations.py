@@ -11,6 +11,9 @@ from ratchet.observe.collector import current_sink
 CONVERSATION = "ratchet.conversation"
 """Key in OpenTelemetry's context of the attributes that each span in the block gets."""
 
+CONVERSATION_ID = "gen_ai.conversation.id"
+USER_ID = "user.id"
+
 MAX_ID = 200
 
 
@@ -31,9 +34,9 @@ def conversation(id: str, *, user: str | None = None) -> Iterator[None]:
         return
     from opentelemetry.context import attach, detach, set_value
 
-    attributes = {"gen_ai.conversation.id": readable(str(id))[:MAX_ID]}
+    attributes = {CONVERSATION_ID: readable(str(id))[:MAX_ID]}
     if user is not None:
-        attributes["user.id"] = readable(str(user))[:MAX_ID]
+        attributes[USER_ID] = readable(str(user))[:MAX_ID]
     token = attach(set_value(CONVERSATION, attributes))
     try:
         yield

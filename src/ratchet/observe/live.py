@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from ratchet.observe.delivery import Delivery
     from ratchet.observe.record_builder import RecordBuilder
+    from ratchet.observe.releases import ReleaseFollower
     from ratchet.observe.sending import Record
     from ratchet.observe.step_span import StepSpan
 
@@ -110,6 +111,7 @@ class LivePipeline:
     ) -> None:
         self.tracer: Tracer | None = None
         self.mirror_content = False
+        self.releases: ReleaseFollower | None = None
         self._inherited: list[Any] = []
         self._sample = sample
         self._begin()

@@ -13,11 +13,18 @@ from typing import TYPE_CHECKING, Any
 from ratchet.observe import destination
 from ratchet.observe.collector import set_live
 from ratchet.observe.destination import Destination
-from ratchet.observe.live import EXIT_S, CaptureStatus, LivePipeline, PipelineStages
+from ratchet.observe.live import (
+    EXIT_S,
+    IMPORTS_S,
+    CaptureStatus,
+    LivePipeline,
+    PipelineStages,
+)
 
 if TYPE_CHECKING:
     from ratchet.observe.otel_bridge import OtelBridge
     from ratchet.observe.record_builder import Redact
+    from ratchet.observe.releases import ReleaseFollower, VersionSource
 
 _log = logging.getLogger("ratchet")
 
@@ -34,8 +41,10 @@ class Handle:
         bridge: OtelBridge | None = None,
         instruments: tuple[str, ...] = (),
         arguments: Mapping[str, Any] | None = None,
+        releases: ReleaseFollower | None = None,
     ) -> None:
         self._live = live
+        self._releases = releases
         self._bridge = bridge
         self._arguments = arguments
         self.instruments = instruments
@@ -64,6 +73,11 @@ class Handle:
                 _handle = None
                 set_live(None)
                 _pipeline = None
+        if self._releases is not None:
+            if self._live is not None:
+                self._live.releases = None
+            self._releases.close()
+            atexit.unregister(self._releases.close)
         if self._bridge is not None:
             self._bridge.disconnect()
         if self.instruments:
@@ -114,6 +128,7 @@ def init(
     forward: bool | str | None = None,
     spool: bool = True,
     carry_threads: bool = True,
+    releases: bool = True,
 ) -> Handle:
     """Capture what the agent of this process does. Never raises, and never makes the agent wait.
 
@@ -139,6 +154,7 @@ def init(
         spool: Whether records wait on disk while the destination is unavailable.
         carry_threads: Whether threads and thread pools inherit the trace of the code that starts
             them.
+        releases: Whether resources follow the agent's releases and canaries without a deploy.
 
     Returns:
         A handle.
@@ -168,7 +184,11 @@ def init(
 
 def is_disabled(environ: Mapping[str, str]) -> bool:
     """Whether RATCHET_DISABLED switches capture off for the process."""
-    return environ.get(DISABLED_VARIABLE, "").strip().lower() in ("1", "true", "yes", "on")
+    return _is_on(environ, DISABLED_VARIABLE)
+
+
+def _is_on(environ: Mapping[str, str], name: str) -> bool:
+    return environ.get(name, "").strip().lower() in ("1", "true", "yes", "on")
 
 
 def current() -> Handle | None:
@@ -199,7 +219,38 @@ def _start(arguments: Mapping[str, Any]) -> Handle:
 
         if waits(found.spool):
             live.start()
-    return Handle(live, bridge, instruments, arguments)
+    releases = _following(found, live) if arguments["releases"] else None
+    return Handle(live, bridge, instruments, arguments, releases)
+
+
+def _following(found: Destination, live: LivePipeline) -> ReleaseFollower | None:
+    """Follow the agent's releases."""
+    from ratchet.observe.releases import (
+        OWN_SOURCE_FILE,
+        OWN_SOURCE_VARIABLE,
+        ReleaseFollower,
+        ServerVersions,
+        StoreVersions,
+    )
+
+    if _is_on(os.environ, OWN_SOURCE_VARIABLE):
+        return None
+
+    def open() -> VersionSource:
+        if found.server:
+            return ServerVersions(found.server, found.key, found.agent)
+        return StoreVersions(found.store, found.agent)
+
+    state = found.spool.parent.parent
+    follower = ReleaseFollower(
+        open,
+        bundle=state / "releases" / f"{found.spool.name}.json",
+        switch=state / OWN_SOURCE_FILE,
+    )
+    follower.start()
+    live.releases = follower
+    atexit.register(follower.close)
+    return follower
 
 
 def _share(sample: Any) -> float:
@@ -296,6 +347,8 @@ def _watch_forks() -> None:
 def _forking() -> None:
     if _pipeline is not None:
         _pipeline.settle()
+        if _pipeline.releases is not None:
+            _pipeline.releases.settle(IMPORTS_S)
 
 
 def _forked() -> None:
@@ -303,3 +356,5 @@ def _forked() -> None:
     _lock = threading.RLock()  # another thread of the parent may have held it
     if _pipeline is not None:
         _pipeline.forked()
+        if _pipeline.releases is not None:
+            _pipeline.releases.forked()

@@ -73,6 +73,9 @@ def _unnamed(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
 P = ParamSpec("P")
 R = TypeVar("R")
 
+LIVE_CALL = "ratchet.live_call"
+"""Key in OpenTelemetry's context of the live call, so that threads inherit it with the trace."""
+
 CAPTURE_LIMIT = 16_384
 """Maximum number of characters of a step's input, and of its output."""
 
@@ -196,11 +199,14 @@ def _begin() -> Callable[[SpanTemplate, Any], StepSpan]:
 
 
 def _attach(span: StepSpan) -> Token[Context]:
-    """Make the span OpenTelemetry's current one."""
-    from opentelemetry.context import attach
+    """Make the span OpenTelemetry's current one, and its live call the current call."""
+    from opentelemetry.context import attach, set_value
     from opentelemetry.trace import set_span_in_context
 
-    return attach(set_span_in_context(span))
+    context = set_span_in_context(span)
+    if span.live_call is not None:
+        context = set_value(LIVE_CALL, span.live_call, context)
+    return attach(context)
 
 
 def _detach(token: Token[Context]) -> None:

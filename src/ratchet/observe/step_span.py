@@ -25,10 +25,12 @@ from opentelemetry.trace import (
 )
 from opentelemetry.trace import Span as OtelSpan
 
+from ratchet import _live_calls
+from ratchet._live_calls import LiveCall
 from ratchet.observe.capture import capture, readable, shorten
 from ratchet.observe.conversations import CONVERSATION
 from ratchet.observe.ids import new_span_id, new_trace_id
-from ratchet.observe.step import SpanTemplate
+from ratchet.observe.step import LIVE_CALL, SpanTemplate
 from ratchet.observe.step_kinds import KINDS
 from ratchet.observe.thread_context import STARTED_IN
 from ratchet.types import Span, SpanEvent
@@ -56,6 +58,7 @@ class StepSpan(OtelSpan):
         "end_ns",
         "events",
         "foreign",
+        "live_call",
         "message",
         "name",
         "parent_id",
@@ -84,6 +87,8 @@ class StepSpan(OtelSpan):
     events: list[SpanEvent] | None
     foreign: bool
     """Whether code outside this package set attributes, which are then normalised."""
+    live_call: LiveCall | None
+    """The live call that begins with this step; None for a step within one."""
     weight: int
     """Number of characters, roughly."""
     _mirror: OtelSpan | None
@@ -267,6 +272,8 @@ class StepSpan(OtelSpan):
             return
         # Monotonic: never before its start, even if the system's clock jumps.
         self.end_ns = self._now()
+        if self.live_call is not None:
+            self.live_call.over = True
         if self._mirror is not None:
             with contextlib.suppress(Exception):
                 self._mirror.end()
@@ -324,7 +331,18 @@ def begin(template: SpanTemplate, sink: Any) -> StepSpan:
         span.attributes.update(talk)  # type: ignore[call-overload]
     if sink.tracer is not None:
         _begin_mirror(span)
+    releases = sink.releases
+    call = None if releases is None else context.get(LIVE_CALL)
+    over = call is None or call.over  # type: ignore[attr-defined]
+    span.live_call = releases.begin(span, parent) if releases is not None and over else None
     return span
+
+
+def _find_live_call() -> LiveCall | None:
+    return get_current().get(LIVE_CALL)  # type: ignore[return-value]
+
+
+_live_calls.find = _find_live_call
 
 
 def _begin_mirror(span: StepSpan) -> None:

@@ -23,6 +23,8 @@ NO_SCOPES: frozenset[Scope] = frozenset()
 """For routes that need no key."""
 READ: frozenset[Scope] = frozenset({"read", "run"})
 RUN: frozenset[Scope] = frozenset({"run"})
+LIVE: frozenset[Scope] = frozenset({"ingest", "read", "run"})
+"""For what a live agent reads with the key that it sends spans with."""
 INGEST: frozenset[Scope] = frozenset({"ingest", "run"})
 GIVE_FEEDBACK: frozenset[Scope] = frozenset({"feedback", "ingest", "run"})
 READ_ONLY: frozenset[Scope] = frozenset({"read"})

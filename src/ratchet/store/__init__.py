@@ -35,6 +35,7 @@ from ratchet.store.scores import Mean, Scores
 from ratchet.store.settings import Settings
 from ratchet.store.spans import Spans
 from ratchet.store.traces import Traces
+from ratchet.store.traffic import Traffic
 
 __all__ = ["Event", "Mean", "Store"]
 
@@ -64,6 +65,7 @@ class Store:
         self.experiments = Experiments(database)
         self.releases = Releases(database)
         self.agents = Agents(database)
+        self.traffic = Traffic(database, self.agents, self.candidates)
         self.feedback = FeedbackLog(database)
         self.labels = Labels(database)
         self.report_cards = ReportCards(database)

@@ -64,6 +64,25 @@ class Candidates:
             )
         return found[0]
 
+    def origins(self, candidate: Candidate) -> list[Candidate]:
+        """Return the first ancestors of a candidate: itself if it has no parents.
+
+        Ancestors that are not stored are left out.
+        """
+        found: dict[str, Candidate] = {candidate.id: candidate}
+        new = {candidate.id: candidate}
+        while new:
+            ids = {parent for one in new.values() for parent in one.parents} - found.keys()
+            new = {one.id: one for one in self._of(ids)}
+            found |= new
+        return [one for one in found.values() if not one.parents]
+
+    def _of(self, ids: Collection[str]) -> list[Candidate]:
+        conditions = [candidates.c.id.in_(chunk) for chunk in chunks(sorted(ids), 100)]
+        return self._database.read(
+            lambda connection: [one for each in conditions for one in self._load(connection, each)]
+        )
+
     def known(self, ids: Collection[str]) -> set[str]:
         """Return the ids that are stored."""
 

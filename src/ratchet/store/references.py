@@ -9,7 +9,15 @@ import msgspec
 from sqlalchemy import Connection, select
 
 from ratchet.store.engine import chunks
-from ratchet.store.tables import activations, candidates, experiments, journal, releases, runs
+from ratchet.store.tables import (
+    activations,
+    candidates,
+    experiments,
+    journal,
+    releases,
+    runs,
+    traffic_splits,
+)
 from ratchet.store.tables import rollouts as rollouts_table
 from ratchet.types import STAGE_TRANSITIONS, Stage
 
@@ -32,11 +40,12 @@ _decode = msgspec.json.Decoder(_Named).decode
 def used_candidates(connection: Connection, ids: Collection[str]) -> set[str]:
     """Return those of the candidates that are referenced.
 
-    These are candidates of runs, experiments and releases, all that were ever active for an agent,
-    and the ancestors of these; candidates with rollouts; and those that were checked or tested in a
-    run that may resume.
+    These are candidates of runs, experiments and releases, all that were ever active for an agent
+    or got a share of its traffic, and the ancestors of these; candidates with rollouts; and those
+    that were checked or tested in a run that may resume.
     """
     named: set[str] = set(connection.scalars(select(activations.c.candidate_id).distinct()))
+    named.update(connection.scalars(select(traffic_splits.c.candidate_id).distinct()))
     for table in (runs, experiments, releases):
         for body in connection.scalars(select(table.c.body)):
             one = _decode(body)

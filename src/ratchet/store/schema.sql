@@ -257,6 +257,26 @@ CREATE TABLE activations (
 
 CREATE INDEX ix_activations_agent ON activations (agent, seq);
 
+CREATE TABLE traffic_splits (
+	seq INTEGER NOT NULL,
+	agent TEXT NOT NULL,
+	experiment_id TEXT NOT NULL,
+	candidate_id TEXT NOT NULL,
+	reason TEXT NOT NULL,
+	enrolled FLOAT NOT NULL,
+	started_at FLOAT NOT NULL,
+	PRIMARY KEY (seq)
+);
+
+CREATE INDEX ix_traffic_splits_agent ON traffic_splits (agent, seq);
+
+CREATE TABLE traffic_units (
+	experiment_id TEXT NOT NULL,
+	unit TEXT NOT NULL,
+	trace_id TEXT NOT NULL,
+	PRIMARY KEY (experiment_id, unit)
+);
+
 CREATE TABLE feedback (
 	seq INTEGER NOT NULL,
 	id TEXT NOT NULL,

@@ -340,6 +340,29 @@ activations = Table(
     Index("ix_activations_agent", "agent", "seq"),
 )
 
+traffic_splits = Table(
+    "traffic_splits",
+    metadata,
+    _serial(),
+    _words("agent"),
+    _words("experiment_id"),
+    _words("candidate_id"),
+    _words("reason"),
+    Column("enrolled", Float, nullable=False),
+    Column("started_at", Float, nullable=False),
+    Index("ix_traffic_splits_agent", "agent", "seq"),
+)
+
+traffic_units = Table(
+    "traffic_units",
+    metadata,
+    _words("experiment_id"),
+    _words("unit"),
+    _words("trace_id"),
+    PrimaryKeyConstraint("experiment_id", "unit"),
+)
+"""The trace whose outcome counts for a unit; `unit` is a hash."""
+
 feedback = Table(
     "feedback",
     metadata,

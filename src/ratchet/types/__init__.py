@@ -74,7 +74,7 @@ from ratchet.types.span import Span, SpanEvent, SpanRecord
 from ratchet.types.stage import LiveStage, StageDecision, StageVerdict, SubgroupResult
 from ratchet.types.task import SPLITS, Dataset, DatasetSummary, Origin, Provenance, Split, Task
 from ratchet.types.template import PromptTemplate
-from ratchet.types.traffic import Arm, LiveOutcome, TrafficSplit, arm_of
+from ratchet.types.traffic import Arm, LiveOutcome, LiveVersions, TrafficSplit, arm_of
 
 __all__ = [
     "FINAL",
@@ -128,6 +128,7 @@ __all__ = [
     "LabelledGain",
     "LiveOutcome",
     "LiveStage",
+    "LiveVersions",
     "Model",
     "NotFound",
     "Origin",

@@ -7,6 +7,9 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from ratchet.types.hashing import content_hash
+from ratchet.types.resource import Resource
+
 Arm: TypeAlias = Literal["baseline", "candidate"]
 
 ARM_SALT = "arm"
@@ -29,6 +32,29 @@ class TrafficSplit(msgspec.Struct, frozen=True, kw_only=True):
     started_at: float = 0.0
     """Unix seconds."""
     reason: str = ""
+
+
+class LiveVersions(msgspec.Struct, frozen=True, kw_only=True):
+    """What a live agent runs: its release and, during a canary, the candidate beside it."""
+
+    agent: str
+    release_id: str = ""
+    """The active candidate; empty for the agent's own source."""
+    release: dict[str, Resource] = {}
+    """The resources that it replaces: those that differ from the source it was learned from."""
+    standing: tuple[str, ...] = ("",)
+    """This release and the earlier ones that newer ones replaced; a withdrawn one is not among
+    them. A conversation that began with one of them keeps it."""
+    split: TrafficSplit | None = None
+    """The canary; None without one."""
+    candidate: dict[str, Resource] = {}
+    """The resources that the canary's candidate replaces."""
+
+    @property
+    def tag(self) -> str:
+        """Hash of what determines it: ids, not the resources that follow from them."""
+        split = msgspec.to_builtins(self.split)
+        return content_hash([self.release_id, list(self.standing), split])
 
 
 class LiveOutcome(msgspec.Struct, frozen=True, kw_only=True):

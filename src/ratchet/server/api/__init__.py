@@ -19,6 +19,7 @@ from ratchet.server.api import (
     scores,
     spans,
     traces,
+    traffic,
 )
 
 GROUPS = (
@@ -27,6 +28,7 @@ GROUPS = (
     resources.group,
     candidates.group,
     agents.group,
+    traffic.group,
     datasets.group,
     spans.group,
     traces.group,

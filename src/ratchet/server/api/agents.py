@@ -7,12 +7,13 @@ import time
 
 import msgspec
 
+from ratchet.bind.live_changes import check_live
 from ratchet.server.api import candidates
 from ratchet.server.api.fields import Request, ShortText, Version
 from ratchet.server.problems import Problem
 from ratchet.server.routes import ADMIN, READ, Response, RouteGroup
 from ratchet.server.services import Services
-from ratchet.types import Activation, AgentSettings, Resource
+from ratchet.types import Activation, AgentSettings, InputError, Resource
 
 group = RouteGroup("agents")
 
@@ -105,10 +106,7 @@ class NewActivation(Request, frozen=True, kw_only=True):
 async def put_active(server: Services, name: str, body: NewActivation) -> Activation:
     """Activate a candidate for an agent."""
     if body.candidate_id:
-        try:
-            await candidates.find(server, body.candidate_id)
-        except Problem as problem:
-            raise Problem(422, problem.detail, field="candidate_id") from None
+        await check_candidate(server, body.candidate_id)
     activation = Activation(
         agent=checked_name(name),
         candidate_id=body.candidate_id,
@@ -130,6 +128,22 @@ class ActivationList(msgspec.Struct, frozen=True):
 async def list_activations(server: Services, name: str) -> ActivationList:
     """List an agent's activations."""
     return ActivationList(await server.in_thread(server.store.agents.history, checked_name(name)))
+
+
+async def check_candidate(server: Services, candidate_id: str) -> None:
+    """Check that live agents can run a candidate.
+
+    Raises:
+        Problem: It is not stored, or changes code (422).
+    """
+    try:
+        candidate = await candidates.find(server, candidate_id)
+        origins = await server.in_thread(server.store.candidates.origins, candidate)
+        check_live(candidate, origins)
+    except Problem as problem:
+        raise Problem(422, problem.detail, field="candidate_id") from None
+    except InputError as error:
+        raise Problem(422, error.message, field="candidate_id", hint=error.hint) from None
 
 
 def checked_name(name: str) -> str:

@@ -272,6 +272,18 @@ def _agents() -> None:
     )
     _index("activations", "agent", ["agent", "seq"])
     op.create_table(
+        "traffic_splits",
+        _seq(),
+        *_words("agent", "experiment_id", "candidate_id", "reason"),
+        *_floats("enrolled", "started_at"),
+    )
+    _index("traffic_splits", "agent", ["agent", "seq"])
+    op.create_table(
+        "traffic_units",
+        *_words("experiment_id", "unit", "trace_id"),
+        sa.PrimaryKeyConstraint("experiment_id", "unit"),
+    )
+    op.create_table(
         "feedback",
         _seq(),
         _unique("id"),

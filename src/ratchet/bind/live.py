@@ -1,0 +1,128 @@
+"""Chooses the versions of a live call: of the release, or of a canary's candidate."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import NamedTuple
+
+import msgspec
+
+from ratchet._live_calls import CallVersions
+from ratchet.bind import context
+from ratchet.types import LiveVersions, arm_of
+
+CANDIDATE = "ratchet.candidate_id"
+EXPERIMENT = "ratchet.experiment_id"
+ARM = "ratchet.arm"
+UNIT = "ratchet.unit"
+
+KEPT_S = 24 * 3600.0
+"""How long a conversation keeps the version that it began with, in seconds."""
+
+CONVERSATIONS = 10_000
+"""Most conversations whose version is remembered; those not seen for longest are forgotten."""
+
+
+class _Kept(NamedTuple):
+    """What a conversation began with."""
+
+    candidate_id: str
+    versions: CallVersions
+    until: float
+
+
+class LiveChooser:
+    """Chooses the versions of this process's live calls. Thread-safe.
+
+    Args:
+        clock: Monotonic clock in seconds.
+        conversations: Most conversations whose version is remembered.
+    """
+
+    def __init__(
+        self,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        conversations: int = CONVERSATIONS,
+    ) -> None:
+        self._clock = clock
+        self._limit = conversations
+        self._served: LiveVersions | None = None
+        self._release = CallVersions({})
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._lock = threading.RLock()  # a signal handler may interrupt its own thread
+
+    def forked(self) -> None:
+        """Go on in a forked child, whose parent may have held the lock in another thread."""
+        self._lock = threading.RLock()
+
+    def serve(self, versions: LiveVersions | None, /) -> None:
+        """Choose among these from now on; None for the agent's own source."""
+        with self._lock:
+            if versions is None:
+                if self._served is not None:
+                    context.serve({})
+                self._served = None
+                self._kept.clear()
+                return
+            released = {CANDIDATE: versions.release_id} if versions.release_id else {}
+            self._release = CallVersions(versions.release, released)
+            self._served = versions
+            context.serve(versions.release)
+
+    def choose(self, unit: str, /, *, conversation: bool) -> CallVersions:
+        """The versions of a call that begins now."""
+        with self._lock:
+            served = self._served
+            if served is None:
+                return CallVersions(context.active())
+            kept = self._kept_of(unit, served) if conversation else None
+            if kept is not None:
+                return kept
+            candidate_id, chosen = self._assigned(unit, served)
+            if conversation:
+                self._kept[unit] = _Kept(candidate_id, chosen, self._clock() + KEPT_S)
+                if len(self._kept) > self._limit:
+                    self._kept.popitem(last=False)
+            return chosen
+
+    def _assigned(self, unit: str, served: LiveVersions) -> tuple[str, CallVersions]:
+        split = served.split
+        arm = None if split is None else arm_of(split, unit)
+        if split is None or arm is None:
+            return served.release_id, self._release
+        treated = arm == "candidate"
+        candidate_id = split.candidate_id if treated else served.release_id
+        attributes = {EXPERIMENT: split.experiment_id, ARM: arm, UNIT: unit}
+        if candidate_id:
+            attributes[CANDIDATE] = candidate_id
+        return candidate_id, CallVersions(
+            served.candidate if treated else served.release, attributes
+        )
+
+    def _kept_of(self, unit: str, served: LiveVersions) -> CallVersions | None:
+        """What the conversation began with, unless that was withdrawn."""
+        kept = self._kept.get(unit)
+        if kept is None:
+            return None
+        self._kept.move_to_end(unit)
+        split = served.split
+        experiment_id = kept.versions.attributes.get(EXPERIMENT)
+        ended = experiment_id is not None and (
+            split is None or split.experiment_id != experiment_id
+        )
+        withdrawn = kept.candidate_id not in served.standing
+        if self._clock() >= kept.until or (
+            withdrawn and (ended or split is None or kept.candidate_id != split.candidate_id)
+        ):
+            del self._kept[unit]
+            return None
+        if ended:  # the version stands, as the release that it became or was
+            attributes = {CANDIDATE: kept.candidate_id} if kept.candidate_id else {}
+            versions = msgspec.structs.replace(kept.versions, attributes=attributes)
+            self._kept[unit] = kept._replace(versions=versions)
+            return versions
+        return kept.versions

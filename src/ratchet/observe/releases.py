@@ -1,0 +1,324 @@
+"""Follows an agent's releases at run time: reads what it should run, in the background.
+
+What was read last is kept on disk, so that a process starts with it while the source is away. With
+neither, the agent runs its own source.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import logging
+import os
+import random
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+import msgspec
+
+from ratchet import _live_calls
+from ratchet._live_calls import LiveCall
+from ratchet._private_files import make_folder
+from ratchet.observe.background import is_importing, suppress_tracing
+from ratchet.observe.conversations import CONVERSATION_ID, USER_ID
+from ratchet.types import LiveVersions, RatchetError
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import Span
+
+    from ratchet.client import Client
+    from ratchet.observe.step_span import StepSpan
+    from ratchet.store import Store
+
+OWN_SOURCE_VARIABLE = "RATCHET_OWN_SOURCE"
+"""RATCHET_OWN_SOURCE=1 makes an agent run its own source, whatever is released."""
+
+OWN_SOURCE_FILE = "own-source"
+"""A file of this name in the state folder does the same, for running processes within a second."""
+
+STORE_S = 1.0
+"""Interval between readings of a store, in seconds."""
+
+SERVER_S = 10.0
+"""Interval between readings of a server, in seconds."""
+
+LONGEST_PAUSE_S = 60.0
+"""Longest interval while the source is away, in seconds."""
+
+TIMEOUT_S = 5.0
+"""Time-out of one request to a server, in seconds."""
+
+EXIT_S = 0.5
+"""How long the end of a process waits for a reading, in seconds."""
+
+_log = logging.getLogger("ratchet")
+
+
+class VersionSource(Protocol):
+    """Where an agent's versions are read. Called by one thread."""
+
+    interval_s: float
+    """Seconds between readings."""
+
+    def read(self, tag: str, /) -> LiveVersions | None:
+        """The agent's versions; None when they are those of the tag.
+
+        Raises:
+            Exception: They cannot be read now.
+        """
+        ...
+
+    def close(self) -> None:
+        """Close the connections."""
+        ...
+
+
+class StoreVersions:
+    """Versions in a store, once it exists.
+
+    Args:
+        url: The store's URL.
+        agent: The agent's name.
+    """
+
+    interval_s = STORE_S
+
+    def __init__(self, url: str, agent: str) -> None:
+        self._url = url
+        self._agent = agent
+        self._store: Store | None = None
+
+    def read(self, tag: str, /) -> LiveVersions | None:
+        """The agent's versions; None when they are those of the tag, or there is no store yet."""
+        if self._store is None:
+            path = self._url.partition("///")[2] if self._url.startswith("sqlite") else ""
+            if path and not os.path.exists(path):
+                return None
+            from ratchet.store import Store
+
+            self._store = Store.open(self._url)
+        return self._store.traffic.versions(self._agent, tag)
+
+    def close(self) -> None:
+        """Close the store."""
+        if self._store is not None:
+            self._store.close()
+
+
+class ServerVersions:
+    """Versions at a server.
+
+    Args:
+        url: Its address.
+        key: Its key; RATCHET_KEY when left out.
+        agent: The agent's name.
+    """
+
+    interval_s = SERVER_S
+
+    def __init__(self, url: str, key: str | None, agent: str) -> None:
+        self._url = url
+        self._key = key
+        self._agent = agent
+        self._client: Client | None = None
+
+    def read(self, tag: str, /) -> LiveVersions | None:
+        """The agent's versions; None when they are those of the tag."""
+        if self._client is None:
+            from ratchet.client import Client
+            from ratchet.client.address import key_of
+
+            key = key_of(self._key) or ""
+            self._client = Client(self._url, key, patience_s=0.0, timeout_s=TIMEOUT_S)
+        return self._client.traffic.versions(self._agent, tag)
+
+    def close(self) -> None:
+        """Close the connections."""
+        if self._client is not None:
+            self._client.close()
+
+
+class ReleaseFollower:
+    """Reads an agent's versions in a daemon thread and serves them to this process.
+
+    Args:
+        open: Makes the source; called again after a fork.
+        bundle: File that keeps what was read last.
+        switch: File whose existence makes the agent run its own source.
+        clock: Monotonic clock in seconds.
+    """
+
+    def __init__(
+        self,
+        open: Callable[[], VersionSource],
+        *,
+        bundle: Path,
+        switch: Path,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._open = open
+        self._bundle = bundle
+        self._switch = switch
+        self._clock = clock
+        self._source: VersionSource | None = None
+        self._inherited: list[Any] = []
+        self._known: LiveVersions | None = None
+        self._off = False
+        self._due = 0.0
+        self._failures = 0
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._ended = threading.Event()
+
+    def start(self) -> None:
+        """Serve what was read last, and begin to read."""
+        self._off = self._switch.exists()
+        self._known = read_bundle(self._bundle)
+        self._serve()
+        self._run_thread()
+
+    def begin(self, span: StepSpan, parent: Span) -> LiveCall | None:
+        """Choose the versions of the live call that begins with a step.
+
+        Args:
+            span: The step; its attributes say what was chosen.
+            parent: What runs around it, whose attributes say it too if it is a span of this
+                process.
+        """
+        if self._thread is None:
+            self._run_thread()
+        chooser = _live_calls.chooser
+        if chooser is None:
+            return None
+        attributes = span.attributes
+        conversation = attributes.get(CONVERSATION_ID)
+        unit = conversation or attributes.get(USER_ID) or f"{span.trace_id:032x}"
+        chosen = chooser.choose(unit, conversation=bool(conversation))
+        if chosen.attributes:
+            attributes.update(chosen.attributes)
+            if parent.is_recording():
+                parent.set_attributes(chosen.attributes)
+        return LiveCall(chosen.resources)
+
+    def poll(self) -> float:
+        """Read once, if it is time. Returns the seconds until the next look at the switch."""
+        off = self._switch.exists()
+        if off is not self._off:
+            self._off = off
+            self._serve()
+        if self._clock() >= self._due:
+            self._read()
+        return min(STORE_S, max(0.0, self._due - self._clock()))
+
+    def _read(self) -> None:
+        interval_s = STORE_S
+        try:
+            if self._source is None:
+                self._source = self._open()
+            interval_s = self._source.interval_s
+            found = self._source.read(self._known.tag if self._known is not None else "")
+            if found is not None:
+                self._known = found
+                self._serve()
+                self._keep(found)
+            self._failures = 0
+        except Exception as error:  # nothing may end this thread
+            self._failures += 1
+            if self._failures == 1:
+                why = error.message if isinstance(error, RatchetError) else repr(error)
+                _log.info("Releases cannot be read, and stay as they are: %s", why)
+            interval_s = min(interval_s * 2**self._failures, LONGEST_PAUSE_S)
+        # Jitter: processes that were started together do not ask together.
+        self._due = self._clock() + interval_s * random.uniform(0.8, 1.0)  # noqa: S311
+
+    def _serve(self) -> None:
+        chooser = _live_calls.chooser
+        if chooser is not None and not self._ended.is_set():
+            chooser.serve(None if self._off else self._known)
+
+    def _keep(self, found: LiveVersions) -> None:
+        """Write the bundle; an agent that was never released leaves none."""
+        if found.release_id or found.split is not None or self._bundle.exists():
+            write_bundle(self._bundle, found)
+
+    def close(self) -> None:
+        """Stop reading; the agent runs its own source from now on."""
+        self._ended.set()
+        thread = self._thread
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(EXIT_S)
+        if _live_calls.chooser is not None:
+            _live_calls.chooser.serve(None)
+
+    def settle(self, timeout_s: float) -> None:
+        """Wait, before a fork, while the thread imports a module."""
+        thread = self._thread
+        if thread is None or thread.ident is None:
+            return
+        deadline = time.monotonic() + timeout_s
+        while is_importing(thread.ident) and time.monotonic() < deadline:
+            time.sleep(0.001)
+
+    def forked(self) -> None:
+        """Start anew in a forked child, with its next live call."""
+        # Kept alive: finalizers would close connections that are the parent's.
+        self._inherited.append((self._source, self._thread))
+        self._source = self._thread = None
+        self._due = 0.0
+        self._lock = threading.Lock()
+        if _live_calls.chooser is not None:
+            _live_calls.chooser.forked()
+        ended, self._ended = self._ended, threading.Event()
+        if ended.is_set():
+            self._ended.set()
+
+    def _run_thread(self) -> None:
+        with self._lock:
+            if self._thread is not None or self._ended.is_set():
+                return
+            thread = threading.Thread(target=self._run, name="ratchet-releases", daemon=True)
+            # When the interpreter is ending there is nothing left to follow.
+            with contextlib.suppress(RuntimeError):
+                thread.start()
+            self._thread = thread
+
+    def _run(self) -> None:
+        suppress_tracing()
+        while not self._ended.wait(self.poll()):
+            pass
+        if self._source is not None:
+            self._source.close()
+
+
+def write_bundle(path: Path, versions: LiveVersions) -> None:
+    """Replace a bundle at once, or leave the old one.
+
+    Raises:
+        OSError: It cannot be written.
+    """
+    body = msgspec.json.encode(versions)
+    make_folder(path.parent)
+    beside = path.with_name(f"{path.name}.{os.getpid()}")
+    try:
+        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with open(descriptor, "wb") as file:
+            file.write(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(beside, path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def read_bundle(path: Path) -> LiveVersions | None:
+    """The versions in a bundle; None when there is none, or it is damaged."""
+    try:
+        digest, _, body = path.read_bytes().partition(b"\n")
+        if hashlib.sha256(body).hexdigest().encode() != digest:
+            return None
+        return msgspec.json.decode(body, type=LiveVersions)
+    except (OSError, msgspec.DecodeError, RatchetError):
+        return None
