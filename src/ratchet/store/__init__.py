@@ -14,6 +14,7 @@ from ratchet.store.agents import Agents
 from ratchet.store.audit import Audit
 from ratchet.store.candidates import Candidates
 from ratchet.store.conversations import Conversations
+from ratchet.store.cycles import Cycles
 from ratchet.store.datasets import Datasets
 from ratchet.store.engine import Database
 from ratchet.store.events import Event, Events
@@ -21,7 +22,10 @@ from ratchet.store.experiments import Experiments
 from ratchet.store.feedback import FeedbackLog
 from ratchet.store.journal import Journal
 from ratchet.store.labels import Labels
+from ratchet.store.leases import Leases
 from ratchet.store.location import parse
+from ratchet.store.operator_commands import OperatorCommands
+from ratchet.store.outbox import Outbox
 from ratchet.store.partitions import SpanPartitions
 from ratchet.store.pruning import Pruning
 from ratchet.store.recordings import Recordings
@@ -64,6 +68,10 @@ class Store:
         self.runs = Runs(database)
         self.experiments = Experiments(database)
         self.releases = Releases(database)
+        self.leases = Leases(database)
+        self.outbox = Outbox(database)
+        self.cycles = Cycles(database, self.outbox)
+        self.operator_commands = OperatorCommands(database)
         self.agents = Agents(database)
         self.traffic = Traffic(database, self.agents, self.candidates)
         self.feedback = FeedbackLog(database)

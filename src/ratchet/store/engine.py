@@ -10,6 +10,7 @@ import time
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import Column, Connection, Engine, Insert, Table, create_engine, event
@@ -30,6 +31,11 @@ PATIENCE_S = 30.0
 
 CHUNK = 500
 """Values per IN list; SQLite and Postgres both limit the arguments of a statement."""
+
+_guard: ContextVar[tuple[str, Callable[[Connection], None]] | None] = ContextVar(
+    "ratchet_write_guard", default=None
+)
+"""Location of a database, and the check that its writes begin with."""
 
 _Result = TypeVar("_Result")
 _Item = TypeVar("_Item")
@@ -76,10 +82,35 @@ class Database:
         Raises:
             StoreError: The database cannot be written.
         """
+        guarded = self._guarded(work)
         if not self.is_sqlite:
-            return self._run(work, self.engine, patience_s)
+            return self._run(guarded, self.engine, patience_s)
         with self._write_turn():
-            return self._run(work, self._writer, patience_s)
+            return self._run(guarded, self._writer, patience_s)
+
+    @contextmanager
+    def guarding(self, check: Callable[[Connection], None]) -> Iterator[None]:
+        """Begin every write to this database in this context (task or thread) with a check.
+
+        The check runs inside of the write's own transaction; when it raises, nothing is written.
+        """
+        token = _guard.set((self.location, check))
+        try:
+            yield
+        finally:
+            _guard.reset(token)
+
+    def _guarded(self, work: Callable[[Connection], _Result]) -> Callable[[Connection], _Result]:
+        guard = _guard.get()
+        if guard is None or guard[0] != self.location:
+            return work
+        check = guard[1]
+
+        def checked(connection: Connection) -> _Result:
+            check(connection)
+            return work(connection)
+
+        return checked
 
     def insert_new(self, table: Table, *keys: str) -> Insert:
         """INSERT that skips rows whose `keys` exist; its rowcount gives the number of new rows."""

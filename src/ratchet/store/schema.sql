@@ -239,6 +239,74 @@ CREATE TABLE releases (
 	UNIQUE (id)
 );
 
+CREATE TABLE cycles (
+	seq INTEGER NOT NULL,
+	id TEXT NOT NULL,
+	agent TEXT NOT NULL,
+	state TEXT NOT NULL,
+	version INTEGER NOT NULL,
+	body TEXT NOT NULL,
+	PRIMARY KEY (seq),
+	UNIQUE (id)
+);
+
+CREATE INDEX ix_cycles_agent ON cycles (agent, seq);
+
+CREATE TABLE cycle_transitions (
+	seq INTEGER NOT NULL,
+	cycle_id TEXT NOT NULL,
+	number INTEGER NOT NULL,
+	body TEXT NOT NULL,
+	PRIMARY KEY (seq),
+	CONSTRAINT uq_cycle_transitions UNIQUE (cycle_id, number)
+);
+
+CREATE TABLE cycle_actions (
+	seq INTEGER NOT NULL,
+	"key" TEXT NOT NULL,
+	cycle_id TEXT NOT NULL,
+	state TEXT NOT NULL,
+	next_at FLOAT NOT NULL,
+	body TEXT NOT NULL,
+	PRIMARY KEY (seq),
+	UNIQUE ("key")
+);
+
+CREATE INDEX ix_cycle_actions_due ON cycle_actions (state, next_at);
+
+CREATE INDEX ix_cycle_actions_cycle ON cycle_actions (cycle_id, seq);
+
+CREATE TABLE cycle_spending (
+	seq INTEGER NOT NULL,
+	agent TEXT NOT NULL,
+	day TEXT NOT NULL,
+	purpose TEXT NOT NULL,
+	rollouts INTEGER NOT NULL,
+	dollars FLOAT NOT NULL,
+	requests INTEGER NOT NULL,
+	PRIMARY KEY (seq),
+	CONSTRAINT uq_cycle_spending UNIQUE (agent, day, purpose)
+);
+
+CREATE TABLE operator_commands (
+	seq INTEGER NOT NULL,
+	agent TEXT NOT NULL,
+	verb TEXT NOT NULL,
+	cycle_id TEXT NOT NULL,
+	body TEXT NOT NULL,
+	PRIMARY KEY (seq)
+);
+
+CREATE INDEX ix_operator_commands_agent ON operator_commands (agent, seq);
+
+CREATE TABLE leases (
+	name TEXT NOT NULL,
+	holder TEXT NOT NULL,
+	fence BIGINT NOT NULL,
+	expires_at FLOAT NOT NULL,
+	PRIMARY KEY (name)
+);
+
 CREATE TABLE agents (
 	name TEXT NOT NULL,
 	body TEXT NOT NULL,

@@ -320,6 +320,78 @@ releases = Table(
     Column("body", CleanText, nullable=False),
 )
 
+cycles = Table(
+    "cycles",
+    metadata,
+    _serial(),
+    _words("id", unique=True),
+    _words("agent"),
+    _words("state"),
+    Column("version", Integer, nullable=False),
+    Column("body", CleanText, nullable=False),
+    Index("ix_cycles_agent", "agent", "seq"),
+)
+
+# Append-only: how each cycle came to its state.
+cycle_transitions = Table(
+    "cycle_transitions",
+    metadata,
+    _serial(),
+    _words("cycle_id"),
+    Column("number", Integer, nullable=False),
+    Column("body", CleanText, nullable=False),
+    UniqueConstraint("cycle_id", "number", name="uq_cycle_transitions"),
+)
+
+# The outbox: what cycles do outside of their own rows.
+cycle_actions = Table(
+    "cycle_actions",
+    metadata,
+    _serial(),
+    _words("key", unique=True),
+    _words("cycle_id"),
+    _words("state"),
+    Column("next_at", Float, nullable=False),
+    Column("body", CleanText, nullable=False),
+    Index("ix_cycle_actions_due", "state", "next_at"),
+    Index("ix_cycle_actions_cycle", "cycle_id", "seq"),
+)
+
+# What a cycle took of a day's budget, for one purpose.
+cycle_spending = Table(
+    "cycle_spending",
+    metadata,
+    _serial(),
+    _words("agent"),
+    _words("day"),
+    _words("purpose"),
+    Column("rollouts", Integer, nullable=False),
+    Column("dollars", Float, nullable=False),
+    Column("requests", Integer, nullable=False),
+    UniqueConstraint("agent", "day", "purpose", name="uq_cycle_spending"),
+)
+
+# What people told the autopilot; append-only.
+operator_commands = Table(
+    "operator_commands",
+    metadata,
+    _serial(),
+    _words("agent"),
+    _words("verb"),
+    _words("cycle_id"),
+    Column("body", CleanText, nullable=False),
+    Index("ix_operator_commands_agent", "agent", "seq"),
+)
+
+leases = Table(
+    "leases",
+    metadata,
+    _words("name", primary_key=True),
+    _words("holder"),
+    Column("fence", BigInteger, nullable=False),
+    Column("expires_at", Float, nullable=False),
+)
+
 agents = Table(
     "agents",
     metadata,

@@ -4,6 +4,21 @@ from ratchet.types.access import SCOPES, Key, Scope
 from ratchet.types.activation import Activation, AgentSettings
 from ratchet.types.candidate import Candidate
 from ratchet.types.cost import LOCAL_MODELS, Cost, dollars_text, total_cost
+from ratchet.types.cycle import (
+    CYCLE_LIMITS,
+    CYCLE_TRANSITIONS,
+    FINAL_CYCLE_STATES,
+    ActionKind,
+    ActionState,
+    Cycle,
+    CycleAction,
+    CycleState,
+    CycleTransition,
+    Lease,
+    OperatorCommand,
+    OperatorVerb,
+    Spending,
+)
 from ratchet.types.errors import (
     NOT_FOUND,
     AgentError,
@@ -77,7 +92,10 @@ from ratchet.types.template import PromptTemplate
 from ratchet.types.traffic import Arm, LiveOutcome, LiveVersions, TrafficSplit, arm_of
 
 __all__ = [
+    "CYCLE_LIMITS",
+    "CYCLE_TRANSITIONS",
     "FINAL",
+    "FINAL_CYCLE_STATES",
     "LOCAL_MODELS",
     "MAX_DELIVERIES",
     "NOT_FOUND",
@@ -88,6 +106,8 @@ __all__ = [
     "SPLITS",
     "SPOILED",
     "STAGE_TRANSITIONS",
+    "ActionKind",
+    "ActionState",
     "Activation",
     "AgentError",
     "AgentSettings",
@@ -106,6 +126,10 @@ __all__ = [
     "Conflict",
     "Contradiction",
     "Cost",
+    "Cycle",
+    "CycleAction",
+    "CycleState",
+    "CycleTransition",
     "Dataset",
     "DatasetSummary",
     "Decision",
@@ -126,11 +150,14 @@ __all__ = [
     "Knob",
     "Label",
     "LabelledGain",
+    "Lease",
     "LiveOutcome",
     "LiveStage",
     "LiveVersions",
     "Model",
     "NotFound",
+    "OperatorCommand",
+    "OperatorVerb",
     "Origin",
     "Outcome",
     "Params",
@@ -153,6 +180,7 @@ __all__ = [
     "Span",
     "SpanEvent",
     "SpanRecord",
+    "Spending",
     "Split",
     "Stage",
     "StageDecision",

@@ -70,6 +70,7 @@ def upgrade() -> None:
     _spans()
     _texts()
     _runs()
+    _cycles()
     _agents()
     _access()
 
@@ -260,6 +261,54 @@ def _runs() -> None:
         sa.UniqueConstraint("stream", "place", name="uq_experiments"),
     )
     op.create_table("releases", _seq(), _unique("id"), *_words("candidate_id", "state", "body"))
+
+
+def _cycles() -> None:
+    op.create_table(
+        "cycles",
+        _seq(),
+        _unique("id"),
+        *_words("agent", "state"),
+        *_whole("version"),
+        *_words("body"),
+    )
+    _index("cycles", "agent", ["agent", "seq"])
+    op.create_table(
+        "cycle_transitions",
+        _seq(),
+        *_words("cycle_id"),
+        *_whole("number"),
+        *_words("body"),
+        sa.UniqueConstraint("cycle_id", "number", name="uq_cycle_transitions"),
+    )
+    op.create_table(
+        "cycle_actions",
+        _seq(),
+        _unique("key"),
+        *_words("cycle_id", "state"),
+        *_floats("next_at"),
+        *_words("body"),
+    )
+    _index("cycle_actions", "due", ["state", "next_at"])
+    _index("cycle_actions", "cycle", ["cycle_id", "seq"])
+    op.create_table(
+        "cycle_spending",
+        _seq(),
+        *_words("agent", "day", "purpose"),
+        *_whole("rollouts"),
+        *_floats("dollars"),
+        *_whole("requests"),
+        sa.UniqueConstraint("agent", "day", "purpose", name="uq_cycle_spending"),
+    )
+    op.create_table("operator_commands", _seq(), *_words("agent", "verb", "cycle_id", "body"))
+    _index("operator_commands", "agent", ["agent", "seq"])
+    op.create_table(
+        "leases",
+        _key("name"),
+        *_words("holder"),
+        *_whole("fence", big=True),
+        *_floats("expires_at"),
+    )
 
 
 def _agents() -> None:

@@ -1,0 +1,198 @@
+"""Cycles of the autopilot: one turn of the loop without a person, its states, moves and actions."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+CycleState: TypeAlias = Literal[
+    "idle",
+    "capture",
+    "learn",
+    "shadow",
+    "approval",
+    "canary",
+    "pull_request",
+    "activate",
+    "watch",
+    "done",
+    "rollback",
+    "quarantined",
+    "held",
+    "dropped",
+]
+
+_RELEASING: frozenset[CycleState] = frozenset({"pull_request", "activate"})
+
+CYCLE_TRANSITIONS: dict[CycleState, frozenset[CycleState]] = {
+    "idle": frozenset({"capture"}),
+    "capture": frozenset({"learn", "held", "dropped"}),
+    "learn": _RELEASING | {"shadow", "approval", "canary", "held", "dropped"},
+    "shadow": _RELEASING | {"approval", "canary", "held", "dropped"},
+    "approval": _RELEASING | {"canary", "dropped"},
+    # To itself: the next step, with a larger share of traffic.
+    "canary": _RELEASING | {"canary", "rollback", "held", "dropped"},
+    "pull_request": frozenset({"watch", "held", "dropped"}),
+    "activate": frozenset({"watch", "rollback"}),
+    "watch": frozenset({"done", "rollback"}),
+    "rollback": frozenset({"quarantined"}),
+    # Back to the state that it was held in, or out.
+    "held": frozenset({"capture", "learn", "shadow", "canary", "pull_request", "dropped"}),
+    "done": frozenset(),
+    "quarantined": frozenset(),
+    "dropped": frozenset(),
+}
+"""Allowed moves. A state without successors is final; a cycle begins by leaving `idle`."""
+
+HOUR_S, DAY_S = 3600.0, 86_400.0
+
+CYCLE_LIMITS: dict[CycleState, tuple[float, CycleState]] = {
+    "capture": (2 * HOUR_S, "dropped"),
+    "learn": (12 * HOUR_S, "held"),
+    "shadow": (7 * DAY_S, "held"),
+    "approval": (3 * DAY_S, "dropped"),
+    "canary": (14 * DAY_S, "held"),
+    "pull_request": (14 * DAY_S, "held"),
+    "activate": (300.0, "rollback"),
+    "held": (7 * DAY_S, "dropped"),
+}
+"""Seconds that a cycle may stay in a state, and where it goes then. What is not proved in time is
+never shipped."""
+
+FINAL_CYCLE_STATES: frozenset[CycleState] = frozenset(
+    state for state, successors in CYCLE_TRANSITIONS.items() if not successors
+)
+
+ActionKind: TypeAlias = Literal[
+    "split", "propose", "close_request", "activate", "deactivate", "revert", "notify"
+]
+"""split: set the canary's share of traffic. propose: make the branch, push it, open the request.
+close_request: withdraw the request. activate, deactivate: the release at run time. revert: open the
+request that reverts a merged release. notify: tell people."""
+
+ActionState: TypeAlias = Literal["pending", "started", "done", "failed"]
+
+
+class Cycle(msgspec.Struct, frozen=True, kw_only=True):
+    """One turn of the loop: from what was noticed to a release that was watched, or to its end."""
+
+    id: str
+    agent: str
+    """Name of the agent, as in its live traces."""
+    state: CycleState
+    version: int = 1
+    """Counts the stored versions of this cycle; a writer that has not seen the last one is refused.
+    """
+    trigger: str
+    """What was noticed, in one sentence."""
+    started_at: float
+    """Unix seconds."""
+    entered_at: float
+    """When it entered its state."""
+    updated_at: float
+    held_at: CycleState | None = None
+    """The state to go back to, when the state is `held`."""
+    waits: str = ""
+    """Why it waits, in one sentence; empty while it works."""
+    waits_until: float | None = None
+    """When that will have passed by itself, if it will."""
+    dataset: str = ""
+    """NAME@VERSION of the captured tasks."""
+    rollouts: int | None = None
+    """Rollouts that learning may take."""
+    dollars: float | None = None
+    """Dollars that learning may take."""
+    run_id: str = ""
+    baseline_id: str = ""
+    candidate_id: str = ""
+    experiment_id: str = ""
+    release_id: str = ""
+    request: str = ""
+    """URL of the pull request."""
+    step: int = 0
+    """Index of the canary's step."""
+    progress: dict[str, Any] = {}
+    """What the stage under way has measured so far, to go on exactly there."""
+    decisions: tuple[dict[str, Any], ...] = ()
+    """What the live stages decided, oldest first; each is a `StageDecision`."""
+    message: str = ""
+    """How it ended, in one sentence."""
+
+
+class CycleTransition(msgspec.Struct, frozen=True, kw_only=True):
+    """One move of a cycle."""
+
+    cycle_id: str
+    number: int
+    """From 1."""
+    source: CycleState
+    target: CycleState
+    rule: str
+    """The rule that allowed it, in one sentence."""
+    inputs: str
+    """Digest of what the rule was applied to."""
+    actor: str
+    """`autopilot`, or the name of a person."""
+    at: float
+    """Unix seconds."""
+
+
+class CycleAction(msgspec.Struct, frozen=True, kw_only=True):
+    """Something a cycle does to the world outside of its own rows; done once, or as if once.
+
+    Stored with the move that asks for it, carried out after it. An action that may have been
+    carried out before a crash is carried out again, and finds that nothing is left to do; `notify`
+    alone is not, since people are told once.
+    """
+
+    key: str
+    """Idempotency key; a second action of the same key is not stored."""
+    cycle_id: str
+    kind: ActionKind
+    body: dict[str, Any] = {}
+    state: ActionState = "pending"
+    tries: int = 0
+    next_at: float = 0.0
+    """When to try (again), Unix seconds."""
+    error: str = ""
+    """Why the last try failed."""
+    result: dict[str, Any] = {}
+
+
+OperatorVerb: TypeAlias = Literal["pause", "resume", "approve", "deny", "stop"]
+
+
+class OperatorCommand(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person told the autopilot."""
+
+    verb: OperatorVerb
+    agent: str
+    cycle_id: str = ""
+    """The cycle that is approved, denied or stopped."""
+    candidate_id: str = ""
+    """What an approval is for: it does not hold for another candidate."""
+    by: str
+    reason: str = ""
+    at: float
+    """Unix seconds."""
+
+
+class Lease(msgspec.Struct, frozen=True, kw_only=True):
+    """The right to lead, until it ends or another takes over."""
+
+    name: str
+    holder: str
+    fence: int
+    """Fencing token: grows with each holder. Writes with an earlier one are refused."""
+    expires_at: float
+    """Unix seconds."""
+
+
+class Spending(msgspec.Struct, frozen=True, kw_only=True):
+    """What the autopilot took of a day's budget."""
+
+    rollouts: int = 0
+    dollars: float = 0.0
+    requests: int = 0
+    """Pull requests opened."""
