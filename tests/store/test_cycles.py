@@ -56,7 +56,7 @@ def test_a_cycle_is_stored_with_its_move_its_actions_and_what_it_took(store: Sto
     cycle = begun()
     action = CycleAction(key="c/notify/1", cycle_id="c", kind="notify", body={"text": "Hello."})
     taken = Spending(rollouts=100, dollars=2.5)
-    store.cycles.put(cycle, move(cycle, "idle"), [action], ("2026-11-23", "learn", taken))
+    store.cycles.put(cycle, move(cycle, "idle"), [action], [("2026-11-23", "learn", taken)])
     assert store.cycles.get("c") == cycle
     assert store.cycles.underway("helper") == cycle
     assert store.cycles.find("c") == store.cycles.list("helper") == [cycle]
@@ -69,13 +69,13 @@ def test_a_cycle_is_stored_with_its_move_its_actions_and_what_it_took(store: Sto
 def test_what_a_cycle_took_for_a_purpose_is_counted_once(store: Store) -> None:
     cycle = begun()
     day = "2026-11-23"
-    store.cycles.put(cycle, move(cycle, "idle"), spent=(day, "learn", Spending(rollouts=100)))
+    store.cycles.put(cycle, move(cycle, "idle"), spent=[(day, "learn", Spending(rollouts=100))])
     learning = moved(cycle, "learn")
-    spent = (day, "learn", Spending(rollouts=40))
+    spent = [(day, "learn", Spending(rollouts=40))]
     store.cycles.put(learning, move(learning, "capture", 2), spent=spent)
     proposing = moved(learning, "pull_request")
     store.cycles.put(
-        proposing, move(proposing, "learn", 3), spent=(day, "propose", Spending(requests=1))
+        proposing, move(proposing, "learn", 3), spent=[(day, "propose", Spending(requests=1))]
     )
     assert store.cycles.spent("helper", day) == Spending(rollouts=40, requests=1)
 

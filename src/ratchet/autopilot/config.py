@@ -15,6 +15,13 @@ from pydantic import (
     model_validator,
 )
 
+from ratchet.autopilot.cycle_sections import (
+    AutopilotSection,
+    CanarySection,
+    NotifySection,
+    ShadowSection,
+    WatchSection,
+)
 from ratchet.autopilot.sections import (
     Level,
     Positive,
@@ -460,6 +467,11 @@ class Config(Section):
     prove: ProveSection = ProveSection()
     guardrails: Several[GuardrailSection] = ()
     ship: ShipSection = ShipSection()
+    autopilot: AutopilotSection = AutopilotSection()
+    shadow: ShadowSection = ShadowSection()
+    canary: CanarySection = CanarySection()
+    watch: WatchSection = WatchSection()
+    notify: NotifySection = NotifySection()
     store: StoreSection = StoreSection()
     server: ServerSection = ServerSection()
     retention: RetentionSection = RetentionSection()

@@ -45,7 +45,7 @@ class Cycles:
         cycle: Cycle,
         transition: CycleTransition | None = None,
         actions: Sequence[CycleAction] = (),
-        spent: tuple[str, str, Spending] | None = None,
+        spent: Sequence[tuple[str, str, Spending]] = (),
     ) -> None:
         """Store a cycle's next version with all that belongs to it, in one transaction.
 
@@ -53,7 +53,7 @@ class Cycles:
             cycle: The cycle; its `version` is the stored one's plus 1, or 1 for a new cycle.
             transition: The move that led to it, if it moved.
             actions: What is to be done because of the move.
-            spent: Day, purpose, and what was taken of the day's budget for it in all.
+            spent: Days, purposes, and what was taken of the day's budget for each in all.
 
         Raises:
             Conflict: The stored version is another one; or the move is not in
@@ -87,8 +87,7 @@ class Cycles:
                 }
                 connection.execute(insert(cycle_transitions), move)
             self._outbox.add(connection, actions)
-            if spent is not None:
-                day, purpose, taken = spent
+            for day, purpose, taken in spent:
                 amounts = msgspec.structs.asdict(taken)
                 known = {"agent": cycle.agent, "day": day, "purpose": f"{cycle.id}/{purpose}"}
                 connection.execute(self._upsert_spending, {**known, **amounts})

@@ -29,14 +29,19 @@ class Outbox:
         if actions:
             connection.execute(self._insert, [_row(action) for action in actions])
 
-    def put(self, action: CycleAction) -> None:
-        """Update an action.
+    def put(self, action: CycleAction, also: Sequence[CycleAction] = ()) -> None:
+        """Update an action, and store others that follow from it.
 
         Raises:
             InputError: There is none of this key.
         """
         query = update(cycle_actions).where(cycle_actions.c.key == action.key).values(_row(action))
-        if not self._database.write(lambda c: c.execute(query).rowcount):
+
+        def work(connection: Connection) -> int:
+            self.add(connection, also)
+            return connection.execute(query).rowcount
+
+        if not self._database.write(work):
             raise InputError(f"There is no action {action.key!r}.")
 
     def get(self, key: str) -> CycleAction | None:

@@ -6,6 +6,8 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from ratchet.types.stage import StageDecision
+
 CycleState: TypeAlias = Literal[
     "idle",
     "capture",
@@ -23,33 +25,32 @@ CycleState: TypeAlias = Literal[
     "dropped",
 ]
 
-_RELEASING: frozenset[CycleState] = frozenset({"pull_request", "activate"})
-
 CYCLE_TRANSITIONS: dict[CycleState, frozenset[CycleState]] = {
-    "idle": frozenset({"capture"}),
-    "capture": frozenset({"learn", "held", "dropped"}),
-    "learn": _RELEASING | {"shadow", "approval", "canary", "held", "dropped"},
-    "shadow": _RELEASING | {"approval", "canary", "held", "dropped"},
-    "approval": _RELEASING | {"canary", "dropped"},
+    # To the watch when a release was made by other hands.
+    "idle": frozenset({"capture", "watch"}),
+    "capture": frozenset({"learn", "dropped"}),
+    "learn": frozenset({"shadow", "approval", "canary", "pull_request", "dropped"}),
+    "shadow": frozenset({"approval", "canary", "pull_request", "held", "dropped"}),
+    "approval": frozenset({"canary", "pull_request", "dropped"}),
     # To itself: the next step, with a larger share of traffic.
-    "canary": _RELEASING | {"canary", "rollback", "held", "dropped"},
+    "canary": frozenset({"canary", "pull_request", "activate", "rollback", "held", "dropped"}),
     "pull_request": frozenset({"watch", "held", "dropped"}),
     "activate": frozenset({"watch", "rollback"}),
     "watch": frozenset({"done", "rollback"}),
     "rollback": frozenset({"quarantined"}),
-    # Back to the state that it was held in, or out.
-    "held": frozenset({"capture", "learn", "shadow", "canary", "pull_request", "dropped"}),
+    # What was not proved is never shipped: only a request that was merged late comes back.
+    "held": frozenset({"watch", "dropped"}),
     "done": frozenset(),
     "quarantined": frozenset(),
     "dropped": frozenset(),
 }
 """Allowed moves. A state without successors is final; a cycle begins by leaving `idle`."""
 
-HOUR_S, DAY_S = 3600.0, 86_400.0
+DAY_S = 86_400.0
 
 CYCLE_LIMITS: dict[CycleState, tuple[float, CycleState]] = {
-    "capture": (2 * HOUR_S, "dropped"),
-    "learn": (12 * HOUR_S, "held"),
+    "capture": (3 * DAY_S, "dropped"),
+    "learn": (3 * DAY_S, "dropped"),
     "shadow": (7 * DAY_S, "held"),
     "approval": (3 * DAY_S, "dropped"),
     "canary": (14 * DAY_S, "held"),
@@ -57,8 +58,7 @@ CYCLE_LIMITS: dict[CycleState, tuple[float, CycleState]] = {
     "activate": (300.0, "rollback"),
     "held": (7 * DAY_S, "dropped"),
 }
-"""Seconds that a cycle may stay in a state, and where it goes then. What is not proved in time is
-never shipped."""
+"""Seconds that a cycle may stay in a state, and where it goes then."""
 
 FINAL_CYCLE_STATES: frozenset[CycleState] = frozenset(
     state for state, successors in CYCLE_TRANSITIONS.items() if not successors
@@ -92,7 +92,7 @@ class Cycle(msgspec.Struct, frozen=True, kw_only=True):
     """When it entered its state."""
     updated_at: float
     held_at: CycleState | None = None
-    """The state to go back to, when the state is `held`."""
+    """The state that it was held in, when the state is `held`."""
     waits: str = ""
     """Why it waits, in one sentence; empty while it works."""
     waits_until: float | None = None
@@ -110,12 +110,16 @@ class Cycle(msgspec.Struct, frozen=True, kw_only=True):
     release_id: str = ""
     request: str = ""
     """URL of the pull request."""
+    runtime_refusal: str = ""
+    """Why the candidate cannot be released at run time; empty when it can."""
     step: int = 0
     """Index of the canary's step."""
+    units_before_step: int = 0
+    """Units of the canary's earlier steps."""
     progress: dict[str, Any] = {}
     """What the stage under way has measured so far, to go on exactly there."""
-    decisions: tuple[dict[str, Any], ...] = ()
-    """What the live stages decided, oldest first; each is a `StageDecision`."""
+    decisions: tuple[StageDecision, ...] = ()
+    """What the live stages decided, oldest first."""
     message: str = ""
     """How it ended, in one sentence."""
 

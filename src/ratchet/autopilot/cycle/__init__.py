@@ -1,0 +1,1 @@
+"""The autopilot: the loop without a person, as a persisted state machine."""

@@ -1,0 +1,121 @@
+"""What the state machine needs of the house: the parts that measure and act for a cycle."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Protocol, TypeAlias
+
+import msgspec
+
+from ratchet.types import Activation, Cycle, CycleAction, StageDecision
+
+RequestState: TypeAlias = Literal["open", "merged", "closed"]
+
+
+class Captured(msgspec.Struct, frozen=True, kw_only=True):
+    """The tasks that there are to learn from."""
+
+    dataset: str
+    """NAME@VERSION."""
+    tasks: int
+    added: int
+
+
+class Learned(msgspec.Struct, frozen=True, kw_only=True):
+    """How learning and the held-out experiment ended."""
+
+    verdict: Literal["promote", "no_gain", "waits"]
+    """waits: people have to label pairs before the decision."""
+    sentence: str
+    run_id: str
+    baseline_id: str
+    candidate_id: str
+    experiment_id: str
+    resources: tuple[str, ...] = ()
+    """Names of the resources that the candidate changes."""
+    files: tuple[str, ...] = ()
+    """Files that a patch would change; empty where there is no file to patch."""
+    by_request_only: str = ""
+    """Why the candidate cannot be released at run time; empty when it can."""
+    rollouts: int = 0
+    dollars: float = 0.0
+
+
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a live stage stands."""
+
+    decision: StageDecision
+    """Its verdict is None while the stage runs."""
+    progress: dict[str, Any]
+    """The stage's whole state, as plain data: what the next measurement goes on from."""
+    units: int = 0
+    """Observations so far."""
+
+
+class RetryLater(Exception):
+    """An action cannot be carried out now.
+
+    Args:
+        why: A sentence.
+        at: When to try again, Unix seconds; None leaves it to the back-off.
+    """
+
+    def __init__(self, why: str, at: float | None = None) -> None:
+        super().__init__(why)
+        self.why = why
+        self.at = at
+
+
+class Parts(Protocol):
+    """The house, as a cycle sees it. Everything here may be called again after a crash."""
+
+    def noticed(self, since: float) -> str:
+        """What calls for an improvement among live traces since a time; empty if nothing does."""
+        ...
+
+    def active(self) -> Activation | None:
+        """The release at run time that is in effect."""
+        ...
+
+    def why_no_shadow(self, cycle: Cycle) -> str:
+        """Why the cycle's candidate cannot run beside live traffic; empty when it can."""
+        ...
+
+    def capture(self, cycle: Cycle) -> Captured:
+        """Make tasks of the live traces that were bad."""
+        ...
+
+    async def learn(self, cycle: Cycle) -> Learned:
+        """Learn and prove on held-out tasks, or resume that where it was interrupted."""
+        ...
+
+    async def shadow(self, cycle: Cycle) -> Measured:
+        """Mirror some more live inputs to the candidate."""
+        ...
+
+    async def canary(self, cycle: Cycle) -> Measured:
+        """Read the outcomes of both arms since the last measurement."""
+        ...
+
+    async def watch(self, cycle: Cycle) -> Measured:
+        """Read the release's outcomes since the last measurement."""
+        ...
+
+    async def request_state(self, cycle: Cycle) -> RequestState:
+        """State of the cycle's pull request.
+
+        Raises:
+            RetryLater: It cannot be read now.
+        """
+        ...
+
+    async def perform(self, action: CycleAction, cycle: Cycle) -> dict[str, Any]:
+        """Carry out an action; when that has happened before, find it done.
+
+        Returns:
+            What the cycle needs of the result: fields of `Cycle`, such as `release_id`.
+
+        Raises:
+            RetryLater: It cannot be carried out now.
+            RatchetError: Likewise, with a reason for a person.
+        """
+        ...
