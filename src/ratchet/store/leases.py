@@ -9,7 +9,7 @@ from sqlalchemy import Connection, select, update
 
 from ratchet.store.engine import Database
 from ratchet.store.tables import leases
-from ratchet.types import Conflict, Lease
+from ratchet.types import Lease, LeaseLost
 
 
 class Leases:
@@ -70,7 +70,7 @@ class Leases:
     def guard(self, lease: Lease) -> Iterator[None]:
         """Refuse every write to the store in this context once another holds the lease.
 
-        Writes raise Conflict then, and nothing of them is stored. A lease that ran out, but that
+        Writes raise LeaseLost then, and nothing of them is stored. A lease that ran out, but that
         nobody took, still holds. Threads that are started inside are not covered, unless they take
         over the context, as `asyncio.to_thread` does.
         """
@@ -78,7 +78,7 @@ class Leases:
 
         def check(connection: Connection) -> None:
             if connection.execute(query).scalar() != lease.fence:
-                raise Conflict(
+                raise LeaseLost(
                     f"Another process leads {lease.name!r} now: this one's writes are refused.",
                     hint="It goes on there; nothing has to be done.",
                 )

@@ -97,6 +97,8 @@ class Cycle(msgspec.Struct, frozen=True, kw_only=True):
     """Why it waits, in one sentence; empty while it works."""
     waits_until: float | None = None
     """When that will have passed by itself, if it will."""
+    failures: int = 0
+    """How often in a row the work of its state has failed; `waits` says why."""
     dataset: str = ""
     """NAME@VERSION of the captured tasks."""
     rollouts: int | None = None

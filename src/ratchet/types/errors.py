@@ -85,3 +85,7 @@ class Conflict(RatchetError):
     """Another process holds or changed the resource: a lock, a lease, a fencing token."""
 
     exit_code = 7
+
+
+class LeaseLost(Conflict):
+    """Another process has taken over the lease; what this one writes is refused."""

@@ -20,7 +20,7 @@ import msgspec
 
 from ratchet.autopilot.config import Config
 from ratchet.autopilot.cycle.autopilot import Autopilot
-from ratchet.autopilot.cycle.parts import Captured, Learned, Measured, RequestState, RetryLater
+from ratchet.autopilot.cycle.parts import Captured, Learned, Measured, RequestState
 from ratchet.store import Store
 from ratchet.types import (
     FINAL_CYCLE_STATES,
@@ -33,6 +33,7 @@ from ratchet.types import (
     Experiment,
     OperatorCommand,
     StageDecision,
+    StoreError,
 )
 
 AGENT = "helper"
@@ -314,7 +315,7 @@ class ScriptedParts:
             change("close_request", request="closed")
         elif action.kind == "activate":
             if not self.scenario.activates:
-                raise RetryLater("The server does not answer.")
+                raise StoreError("The server does not answer.")
             if world["active"] != "candidate":
                 change("activate", active="candidate")
             return {"release_id": "release"}

@@ -7,14 +7,16 @@ was stored goes on.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 
 from ratchet.autopilot.config import Config
-from ratchet.autopilot.cycle.parts import Measured, Parts, RetryLater
+from ratchet.autopilot.cycle.parts import Measured, Parts
+from ratchet.autopilot.cycle.performing import FIRST_S, MOST_S, TOLD_AFTER
 from ratchet.autopilot.cycle.policy import (
     Refusal,
     Wait,
@@ -34,10 +36,14 @@ from ratchet.types import (
     CycleAction,
     CycleState,
     CycleTransition,
+    LeaseLost,
     OperatorCommand,
+    RatchetError,
     Spending,
     content_hash,
 )
+
+_log = logging.getLogger("ratchet")
 
 DAY_S = 86_400.0
 
@@ -46,6 +52,10 @@ AUTOPILOT = "autopilot"
 
 WORKS = Wait("")
 """Nothing to wait for: the state's own work goes on."""
+
+
+Order: TypeAlias = tuple[ActionKind, dict[str, Any]]
+"""An action that a step asks for: its kind and its body."""
 
 
 class Taken(msgspec.Struct, frozen=True):
@@ -65,7 +75,7 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
     """Why, in one sentence."""
     changes: dict[str, Any] = {}
     """Fields of the cycle."""
-    actions: tuple[tuple[ActionKind, dict[str, Any]], ...] = ()
+    actions: tuple[Order, ...] = ()
     spent: tuple[Taken, ...] = ()
     actor: str = AUTOPILOT
 
@@ -76,6 +86,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     changes: dict[str, Any]
     spent: tuple[Taken, ...] = ()
     wait: Wait = WORKS
+    actions: tuple[Order, ...] = ()
 
 
 Step = Move | Progress | Wait
@@ -120,11 +131,32 @@ class CycleMachine:
         cycle = self.store.cycles.underway(self.agent)
         if cycle is None:
             return self._begin()
-        step = self._told(cycle) or self._overdue(cycle) or await self._look(cycle)
+        step: Step | None = self._told(cycle) or self._overdue(cycle)
+        if step is None:
+            if cycle.failures and self.clock() < (cycle.waits_until or 0.0):
+                return cycle
+            step = await self._look(cycle)
         return self._apply(cycle, step)
 
     async def _look(self, cycle: Cycle) -> Step:
-        return await self.RULES[cycle.state](self, cycle)
+        """Apply the state's rule; a failure is a reason to wait, and to tell a person of once."""
+        try:
+            return await self.RULES[cycle.state](self, cycle)
+        except LeaseLost:
+            raise
+        except RatchetError as error:
+            why, at = str(error), getattr(error, "retry_at", None)
+        except Exception as error:
+            _log.exception("The state %s of cycle %s failed.", cycle.state, cycle.id[:12])
+            why, at = f"{type(error).__name__}: {error}", None
+        failures = cycle.failures + 1
+        until = self.clock() + min(MOST_S, FIRST_S * 2.0 ** min(cycle.failures, 20))
+        wait = Wait(why, until if at is None else at)
+        if failures != TOLD_AFTER:
+            return Progress(changes={"failures": failures}, wait=wait)
+        text = f"The state {cycle.state} fails and is tried again: {why}"
+        told: tuple[Order, ...] = (("notify", {"event": "failing", "text": text}),)
+        return Progress(changes={"failures": failures}, wait=wait, actions=told)
 
     # ---- beginning
 
@@ -231,7 +263,7 @@ class CycleMachine:
 
     def _back(self, rule: str, cycle: Cycle, *, actor: str = AUTOPILOT, **changes: Any) -> Move:
         """Undo what the cycle released."""
-        actions: list[tuple[ActionKind, dict[str, Any]]] = []
+        actions: list[Order] = []
         if cycle.state == "canary":
             actions.append(("split", {"enrolled": 0.0}))
         elif cycle.request:
@@ -247,7 +279,7 @@ class CycleMachine:
             actor=actor,
         )
 
-    def _cleanup(self, cycle: Cycle, why: str) -> tuple[tuple[ActionKind, dict[str, Any]], ...]:
+    def _cleanup(self, cycle: Cycle, why: str) -> tuple[Order, ...]:
         """What must not be left behind when a cycle ends early."""
         where = cycle.held_at or cycle.state
         if where == "canary" and cycle.held_at is None:
@@ -394,10 +426,7 @@ class CycleMachine:
             return _trying(propose, "The pull request is not open yet") or WORKS
         if not cycle.request and propose is not None:
             return Progress(changes=_fields(propose))
-        try:
-            state = await self.parts.request_state(cycle)
-        except RetryLater as error:
-            return Wait(error.why, error.at)
+        state = await self.parts.request_state(cycle)
         if state == "merged":
             return Move(target="watch", rule="The pull request was merged.")
         if state == "closed":
@@ -426,7 +455,7 @@ class CycleMachine:
             return Progress(changes={"progress": measured.progress}, wait=_measuring(measured))
         if verdict is None:
             sentence = f"No alarm within {self.config.watch.days:g} days. {sentence}"
-        actions: tuple[tuple[ActionKind, dict[str, Any]], ...] = ()
+        actions: tuple[Order, ...] = ()
         if verdict == "drift":
             actions = (("notify", {"event": "drift", "text": sentence}),)
         changes = {**done, "message": sentence}
@@ -451,10 +480,7 @@ class CycleMachine:
         why = Wait(f"Held at {cycle.held_at}: what is not proved is not shipped.")
         if cycle.held_at != "pull_request" or not cycle.request:
             return why
-        try:
-            state = await self.parts.request_state(cycle)
-        except RetryLater as error:
-            return Wait(error.why, error.at)
+        state = await self.parts.request_state(cycle)
         if state == "merged":
             return Move(target="watch", rule="The pull request was merged.")
         if state == "closed":
@@ -501,7 +527,7 @@ class CycleMachine:
         now = self.clock()
         wait: Wait | None = None
         spent: tuple[Taken, ...] = ()
-        actions: tuple[tuple[ActionKind, dict[str, Any]], ...] = ()
+        actions: tuple[Order, ...] = ()
         if target == "shadow":
             pass
         elif target == "approval":
@@ -552,34 +578,25 @@ class CycleMachine:
 
     def _apply(self, cycle: Cycle, step: Step) -> Cycle:
         now = self.clock()
-        if not isinstance(step, Move):
-            changes = step.changes if isinstance(step, Progress) else {}
-            wait = step.wait if isinstance(step, Progress) else step
-            after = msgspec.structs.replace(
-                cycle, waits=wait.why, waits_until=wait.until, **changes
-            )
-            if after == cycle:
-                return cycle
-            after = msgspec.structs.replace(after, version=cycle.version + 1, updated_at=now)
-            self.store.cycles.put(after, spent=self._days(step))
-            return after
+        if isinstance(step, Wait):
+            step = Progress(changes={}, wait=step)
         number = len(self.store.cycles.transitions(cycle.id)) + 1
-        fields = {"waits": "", "waits_until": None, **step.changes}
-        if step.target not in ("held", "dropped"):
-            fields = {"held_at": None, **fields}
-        after = msgspec.structs.replace(
-            cycle,
-            state=step.target,
-            version=cycle.version + 1,
-            entered_at=now,
-            updated_at=now,
-            **fields,
-        )
-        inputs = [step.rule, msgspec.to_builtins(step.changes)]
-        move = _transition(after, cycle.state, number, step.rule, inputs, step.actor, now)
+        fields: dict[str, Any] = {"failures": 0, "waits": "", "waits_until": None}
+        if isinstance(step, Move):
+            fields |= {"state": step.target, "entered_at": now, "held_at": None}
+        else:
+            fields |= {"waits": step.wait.why, "waits_until": step.wait.until}
+        after = msgspec.structs.replace(cycle, **{**fields, **step.changes})
+        if after == cycle:
+            return cycle
+        after = msgspec.structs.replace(after, version=cycle.version + 1, updated_at=now)
+        move = None
+        if isinstance(step, Move):
+            inputs = [step.rule, msgspec.to_builtins(step.changes)]
+            move = _transition(after, cycle.state, number, step.rule, inputs, step.actor, now)
         actions = [
             CycleAction(
-                key=f"{cycle.id}/{number}/{place}/{kind}",
+                key=f"{cycle.id}/{after.version}/{place}/{kind}",
                 cycle_id=cycle.id,
                 kind=kind,
                 body=body,
@@ -587,12 +604,9 @@ class CycleMachine:
             )
             for place, (kind, body) in enumerate(step.actions)
         ]
-        self.store.cycles.put(after, move, actions, self._days(step))
+        days = [(day_of(self.policy, each.at), each.purpose, each.amount) for each in step.spent]
+        self.store.cycles.put(after, move, actions, days)
         return after
-
-    def _days(self, step: Step) -> list[tuple[str, str, Spending]]:
-        taken = () if isinstance(step, Wait) else step.spent
-        return [(day_of(self.policy, each.at), each.purpose, each.amount) for each in taken]
 
 
 def _trigger(active: Activation) -> str:

@@ -51,20 +51,6 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     """Observations so far."""
 
 
-class RetryLater(Exception):
-    """An action cannot be carried out now.
-
-    Args:
-        why: A sentence.
-        at: When to try again, Unix seconds; None leaves it to the back-off.
-    """
-
-    def __init__(self, why: str, at: float | None = None) -> None:
-        super().__init__(why)
-        self.why = why
-        self.at = at
-
-
 class Parts(Protocol):
     """The house, as a cycle sees it. Everything here may be called again after a crash."""
 
@@ -104,7 +90,7 @@ class Parts(Protocol):
         """State of the cycle's pull request.
 
         Raises:
-            RetryLater: It cannot be read now.
+            RatchetError: It cannot be read now.
         """
         ...
 
@@ -115,7 +101,6 @@ class Parts(Protocol):
             What the cycle needs of the result: fields of `Cycle`, such as `release_id`.
 
         Raises:
-            RetryLater: It cannot be carried out now.
-            RatchetError: Likewise, with a reason for a person.
+            RatchetError: It cannot be carried out now; a `retry_at` of the error is respected.
         """
         ...

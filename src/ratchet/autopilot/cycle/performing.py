@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from ratchet.autopilot.cycle.parts import Parts, RetryLater
+from ratchet.autopilot.cycle.parts import Parts
 from ratchet.store import Store
-from ratchet.types import ActionKind, Conflict, Cycle, CycleAction, CycleState, RatchetError
+from ratchet.types import ActionKind, Cycle, CycleAction, CycleState, LeaseLost, RatchetError
 
 FIRST_S, MOST_S = 5.0, 3600.0
 """Shortest and longest wait before another try."""
@@ -87,12 +87,10 @@ class Performer:
         action = self._put(action, state="started", tries=action.tries + 1)
         try:
             result = await self.parts.perform(action, cycle)
-        except RetryLater as error:
-            return self._again(action, cycle, error.why, error.at)
-        except Conflict:
+        except LeaseLost:
             raise
         except RatchetError as error:
-            return self._again(action, cycle, str(error), None)
+            return self._again(action, cycle, str(error), getattr(error, "retry_at", None))
         self._put(action, state="done", error="", result=result)
         return True
 
