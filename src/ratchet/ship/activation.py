@@ -18,8 +18,10 @@ from ratchet.types import (
     Candidate,
     Conflict,
     Decision,
+    Params,
     PromptTemplate,
     Release,
+    Resource,
     ShipError,
     content_hash,
 )
@@ -142,6 +144,11 @@ def deactivate(store: Store, release: Release, now: float) -> Release:
     return msgspec.structs.replace(release, state="rolled_back", rollback=back)
 
 
+def _values(resource: Resource) -> str:
+    shown = resource.values if isinstance(resource, Params) else resource
+    return msgspec.json.format(msgspec.json.encode(shown), indent=2).decode()
+
+
 def _text(
     release: Release,
     baseline: Candidate,
@@ -160,17 +167,21 @@ def _text(
     ]
     for name in names:
         old, new = baseline.resources.get(name), candidate.resources.get(name)
-        assert isinstance(old, PromptTemplate)
-        assert isinstance(new, PromptTemplate)
+        assert old is not None
+        assert new is not None
         parts += [f"### {code(name)}"]
         if name in reasons:
             parts.append(plain(reasons[name]))
-        parts += ["The agent sends:", fence(old.text, "text")]
-        parts += [
-            "To make the change part of the source, paste this in its place, with your own"
-            " expressions for the slots in braces:",
-            fence(new.text, "text"),
-        ]
+        if isinstance(old, PromptTemplate) and isinstance(new, PromptTemplate):
+            parts += ["The agent sends:", fence(old.text, "text")]
+            parts += [
+                "To make the change part of the source, paste this in its place, with your own"
+                " expressions for the slots in braces:",
+                fence(new.text, "text"),
+            ]
+        else:
+            parts += ["The source has:", fence(_values(old), "json")]
+            parts += ["Live calls get:", fence(_values(new), "json")]
     if candidate.reason:
         parts += [
             f"Proposed by {code(candidate.algorithm)}, because:",

@@ -47,6 +47,9 @@ _log = logging.getLogger("ratchet")
 
 DAY_S = 86_400.0
 
+CAPTURE_S = 60.0
+"""Seconds between two looks for more tasks."""
+
 AUTOPILOT = "autopilot"
 """The actor of moves that no person made."""
 
@@ -117,6 +120,8 @@ class CycleMachine:
         self.store = store
         self.parts = parts
         self.clock = clock
+        self._rests = 0
+        """Version of the cycle that this process does not look at before `waits_until`."""
 
     async def step(self) -> Cycle | None:
         """Look once at the cycle under way, or for a reason to begin one.
@@ -133,10 +138,14 @@ class CycleMachine:
             return self._begin()
         step: Step | None = self._told(cycle) or self._overdue(cycle)
         if step is None:
-            if cycle.failures and self.clock() < (cycle.waits_until or 0.0):
+            if self._rests == cycle.version and self.clock() < (cycle.waits_until or 0.0):
                 return cycle
             step = await self._look(cycle)
-        return self._apply(cycle, step)
+        after = self._apply(cycle, step)
+        # A canary that may not take its next step is measured all the same.
+        if not isinstance(step, Move) and cycle.state not in ("canary", "watch"):
+            self._rests = after.version
+        return after
 
     async def _look(self, cycle: Cycle) -> Step:
         """Apply the state's rule; a failure is a reason to wait, and to tell a person of once."""
@@ -297,7 +306,8 @@ class CycleMachine:
         if captured.tasks < self.policy.min_tasks:
             return Wait(
                 f"There are {captured.tasks} tasks to learn from, and min_tasks ="
-                f" {self.policy.min_tasks} are needed."
+                f" {self.policy.min_tasks} are needed.",
+                self.clock() + CAPTURE_S,
             )
         wait = may_learn(self.policy, self._spent(), self.clock())
         if wait is not None:
@@ -327,7 +337,7 @@ class CycleMachine:
             "baseline_id": learned.baseline_id,
             "candidate_id": learned.candidate_id,
             "experiment_id": learned.experiment_id,
-            "runtime_refusal": learned.by_request_only,
+            "runtime_refusal": learned.runtime_refusal,
         }
         amount = Spending(rollouts=learned.rollouts, dollars=learned.dollars)
         spent = Taken("learn", amount, cycle.entered_at)
@@ -340,6 +350,8 @@ class CycleMachine:
             ended = "The same candidate was rolled back before; it is not tried again."
         elif refusal := may_touch(self.policy, learned.resources, learned.files):
             ended = refusal.why
+        elif learned.request_refusal and (self.policy.mode != "auto" or learned.runtime_refusal):
+            ended = f"It was proved better, and cannot be proposed: {learned.request_refusal}"
         if ended is not None:
             return Move(
                 target="dropped", rule=ended, changes={**found, "message": ended}, spent=(spent,)

@@ -34,8 +34,10 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the resources that the candidate changes."""
     files: tuple[str, ...] = ()
     """Files that a patch would change; empty where there is no file to patch."""
-    by_request_only: str = ""
+    runtime_refusal: str = ""
     """Why the candidate cannot be released at run time; empty when it can."""
+    request_refusal: str = ""
+    """Why it cannot be released by a pull request; empty when it can."""
     rollouts: int = 0
     dollars: float = 0.0
 

@@ -1,0 +1,111 @@
+"""Learns for a cycle and proves on held-out tasks: `improve`, within the day's budget."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ratchet.autopilot.code_sandbox import repository_of
+from ratchet.autopilot.cycle.parts import Learned
+from ratchet.autopilot.loop import improve
+from ratchet.autopilot.project import Project
+from ratchet.autopilot.watcher import Watcher
+from ratchet.ship import make_patch
+from ratchet.store import Store
+from ratchet.types import Code, Cost, Cycle, Run, ShipError, total_cost
+
+CODE_REFUSAL = "It changes code, which is released by a pull request only."
+
+
+class _Saying(Watcher):
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+
+    def message(self, text: str) -> None:
+        self._say(text)
+
+
+async def advance_run(
+    project: Project, store: Store, cycle: Cycle, say: Callable[[str], None], *, ship_it: bool
+) -> Run:
+    """Run `improve` on the cycle's tasks and budget, or resume it.
+
+    Raises:
+        RatchetError: As for `improve`.
+    """
+    budgeted = _within(project.with_dataset(cycle.dataset), cycle)
+    return await improve(budgeted, store, watcher=_Saying(say), ship_it=ship_it)
+
+
+async def learn_and_prove(
+    project: Project, store: Store, cycle: Cycle, say: Callable[[str], None]
+) -> Learned:
+    """Learn a candidate and prove it, or resume that.
+
+    Raises:
+        RatchetError: As for `improve`.
+    """
+    run = await advance_run(project, store, cycle, say, ship_it=False)
+    found: dict[str, Any] = {
+        "run_id": run.id,
+        "baseline_id": run.baseline_id,
+        "candidate_id": run.best_id,
+        "experiment_id": run.experiment_id,
+        "sentence": run.message,
+        "rollouts": sum(store.rollouts.counts(queue=run.id).values()),
+        "dollars": _dollars(store, run),
+    }
+    if run.stage == "no_gain":
+        return Learned(verdict="no_gain", **found)
+    if run.stage == "prove":
+        return Learned(verdict="waits", **found)
+    return Learned(verdict="promote", **found, **_ways_out(project, store, run))
+
+
+def _ways_out(project: Project, store: Store, run: Run) -> dict[str, Any]:
+    """What the candidate changes, and how it can be released."""
+    baseline = store.candidates.get(run.baseline_id)
+    candidate = store.candidates.get(run.best_id)
+    names = tuple(candidate.changed_from(baseline))
+    has_code = any(isinstance(candidate.resources[name], Code) for name in names)
+    declared = project.load_agent().declarations
+    files: tuple[str, ...] = ()
+    refusal = ""
+    try:
+        files = tuple(make_patch(baseline, candidate, declared, repository_of(project.root)).files)
+    except ShipError as error:
+        refusal = str(error)
+    return {
+        "resources": names,
+        "files": files,
+        "runtime_refusal": CODE_REFUSAL if has_code else "",
+        "request_refusal": refusal,
+    }
+
+
+def _within(project: Project, cycle: Cycle) -> Project:
+    """The project, its learning bounded by what the cycle has taken of the day's budget."""
+    config = project.config
+    budget = config.improve.budget
+    changes = {
+        "rollouts": _least(budget.rollouts, cycle.rollouts),
+        "dollars": _least(budget.dollars, cycle.dollars),
+    }
+    learning = config.improve.model_copy(update={"budget": budget.model_copy(update=changes)})
+    return project.with_config(config.model_copy(update={"improve": learning}))
+
+
+def _least(*limits: Any) -> Any:
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _dollars(store: Store, run: Run) -> float:
+    """What the run's rollouts and coach calls cost, as far as prices are known."""
+    replies: list[Any] = []
+    for key, body in store.journal.read(run.id):
+        if key.startswith("coach/"):
+            replies.append(body)
+        elif key.startswith("coach-check/"):
+            replies += body
+    coach = total_cost(Cost.of(reply["cost_usd"], reply["model"]) for reply in replies)
+    return total_cost([store.rollouts.cost(queue=run.id), coach]).known_usd

@@ -1,0 +1,297 @@
+"""The live stages of a cycle: observations of live traffic, fed to the tests of `prove`.
+
+Each batch of observations is journaled before a test sees it, with where it ended. A stage that was
+killed reads back what it had, reaches the same numbers, and its evidence can be recomputed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from ratchet.autopilot.config import Config
+from ratchet.autopilot.cycle.parts import Measured
+from ratchet.autopilot.project import Project
+from ratchet.prove import (
+    CanaryPlan,
+    CanaryTest,
+    ShadowPair,
+    ShadowPlan,
+    ShadowTest,
+    WatchedMetric,
+    WatchPlan,
+    WatchTest,
+    expected_mean,
+)
+from ratchet.prove.live_metrics import SCORE, live_value
+from ratchet.prove.live_state import load, save
+from ratchet.prove.stage_evidence import StagePlan, write_stage_evidence
+from ratchet.store import Store
+from ratchet.types import Cycle, Experiment, LiveOutcome, LiveStage
+
+AT_ONCE = 200
+"""Observations taken in one measurement."""
+
+StageTest = TypeVar("StageTest", bound=msgspec.Struct)
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """Observations that were read at once."""
+
+    observations: list[Any]
+    cursor: str
+    """Where the next reading begins."""
+
+
+class LiveTraffic(Protocol):
+    """The live agent's traffic, read in order. A cursor is opaque text; empty is the beginning."""
+
+    def outcomes(self, cursor: str, limit: int) -> tuple[list[LiveOutcome], str]:
+        """Outcomes since a cursor, oldest first, and the next cursor."""
+        ...
+
+    def newest(self, limit: int, until: float) -> list[LiveOutcome]:
+        """The newest outcomes that ended before a time, oldest first."""
+        ...
+
+    def start(self, at: float) -> str:
+        """The cursor of a time, Unix seconds."""
+        ...
+
+    async def mirror(
+        self, candidate_id: str, cursor: str, limit: int
+    ) -> tuple[list[ShadowPair], str]:
+        """Run the candidate on live inputs since a cursor; the pairs, and the next cursor."""
+        ...
+
+
+class LiveStages:
+    """Measures the live stages of one project's cycles.
+
+    Args:
+        project: The project.
+        store: Its store.
+        traffic: The live agent's traffic.
+        clock: Unix seconds.
+    """
+
+    def __init__(
+        self, project: Project, store: Store, traffic: LiveTraffic, clock: Callable[[], float]
+    ) -> None:
+        self.project = project
+        self.store = store
+        self.traffic = traffic
+        self.clock = clock
+
+    async def shadow(self, cycle: Cycle) -> Measured:
+        """Mirror some more live inputs to the candidate."""
+        test = _resumed(ShadowTest, cycle)
+        if test is None:
+            test = ShadowTest.begin(shadow_plan(self.project.config, self._alpha(cycle)))
+        batch = self._known(cycle, "shadow")
+        if batch is None:
+            found = await self.traffic.mirror(cycle.candidate_id, self._cursor(cycle), AT_ONCE)
+            batch = self._journaled(cycle, "shadow", *found)
+        return self._measured(cycle, "shadow", test, batch, ShadowPair)
+
+    async def canary(self, cycle: Cycle) -> Measured:
+        """Read the outcomes of both arms since the last measurement."""
+        test = _resumed(CanaryTest, cycle)
+        if test is None:
+            test = CanaryTest.begin(canary_plan(self.project.config, self._alpha(cycle)))
+        batch = self._known(cycle, "canary")
+        if batch is None:
+            outcomes, cursor = self.traffic.outcomes(self._cursor(cycle), AT_ONCE)
+            mine = [o for o in outcomes if o.experiment_id == cycle.id and o.arm is not None]
+            batch = self._journaled(cycle, "canary", mine, cursor)
+        return self._measured(cycle, "canary", test, batch, LiveOutcome)
+
+    async def watch(self, cycle: Cycle) -> Measured:
+        """Read the release's outcomes since the last measurement."""
+        test = _resumed(WatchTest, cycle) or WatchTest.begin(self._watch_plan(cycle))
+        batch = self._known(cycle, "watch")
+        if batch is None:
+            outcomes, cursor = self.traffic.outcomes(self._cursor(cycle), AT_ONCE)
+            mine = [o for o in outcomes if o.at >= cycle.entered_at and _is_of(o, cycle)]
+            batch = self._journaled(cycle, "watch", mine, cursor)
+        return self._measured(cycle, "watch", test, batch, LiveOutcome)
+
+    def _measured(
+        self,
+        cycle: Cycle,
+        stage: LiveStage,
+        test: ShadowTest | CanaryTest | WatchTest,
+        batch: Batch,
+        kind: type[Any],
+    ) -> Measured:
+        """Let the test see a batch, up to its verdict."""
+        taken = _taken(cycle)
+        for body in batch.observations:
+            taken += 1
+            if test.add(msgspec.convert(body, kind)) is not None:
+                self._evidence(cycle, stage, test.plan, kind, taken)
+                break
+        progress = {"test": save(test), "cursor": batch.cursor, "taken": taken}
+        return Measured(decision=test.decision(), progress=progress, units=taken)
+
+    def _watch_plan(self, cycle: Cycle) -> WatchPlan:
+        """What is expected of a release: what came before it, estimated with caution."""
+        earlier = self.traffic.newest(self.project.config.watch.reference, cycle.entered_at)
+        known = self.store.journal.append(
+            cycle.id,
+            "watch/plan",
+            msgspec.to_builtins(watch_plan(self.project.config, earlier, cycle)),
+            self.clock(),
+        )
+        return msgspec.convert(known, WatchPlan)
+
+    def _cursor(self, cycle: Cycle) -> str:
+        found: str = cycle.progress.get("cursor", "")
+        return found or self.traffic.start(cycle.entered_at)
+
+    def _alpha(self, cycle: Cycle) -> float:
+        """The candidate's level, from the one budget of its stream.
+
+        A candidate is released only if it passes every stage, so each may have the whole level:
+        whoever is released wrongly has passed the first stage wrongly.
+        """
+        return self._experiment(cycle).alpha
+
+    def _experiment(self, cycle: Cycle) -> Experiment:
+        found = self.store.experiments.get(cycle.experiment_id)
+        assert found is not None
+        return found
+
+    def _known(self, cycle: Cycle, stage: LiveStage) -> Batch | None:
+        """The batch that was read before a crash, and that the test has not seen."""
+        body = self.store.journal.get(cycle.id, _key(stage, _taken(cycle)))
+        return None if body is None else msgspec.convert(body, Batch)
+
+    def _journaled(
+        self, cycle: Cycle, stage: LiveStage, found: Sequence[msgspec.Struct], cursor: str
+    ) -> Batch:
+        batch = Batch(observations=msgspec.to_builtins(found), cursor=cursor)
+        if found:
+            body, key = msgspec.to_builtins(batch), _key(stage, _taken(cycle))
+            self.store.journal.append(cycle.id, key, body, self.clock())
+        return batch
+
+    def _evidence(
+        self,
+        cycle: Cycle,
+        stage: LiveStage,
+        plan: StagePlan,
+        kind: type[Any],
+        count: int,
+    ) -> None:
+        """Write the stage's evidence file, which `ratchet verify` recomputes."""
+        observations = [
+            msgspec.convert(each, kind)
+            for key, body in self.store.journal.read(cycle.id)
+            if key.startswith(f"{stage}/batch/")
+            for each in body["observations"]
+        ][:count]
+        experiment = self.store.experiments.get(cycle.experiment_id)
+        write_stage_evidence(
+            self.project.state / "evidence" / f"{cycle.id[:12]}-{stage}.json",
+            plan,
+            observations,
+            baseline={"id": cycle.baseline_id},
+            candidate={"id": cycle.candidate_id},
+            budget=None if stage == "watch" else self.project.config.prove.alpha,
+            history=() if stage == "watch" or experiment is None else experiment.history,
+            created_at=self.clock(),
+            context={"agent": cycle.agent, "cycle": cycle.id},
+        )
+
+
+def shadow_plan(config: Config, alpha: float) -> ShadowPlan:
+    """The rules of a shadow stage in `[shadow]`."""
+    section = config.shadow
+    return ShadowPlan(
+        metric=config.objective.evaluator or SCORE,
+        alpha=alpha,
+        margin=section.margin,
+        harm_alpha=section.harm_alpha,
+        min_pairs=section.min_pairs,
+        max_pairs=section.max_pairs,
+    )
+
+
+def canary_plan(config: Config, alpha: float) -> CanaryPlan:
+    """The rules of a canary in `[canary]`."""
+    section = config.canary
+    return CanaryPlan(
+        metric=config.objective.evaluator or SCORE,
+        alpha=alpha,
+        min_effect=-section.margin,
+        harm_alpha=section.harm_alpha,
+        min_units=section.min_units,
+        max_units=section.max_units,
+    )
+
+
+def watch_plan(config: Config, earlier: Sequence[LiveOutcome], cycle: Cycle) -> WatchPlan:
+    """The rules of a watch in `[watch]`.
+
+    Metrics that no earlier outcome has are not watched. A share's tolerance is absolute; that of
+    latency and cost is a part of what is expected, and values above four times that count as that.
+
+    Args:
+        config: The project's configuration.
+        earlier: Outcomes before the release, of what was released before.
+        cycle: The cycle of the release.
+    """
+    section = config.watch
+    before = [o for o in earlier if o.candidate_id != cycle.candidate_id or not o.candidate_id]
+    metrics: list[WatchedMetric] = []
+    for metric in section.metrics:
+        values = [v for o in before if (v := live_value(o, metric)) is not None]
+        if not values:
+            continue
+        ceiling = 1.0
+        if metric in ("latency", "cost"):
+            ceiling = max(4 * sum(values) / len(values), 1e-9)
+        expected = expected_mean(metric, before, ceiling=ceiling)
+        scale = 1.0 if metric in (SCORE, "errors") else expected
+        watched = _watched(metric, expected, section.tolerance * scale, ceiling)
+        if watched is not None:
+            metrics.append(watched)
+    if not metrics:  # nothing came before: failures at least are noticed
+        metrics.append(WatchedMetric(metric="errors", expected=0.5))
+    return WatchPlan(metrics=tuple(metrics), alpha=section.alpha, outcomes=section.outcomes)
+
+
+def _watched(
+    metric: str, expected: float, tolerance: float, ceiling: float
+) -> WatchedMetric | None:
+    """The metric with its expectation; None when it was so bad that nothing could be worse."""
+    share = expected / ceiling
+    room = share if metric == SCORE else 1.0 - share
+    if room - tolerance / ceiling <= 0.0:
+        return None
+    worst = min(room - tolerance / ceiling, 0.999)
+    if room - tolerance / ceiling >= 1.0:  # without a fault so far
+        tolerance = (room - worst) * ceiling
+    return WatchedMetric(metric=metric, expected=expected, tolerance=tolerance, ceiling=ceiling)
+
+
+def _is_of(outcome: LiveOutcome, cycle: Cycle) -> bool:
+    """Whether an outcome is the release's: at run time by its candidate, else by its time alone."""
+    return bool(cycle.request) or outcome.candidate_id == cycle.candidate_id
+
+
+def _key(stage: LiveStage, number: int) -> str:
+    return f"{stage}/batch/{number:06}"
+
+
+def _taken(cycle: Cycle) -> int:
+    """Observations of the stage that its test has seen."""
+    return int(cycle.progress.get("taken", 0))
+
+
+def _resumed(kind: type[StageTest], cycle: Cycle) -> StageTest | None:
+    saved = cycle.progress.get("test")
+    return None if saved is None else load(kind, saved)
