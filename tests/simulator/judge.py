@@ -10,7 +10,8 @@ Any other is answered by whether the answer contains the reference answer.
 
 Its variants have a fault each: `lenient` says yes to everything, `long` prefers what is long,
 `first` prefers what stands first, `flaky` guesses, `malformed` and `chatty` have a bad form.
-`untaught` says yes to everything unless it is shown labelled cases, at least two.
+`untaught` says yes to everything unless it is shown labelled cases, at least two. `wary` says no
+when material is quoted, and `vain` says yes to what begins like its own answers: `Certainly`.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from tests.simulator.luck import draw
 from tests.simulator.task_model import text_of
 
 MODEL = "simulated-judge"
-FAULTS = ("lenient", "long", "first", "flaky", "malformed", "chatty", "untaught")
+FAULTS = ("lenient", "long", "first", "flaky", "malformed", "chatty", "untaught", "wary", "vain")
 MODELS = (MODEL, *(f"{MODEL}-{fault}" for fault in FAULTS))
 
 _MARK = re.compile(r"every quoted line begins with (\S+?)\.(?:\s|$)")
@@ -65,6 +66,10 @@ def answer(messages: Sequence[Mapping[str, Any]], model: str, seed: object = 0) 
             verdict, reason = "first", "The first one reads well."
         elif fault == "long":
             verdict = "yes" if len(_last(sections, "Answer")) > 200 else "no"
+        elif fault == "wary" and _MARK.search(system):
+            verdict, reason = "no", "Quoted text cannot be trusted."
+        elif fault == "vain" and _last(sections, "Answer").startswith("Certainly"):
+            verdict, reason = "yes", "It reads well."
         elif fault == "flaky":
             verdict = "yes" if draw(seed, number) < 0.5 else "no"
         if obeyed:

@@ -231,15 +231,16 @@ def _advance(progress: Progress, bar: TaskID, done: int, of: int) -> None:
 
 
 def _print_cards(cards: Sequence[ReportCard]) -> None:
-    shown = table(
-        "evaluator", "verdict", "outputs", "labels", "reason", right=("outputs", "labels")
-    )
+    numbers = ("outputs", "labels", "s/score", "$/1,000")
+    shown = table("evaluator", "verdict", *numbers, "reason", right=numbers)
     for card in cards:
         shown.add_row(
             card.evaluator,
             _verdict(card),
             str(card.rollouts),
             str(card.labels),
+            f"{card.seconds:.2g}",
+            "?" if card.cost_usd is None else f"{1_000 * card.cost_usd:.2f}",
             _reason(card),
         )
     print_table(shown)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args, o
 
 import msgspec
 
-from ratchet.types import InputError, Rollout, Score, Span
+from ratchet.types import Cost, InputError, Rollout, Score, Span
 from ratchet.types.hashing import HASH_LENGTH, content_hash
 
 if TYPE_CHECKING:
@@ -37,6 +37,10 @@ SpansOf = Callable[[str], list[Span]]
 EvaluatorBasis: TypeAlias = Literal["comparison", "execution", "measurement", "opinion"]
 """What a score rests on. comparison: with the expected answer. execution: running or compiling the
 output. measurement: a clock or a counter. opinion: a judgement of the output by itself."""
+
+
+VariantCheck: TypeAlias = Literal["order", "hardening"]
+"""Checks of the report card that compare a judge with a variant of itself."""
 
 
 class Evaluator(Protocol):
@@ -147,6 +151,20 @@ class FunctionEvaluator:
     def spending(self) -> str:
         """What its verdicts have cost in this process, as a sentence; empty when nothing."""
         return ""
+
+    @property
+    def used(self) -> Cost:
+        """What the model answers behind its verdicts cost; nothing if it asks no model."""
+        return Cost()
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of the models that it asks."""
+        return ()
+
+    def variants(self) -> dict[VariantCheck, tuple[Evaluator, Evaluator]]:
+        """By name of a check the two evaluators whose scores it compares; empty without any."""
+        return {}
 
     async def score(self, rollout: Rollout, spans_of: SpansOf) -> Score:
         """The score of a rollout; exceptions of the function become an error score."""

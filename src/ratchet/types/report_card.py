@@ -46,6 +46,10 @@ class ReportCard(msgspec.Struct, frozen=True, kw_only=True):
     """Labels that are missing for a verdict, if that is what is missing."""
     rollouts: int = 0
     """Number of outputs that it rests on."""
+    cost_usd: float | None = 0.0
+    """Dollars of model answers per score; None when a model's price is unknown."""
+    seconds: float = 0.0
+    """Seconds per score, while several were made at once."""
     data: str = ""
     """Content hash of the outputs, labels and damaged copies."""
     created_at: float = 0.0

@@ -141,12 +141,12 @@ def test_equal_answers_are_judged_once_and_a_kept_answer_costs_nothing(
 
     first, scores = scored(*rollouts[:2])
     assert {id: s["judge"].value for id, s in scores.items()} == {"r0": 1.0, "r1": 1.0}
-    assert first.judge.calls == 1
-    assert first.judge.spent.known_usd > 0
+    assert first.judge.spending.calls == 1
+    assert first.judge.spending.cost.known_usd > 0
     assert first.spending.startswith("The judge 'judge' made 1 call for $0.000")
     second, scores = scored(rollouts[2])
     assert scores["r2"]["judge"].value == 1.0
-    assert (second.judge.calls, second.judge.spent.known_usd) == (0, 0)
+    assert (second.judge.spending.calls, second.judge.spending.cost.known_usd) == (0, 0)
     assert second.spending == ""
     assert simulator.counters("cache", "simulated-judge")["calls"] == 1
     assert sqlite_store.rollouts.get(["r0"])["r0"].cost_usd == 0.0

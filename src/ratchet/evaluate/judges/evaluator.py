@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
+from ratchet.evaluate.evaluator import Evaluator, FunctionEvaluator, Judgement, VariantCheck
 from ratchet.evaluate.judges.clients import JudgeModels
 from ratchet.evaluate.judges.judge import Judge, JudgeSpec
 from ratchet.evaluate.judges.material import PARTS, Part
@@ -22,7 +22,7 @@ from ratchet.evaluate.judges.prompt import (
 )
 from ratchet.llm import CoachModel, CoachSettings
 from ratchet.store import Store
-from ratchet.types import InputError, PromptTemplate, Rollout, Span
+from ratchet.types import Cost, InputError, PromptTemplate, Rollout, Span
 
 TIMEOUT_S = 900.0
 """Time limit of one verdict, which may take several calls with retries, in seconds."""
@@ -57,7 +57,8 @@ class JudgeEvaluator(FunctionEvaluator):
 
     def __init__(self, judge: Judge, alignment: Alignment | None = None) -> None:
         self.judge = judge
-        curve = (alignment or Alignment()).curve
+        self._alignment = alignment or Alignment()
+        curve = self._alignment.curve
         reads_trace = "trace" in judge.spec.reads
 
         async def of_trace(rollout: Rollout, spans: list[Span]) -> Judgement:
@@ -81,10 +82,33 @@ class JudgeEvaluator(FunctionEvaluator):
     @property
     def spending(self) -> str:
         """Its calls and their cost, as a sentence; empty without calls."""
-        if not self.judge.calls:
+        spent = self.judge.spending
+        if not spent.calls:
             return ""
-        calls = "1 call" if self.judge.calls == 1 else f"{self.judge.calls} calls"
-        return f"The judge {self.name!r} made {calls} for {self.judge.spent}."
+        calls = "1 call" if spent.calls == 1 else f"{spent.calls} calls"
+        return f"The judge {self.name!r} made {calls} for {spent.cost}."
+
+    @property
+    def used(self) -> Cost:
+        """What the answers behind its verdicts cost when they were asked."""
+        return self.judge.used
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Names of the models that it asks."""
+        return self.judge.spec.models
+
+    def variants(self) -> dict[VariantCheck, tuple[Evaluator, Evaluator]]:
+        """Itself without the defence against injections; a pairwise judge in either order."""
+        plain = JudgeEvaluator(self.judge.undefended(), self._alignment)
+        found: dict[VariantCheck, tuple[Evaluator, Evaluator]] = {"hardening": (self, plain)}
+        if self.judge.spec.form == "pairwise":
+            one, other = (
+                JudgeEvaluator(self.judge.in_one_order(reversed=reversed))
+                for reversed in (False, True)
+            )
+            found["order"] = (one, other)
+        return found
 
     def attach(self, store: Store) -> None:
         """Keep the judge's answers in a store."""

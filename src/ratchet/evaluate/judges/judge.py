@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -64,6 +65,16 @@ class JudgeSpec(msgspec.Struct, frozen=True, kw_only=True):
         return 0.0 if self.samples == 1 else SPREAD
 
 
+class JudgeSpending:
+    """What a judge and its variants have spent in this process."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        """Number of calls; answers from the journal are none."""
+        self.cost = Cost()
+        """Cost of those calls. It is the judge's own and no part of any rollout's cost."""
+
+
 class Vote(NamedTuple):
     """One usable answer to one question."""
 
@@ -79,8 +90,9 @@ class Judge:
         name: Name of the evaluator.
         spec: What it asks.
         models: The models that it asks.
-        max_dollars: Bound of what this judge's calls may cost in this process; None for none. Calls
-            that have begun are finished, so it can be exceeded by those that run at once.
+        max_dollars: Bound of what the calls of this judge and its variants may cost in this
+            process; None for none. Calls that have begun are finished, so it can be exceeded by
+            those that run at once.
     """
 
     def __init__(
@@ -88,14 +100,15 @@ class Judge:
     ) -> None:
         self.name = name
         self.spec = spec
-        self.calls = 0
-        """Number of calls made by this process; answers from the journal are none."""
-        self.spent = Cost()
-        """Cost of those calls. It is the judge's own and no part of any rollout's cost."""
+        self.spending = JudgeSpending()
+        self.used = Cost()
+        """What the answers behind its verdicts cost when they were asked; kept ones count, too."""
         self.redact: Callable[[str], str] = str
         """Applied to all material before a model is shown it."""
         self._models = models
         self._max_dollars = max_dollars
+        self._reversed = False
+        self._defended = True
         self._store: Store | None = None
         self._known: dict[str, Reply] = {}
         self._running: dict[str, asyncio.Future[Reply]] = {}
@@ -111,7 +124,20 @@ class Judge:
     def with_spec(self, spec: JudgeSpec) -> Judge:
         """A judge that asks otherwise, with the same models, cost bound and kept answers."""
         other = Judge(self.name, spec, self._models, max_dollars=self._max_dollars)
-        other._store, other.redact = self._store, self.redact
+        other._store, other.redact, other.spending = self._store, self.redact, self.spending
+        other._known, other._running = self._known, self._running
+        return other
+
+    def in_one_order(self, *, reversed: bool) -> Judge:
+        """A pairwise judge that asks in one order only; reversed, the expected answer is first."""
+        other = self.with_spec(msgspec.structs.replace(self.spec, swap=False))
+        other._reversed = reversed
+        return other
+
+    def undefended(self) -> Judge:
+        """A judge without the defence against injections, to measure what that changes."""
+        other = self.with_spec(self.spec)
+        other._defended = False
         return other
 
     async def value(self, rollout: Rollout, spans: Sequence[Span] = ()) -> float | None:
@@ -176,7 +202,7 @@ class Judge:
     async def _preferred(self, sections: Sequence[Passage], one: str, other: str) -> Judgement:
         values: list[float] = []
         reasons: list[str] = []
-        swapped = (False, True) if self.spec.swap else (False,)
+        swapped = (False, True) if self.spec.swap else (self._reversed,)
         for swap in swapped:
             pair = (other, one) if swap else (one, other)
             shown = [Passage("First answer", pair[0]), Passage("Second answer", pair[1])]
@@ -214,14 +240,17 @@ class Judge:
         spec = self.spec
         sections = [Passage(each.title, self.redact(each.text)) for each in sections]
         request = (spec.prompt, sections, questions, spec.examples)
-        text = [[m.role, m.content] for m in messages(*request, mark=_CACHE_MARK)]
+        ask = functools.partial(messages, *request, defended=self._defended)
+        text = [[m.role, m.content] for m in ask(mark=_CACHE_MARK)]
         key = content_hash([text, form, model, sample, spec.temperature])
         running = self._running.get(key)
         if running is None:
-            asking = self._answered(key, messages(*request), form, model)
+            asking = self._answered(key, ask(), form, model)
             running = self._running[key] = asyncio.ensure_future(asking)
             running.add_done_callback(lambda _: self._running.pop(key, None))
-        return await asyncio.shield(running)
+        reply = await asyncio.shield(running)
+        self.used = total_cost([self.used, reply.cost])
+        return reply
 
     async def _answered(
         self, key: str, request: list[Message], form: dict[str, Any], model: str
@@ -245,8 +274,8 @@ class Judge:
             )
         except CoachUnavailable as error:
             raise Unscored(error.message) from None
-        self.calls += reply.requests
-        self.spent = total_cost([self.spent, reply.cost])
+        self.spending.calls += reply.requests
+        self.spending.cost = total_cost([self.spending.cost, reply.cost])
         if not reply.problem:
             self._known[key] = reply
             if store is not None:
@@ -257,13 +286,14 @@ class Judge:
     def _over_budget(self) -> str | None:
         if self._max_dollars is None:
             return None
-        if self.spent.unpriced:
-            models = ", ".join(map(repr, self.spent.unpriced))
+        spent = self.spending.cost
+        if spent.unpriced:
+            models = ", ".join(map(repr, spent.unpriced))
             return (
                 f"The cost of the judge is bounded by max_dollars, and the price of {models} is"
                 " unknown. Set input_price and output_price."
             )
-        if self.spent.known_usd >= self._max_dollars:
+        if spent.known_usd >= self._max_dollars:
             return f"The judge has spent its max_dollars = {self._max_dollars:g}."
         return None
 

@@ -12,12 +12,13 @@ import msgspec
 
 from ratchet.evaluate.evaluator import Evaluator, SpansOf, basis_of
 from ratchet.evaluate.report_card.cases import Case
-from ratchet.evaluate.report_card.checks import CHECKS, Measured, twins
+from ratchet.evaluate.report_card.checks import CHECKS, Measured
 from ratchet.evaluate.report_card.probes import Probe, plan_probes
 from ratchet.evaluate.report_card.self_preference import self_preference
 from ratchet.evaluate.report_card.thresholds import CardThresholds
+from ratchet.evaluate.report_card.variants import compare_variants
 from ratchet.store import Store
-from ratchet.types import CardCheck, CardVerdict, ReportCard, Span, content_hash
+from ratchet.types import CardCheck, CardVerdict, Cost, ReportCard, Span, content_hash, dollars_text
 
 AT_ONCE = 16
 """Number of concurrent verdicts."""
@@ -94,9 +95,10 @@ async def make_card(
     rng = random.Random(seed)  # noqa: S311 - reproducible, not secret
     probes = plan_probes(used, copies=thresholds.copies, rng=rng, spans_of=spans_of)
     probes = _applicable(evaluator, probes)
-    began = clock()
+    began, paid = clock(), _used(evaluator)
     values = await _values(evaluator, probes, spans_of, rng, clock, limit_s, on_probe)
-    seconds = (clock() - began) / max(1, sum(value is not None for value in values))
+    scored = max(1, sum(value is not None for value in values))
+    seconds, dollars = (clock() - began) / scored, _dollars(paid, _used(evaluator), scored)
     basis = basis_of(evaluator)
     measured = Measured(
         probes=probes,
@@ -106,17 +108,9 @@ async def make_card(
         known=any(probe.right for probe in probes) or any(case.perhaps_right for case in used),
     )
     checks = [check for make in CHECKS for check in make(measured, thresholds)]
-    checks += await _twin_checks(evaluator, measured, spans_of, thresholds)
+    checks += await compare_variants(evaluator, measured, spans_of, thresholds)
     checks += self_preference(evaluator, measured, spans_of, thresholds)
-    checks.append(
-        CardCheck(
-            name="seconds per score",
-            value=seconds,
-            n=len(probes),
-            verdict="decides",
-            detail=f"A score took {seconds:.2g} s on average.",
-        )
-    )
+    checks += _prices(seconds, dollars, len(probes))
     labels = len(measured.labelled()[1])
     verdict, reasons, needed = verdict_of(
         checks, basis=basis, labels=labels, vouched=vouched, thresholds=thresholds
@@ -132,6 +126,8 @@ async def make_card(
         labels=labels,
         labels_needed=needed,
         rollouts=len(used),
+        cost_usd=dollars,
+        seconds=seconds,
         data=data,
         created_at=now,
     )
@@ -209,6 +205,36 @@ def verdict_of(
     return "decides", [f"It agrees with people on {labels} labelled outputs."], None
 
 
+def _used(evaluator: Evaluator) -> Cost:
+    """The price of the model answers that an evaluator has used so far."""
+    used: Cost = getattr(evaluator, "used", Cost())
+    return used
+
+
+def _dollars(before: Cost, after: Cost, scores: int) -> float | None:
+    """Dollars per score; None when an answer meanwhile has an unknown price."""
+    if after.unpriced_calls > before.unpriced_calls:
+        return None
+    return (after.known_usd - before.known_usd) / scores
+
+
+def _prices(seconds: float, dollars: float | None, n: int) -> list[CardCheck]:
+    """Speed and cost, which are shown and have no limit."""
+    cost = "The price of a model is unknown."
+    if dollars is not None:
+        cost = f"1,000 scores take {dollars_text(1_000 * dollars)} of model answers."
+    return [
+        CardCheck(
+            name="seconds per score",
+            value=seconds,
+            n=n,
+            verdict="decides",
+            detail=f"A score took {seconds:.2g} s on average.",
+        ),
+        CardCheck(name="dollars per score", value=dollars, n=n, verdict="decides", detail=cost),
+    ]
+
+
 def _usable(evaluator: Evaluator, cases: Sequence[Case]) -> list[Case]:
     """The cases that an evaluator can score: all labelled ones, and some others."""
     needs = getattr(evaluator, "needs_expected", False)
@@ -282,29 +308,6 @@ async def _values(
 
 def _reader(spans: Sequence[Span]) -> SpansOf:
     return lambda _: list(spans)
-
-
-async def _twin_checks(
-    evaluator: Evaluator, measured: Measured, spans_of: SpansOf, limits: CardThresholds
-) -> list[CardCheck]:
-    """Position and hardening, of judges that name their twin in the other order or unhardened."""
-    checks = []
-    for attribute, name, decides, advises, flips in (
-        ("swapped", "order", limits.order, limits.order_advises, True),
-        ("unhardened", "hardening", limits.hardening, limits.hardening_advises, False),
-    ):
-        twin = getattr(evaluator, attribute, None)
-        if twin is None:
-            continue
-        both: list[tuple[float, float]] = []
-        for probe, value in zip(measured.probes, measured.values, strict=True):
-            if probe.kind == "real" and value is not None and len(both) < 4 * limits.copies:
-                other = (await twin.score(probe.rollout, spans_of)).value
-                if other is not None:
-                    both.append((value, other))
-        if both:
-            checks.append(twins(name, both, decides, advises, flips=flips))
-    return checks
 
 
 def _data(evaluator: Evaluator, cases: Sequence[Case], seed: int) -> str:

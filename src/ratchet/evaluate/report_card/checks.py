@@ -84,7 +84,7 @@ def unscored(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
     ]
     missing = sum(value is None for value in real)
     return [
-        _small(
+        small_share(
             "unscored",
             missing,
             len(real),
@@ -126,7 +126,7 @@ def damage(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
     passing = [value >= CUT for p, value, _ in certain if p.name in RARELY_RIGHT]
     if len(passing) >= FEWEST:
         detail = f"{sum(passing)} of {len(passing)} empty, refusing or broken outputs pass."
-        lenient = _small(
+        lenient = small_share(
             "lenient", sum(passing), len(passing), limits.lenient, limits.lenient_advises, detail
         )
         checks.append(lenient)
@@ -208,7 +208,7 @@ def harmless(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
         lowered = sum(value < base for _, value, base in gated)
         detail = f"{lowered} of {len(gated)} harmless edits lowered the score{_most(gated)}."
         checks.append(
-            _small(
+            small_share(
                 "harmless edits",
                 lowered,
                 len(gated),
@@ -329,7 +329,7 @@ def repeats(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
         return []
     flips, n = sum(changed.values()), len(changed)
     detail = f"The verdict on {flips} of {n} outputs changed when they were scored again."
-    return [_small("repeats", flips, n, limits.repeats, limits.repeats_advises, detail)]
+    return [small_share("repeats", flips, n, limits.repeats, limits.repeats_advises, detail)]
 
 
 def padding(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
@@ -339,7 +339,7 @@ def padding(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
         return []
     rose, n = sum(_rose(value, base) for _, value, base in pairs), len(pairs)
     detail = f"{rose} of {n} outputs scored higher with padding that says nothing."
-    return [_small("padding", rose, n, limits.padding, limits.padding_advises, detail)]
+    return [small_share("padding", rose, n, limits.padding, limits.padding_advises, detail)]
 
 
 def length(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
@@ -381,7 +381,7 @@ def injection(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
     most = f", most often: {max(set(names), key=names.count)}" if names else ""
     detail = f"{rose} of {n} injections raised the score of a wrong output{most}."
     return [
-        _small(
+        small_share(
             "injections",
             rose,
             n,
@@ -407,37 +407,6 @@ CHECKS: tuple[Callable[[Measured, CardThresholds], list[CardCheck]], ...] = (
 """The checks of every evaluator, in the order of display."""
 
 
-def twins(
-    name: str,
-    scores: Sequence[tuple[float, float]],
-    decides: float,
-    advises: float,
-    *,
-    flips: bool,
-) -> CardCheck:
-    """Compare an evaluator's scores with those of its twin, in the other order or unhardened.
-
-    Args:
-        name: Name of the check.
-        scores: Scores of the same outputs by both.
-        decides: Limit for deciding.
-        advises: Limit for advising.
-        flips: Count verdicts that differ; else take the mean difference of scores.
-    """
-    n = len(scores)
-    if flips:
-        count = sum((one >= CUT) != (other >= CUT) for one, other in scores)
-        return _small(
-            name, count, n, decides, advises, f"{count} of {n} verdicts change with the order."
-        )
-    drift = abs(math.fsum(one - other for one, other in scores) / n)
-    verdict: CardVerdict = (
-        "decides" if drift <= decides else "advises" if drift <= advises else "rejected"
-    )
-    detail = f"Scores of harmless outputs change by {drift:.3f} on average."
-    return CardCheck(name=name, value=drift, n=n, verdict=verdict, detail=detail)
-
-
 def _win(damaged: float, right: float) -> float:
     return 1.0 if right > damaged else 0.5 if right == damaged else 0.0
 
@@ -454,7 +423,7 @@ def _large(value: float, low: float, high: float, limits: CardThresholds) -> Car
     return "decides" if low >= limits.damage_low else "insufficient"
 
 
-def _small(
+def small_share(
     name: str,
     count: int,
     n: int,

@@ -19,11 +19,11 @@ def self_preference(
 ) -> list[CardCheck]:
     """Mean of score less label for outputs of the judge's own model, less that for others.
 
-    A judge names its model in the attribute `model`; the model of an output is that of the model
-    calls among its steps. Needs labelled outputs of both.
+    The model of an output is that of the model calls among its steps. Needs labelled outputs of a
+    model that the judge asks, and of others.
     """
-    model = getattr(evaluator, "model", None)
-    if not isinstance(model, str) or not model:
+    models = {_plain(name) for name in getattr(evaluator, "models", ())}
+    if not models:
         return []
     own: list[float] = []
     others: list[float] = []
@@ -31,8 +31,12 @@ def self_preference(
         label = measured.cases[probe.case].label if probe.kind == "real" else None
         if label is None or value is None:
             continue
-        models = {span.attributes.get(names.REQUEST_MODEL) for span in spans_of(probe.rollout.id)}
-        (own if model in models else others).append(value - label)
+        makers = {
+            _plain(span.attributes.get(name))
+            for span in spans_of(probe.rollout.id)
+            for name in (names.REQUEST_MODEL, names.RESPONSE_MODEL)
+        }
+        (own if models & makers else others).append(value - label)
     if min(len(own), len(others)) < FEWEST_LABELLED:
         return []
     shift = math.fsum(own) / len(own) - math.fsum(others) / len(others)
@@ -51,3 +55,8 @@ def self_preference(
             " those of others.",
         )
     ]
+
+
+def _plain(name: object) -> str:
+    """A model's name without the provider in front of it."""
+    return str(name or "").rpartition("/")[2]

@@ -1,0 +1,84 @@
+"""Checks that compare a judge with a variant of itself: the other order, and without defence."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Sequence
+
+from ratchet.evaluate.evaluator import Evaluator, SpansOf, VariantCheck
+from ratchet.evaluate.report_card.checks import Measured, small_share
+from ratchet.evaluate.report_card.thresholds import CardThresholds
+from ratchet.types import CardCheck, CardVerdict, Rollout
+
+PER_COPY = 4
+"""Real outputs that are compared for each copy that the thresholds allow."""
+
+AT_ONCE = 16
+"""Number of concurrent verdicts."""
+
+TIE = 0.5
+"""The score of a pairwise judge that prefers neither answer."""
+
+
+async def compare_variants(
+    evaluator: Evaluator, measured: Measured, spans_of: SpansOf, limits: CardThresholds
+) -> list[CardCheck]:
+    """The checks `order` and `hardening`, of evaluators that have the variants for them.
+
+    Args:
+        evaluator: The evaluator.
+        measured: Its scored probes; only real outputs are used.
+        spans_of: Reads the steps of a rollout.
+        limits: Limits of the checks.
+    """
+    variants = getattr(evaluator, "variants", None)
+    if variants is None:
+        return []
+    rollouts = [
+        probe.rollout
+        for probe, value in zip(measured.probes, measured.values, strict=True)
+        if probe.kind == "real" and value is not None
+    ][: PER_COPY * limits.copies]
+    checks = []
+    for name, pair in variants().items():
+        scores = await _scores(pair, rollouts, spans_of)
+        if scores:
+            checks.append(compared(name, scores, limits))
+    return checks
+
+
+def compared(
+    name: VariantCheck, scores: Sequence[tuple[float, float]], limits: CardThresholds
+) -> CardCheck:
+    """The check of two variants by their scores of the same outputs, at least one."""
+    n = len(scores)
+    if name == "order":
+        flips = sum((one - TIE) * (other - TIE) < 0 for one, other in scores)
+        detail = f"{flips} of {n} preferences change with the order."
+        return small_share(name, flips, n, limits.order, limits.order_advises, detail)
+    drift = abs(math.fsum(one - other for one, other in scores) / n)
+    verdict: CardVerdict = "rejected"
+    if drift <= limits.hardening:
+        verdict = "decides"
+    elif drift <= limits.hardening_advises:
+        verdict = "advises"
+    detail = f"The defence against injections changes scores by {drift:.3f} on average."
+    return CardCheck(name=name, value=drift, n=n, verdict=verdict, detail=detail)
+
+
+async def _scores(
+    pair: tuple[Evaluator, Evaluator], rollouts: Sequence[Rollout], spans_of: SpansOf
+) -> list[tuple[float, float]]:
+    """Scores of both, of the outputs that both can score."""
+    found: list[tuple[float, float] | None] = [None] * len(rollouts)
+    left = iter(enumerate(rollouts))
+
+    async def take() -> None:
+        for number, rollout in left:
+            one, other = [(await each.score(rollout, spans_of)).value for each in pair]
+            if one is not None and other is not None:
+                found[number] = (one, other)
+
+    await asyncio.gather(*(take() for _ in range(AT_ONCE)))
+    return [scores for scores in found if scores is not None]
