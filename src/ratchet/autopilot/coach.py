@@ -18,10 +18,10 @@ from ratchet.autopilot.agent_model import in_thread
 from ratchet.autopilot.config import CoachSection
 from ratchet.learn import Algorithm
 from ratchet.llm import Coach, CoachModel, CoachSettings, CoachUnavailable
+from ratchet.llm.recording import records_of
 from ratchet.observe.dialects import names
-from ratchet.observe.record_builder import bounded
 from ratchet.store import Store
-from ratchet.types import ConfigError, RatchetError, Span, SpanRecord, content_hash
+from ratchet.types import ConfigError, RatchetError, Span, content_hash
 
 if TYPE_CHECKING:
     from ratchet.observe.redaction import Redactor
@@ -239,7 +239,7 @@ class _Traces:
 
     def __init__(self, store: Store, run_id: str, redactor: Redactor | None) -> None:
         self._store = store
-        self._run_id = run_id
+        self._attributes = {"ratchet.run.id": run_id, names.CONVERSATION: run_id}
         self._redactor = redactor
         self._queue: asyncio.Queue[list[Span] | None] = asyncio.Queue()
         self._warned = False
@@ -259,18 +259,10 @@ class _Traces:
 
     async def _write(self) -> None:
         while (spans := await self._queue.get()) is not None:
-            records = [self._record(span) for span in spans]
+            records = records_of(spans, AGENT, self._redactor, self._attributes)
             try:
                 await asyncio.to_thread(self._store.spans.put, records)
             except RatchetError as error:  # a trace is not worth failing a run
                 if not self._warned:
                     _log.warning("Traces of the coach are not stored: %s", error)
                 self._warned = True
-
-    def _record(self, span: Span) -> SpanRecord:
-        attributes = {**span.attributes, "ratchet.run.id": self._run_id}
-        attributes[names.CONVERSATION] = self._run_id
-        record = SpanRecord(
-            span=bounded(msgspec.structs.replace(span, attributes=attributes)), agent=AGENT
-        )
-        return record if self._redactor is None else self._redactor.record(record)

@@ -338,7 +338,8 @@ class Project:
                 from ratchet.evaluate.judges import JudgeEvaluator
 
                 assert isinstance(made[-1], JudgeEvaluator)
-                made[-1].judge.redact = self.redactor().text
+                made[-1].judge.redactor = redactor = self.redactor()
+                made[-1].judge.redact = redactor.text
         names = [evaluator.name for evaluator in made]
         for name in names:
             if names.count(name) > 1:

@@ -31,7 +31,7 @@ from ratchet.cli.console import (
 from ratchet.cli.errors import err
 from ratchet.cli.generate_evaluators import generate
 from ratchet.cli.reliability_plot import plot_reliability
-from ratchet.evaluate import Evaluator, basis_of
+from ratchet.evaluate import Evaluator, FunctionEvaluator, basis_of
 from ratchet.evaluate.report_card import make_card
 from ratchet.store import Store
 from ratchet.types import CardCheck, InputError, ReportCard
@@ -122,12 +122,15 @@ def check(
     ):
         made = _selected(_evaluators(project), names)
         cards = wait_for(_check(project, store, made, seed, quiet=json))
+        spent = [said for each in made if (said := getattr(each, "spending", ""))]
     if plot is not None:
         plot_reliability(cards, plot)
     if json:
         print_json({"cards": cards})
         return
     _print_cards(cards)
+    for sentence in spent:
+        out.print(sentence, style="dim", markup=False)
     if len(cards) == 1:
         out.print()
         _print_checks(cards[0])
@@ -210,6 +213,8 @@ async def _check(
     hidden = quiet or not err.is_terminal
     with Progress(*columns, console=err, transient=True, disable=hidden) as progress:
         for evaluator in made:
+            if isinstance(evaluator, FunctionEvaluator):
+                evaluator.attach(store)
             bar = progress.add_task(evaluator.name, total=None)
             card = await make_card(
                 evaluator,

@@ -162,6 +162,10 @@ class FunctionEvaluator:
         """Names of the models that it asks."""
         return ()
 
+    def again(self, trial: int) -> Evaluator:
+        """The evaluator for another trial on the same output: one that keeps no earlier verdict."""
+        return self
+
     def variants(self) -> dict[VariantCheck, tuple[Evaluator, Evaluator]]:
         """By name of a check the two evaluators whose scores it compares; empty without any."""
         return {}

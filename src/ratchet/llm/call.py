@@ -48,6 +48,8 @@ class CallContext(Protocol):
     """State that calls share; implemented by the coach."""
 
     @property
+    def agent(self) -> str: ...
+    @property
     def settings(self) -> CoachSettings: ...
     @property
     def slots(self) -> asyncio.Semaphore: ...
@@ -96,7 +98,7 @@ class CoachCall:
         self._temperature = temperature
         self._max_tokens = max_tokens
         self._retries = coach.settings.retries if retries is None else retries
-        self.record = CallRecord(STEP.get())
+        self.record = CallRecord(coach.agent, STEP.get())
         self.is_final = False
         """Whether the endpoint is permanently unusable."""
         self._clock = coach.clock

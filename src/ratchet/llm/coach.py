@@ -40,6 +40,7 @@ class Coach:
         settings: Limits and sampling settings.
         seed: Seed of the ensemble's draws.
         environ: Environment that the keys are read from.
+        agent: Agent name of its traces.
         on_spans: Called with the spans of each finished call.
         notify: Called once with each message for the user, such as an unknown price.
         sleep: Waits for a number of seconds.
@@ -59,6 +60,7 @@ class Coach:
         settings: CoachSettings | None = None,
         seed: int = 0,
         environ: Mapping[str, str] | None = None,
+        agent: str = "coach",
         on_spans: OnSpans | None = None,
         notify: Callable[[str], None] | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -80,6 +82,7 @@ class Coach:
         )
         self.settings = settings or CoachSettings()
         self._environ = os.environ if environ is None else environ
+        self.agent = agent
         self._on_spans = on_spans
         self._notify = notify or (lambda _: None)
         self.sleep = sleep

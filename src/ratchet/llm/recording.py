@@ -1,10 +1,12 @@
-"""Records coach calls as spans: one trace per call, with a span per request."""
+"""Records calls of the coach and of judges as spans: a trace per call, with a span per request."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from ratchet.llm.completion import Completion
 from ratchet.llm.endpoint import Endpoint
@@ -12,10 +14,11 @@ from ratchet.llm.failures import RequestFailed, quote
 from ratchet.observe.dialects import messages as form
 from ratchet.observe.dialects import names
 from ratchet.observe.ids import new_span_id, new_trace_id
-from ratchet.types import Span
+from ratchet.observe.record_builder import bounded
+from ratchet.types import Span, SpanRecord
 
-AGENT = "coach"
-"""Agent name of the coach's traces."""
+if TYPE_CHECKING:
+    from ratchet.observe.redaction import Redactor
 
 _PROVIDERS = {
     "api.anthropic.com": "anthropic",
@@ -29,14 +32,38 @@ _PROVIDERS = {
 """Provider names of OpenTelemetry, by host."""
 
 
-class CallRecord:
-    """The trace of one coach call.
+def records_of(
+    spans: Sequence[Span],
+    agent: str,
+    redactor: Redactor | None,
+    attributes: Mapping[str, Any] | None = None,
+) -> list[SpanRecord]:
+    """Records of a call's spans, ready to be stored.
 
     Args:
+        spans: The spans.
+        agent: Agent name of the trace.
+        redactor: Applied to them.
+        attributes: Further attributes of each.
+    """
+    records = []
+    for span in spans:
+        own = msgspec.structs.replace(span, attributes={**span.attributes, **(attributes or {})})
+        record = SpanRecord(span=bounded(own), agent=agent)
+        records.append(record if redactor is None else redactor.record(record))
+    return records
+
+
+class CallRecord:
+    """The trace of one call.
+
+    Args:
+        agent: Agent name of the trace, `coach` or `judge`.
         step: Purpose of the call; may be empty.
     """
 
-    def __init__(self, step: str) -> None:
+    def __init__(self, agent: str, step: str) -> None:
+        self._agent = agent
         self._trace_id = f"{new_trace_id():032x}"
         self._root_id = f"{new_span_id():016x}"
         self._step = step
@@ -112,10 +139,10 @@ class CallRecord:
         Args:
             problem: Why there is no usable answer; empty when there is.
         """
-        attributes: dict[str, Any] = {names.AGENT_NAME: AGENT}
+        attributes: dict[str, Any] = {names.AGENT_NAME: self._agent}
         if self._step:
-            attributes["ratchet.coach.step"] = self._step
-        name = f"coach {self._step}".strip()
+            attributes[f"ratchet.{self._agent}.step"] = self._step
+        name = f"{self._agent} {self._step}".strip()
         root = self._span(name, self._since, attributes, problem, None)
         return [root, *self._spans]
 

@@ -19,6 +19,10 @@ CALLS = frozenset({"chat", "text_completion", "generate_content", "embeddings"})
 """Operations whose spans are model calls even when they report no usage."""
 
 
+OWN_AGENTS = frozenset({"coach", "judge"})
+"""Agent names of Ratchet's own model calls. Their traces are no use of an agent."""
+
+
 class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     """Usage of one model call."""
 

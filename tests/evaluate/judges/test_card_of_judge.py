@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import math
+import random
 from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from ratchet.evaluate import make_evaluator
 from ratchet.evaluate.judges import JudgeEvaluator
 from ratchet.evaluate.report_card import CardThresholds, make_card, make_cases
 from ratchet.store import Store
 from ratchet.types import CardCheck, Label, ReportCard, Rollout, Span
 from tests.evaluate.conftest import ended
 from tests.evaluate.judges.conftest import simulated
+from tests.llm.endpoint import Endpoint, Reaction, Request, answer
 from tests.simulator import SimulatorThread
 
 ELM = "Does the answer name 'Elm'?"
@@ -51,8 +56,14 @@ def card_of(
     given: Sequence[Label] = (),
     **options: Any,
 ) -> ReportCard:
+    """A card of real outputs alone; copies of them take many calls."""
     cases = make_cases(rooms() if rollouts is None else rollouts, given)
-    options = {"thresholds": CardThresholds(copies=2), "spans_of": lambda _: [], **options}
+    options = {
+        "thresholds": CardThresholds(copies=2),
+        "spans_of": lambda _: [],
+        "limit_s": 0.0,
+        **options,
+    }
     return asyncio.run(make_card(judge, cases, **options))
 
 
@@ -154,3 +165,20 @@ def test_the_cost_bound_holds_for_all_variants_of_a_judge(simulator: SimulatorTh
     stopped = asyncio.run(plain.score(rollout, lambda _: []))
     assert stopped.value is None
     assert "max_dollars" in stopped.error
+
+
+def test_repeats_ask_a_judge_anew_and_find_one_that_guesses() -> None:
+    luck = random.Random(4)
+
+    def react(request: Request) -> Reaction:
+        return answer(json.dumps({"c1": {"reason": "So.", "verdict": luck.choice(["yes", "no"])}}))
+
+    with Endpoint(react) as endpoint:
+        options = {"model": "m", "base_url": endpoint.url, "key_env": "", "criteria": [ELM]}
+        judge = make_evaluator("judge", options)
+        assert isinstance(judge, JudgeEvaluator)
+        card = card_of(judge, thresholds=CardThresholds(copies=8), limit_s=math.inf)
+    found = check(card, "repeats")
+    assert found.value is not None
+    assert found.value >= 0.5
+    assert found.verdict == "rejected"

@@ -6,7 +6,7 @@ from typing import Any
 
 from ratchet.curate.recorded_values import Incomplete, input_of
 from ratchet.store import Store
-from ratchet.types.trace import TraceFilter
+from ratchet.types.trace import OWN_AGENTS, TraceFilter
 
 LIMIT = 2000
 """Inputs read, the newest."""
@@ -22,7 +22,7 @@ def live_inputs(store: Store, agent: str | None = None, limit: int = LIMIT) -> l
 
     Args:
         store: The store.
-        agent: Only this agent's; by default all but the coach's.
+        agent: Only this agent's; by default all but those of Ratchet's own model calls.
         limit: Number of inputs.
     """
     found: list[Any] = []
@@ -31,7 +31,7 @@ def live_inputs(store: Store, agent: str | None = None, limit: int = LIMIT) -> l
     while len(found) < limit and searched < MOST_TRACES:
         page, examined, cursor = store.recordings.page(
             TraceFilter(agent=agent),
-            wanted=lambda trace: agent is not None or trace.agent != "coach",
+            wanted=lambda trace: agent is not None or trace.agent not in OWN_AGENTS,
             cursor=cursor,
         )
         searched += examined

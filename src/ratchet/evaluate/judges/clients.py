@@ -13,6 +13,10 @@ from pathlib import Path
 import msgspec
 
 from ratchet.llm import ChatClient, Coach, CoachModel, CoachSettings
+from ratchet.types import Span
+
+AGENT = "judge"
+"""Agent name of judges' traces."""
 
 LOCAL_TOKENS = 1_024
 """Maximum tokens of a local model's answer: a small model may not come to an end by itself."""
@@ -46,6 +50,7 @@ class JudgeModels:
         )
         self._served: list[CoachModel] | None = None
         self._environ: dict[str, str] = {}
+        self._spans: list[Span] = []
         self._lock = threading.Lock()
         self._stack = ExitStack()
         # Local models stop when the judge is gone, at the latest with the process.
@@ -65,10 +70,22 @@ class JudgeModels:
             found = self._open.get(loop)
             if found is None:  # no other task has opened one meanwhile
                 found = Coach(
-                    served, settings=self._settings, environ=self._environ, notify=self._say
+                    served,
+                    settings=self._settings,
+                    environ=self._environ,
+                    agent=AGENT,
+                    on_spans=self._spans.extend,
+                    notify=self._say,
                 )
                 self._open[loop] = found
         return found
+
+    def take_spans(self) -> list[Span]:
+        """The spans of the calls that finished since the last time."""
+        taken: list[Span] = []
+        while self._spans:
+            taken.append(self._spans.pop())
+        return taken
 
     def _serve(self) -> list[CoachModel]:
         """The models, with the addresses of local ones."""

@@ -91,12 +91,16 @@ class JudgeEvaluator(FunctionEvaluator):
     @property
     def used(self) -> Cost:
         """What the answers behind its verdicts cost when they were asked."""
-        return self.judge.used
+        return self.judge.spending.used
 
     @property
     def models(self) -> tuple[str, ...]:
         """Names of the models that it asks."""
         return self.judge.spec.models
+
+    def again(self, trial: int) -> Evaluator:
+        """Itself, asking its models anew."""
+        return JudgeEvaluator(self.judge.again(trial), self._alignment)
 
     def variants(self) -> dict[VariantCheck, tuple[Evaluator, Evaluator]]:
         """Itself without the defence against injections; a pairwise judge in either order."""

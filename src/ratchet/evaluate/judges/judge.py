@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 import time
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 
 from ratchet.evaluate.evaluator import Judgement
-from ratchet.evaluate.judges.clients import JudgeModels
+from ratchet.evaluate.judges.clients import AGENT, JudgeModels
 from ratchet.evaluate.judges.material import Part, Passage, material
 from ratchet.evaluate.judges.prompt import (
     BETTER,
@@ -21,9 +22,23 @@ from ratchet.evaluate.judges.prompt import (
     messages,
     schema,
 )
-from ratchet.llm import CoachUnavailable, Message, Reply
+from ratchet.llm import STEP, CoachUnavailable, Message, Reply
+from ratchet.llm.recording import records_of
 from ratchet.store import Store
-from ratchet.types import Cost, PromptTemplate, Rollout, Span, content_hash, total_cost
+from ratchet.types import (
+    Cost,
+    PromptTemplate,
+    RatchetError,
+    Rollout,
+    Span,
+    content_hash,
+    total_cost,
+)
+
+if TYPE_CHECKING:
+    from ratchet.observe.redaction import Redactor
+
+_log = logging.getLogger("ratchet")
 
 JOURNAL = "judge/{name}"
 """Journal in the store that holds a judge's answers."""
@@ -73,6 +88,8 @@ class JudgeSpending:
         """Number of calls; answers from the journal are none."""
         self.cost = Cost()
         """Cost of those calls. It is the judge's own and no part of any rollout's cost."""
+        self.used = Cost()
+        """What the answers behind verdicts cost when they were asked; kept ones count, too."""
 
 
 class Vote(NamedTuple):
@@ -101,14 +118,15 @@ class Judge:
         self.name = name
         self.spec = spec
         self.spending = JudgeSpending()
-        self.used = Cost()
-        """What the answers behind its verdicts cost when they were asked; kept ones count, too."""
+        self.redactor: Redactor | None = None
+        """Applied to the traces of its calls."""
         self.redact: Callable[[str], str] = str
         """Applied to all material before a model is shown it."""
         self._models = models
         self._max_dollars = max_dollars
         self._reversed = False
         self._defended = True
+        self._trial = 0
         self._store: Store | None = None
         self._known: dict[str, Reply] = {}
         self._running: dict[str, asyncio.Future[Reply]] = {}
@@ -124,7 +142,8 @@ class Judge:
     def with_spec(self, spec: JudgeSpec) -> Judge:
         """A judge that asks otherwise, with the same models, cost bound and kept answers."""
         other = Judge(self.name, spec, self._models, max_dollars=self._max_dollars)
-        other._store, other.redact, other.spending = self._store, self.redact, self.spending
+        other._store, other.spending = self._store, self.spending
+        other.redact, other.redactor = self.redact, self.redactor
         other._known, other._running = self._known, self._running
         return other
 
@@ -138,6 +157,12 @@ class Judge:
         """A judge without the defence against injections, to measure what that changes."""
         other = self.with_spec(self.spec)
         other._defended = False
+        return other
+
+    def again(self, trial: int) -> Judge:
+        """A judge that asks anew what was asked before; answers are kept for each trial."""
+        other = self.with_spec(self.spec)
+        other._trial = trial
         return other
 
     async def value(self, rollout: Rollout, spans: Sequence[Span] = ()) -> float | None:
@@ -242,14 +267,16 @@ class Judge:
         request = (spec.prompt, sections, questions, spec.examples)
         ask = functools.partial(messages, *request, defended=self._defended)
         text = [[m.role, m.content] for m in ask(mark=_CACHE_MARK)]
-        key = content_hash([text, form, model, sample, spec.temperature])
+        key = content_hash(
+            [text, form, model, sample + self._trial * spec.samples, spec.temperature]
+        )
         running = self._running.get(key)
         if running is None:
             asking = self._answered(key, ask(), form, model)
             running = self._running[key] = asyncio.ensure_future(asking)
             running.add_done_callback(lambda _: self._running.pop(key, None))
         reply = await asyncio.shield(running)
-        self.used = total_cost([self.used, reply.cost])
+        self.spending.used = total_cost([self.spending.used, reply.cost])
         return reply
 
     async def _answered(
@@ -268,11 +295,13 @@ class Judge:
         if (reason := self._over_budget()) is not None:
             raise Unscored(reason)
         client = await self._models.client()
+        STEP.set(self.name)  # in a task of its own
         try:
             reply = await client.ask(
                 request, schema=form, temperature=self.spec.temperature, model=model
             )
         except CoachUnavailable as error:
+            await self._store_traces()
             raise Unscored(error.message) from None
         self.spending.calls += reply.requests
         self.spending.cost = total_cost([self.spending.cost, reply.cost])
@@ -281,7 +310,19 @@ class Judge:
             if store is not None:
                 body = msgspec.to_builtins(reply)
                 await asyncio.to_thread(store.journal.append, journal, key, body, time.time())
+        await self._store_traces()
         return reply
+
+    async def _store_traces(self) -> None:
+        """Store the traces of finished calls."""
+        spans = self._models.take_spans()
+        if self._store is None or not spans:
+            return
+        try:
+            records = records_of(spans, AGENT, self.redactor)
+            await asyncio.to_thread(self._store.spans.put, records)
+        except RatchetError as error:  # a trace is not worth a verdict
+            _log.warning("Traces of the judge %r are not stored: %s", self.name, error)
 
     def _over_budget(self) -> str | None:
         if self._max_dollars is None:

@@ -280,6 +280,7 @@ async def _values(
 ) -> list[float | None]:
     values: list[float | None] = [None] * len(probes)
     began, done = clock(), 0
+    again = getattr(evaluator, "again", lambda trial: evaluator)
 
     async def take(numbers: Iterator[int]) -> None:
         nonlocal done
@@ -288,7 +289,8 @@ async def _values(
             if probe.base >= 0 and clock() - began > limit_s:
                 return
             read = spans_of if probe.spans is None else _reader(probe.spans)
-            values[number] = (await evaluator.score(probe.rollout, read)).value
+            judged = again(probe.trial) if probe.trial else evaluator
+            values[number] = (await judged.score(probe.rollout, read)).value
             done += 1
             if on_probe is not None:
                 on_probe(done, len(probes))

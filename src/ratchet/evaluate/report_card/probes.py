@@ -56,6 +56,8 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it is surely right: even a strict comparison must pass it."""
     case: int = -1
     """Number of the case of a real output."""
+    trial: int = 0
+    """Of a repeat how often its output was scored before."""
 
 
 def plan_probes(
@@ -107,8 +109,9 @@ def plan_probes(
     _pad(probes, [*wrong[:copies], *good[:copies]])
     again = [n for n, probe in enumerate(probes) if probe.kind in ("real", "expected")]
     for number in rng.sample(again, min(len(again), 2 * copies)):
-        for _ in range(REPEATS):
-            probes.append(_copy(probes, number, "repeat", "", probes[number].rollout.output))
+        for trial in range(1, REPEATS + 1):
+            copy = _copy(probes, number, "repeat", "", probes[number].rollout.output)
+            probes.append(msgspec.structs.replace(copy, trial=trial))
     return probes
 
 
