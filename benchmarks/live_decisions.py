@@ -7,6 +7,9 @@ False promotions are counted where they are likeliest: without guardrails, and a
 is exactly as bad as a stage must not let pass. A canary's are the worst over base rates, splits,
 and the rules "no worse by 0.03" and "better". In a stream, 20 such candidates share one alpha.
 
+The same units go to a z-test that is looked at after each of them, to the confidence sequence
+without waiting for ten successes and failures, and to a mixture of bets of fixed size.
+
 Progress goes to stderr. The last line of stdout is one JSON object. The exit code is 0 when every
 bound holds, and 1 when one is missed.
 """
@@ -22,6 +25,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
+from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -44,6 +48,9 @@ SHARES = (0.5, 0.1)
 """Of the candidate: 50/50 and 10/90."""
 RULES = {"no worse": -0.03, "better": 0.0}
 """Largest effect that must not pass."""
+Z = NormalDist().inv_cdf(1.0 - ALPHA)
+FIXED_BETS = (0.02, 0.05, 0.1, 0.2, 0.4)
+"""Of a peer, as shares of the largest observation."""
 CANDIDATES = 20
 SEED = 20
 STEPS = (0.02, 0.1, 0.2, 0.5, 1.0)
@@ -67,7 +74,7 @@ class Size:
 
 
 FULL = Size(2000, 20_000, 2000, 1000, 1000, 10_000, 1_000_000)
-QUICK = Size(400, 4000, 600, 200, 200, 4000, 50_000)
+QUICK = Size(400, 3000, 500, 200, 200, 4000, 50_000)
 
 
 def main() -> int:
@@ -110,8 +117,8 @@ def all_jobs(size: Size) -> dict[str, Callable[[Size], Any]]:
         "shadow, worse": lambda size: shadows(size, -0.1),
         "shadow, equal": lambda size: shadows(size, 0.0),
         "shadow, better": lambda size: shadows(size, 0.05),
-        "canary, worse": lambda size: canaries(size, 0.9, 0.8).median(HARM),
-        "canary, equal": lambda size: canaries(size, 0.9, 0.9, units=5000).share(PASS),
+        "canary, worse": canary_worse,
+        "canary, equal": canary_equal,
         "canary with covariates": lambda size: power(size, covariates=True),
         "canary without covariates": lambda size: power(size, covariates=False),
         "sample ratio": sample_ratio,
@@ -134,15 +141,21 @@ def false_canary(size: Size, share: float, base: float, rule: str) -> dict[str, 
     effect, runs = RULES[rule], size.canary_runs
     plan = CanaryPlan(alpha=ALPHA, min_effect=effect, share=share, max_units=size.units)
     test = Canaries(runs, plan)
-    missed = np.zeros(runs, bool)
+    missed, missed_early, z_test = np.zeros((3, runs), bool)
     for _ in range(size.units):
         test.add(*unit(rng, runs, share, base, base + effect))
         low, high, shown = test.interval()
-        missed |= shown & ((effect < low) | (high < effect))
+        outside = (effect < low) | (high < effect)
+        missed |= shown & outside
+        if test.count >= plan.min_units:
+            missed_early |= outside
+            z_test |= test.difference_over_error(effect) > Z
     return {
         "promoted": test.ends.share(PASS),
         "held": test.ends.share(HOLD),
         "interval missed": float(missed.mean()),
+        "interval missed without waiting": float(missed_early.mean()),
+        "promoted by a z-test": float(z_test.mean()),
     }
 
 
@@ -154,16 +167,30 @@ def unit(
     return (rng.random(runs) < np.where(treated, candidate, base)).astype(float), treated
 
 
-def canaries(size: Size, base: float, candidate: float, units: int = 3000) -> Ends:
-    """Canaries with one guardrail, which has half of `harm_alpha` and is never near its margin."""
-    rng = seeded("ends", base, candidate)
-    plan = CanaryPlan(alpha=level(ALPHA, []), harm_alpha=ALPHA / 2.0, max_units=units)
+def canary_worse(size: Size) -> float | None:
+    """Median of the units until harm, 0.9 -> 0.8, with one guardrail that is never near its margin.
+
+    The guardrail has half of `harm_alpha`.
+    """
+    rng = seeded("canary, worse")
+    test = Canaries(size.runs, CanaryPlan(harm_alpha=ALPHA / 2.0))
+    while (test.ends.verdict == 0).any() and test.count < 3000:
+        test.add(*unit(rng, size.runs, test.plan.share, 0.9, 0.8))
+    return test.ends.median(HARM)
+
+
+def canary_equal(size: Size) -> dict[str, float]:
+    """Share of equal candidates proved to be no worse by 0.03, as a stream's first."""
+    rng = seeded("canary, equal")
+    plan = CanaryPlan(alpha=level(ALPHA, []))
     test = Canaries(size.runs, plan)
-    for _ in range(units):
-        test.add(*unit(rng, size.runs, plan.share, base, candidate))
-        if (test.ends.verdict > 0).all():
-            break
-    return test.ends
+    wealth, passed = np.ones((len(FIXED_BETS), size.runs)), np.zeros(size.runs, bool)
+    margin = -plan.min_effect / test.effect.bound
+    for _ in range(plan.max_units):
+        gain = test.add(*unit(rng, size.runs, plan.share, 0.9, 0.9))
+        wealth *= 1.0 + np.outer(FIXED_BETS, (gain + margin) / (1.0 + margin))
+        passed |= wealth.mean(axis=0) >= 1.0 / plan.alpha
+    return {"passed": test.ends.share(PASS), "fixed bets": float(passed.mean())}
 
 
 def power(size: Size, covariates: bool) -> float:
@@ -319,9 +346,16 @@ def report(found: dict[str, Any], size: Size) -> dict[str, Any]:
         "shadow_pass_equal": found["shadow, equal"]["passed"],
         "shadow_pass_better": found["shadow, better"]["passed"],
         "shadow_median_better": found["shadow, better"]["median to pass"],
-        "canary_pass_equal": found["canary, equal"],
+        "canary_pass_equal": found["canary, equal"]["passed"],
         "watch_median_delay_cautious": found["watch, worse, cautious"],
         "candidate_share": found["assignment"]["candidate's share"],
+        "peers": {
+            "z_test_false_promotion": false["canary 0.5 0.9 better"]["promoted by a z-test"],
+            "interval_missed_without_waiting": max(
+                each["interval missed without waiting"] for each in false.values()
+            ),
+            "canary_pass_equal_fixed_bets": found["canary, equal"]["fixed bets"],
+        },
         "units": size.units,
         "runs": size.runs,
         "canary_runs": size.canary_runs,

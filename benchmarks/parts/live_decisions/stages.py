@@ -169,8 +169,8 @@ class Canaries:
         treated: Flags,
         group: np.ndarray | None = None,
         covariate: Floats | None = None,
-    ) -> None:
-        """Add a unit a run."""
+    ) -> Floats:
+        """Add a unit a run; returns their effects divided by the bound."""
         self.count += 1
         self.ratio.observe(treated)
         gain = self.effect.observe(scores, treated, group, covariate)
@@ -185,6 +185,15 @@ class Canaries:
         self.ends.end(HOLD, self.ratio.value >= self.plan.hold_needed, self.count)
         if self.count >= self.plan.min_units:
             self.ends.end(PASS, self.passing.reached, self.count)
+        return gain
+
+    def difference_over_error(self, effect: float) -> Floats:
+        """Difference of the arms' means less `effect`, in standard errors, of scores of 0 and 1."""
+        counts, totals = self.arms[:, 0], self.arms[:, 1]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            means = totals / counts
+            error = np.sqrt((means * (1.0 - means) / counts).sum(axis=0))
+            return (means[1] - means[0] - effect) / error
 
     def interval(self) -> tuple[Floats, Floats, Flags]:
         """Lower and upper ends of the shown interval, and in which runs it is shown."""
