@@ -212,9 +212,9 @@ def power(size: Size, covariates: bool) -> float:
 
 
 def sample_ratio(size: Size) -> dict[str, float | None]:
-    """Canaries whose candidate gets 45 % of the units instead of 50 %."""
+    """Canaries whose candidate gets 45 % of the units instead of 50 %, and next to never decides."""
     rng = seeded("sample ratio")
-    plan = CanaryPlan(alpha=ALPHA, min_effect=0.0, harm_alpha=1e-9, max_units=4000)
+    plan = CanaryPlan(alpha=1e-9, min_effect=0.0, harm_alpha=1e-9, max_units=4000)
     test = Canaries(size.runs, plan)
     for _ in range(plan.max_units):
         treated = rng.random(size.runs) < 0.45
