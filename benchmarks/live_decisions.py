@@ -212,7 +212,7 @@ def power(size: Size, covariates: bool) -> float:
 
 
 def sample_ratio(size: Size) -> dict[str, float | None]:
-    """Canaries whose candidate gets 45 % of the units instead of 50 %, and next to never decides."""
+    """Canaries whose candidate gets 45 % of the units instead of 50 %, and nothing else ends."""
     rng = seeded("sample ratio")
     plan = CanaryPlan(alpha=1e-9, min_effect=0.0, harm_alpha=1e-9, max_units=4000)
     test = Canaries(size.runs, plan)

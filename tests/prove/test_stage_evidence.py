@@ -64,6 +64,7 @@ def traffic() -> list[LiveOutcome]:
             latency_s=rng.uniform(0.5, 1.5),
             group=rng.choice("ab"),
             predicted=rng.random(),
+            reason="The answer 'Dear Anna' has no date.",
         )
         for number in range(600)
     ]
@@ -133,10 +134,11 @@ def test_the_file_is_the_same_when_it_is_written_again(tmp_path: Path, made: Mad
     assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
 
 
-def test_names_of_units_are_not_in_the_file(tmp_path: Path) -> None:
+def test_names_of_units_and_texts_of_answers_are_not_in_the_file(tmp_path: Path) -> None:
     written(tmp_path / "canary.json", canary)
     text = (tmp_path / "canary.json").read_text()
     assert "example.org" not in text
+    assert "Dear Anna" not in text
     assert '"trace_id": "t5"' in text
 
 

@@ -1,6 +1,7 @@
 """The evidence of a live stage: its plan and all observations, from which anyone can recompute it.
 
-Names of units are replaced by hashes, since they may be those of users.
+Names of units are replaced by hashes, since they may be those of users. Why a score is missing is
+left out, since an evaluator's message may quote an answer.
 """
 
 from __future__ import annotations
@@ -103,7 +104,7 @@ def write_stage_evidence(
         content = _document(
             stage,
             plan,
-            [_without_unit(each) for each in observations],
+            [_published(each) for each in observations],
             stated={
                 "baseline": dict(baseline),
                 "candidate": dict(candidate),
@@ -219,11 +220,12 @@ def _stage_of(plan: StagePlan) -> LiveStage:
     raise InputError(f"A {type(plan).__name__} is no plan of a stage.")
 
 
-def _without_unit(observation: Observation) -> Observation:
-    if not isinstance(observation, LiveOutcome) or not observation.unit:
+def _published(observation: Observation) -> Observation:
+    """The observation without what may be private."""
+    if not isinstance(observation, LiveOutcome):
         return observation
-    unit = content_hash([observation.experiment_id, observation.unit])
-    return msgspec.structs.replace(observation, unit=unit)
+    unit = content_hash([observation.experiment_id, observation.unit]) if observation.unit else ""
+    return msgspec.structs.replace(observation, unit=unit, reason="")
 
 
 def _read(row: Any, kind: type[Observation]) -> Observation:

@@ -79,6 +79,11 @@ class StageDecision(msgspec.Struct, frozen=True, kw_only=True):
     """The decision as sentences for display."""
 
     @property
+    def passed(self) -> bool:
+        """Whether the candidate may go on. One of an inconclusive stage, or a held one, may not."""
+        return self.verdict == "pass"
+
+    @property
     def harmed_groups(self) -> tuple[str, ...]:
         """Groups in which the candidate is proved worse, whatever the verdict."""
         return tuple(result.group for result in self.subgroups if result.harmed)
