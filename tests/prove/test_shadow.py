@@ -7,9 +7,10 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 
-from ratchet.prove import ShadowPair, ShadowPlan, ShadowTest, load_stage, save_stage
+from ratchet.prove import Guardrail, ShadowPair, ShadowPlan, ShadowTest, load_stage, save_stage
 from ratchet.prove.shadow import replay_shadow
 from ratchet.types import InputError
 
@@ -101,6 +102,35 @@ def test_with_too_many_pairs_left_out_nothing_passes(given: dict[str, float], re
     assert test.passing.reached
     assert test.verdict == "inconclusive"
     assert reason in test.decision().sentence
+
+
+COST = Guardrail("cost", 0.25, unit="USD", aggregate="relative")
+
+
+@pytest.mark.parametrize(
+    ("times", "verdict", "said"),
+    [
+        (1.0, "pass", "Guardrails proved to hold: cost."),
+        (1.25, "inconclusive", "Not proved within its margin: cost."),
+        (None, "inconclusive", "Not measured: cost."),
+    ],
+)
+def test_a_guardrail_has_to_be_proved_to_hold(times: float | None, verdict: str, said: str) -> None:
+    rng = random.Random(9)
+    test = ShadowTest.begin(ShadowPlan(guardrails=(COST,), max_pairs=300))
+    for pair in pairs(0.1, blocked=0.002):
+        before = rng.uniform(0.01, 0.02)
+        after = None if times is None else times * rng.uniform(0.01, 0.02)
+        if test.add(msgspec.structs.replace(pair, metrics={"cost": (before, after)})) is not None:
+            break
+    assert test.passing.reached
+    assert test.verdict == verdict
+    assert said in test.decision().sentence
+
+
+def test_a_guardrail_is_given_once() -> None:
+    with pytest.raises(InputError, match="guardrail 'cost' is given twice"):
+        ShadowPlan(guardrails=(COST, COST))
 
 
 def test_an_unscored_pair_is_skipped_and_counted() -> None:

@@ -11,13 +11,14 @@ from collections.abc import Iterable
 
 import msgspec
 
+from ratchet.prove.guardrails import Guardrail
 from ratchet.prove.interval import interval
 from ratchet.prove.plan_checks import check_counts, check_numbers
 from ratchet.prove.stage_sentence import proved_lower, stage_sentence
 from ratchet.prove.subgroups import Subgroups
 from ratchet.stats.eprocess import EProcess
 from ratchet.stats.weighted_effect import Moments
-from ratchet.types import InputError, StageDecision, StageVerdict
+from ratchet.types import GuardrailResult, InputError, StageDecision, StageVerdict
 
 
 class ShadowPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,6 +51,8 @@ class ShadowPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The candidate's score in a blocked pair, where it is unknown, in the proof of `pass`. With 0,
     the worst, the proof needs no assumption about blocked pairs. None leaves them out: what passes
     is then no worse in the others."""
+    guardrails: tuple[Guardrail, ...] = ()
+    """Metrics of both answers that must not get worse by more than a margin, such as the cost."""
     subgroup_alpha: float = 0.05
     """Accepted share of wrong ones among the groups that are called harmed."""
 
@@ -64,6 +67,10 @@ class ShadowPlan(msgspec.Struct, frozen=True, kw_only=True):
             raise InputError(
                 f"ShadowPlan: min_pairs = {self.min_pairs} exceeds max_pairs = {self.max_pairs}."
             )
+        names = [guardrail.metric for guardrail in self.guardrails]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise InputError(f"ShadowPlan: guardrail {twice[0]!r} is given twice.")
 
 
 class ShadowPair(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,6 +96,8 @@ class ShadowPair(msgspec.Struct, frozen=True, kw_only=True):
     """Cluster or tag; empty for none."""
     rollout_id: str = ""
     """The candidate's rollout."""
+    metrics: dict[str, tuple[float | None, float | None]] = {}
+    """Baseline's and candidate's value by guardrail metric, in the metric's unit."""
 
     def __post_init__(self) -> None:
         for side in ("baseline", "candidate"):
@@ -96,12 +105,48 @@ class ShadowPair(msgspec.Struct, frozen=True, kw_only=True):
                 check_numbers(self, 0.0, 1.0, side)
 
 
+class ShadowGuardrail(msgspec.Struct, kw_only=True):
+    """One guardrail's evidence so far."""
+
+    guardrail: Guardrail
+    passing: EProcess
+    """Against "worse by the margin or more"."""
+    baseline: Moments = msgspec.field(default_factory=Moments)
+    candidate: Moments = msgspec.field(default_factory=Moments)
+    missing: int = 0
+
+    def add(self, pair: ShadowPair) -> None:
+        """Add a pair."""
+        before, after = pair.metrics.get(self.guardrail.metric, (None, None))
+        if before is None or after is None:
+            self.missing += 1
+            self.passing.skip()
+            return
+        self.passing.observe(-self.guardrail.worsening(before, after))
+        self.baseline.add(before)
+        self.candidate.add(after)
+
+    def result(self, max_missing: float) -> GuardrailResult:
+        """Means and evidence; not measured when too many pairs lack a value."""
+        count = self.baseline.count
+        measured = count > 0 and self.missing <= max_missing * (count + self.missing)
+        return GuardrailResult(
+            metric=self.guardrail.metric,
+            margin=self.guardrail.margin,
+            unit=self.guardrail.unit,
+            baseline=self.baseline.mean if measured else None,
+            candidate=self.candidate.mean if measured else None,
+            e_value=self.passing.peak,
+            passed=self.passing.reached and measured,
+        )
+
+
 class ShadowTest(msgspec.Struct, kw_only=True):
     """A shadow stage as its pairs arrive.
 
     - **harm** as soon as "no worse" is rejected at `harm_alpha`;
-    - **pass** as soon as "worse by `margin` or more" is rejected at `alpha`, after `min_pairs` and
-      with few enough pairs missing and blocked;
+    - **pass** as soon as "worse by `margin` or more" is rejected at `alpha` and every guardrail is
+      proved to hold at `alpha`, after `min_pairs` and with few enough pairs missing and blocked;
     - **inconclusive** when the pairs run out.
 
     Looking after each pair costs nothing: each null is tested by an e-process. To go on in another
@@ -113,6 +158,7 @@ class ShadowTest(msgspec.Struct, kw_only=True):
     """Against "worse by `margin` or more"."""
     harming: EProcess
     """Against "no worse"."""
+    guardrails: list[ShadowGuardrail]
     subgroups: Subgroups
     verdict: StageVerdict | None = None
     """None while the stage runs."""
@@ -131,6 +177,15 @@ class ShadowTest(msgspec.Struct, kw_only=True):
             plan=plan,
             passing=EProcess(null=-plan.margin, threshold=1.0 / plan.alpha, horizon=plan.max_pairs),
             harming=EProcess(threshold=1.0 / plan.harm_alpha, horizon=plan.harm_pairs),
+            guardrails=[
+                ShadowGuardrail(
+                    guardrail=each,
+                    passing=EProcess(
+                        null=-each.bound, threshold=1.0 / plan.alpha, horizon=plan.max_pairs
+                    ),
+                )
+                for each in plan.guardrails
+            ],
             subgroups=Subgroups(alpha=plan.subgroup_alpha, horizon=plan.harm_pairs),
         )
 
@@ -180,6 +235,11 @@ class ShadowTest(msgspec.Struct, kw_only=True):
             self.passing.skip()
         else:
             self.passing.observe(difference)
+        for guardrail in self.guardrails:
+            if pair.blocked:
+                guardrail.passing.skip()
+            else:
+                guardrail.add(pair)
         self.differences.append(difference)
         self.verdict = self._verdict()
         return self.verdict
@@ -193,7 +253,8 @@ class ShadowTest(msgspec.Struct, kw_only=True):
     @property
     def e_values(self) -> dict[str, float]:
         """The current e-values by name."""
-        return {"pass": self.passing.value, "harm": self.harming.value}
+        found = {"pass": self.passing.value, "harm": self.harming.value}
+        return found | {each.guardrail.metric: each.passing.value for each in self.guardrails}
 
     def decision(self) -> StageDecision:
         """How the stage ended, or where it stands."""
@@ -222,6 +283,7 @@ class ShadowTest(msgspec.Struct, kw_only=True):
             else None,
             missing=self.missing,
             blocked=self.blocked,
+            guardrails=tuple(each.result(plan.max_missing) for each in self.guardrails),
             subgroups=self.subgroups.results(paired=True),
         )
         reasons = [proved_lower(found)] if self.verdict == "harm" else self._obstacles()
@@ -240,8 +302,13 @@ class ShadowTest(msgspec.Struct, kw_only=True):
     def _verdict(self) -> StageVerdict | None:
         if self.harming.reached:
             return "harm"
-        ready = self.scored >= self.plan.min_pairs
-        if self.passing.reached and ready and not self.too_many_missing | self.too_many_blocked:
+        if (
+            self.passing.reached
+            and self.scored >= self.plan.min_pairs
+            and not self.too_many_missing
+            and not self.too_many_blocked
+            and all(each.result(self.plan.max_missing).passed for each in self.guardrails)
+        ):
             return "pass"
         return "inconclusive" if self.pairs >= self.plan.max_pairs else None
 
