@@ -28,6 +28,7 @@ from itertools import product
 from statistics import NormalDist
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from parts.live_decisions.stages import (
@@ -39,8 +40,16 @@ from parts.live_decisions.stages import (
     Shadows,
     Watches,
 )
-from ratchet.prove import CanaryPlan, ShadowPlan, WatchedMetric, WatchPlan, level
-from ratchet.types import TrafficSplit, arm_of
+from ratchet.prove import (
+    CanaryPlan,
+    CanaryTest,
+    ShadowPlan,
+    WatchedMetric,
+    WatchPlan,
+    WatchTest,
+    level,
+)
+from ratchet.types import LiveOutcome, TrafficSplit, arm_of
 
 ALPHA = 0.05
 BASE_RATES = (0.80, 0.90, 0.95, 0.99)
@@ -91,7 +100,7 @@ def main() -> int:
             found[name] = value
             seconds = time.monotonic() - began
             print(f"{seconds:5.0f} s  {name}: {value}", file=sys.stderr, flush=True)
-    result = report(found, size)
+    result = report(found, size) | speed()
     missed = bounds_missed(result, size)
     for line in missed:
         print(f"missed: {line}", file=sys.stderr)
@@ -321,6 +330,50 @@ def assignment(size: Size) -> dict[str, float]:
         reassigned += len(set(joined)) != 1 or arms[len(arms) - len(joined) :] != joined
         candidates += arms[-1] == "candidate"
     return {"reassigned": reassigned, "candidate's share": candidates / size.assigned}
+
+
+def speed() -> dict[str, float]:
+    """Microseconds for an assignment, and for an outcome in a canary and in a watch."""
+    split = TrafficSplit(agent="a", experiment_id="e", candidate_id="c", enrolled=1.0)
+    names = [f"conversation-{number}" for number in range(3000)]
+    rng = seeded("speed")
+    outcomes = [
+        LiveOutcome(
+            trace_id=name,
+            unit=name,
+            at=0.0,
+            arm="candidate" if treated else "baseline",
+            score=score,
+            group="group",
+        )
+        for name, treated, score in zip(
+            names,
+            (rng.random(len(names)) < 0.5).tolist(),
+            (rng.random(len(names)) < 0.9).astype(float).tolist(),
+            strict=True,
+        )
+    ]
+    released = [msgspec.structs.replace(outcome, arm=None) for outcome in outcomes]
+    undecided = CanaryPlan(alpha=1e-9, harm_alpha=1e-9, min_effect=0.5)
+    watched = WatchPlan(metrics=(WatchedMetric(expected=0.8),))
+
+    def add_all(test: CanaryTest | WatchTest, given: list[LiveOutcome]) -> None:
+        for outcome in given:
+            test.add(outcome)
+
+    def microseconds(work: Callable[[], object]) -> float:
+        best = math.inf
+        for _ in range(5):
+            began = time.perf_counter()
+            work()
+            best = min(best, time.perf_counter() - began)
+        return round(best / len(names) * 1e6, 2)
+
+    return {
+        "assignment_us": microseconds(lambda: [arm_of(split, name) for name in names]),
+        "canary_us": microseconds(lambda: add_all(CanaryTest.begin(undecided), outcomes)),
+        "watch_us": microseconds(lambda: add_all(WatchTest.begin(watched), released)),
+    }
 
 
 def report(found: dict[str, Any], size: Size) -> dict[str, Any]:
