@@ -75,7 +75,10 @@ def load(path: Path) -> dict[str, Declaration]:
     registry.forget()
     linecache.clearcache()
     try:
-        exec(compile(path.read_bytes(), str(path), "exec"), {"__name__": "agent"})
+        exec(
+            compile(path.read_bytes(), str(path), "exec"),
+            {"__name__": "agent", "__file__": str(path)},
+        )
         return registry.declarations()
     finally:
         registry.forget()
