@@ -73,7 +73,7 @@ def parse(text: str, form: str) -> Any:
 
     try:
         return yaml.safe_load(text)
-    except (yaml.YAMLError, RecursionError) as error:
+    except (yaml.YAMLError, OverflowError, RecursionError) as error:
         raise ValueError(str(error)) from None
 
 

@@ -76,9 +76,16 @@ def _add_text(builder: LiteralBuilder, text: str, start: int, end: int, quote: Q
         if found.end() > end:
             break
         builder.add(text[at : found.start()], at, found.start())
-        builder.add(quote.decode(found.group()), found.start(), found.end())
+        builder.add(_decoded(quote, found.group()), found.start(), found.end())
         at = found.end()
     builder.add(text[at:end], at, end)
+
+
+def _decoded(quote: Quote, escape: str) -> str:
+    try:
+        return quote.decode(escape)
+    except (ValueError, OverflowError, SyntaxError):
+        return escape  # of no character, such as `\u` without digits: the file does not parse
 
 
 @dataclass(frozen=True)

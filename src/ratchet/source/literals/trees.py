@@ -104,7 +104,7 @@ class Grammar:
         if token is not None:
             others = self.others(token, source.newline)
             return token_literal(source.text, token, self.language, others)
-        if node.type == self.adjacent:
+        if self.adjacent and node.type == self.adjacent:
             tokens = [self.token(source, child) for child in node.named_children]
             strings = [one for one in tokens if one is not None]
             if len(strings) < len([c for c in node.named_children if c.type != "comment"]):
@@ -112,7 +112,7 @@ class Grammar:
             return concatenation_literal(
                 source.text, [strings], self.language, source.span(node), glue=""
             )
-        if node.type == self.sums and _is_sum(node):
+        if self.sums and node.type == self.sums and _is_sum(node):
             if node.parent is not None and node.parent.type == self.sums and _is_sum(node.parent):
                 return None  # a part of a longer one
             return self._sum(source, node)

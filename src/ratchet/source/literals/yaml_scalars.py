@@ -105,7 +105,7 @@ def read(text: str) -> tuple[list[Literal], int]:
                 is_key = False
             elif not isinstance(token, (yaml.AnchorToken, yaml.TagToken)):
                 is_key = isinstance(token, yaml.KeyToken)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, ValueError, OverflowError):  # the second for `\U00110000`
         return found, 1
     return found, 0
 
@@ -236,6 +236,6 @@ def parses(text: str) -> bool:
 
     try:
         list(yaml.compose_all(text, Loader=yaml.SafeLoader))
-    except (yaml.YAMLError, RecursionError):
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError):
         return False
     return True
