@@ -7,6 +7,7 @@ import importlib.util
 import json
 import linecache
 import os
+import shutil
 import subprocess
 import sys
 import tomllib
@@ -128,6 +129,20 @@ def same_resources(one: Mapping[str, Resource], other: Mapping[str, Resource]) -
             assert resource == other[name]
 
 
+def candidates(
+    case: Case, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Candidate, Candidate, dict[str, Declaration]]:
+    """Baseline and candidate of a case, and what its source declares."""
+    declarations = load(root, monkeypatch)
+    for name, text in case.texts.items():
+        declarations[name] = Declaration(name, PromptTemplate(text), located_by="text")
+    baseline = Candidate.of(defaults(declarations))
+    new = {
+        name: changed(baseline.resources[name], text) for (_, name), text in case.changes.items()
+    }
+    return baseline, baseline.derive(new, algorithm="test"), declarations
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_the_patch_is_exactly_the_expected_one(
     case: Case,
@@ -136,14 +151,7 @@ def test_the_patch_is_exactly_the_expected_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     root = repository / str(CASES.index(case))
-    declarations = load(root, monkeypatch)
-    for name, text in case.texts.items():
-        declarations[name] = Declaration(name, PromptTemplate(text), located_by="text")
-    baseline = Candidate.of(defaults(declarations))
-    candidate = baseline.derive(
-        {name: changed(baseline.resources[name], new) for (_, name), new in case.changes.items()},
-        algorithm="test",
-    )
+    baseline, candidate, declarations = candidates(case, root, monkeypatch)
     if case.refused:
         with pytest.raises(ShipError) as caught:
             make_patch(baseline, candidate, declarations, root)
@@ -175,6 +183,33 @@ def check_reads_back(text: str, path: str, candidate: Candidate, name: str) -> N
     resource = candidate.resources[name]
     assert isinstance(resource, PromptTemplate)
     assert len(fits_in(read_file(text, path), text_of(resource))) == 1
+
+
+PARSE = """
+const vm = require("vm");
+for (const [path, code] of JSON.parse(require("fs").readFileSync(0, "utf8"))) {
+  path.endsWith(".mjs") || /^(import|export) /m.test(code)
+    ? new vm.SourceTextModule(code)
+    : new vm.Script(code);
+}
+"""
+
+
+def test_node_accepts_the_patched_files_too(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("Node is not installed")
+    files = []
+    for number, case in enumerate(CASES):
+        if any(Path(path).suffix in (".js", ".cjs", ".mjs") for path in case.diffs):
+            root = repository / str(number)
+            patch = make_patch(*candidates(case, root, monkeypatch), root)
+            files += [(path, new.decode()) for path, (_, new) in patch.files.items()]
+    assert len(files) >= 5
+    command = [node, "--no-warnings", "--experimental-vm-modules", "-e", PARSE]
+    subprocess.run(command, input=json.dumps(files), text=True, check=True, timeout=60)
 
 
 def test_there_are_enough_cases_and_each_has_a_title_of_its_own() -> None:
