@@ -136,13 +136,13 @@ def token_literal(
 
 @dataclass(frozen=True)
 class Element:
-    """One element of a call that joins a list."""
+    """One element of a call that joins a list, or one operand of another concatenation."""
 
     value: str
     """Text with marks."""
     source: str
     gap: str
-    """Source between it and the next one: a comma, comments."""
+    """Source between it and the next one: a comma, a plus sign, comments."""
     quote: Quote | None
     """Of its first string."""
 
@@ -162,7 +162,7 @@ class ConcatenationStyle:
     edges: tuple[str, str] = ("", "")
     """Source around the elements of a join."""
     elements: tuple[Element, ...] = ()
-    """Of a join."""
+    """In order."""
 
     def encode(self, text: str, *, at_end: bool) -> str:
         between = self.quote.closing + self.glue + self.quote.opening
@@ -177,13 +177,33 @@ class ConcatenationStyle:
         )
 
     def whole(self, value: str) -> Iterable[str]:
-        try:
-            if not self.separator:
-                yield self.edges[0] + self._element(value, self.quote) + self.edges[1]
-            else:
-                yield self.edges[0] + self._by_element(value) + self.edges[1]
-        except Inexpressible:
-            return
+        if self.separator:
+            ways = [self._by_element]
+        else:
+            ways = [self._by_ends, lambda text: self._element(text, self.quote)]
+        for way in ways:
+            try:
+                yield self.edges[0] + way(value) + self.edges[1]
+            except Inexpressible:
+                continue
+
+    def _by_ends(self, value: str) -> str:
+        """The operands of a concatenation; those at both ends that stay keep their source."""
+        old = self.elements
+        first, last = 0, len(old)
+        while first < last - 1 and value.startswith(old[first].value):
+            value = value.removeprefix(old[first].value)
+            first += 1
+        while first < last - 1 and value.endswith(old[last - 1].value):
+            value = value.removesuffix(old[last - 1].value)
+            last -= 1
+        changed = old[first:last]
+        written = [(one.source, one.gap) for one in old[:first]]
+        if value or len(changed) == len(old):
+            quote = next((one.quote for one in changed if one.quote is not None), self.quote)
+            written.append((self._element(value, quote), changed[-1].gap))
+        written += [(one.source, one.gap) for one in old[last:]]
+        return "".join(source + gap for source, gap in written[:-1]) + written[-1][0]
 
     def _by_element(self, value: str) -> str:
         """The elements of a join; those that stay keep their source, all keep their comments."""
@@ -269,8 +289,9 @@ def concatenation_literal(
     for number, element in enumerate(elements):
         if separator and number:
             builder.add(separator, _inner(elements[number - 1][-1])[1], _inner(element[0])[0])
-        begins.append(len(builder.characters))
         for index, operand in enumerate(element):
+            if not index or not separator:
+                begins.append(len(builder.characters))
             if isinstance(operand, Token):
                 add_token(builder, text, operand)
                 slots += [(slot.source, operand.quote) for _, _, slot in operand.slots]
@@ -282,12 +303,13 @@ def concatenation_literal(
             moved = f"{first.closing} + {operand.source} + {first.opening}"
             builder.add_slot(Slot(operand.source, moved, simple=operand.simple), start, end)
             slots.append((operand.source, None))
+    parts = elements if separator else [[one] for one in operands]
     style = ConcatenationStyle(
         quote=first,
-        glue=_glue(text, elements if separator else [[one] for one in operands], glue),
+        glue=_glue(text, parts, glue),
         separator=separator,
         slots=tuple(slots),
-        elements=_elements(text, elements, builder, begins, separator) if separator else (),
+        elements=_elements(text, parts, builder, begins, separator),
         edges=(text[span[0] : operands[0].span[0]], text[operands[-1].span[1] : span[1]]),
     )
     body = (_inner(operands[0])[0], _inner(operands[-1])[1])
