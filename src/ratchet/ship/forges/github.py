@@ -11,6 +11,7 @@ from ratchet.ship.forges.record import RequestDraft, RequestRecord
 from ratchet.types import ForgeUnavailable, PullRequestState, ShipError
 
 API_VERSION = "2022-11-28"
+ACCEPT = "application/vnd.github+json, application/json"
 NEEDS = "read and write access to pull requests, and read access to contents"
 _MOST_PAGES = 10
 _PAGE = 100

@@ -232,7 +232,7 @@ def refresh_request(
         ShipError: As for `propose`.
     """
     now = release
-    if release.request is not None and release.state in UNMERGED:
+    if release.request is not None and release.state == "proposed":
         now = with_request(release, read(release.request, repo, settings, environ=environ))
     if release.revert is not None and release.revert.state == "open":
         revert = read(release.revert, repo, settings, environ=environ)

@@ -129,7 +129,7 @@ def _http(place: ForgePlace, settings: ForgeSettings, credentials: Credentials) 
     if place.forge == "gitlab":
         name, needs, accept, headers = "GitLab", gitlab.NEEDS, "application/json", {}
     else:
-        name, needs, accept = "GitHub", github.NEEDS, "application/vnd.github+json"
+        name, needs, accept = "GitHub", github.NEEDS, github.ACCEPT
         headers = {"x-github-api-version": github.API_VERSION}
     return ForgeHttp(
         forge=name,
