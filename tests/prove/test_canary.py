@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import random
 from collections.abc import Callable, Iterator
@@ -150,6 +151,40 @@ def test_a_failed_call_without_a_score_counts_as_0() -> None:
     test = CanaryTest.begin(CanaryPlan())
     test.add(LiveOutcome(trace_id="t", unit="u", at=0.0, arm="candidate", error=True))
     assert (test.scored, test.effect.treated.mean) == (1, 0.0)
+
+
+@pytest.mark.parametrize("share", [0.5, 0.1])
+@pytest.mark.parametrize("min_effect", [-0.1, 0.0, 0.1])
+def test_the_bets_are_fair_on_every_path_when_the_effect_is_the_largest_that_must_not_pass(
+    share: float, min_effect: float
+) -> None:
+    depth, base = 4, 0.6
+    plan = CanaryPlan(share=share, min_effect=min_effect)
+    passing = harming = 0.0
+    units = itertools.product((True, False), (0.0, 1.0))
+    for path in itertools.product(list(units), repeat=depth):
+        test = CanaryTest.begin(plan)
+        chance = 1.0
+        for number, (treated, score) in enumerate(path):
+            rate = base + min_effect if treated else base
+            chance *= share if treated else 1.0 - share
+            chance *= rate if score else 1.0 - rate
+            test.add(
+                LiveOutcome(
+                    trace_id="",
+                    unit=str(number),
+                    at=0.0,
+                    arm="candidate" if treated else "baseline",
+                    score=score,
+                    group="ab"[number % 2],
+                    predicted=0.3 * number,
+                )
+            )
+        passing += chance * test.passing.value
+        harming += chance * test.harming.value
+    assert passing == pytest.approx(1.0, abs=1e-9)
+    assert (harming > 1.0 + 1e-9) == (min_effect < 0.0)
+    assert (harming < 1.0 - 1e-9) == (min_effect > 0.0)
 
 
 def test_only_the_first_outcome_of_a_unit_counts() -> None:
