@@ -136,6 +136,8 @@ def test_a_request_that_cannot_be_opened_does_not_spoil_the_run(
     done = ship(project, token="old-token-0")
     assert done.returncode == 5
     assert "renew it" in done.stderr
+    assert project.ratchet("improve", env={"GITHUB_TOKEN": forge.token}).returncode == 0
+    assert len(forge.requests) == 1
     assert ship(project).returncode == 0
     assert len(forge.requests) == 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,15 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from ratchet.ship.pull_request import code, fence, plain, write_text_file
+from ratchet.ship.evidence_text import e_value_plot, improved_tasks, read_evidence
+from ratchet.ship.pull_request import (
+    MOST_BODY,
+    code,
+    fence,
+    plain,
+    request_text,
+    write_text_file,
+)
 from ratchet.types import Decision, GuardrailResult, ShipError
 
 DECIDED = Decision(
@@ -30,13 +39,8 @@ def test_every_number_is_the_decisions(project: Any) -> None:
     assert text.startswith("# Improve `retrieval`: `exact_match` +0.0750\n")
     for part in [
         "| `retrieval.k` | `5` | `7` |",
-        "| baseline, mean | 0.4125 |",
-        "| candidate, mean | 0.4875 |",
-        "| gain | +0.0750 |",
-        "| interval at level 0.95 | [+0.0115, +0.1385] |",
-        "| e-value | 31.25 (needed: 20) |",
-        "| pairs | 173 |",
-        "| alpha | 0.05 |",
+        "| gain | interval at level 0.95 | pairs | e-value | needed |",
+        "| `exact_match` | 0.4125 | 0.4875 | +0.0750 | [+0.0115, +0.1385] | 173 | 31.25 | 20 |",
         "| `latency` | 1.5 | 1.75 | 0.25 | s | 64.5 | holds |",
         "The candidate is better | by `0.075`.",
         f"ratchet rollback {release.id[:12]}",
@@ -52,13 +56,13 @@ def test_every_number_is_the_decisions(project: Any) -> None:
         assert part in text
     assert "runs of each task" not in text
     numbers = set(re.findall(r"[-+]?\d+\.\d+", text.partition("<details>")[0]))
-    known = {"0.4125", "0.4875", "+0.0750", "0.95", "+0.0115", "+0.1385", "31.25", "0.05"}
+    known = {"0.4125", "0.4875", "+0.0750", "0.95", "+0.0115", "+0.1385", "31.25"}
     assert numbers <= known | {"1.5", "1.75", "0.25", "64.5", "0.075"}
 
 
 def test_it_says_how_often_each_task_was_run(project: Any) -> None:
     release = project.ship(decision=structs.replace(DECIDED, repetitions=16))
-    assert "| runs of each task with either | 16 |" in Path(release.pull_request).read_text()
+    assert " | 20 | 30 | 20 | 16 |" in Path(release.pull_request).read_text()
     assert "over 20 pairs of means of 16 runs." in project.git(
         "log", "-1", "--format=%b", release.commit
     )
@@ -121,3 +125,51 @@ def test_what_was_not_measured_is_called_so(project: Any) -> None:
     text = Path(release.pull_request).read_text()
     assert "| `cost` | not measured | not measured | 0.25 | USD | 1 | not measured |" in text
     assert "holds" not in text.partition("## Tests")[0].partition("## The proof")[2]
+
+
+EVIDENCE = Path(__file__).parents[1] / "prove" / "evidence_1.json"
+
+
+def test_the_tasks_that_gained_most_are_named_and_none_is_quoted() -> None:
+    found = improved_tasks(read_evidence(EVIDENCE))
+    assert len(found) == 3
+    gains = [float(after) - float(before) for _, before, after, *_ in found]
+    assert gains == sorted(gains, reverse=True)
+    assert found[0][3].startswith("`b")
+    linked = improved_tasks(read_evidence(EVIDENCE), "https://ratchet.example/")
+    identity = found[0][3].strip("`")
+    assert linked[0][3] == f"[`{identity}`](https://ratchet.example/v1/rollouts/{identity})"
+
+
+def test_the_plot_is_the_path_of_the_e_value() -> None:
+    plot = e_value_plot(read_evidence(EVIDENCE)).splitlines()
+    path, needed = (
+        [float(value) for value in line.partition("[")[2].rstrip("]").split(",")]
+        for line in plot[-2:]
+    )
+    rows = read_evidence(EVIDENCE)["pairs"]
+    assert plot[2] == f'    x-axis "pairs" 1 --> {len(rows)}'
+    expected = [math.log10(row["e_values"]["superiority"]) for row in rows]
+    assert path == pytest.approx(expected, abs=1e-3)
+    assert needed == pytest.approx([math.log10(1 / 0.007735026918962578)] * len(rows), abs=1e-3)
+    many = {"plan": {"alpha": 0.05}, "pairs": rows * 100}
+    assert e_value_plot(many).count(",") < 200
+    assert e_value_plot({}) == ""
+
+
+def test_what_is_no_evidence_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "e.json").write_text("[1]")
+    with pytest.raises(ShipError, match=r"e\.json is not the JSON"):
+        read_evidence(tmp_path / "e.json")
+
+
+def test_a_body_that_is_too_long_for_the_forge_loses_its_patch_first(project: Any) -> None:
+    candidate = project.candidate(system="word " * 20_000 + "{policy}")
+    text = Path(project.ship(candidate, notes=["kept"]).pull_request).read_text()
+    assert len(text) > MOST_BODY
+    title, body = request_text(text)
+    assert title == "Improve system: exact_match +0.0750"
+    assert len(body) < MOST_BODY
+    assert "The patch is too long for this page" in body
+    assert "- kept" in body
+    assert len(request_text("# t\n" + "line\n\n" * 20_000)[1]) <= MOST_BODY

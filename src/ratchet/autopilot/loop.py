@@ -193,6 +193,9 @@ class _ImproveRun:
         else:
             resumed = self.run.stage != "baseline" or self._has_begun()
         if self.run.stage in FINAL_STAGES:
+            release = self.store.releases.get(self.run.release_id)
+            if release is not None and release.state == "branched":
+                self._propose(release)
             return self.run
         try:
             if self.run.stage in ("baseline", "learn"):
@@ -468,15 +471,20 @@ class _ImproveRun:
         self.store.releases.put(release)
         self.watcher.released(release)
         self._enter("shipped", release_id=release.id, message=decision.sentence)
-        if release.branch and self.project.config.ship.pull_request:
-            try:
-                release = propose_release(self.project, self.store, release)
-            except RatchetError as error:
-                self.watcher.message(
-                    f"The branch is made, but its pull request is not open: {error.message} Go on"
-                    " with `ratchet ship`."
-                )
+        self._propose(release)
         return release
+
+    def _propose(self, release: Release) -> None:
+        """Open the pull request of a branch if the project wants it; a failure is only told."""
+        if not release.branch or not self.project.config.ship.pull_request:
+            return
+        try:
+            propose_release(self.project, self.store, release)
+        except RatchetError as error:
+            self.watcher.message(
+                f"The branch is made, but its pull request is not open: {error} Go on with"
+                " `ratchet ship`."
+            )
 
     WITH_RUNNER: ClassVar[dict[str, Callable[[Any, Runner], Awaitable[None]]]] = {
         "baseline": _baseline,

@@ -75,6 +75,9 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
             "repetitions": decided.repetitions if decided else 0,
             "verdict": decided.verdict if decided else None,
             "branch": (self.release.branch or None) if self.release else None,
+            "pull_request": self.release.request.url
+            if self.release and self.release.request
+            else None,
             "active": (self.release.agent or None) if self.release else None,
             "evidence": self.evidence or None,
             "message": self.run.message,

@@ -105,7 +105,6 @@ def _preview(project: Project, release: Release, json: bool) -> None:
     out.print(shown.title, style="bold", markup=False)
     out.print()
     out.print(shown.text, markup=False, soft_wrap=True)
-    out.print(shown.diff, markup=False, soft_wrap=True)
 
 
 def _write_workflow(project: Project, json: bool) -> None:

@@ -16,7 +16,7 @@ NEXT: dict[Stage, str] = {
     "learn": "ratchet improve continues it",
     "prove": "ratchet improve continues it",
     "ship": "ratchet improve ships it",
-    "shipped": "look at the branch, merge it, or: ratchet rollback",
+    "shipped": "ratchet ship opens its pull request; or merge the branch, or: ratchet rollback",
     "no_gain": "change the agent or its tasks, or try another search: ratchet improve --seed 1",
     "failed": "fix the cause; ratchet improve continues it",
 }
@@ -95,6 +95,7 @@ def _print_run(outcome: RunOutcome, learning: dict[str, Any]) -> None:
     if outcome.release:
         release = outcome.release
         where = f"branch {release.branch}" if release.branch else f"gateway: {release.agent}"
+        where = release.request.url if release.request else where
         out.print(f"  {where} ({release.state.replace('_', ' ')})")
     at_gateway = outcome.release is not None and bool(outcome.release.agent)
     out.print(f"  next: {'ratchet rollback undoes it' if at_gateway else NEXT[run.stage]}")

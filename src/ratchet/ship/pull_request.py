@@ -215,19 +215,20 @@ def _change(name: str, baseline: Candidate, candidate: Candidate) -> str:
 def _proof(decision: Decision) -> str:
     gain = decision.candidate - decision.baseline
     low, high = decision.interval
-    rows = [
-        ("metric", code(decision.metric)),
-        ("baseline, mean", f"{decision.baseline:.4f}"),
-        ("candidate, mean", f"{decision.candidate:.4f}"),
-        ("gain", f"{gain:+.4f}"),
-        (f"interval at level {1 - decision.alpha:.4g}", f"[{low:+.4f}, {high:+.4f}]"),
-        ("e-value", f"{decision.e_value:.4g} (needed: {1 / decision.alpha:.4g})"),
-        ("pairs", f"{decision.pairs}"),
-        ("alpha", f"{decision.alpha:.4g}"),
-    ]
+    cells = {
+        "metric": code(decision.metric),
+        "baseline": f"{decision.baseline:.4f}",
+        "candidate": f"{decision.candidate:.4f}",
+        "gain": f"{gain:+.4f}",
+        f"interval at level {1 - decision.alpha:.4g}": f"[{low:+.4f}, {high:+.4f}]",
+        "pairs": f"{decision.pairs}",
+        "e-value": f"{decision.e_value:.4g}",
+        "needed": f"{1 / decision.alpha:.4g}",
+    }
     if decision.repetitions > 1:
-        rows.append(("runs of each task with either", f"{decision.repetitions}"))
-    return "\n".join(["| | |", "|---|---|", *(f"| {name} | {value} |" for name, value in rows)])
+        cells["runs of each task with either"] = f"{decision.repetitions}"
+    head, rule = f"| {' | '.join(cells)} |", "|---" * len(cells) + "|"
+    return f"{head}\n{rule}\n| {' | '.join(cells.values())} |"
 
 
 def _guardrails(guardrails: Sequence[GuardrailResult]) -> list[str]:

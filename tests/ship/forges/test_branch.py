@@ -18,7 +18,7 @@ from tests.ship.forges.conftest import run
 from ratchet.ship import TestCommand
 from ratchet.ship.forges import open_revert, propose, refresh_request, with_request
 from ratchet.ship.forges.marker import marker_of
-from ratchet.types import ShipError
+from ratchet.types import ForgeUnavailable, ShipError
 
 KNOB = "k=ratchet.Int(5, 1, 20)"
 
@@ -247,3 +247,54 @@ def test_the_users_own_credential_helper_is_used_over_http(
     assert at_github.propose(release).number == 1
     assert at_github.tip(release.branch) == release.commit
     assert any("git-receive-pack" in path for path in git_server.seen)
+
+
+def ssh(folder: Path, body: str) -> str:
+    """A program in place of ssh."""
+    program = folder / "ssh"
+    program.write_text(f"#!/bin/sh\n{body}\n")
+    program.chmod(0o755)
+    return str(program)
+
+
+def over_ssh(published: Any, monkeypatch: pytest.MonkeyPatch, body: str) -> None:
+    program = ssh(published.remote.parent, body)
+    monkeypatch.setenv("GIT_SSH_COMMAND", program)
+    url = f"ssh://git@github.test:2222{published.remote}"
+    published.project.git("remote", "set-url", "origin", url)
+
+
+def test_a_remote_over_ssh_is_pushed_to_by_the_users_own_ssh(
+    at_github: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = at_github.released()
+    over_ssh(at_github, monkeypatch, 'for last; do :; done; eval "$last"')
+    assert at_github.propose(release).number == 1
+    assert at_github.tip(release.branch) == release.commit
+
+
+def test_an_ssh_key_that_is_refused_is_said(
+    at_github: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    release = at_github.released()
+    refusal = "echo 'git@github.test: Permission denied (publickey).' >&2; exit 255"
+    over_ssh(at_github, monkeypatch, refusal)
+    with pytest.raises(ShipError, match=r"does not accept git's credentials.*ssh key"):
+        at_github.propose(release)
+
+
+def test_an_ssh_that_hangs_is_ended_with_all_it_started(
+    at_github: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    release = at_github.released()
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    held = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    over_ssh(at_github, monkeypatch, f"exec 9>{pipe}; sleep 600 & wait")
+    monkeypatch.setattr("ratchet.ship.remote.TIMEOUT_S", 0.5)
+    with pytest.raises(ForgeUnavailable, match="gave no answer within"):
+        at_github.propose(release)
+    # The end of the pipe: no process holds its other side.
+    os.set_blocking(held, True)
+    assert os.read(held, 1) == b""
+    os.close(held)

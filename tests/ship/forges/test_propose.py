@@ -126,6 +126,8 @@ def test_requests_for_other_resources_stay_open_up_to_a_limit(at_github: Any) ->
     assert at_github.tip(other.branch) == ""
     assert at_github.propose(other, max_open=2).number == 2
     assert [each.state for each in at_github.forge.requests] == ["open", "open"]
+    # What is open already is kept up to date, whatever the limit is by now.
+    assert at_github.propose(other, max_open=1).number == 2
 
 
 def test_a_request_with_a_persons_commit_is_left_alone(at_github: Any) -> None:

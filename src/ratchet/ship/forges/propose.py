@@ -119,7 +119,7 @@ def propose(
             hint="Nothing is ever pushed by force. Delete it there, or open the pull request by"
             " hand.",
         )
-    rivals = _rivals(forge, release, resources, settings)
+    rivals = _rivals(forge, release, resources, settings, opening=not records)
 
     head = _head(branch, remote, pushed, base, settings, tests)
     if head != pushed:
@@ -391,9 +391,18 @@ def _head(
 
 
 def _rivals(
-    forge: Forge, release: Release, resources: Sequence[str], settings: ForgeSettings
+    forge: Forge,
+    release: Release,
+    resources: Sequence[str],
+    settings: ForgeSettings,
+    opening: bool,
 ) -> list[RequestRecord]:
-    """Open requests of other releases for the same resources, which this one replaces."""
+    """Open requests of other releases for the same resources, which this one replaces.
+
+    Raises:
+        ForgeUnavailable: As many requests for other resources are open as may be.
+        ShipError: One for the same resource has a person's commits.
+    """
     rivals: list[RequestRecord] = []
     others = 0
     for record in forge.opened():
@@ -402,14 +411,14 @@ def _rivals(
             continue
         if not set(marker.resources) & set(resources):
             others += 1
-        elif record.head and record.head != marker.head:
+        elif record.head == marker.head:
+            rivals.append(record)
+        elif opening:
             raise ShipError(
                 f"{record.url} is open for the same resource, and has commits of a person.",
                 hint="Merge or close it first.",
             )
-        else:
-            rivals.append(record)
-    if others >= settings.max_open:
+    if opening and others >= settings.max_open:
         raise ForgeUnavailable(
             f"{others} pull requests are open in {forge.repository}, as many as max_open under"
             " [ship] allows.",
