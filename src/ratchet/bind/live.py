@@ -5,14 +5,14 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 import msgspec
 
 from ratchet._live_calls import CallVersions
 from ratchet.bind import context
-from ratchet.types import LiveVersions, arm_of
+from ratchet.types import LiveVersions, Resource, arm_of
 
 CANDIDATE = "ratchet.candidate_id"
 EXPERIMENT = "ratchet.experiment_id"
@@ -40,6 +40,7 @@ class LiveChooser:
     Args:
         clock: Monotonic clock in seconds.
         conversations: Most conversations whose version is remembered.
+        serve: Called with the release's resources when they change.
     """
 
     def __init__(
@@ -47,9 +48,11 @@ class LiveChooser:
         clock: Callable[[], float] = time.monotonic,
         *,
         conversations: int = CONVERSATIONS,
+        serve: Callable[[Mapping[str, Resource]], None] = context.serve,
     ) -> None:
         self._clock = clock
         self._limit = conversations
+        self._serve = serve
         self._served: LiveVersions | None = None
         self._release = CallVersions({})
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
@@ -64,14 +67,14 @@ class LiveChooser:
         with self._lock:
             if versions is None:
                 if self._served is not None:
-                    context.serve({})
+                    self._serve({})
                 self._served = None
                 self._kept.clear()
                 return
             released = {CANDIDATE: versions.release_id} if versions.release_id else {}
             self._release = CallVersions(versions.release, released)
             self._served = versions
-            context.serve(versions.release)
+            self._serve(versions.release)
 
     def choose(self, unit: str, /, *, conversation: bool) -> CallVersions:
         """The versions of a call that begins now."""

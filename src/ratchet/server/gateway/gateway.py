@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from ratchet.observe.capture import readable
 from ratchet.server.access import check_attempt
 from ratchet.server.body import ClientDisconnected, decompressed, read_body
 from ratchet.server.gateway.dialects import DIALECTS, PASSED_THROUGH, GatewayDialect
@@ -30,6 +31,7 @@ from ratchet.server.gateway.target import (
     target_of,
     trace_context,
 )
+from ratchet.server.gateway.units import CallUnit, conversation_of, unit_of
 from ratchet.server.gateway.upstream import STANDARD, Upstream, choose_upstream
 from ratchet.server.metrics import Metrics
 from ratchet.server.problems import Problem, Send, problem_of, send_problem
@@ -246,10 +248,15 @@ class Gateway:
         )
         self._check_key(endpoint, headers)
         attributes: dict[str, Any] = dict(endpoint.attributes)
+        context = trace_context(parent) if parent else None
         if given is not None:
             changed = given
+            conversation = conversation_of(headers)
+            if conversation:
+                attributes["gen_ai.conversation.id"] = readable(conversation)
             if self._substitute is not None:
-                changed = await self._substituted(target, given, dialect, attributes)
+                unit = unit_of(given, conversation, context)
+                changed = await self._substituted(target, given, dialect, attributes, unit)
             if sent is not None and sent != requested:
                 attributes["ratchet.asked_model"] = requested
                 changed = {**changed, "model": sent}
@@ -257,7 +264,6 @@ class Gateway:
                 body = _rewritten(plain, given, changed)
                 given = changed
                 headers = [one for one in headers if one[0] != b"content-encoding"]
-        context = trace_context(parent) if parent else None
         recording = Recording(target, dialect, given, plain, attributes, context, endpoint.sellers)
         outgoing = self._outgoing(endpoint, request, headers, body)
         return outgoing, recording, given is not None and given.get("stream") is True
@@ -354,12 +360,13 @@ class Gateway:
         given: dict[str, Any],
         dialect: GatewayDialect,
         attributes: dict[str, Any],
+        unit: CallUnit,
     ) -> dict[str, Any]:
         """The request with its prompts replaced."""
         assert self._substitute is not None
         try:
             async with asyncio.timeout(SUBSTITUTE_S):
-                found = await self._substitute(target, given, dialect)
+                found = await self._substitute(target, given, dialect, unit)
         except (RatchetError, TimeoutError) as error:
             why = str(error) or f"It took longer than {SUBSTITUTE_S:g} s."
             if target.is_attempt:

@@ -13,6 +13,9 @@ Raw: TypeAlias = Iterable[tuple[bytes, bytes]]
 ROLLOUT_HEADER = b"x-ratchet-rollout"
 """Names the attempt that a call belongs to, for services that serve many at once."""
 
+CONVERSATION_HEADER = b"x-ratchet-conversation"
+"""Names the conversation that a live call belongs to."""
+
 _HOP_BY_HOP = frozenset(
     {
         b"connection",
@@ -38,6 +41,7 @@ _NOT_SENT = _HOP_BY_HOP | {
     b"x-forwarded-proto",
     b"x-real-ip",
     ROLLOUT_HEADER,
+    CONVERSATION_HEADER,
     # Replaced, below.
     b"accept-encoding",
     b"authorization",

@@ -7,12 +7,14 @@ import functools
 import logging
 import math
 import time
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from ratchet.bind.live import CANDIDATE, LiveChooser
 from ratchet.bind.recognise import (
     MAX_TEXT,
     RecognisedPrompt,
@@ -24,8 +26,17 @@ from ratchet.bind.recognise import (
 from ratchet.server.gateway.dialects import GatewayDialect
 from ratchet.server.gateway.loading_cache import LoadingCache
 from ratchet.server.gateway.target import GatewayTarget
+from ratchet.server.gateway.units import CallUnit, unit_of
 from ratchet.store import Store
-from ratchet.types import Candidate, InputError, PromptTemplate, RatchetError, version_of
+from ratchet.types import (
+    Candidate,
+    InputError,
+    LiveVersions,
+    PromptTemplate,
+    RatchetError,
+    Resource,
+    version_of,
+)
 
 
 class Substitution(msgspec.Struct, frozen=True):
@@ -41,7 +52,11 @@ class Substitute(Protocol):
     """Replaces prompts in a request before it is sent."""
 
     async def __call__(
-        self, target: GatewayTarget, request: dict[str, Any], dialect: GatewayDialect
+        self,
+        target: GatewayTarget,
+        request: dict[str, Any],
+        dialect: GatewayDialect,
+        unit: CallUnit,
     ) -> Substitution | None:
         """The request to send instead; None to send it as it is.
 
@@ -49,6 +64,7 @@ class Substitute(Protocol):
             target: The attempt or agent that the call belongs to.
             request: The decoded request; it must not be modified.
             dialect: Finds and replaces the instructions in it.
+            unit: What a canary's assignment is constant for.
 
         Raises:
             RatchetError: The store cannot be read. A call of an attempt then fails, since it would
@@ -61,6 +77,9 @@ TTL_S = 2.0
 
 READ_TIMEOUT_S = 3.0
 """Seconds that a call waits for the store."""
+
+AGENTS = 2_000
+"""Most live agents whose conversations are remembered."""
 
 NEWEST = 100
 """Most versions of a prompt that are recognised, besides those of a candidate's ancestors."""
@@ -76,9 +95,6 @@ MAX_TEXTS = 32
 
 LONG = 20_000
 """Characters of text from which on recognition runs in a thread, since it may take milliseconds."""
-
-CANDIDATE = "ratchet.candidate_id"
-"""Span attribute: the candidate whose prompts were used."""
 
 NAME = "ratchet.prompt.name"
 """Span attribute: name of the recognised prompt; a list when a request has several."""
@@ -107,8 +123,8 @@ class _AgentSettings(NamedTuple):
     """Gateway settings of an agent."""
 
     substitute: bool
-    active_id: str
-    """Empty when no candidate is active."""
+    versions: LiveVersions | None
+    """What live calls run; None without substitution."""
 
 
 class _Replacements(NamedTuple):
@@ -154,20 +170,40 @@ class PromptSubstituter:
         self._replacements_of: LoadingCache[_Replacements] = cache(
             self._read_replacements, ttl_s=TTL_S, limit=32
         )
+        self._clock = clock
+        self._choosers: OrderedDict[str, tuple[LiveVersions, LiveChooser]] = OrderedDict()
         # Keyed by content hash, so immutable.
         self._template = functools.lru_cache(maxsize=4_096)(self._read_template)
         self._candidate = functools.lru_cache(maxsize=1_024)(store.candidates.get)
         self._recogniser = functools.lru_cache(maxsize=32)(self._make_recogniser)
 
     async def __call__(
-        self, target: GatewayTarget, request: dict[str, Any], dialect: GatewayDialect
+        self,
+        target: GatewayTarget,
+        request: dict[str, Any],
+        dialect: GatewayDialect,
+        unit: CallUnit | None = None,
     ) -> Substitution | None:
-        """The request with its prompts replaced; see `Substitute`."""
+        """The request with its prompts replaced; see `Substitute`.
+
+        The unit is that of the request by default.
+        """
         try:
-            replacements = await self._replacements(target)
-            if replacements is None or not replacements.prompts:
-                return None
-            return await _substituted(replacements, request, dialect)
+            if target.is_attempt:
+                replacements, assigned = await self._of_attempt(target), {}
+            else:
+                assigned = await self._assigned(target.agent, unit or unit_of(request))
+                candidate_id = assigned.pop(CANDIDATE, "")
+                replacements = (
+                    await self._replacements_of.get(candidate_id) if candidate_id else None
+                )
+            found = None
+            if replacements is not None and replacements.prompts:
+                found = await _substituted(replacements, request, dialect)
+            if not assigned:
+                return found
+            found = found or Substitution(request)
+            return Substitution(found.request, {**found.attributes, **assigned})
         except RatchetError:
             raise
         except Exception as error:
@@ -176,23 +212,33 @@ class PromptSubstituter:
                 f"Prompts could not be replaced: {type(error).__name__}: {error}"[:500]
             ) from error
 
-    async def _replacements(self, target: GatewayTarget) -> _Replacements | None:
-        """Replacements for a call; None when nothing is to be replaced."""
-        if target.is_attempt:
-            agent, candidate_id = await self._rollouts.get(target.rollout_id)
-            if not candidate_id:
-                return None
-            if (await self._agents.get(agent)).substitute:
-                return await self._replacements_of.get(candidate_id)
-            try:
-                replacements = await self._replacements_of.get(candidate_id)
-            except InputError:  # made elsewhere, and not stored
-                return None
-            return replacements if replacements.discovered else None
-        settings = await self._agents.get(target.agent)
-        if not settings.substitute or not settings.active_id:
+    async def _of_attempt(self, target: GatewayTarget) -> _Replacements | None:
+        """Replacements for a rollout's call; None when nothing is to be replaced."""
+        agent, candidate_id = await self._rollouts.get(target.rollout_id)
+        if not candidate_id:
             return None
-        return await self._replacements_of.get(settings.active_id)
+        if (await self._agents.get(agent)).substitute:
+            return await self._replacements_of.get(candidate_id)
+        try:
+            replacements = await self._replacements_of.get(candidate_id)
+        except InputError:  # made elsewhere, and not stored
+            return None
+        return replacements if replacements.discovered else None
+
+    async def _assigned(self, agent: str, unit: CallUnit) -> dict[str, str]:
+        """Attributes of a live call that say which candidate it gets; empty for none."""
+        versions = (await self._agents.get(agent)).versions
+        if versions is None:
+            return {}
+        chooser = self._choosers.get(agent)
+        if chooser is None or chooser[0] is not versions:
+            made = LiveChooser(self._clock, serve=_nobody) if chooser is None else chooser[1]
+            made.serve(versions)
+            chooser = self._choosers[agent] = (versions, made)
+            while len(self._choosers) > AGENTS:
+                self._choosers.popitem(last=False)
+        self._choosers.move_to_end(agent)
+        return dict(chooser[1].choose(unit.id, conversation=unit.conversation).attributes)
 
     def _read_rollout(self, rollout_id: str) -> _Rollout:
         rollout = self._store.rollouts.get([rollout_id]).get(rollout_id)
@@ -202,9 +248,10 @@ class PromptSubstituter:
 
     def _read_agent(self, name: str) -> _AgentSettings:
         if not self._store.agents.settings(name).substitute:
-            return _AgentSettings(False, "")
-        active = self._store.agents.active(name)
-        return _AgentSettings(True, active.candidate_id if active else "")
+            return _AgentSettings(False, None)
+        known = self._choosers.get(name)
+        found = self._store.traffic.versions(name, known[0].tag if known else "")
+        return _AgentSettings(True, known[0] if found is None and known else found)
 
     def _read_replacements(self, candidate_id: str) -> _Replacements:
         candidate: Candidate = self._candidate(candidate_id)
@@ -300,6 +347,10 @@ async def _substituted(
     return Substitution(
         changed, _attributes(replacements, [one for one in recognised if one is not None])
     )
+
+
+def _nobody(_: Mapping[str, Resource]) -> None:
+    """The gateway itself resolves no resources."""
 
 
 def _system(name: str) -> str:
