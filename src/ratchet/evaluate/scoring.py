@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Sequence
 from types import TracebackType
 
-from ratchet.evaluate.evaluator import Evaluator, FunctionEvaluator
+from ratchet.evaluate.evaluator import Evaluator, FunctionEvaluator, SpansOf
 from ratchet.store import Store
 from ratchet.types import Rollout, Score
 
@@ -72,14 +72,21 @@ class Scorer:
             for rollout_id, scores in result.items()
         }
 
-    async def rate(self, rollout: Rollout, name: str) -> Score | None:
-        """Score a made-up rollout with one evaluator. Nothing is read or stored.
+    async def rate(
+        self, rollout: Rollout, name: str, spans_of: SpansOf | None = None
+    ) -> Score | None:
+        """Score a made-up rollout with one evaluator. Nothing is stored.
+
+        Args:
+            rollout: The rollout.
+            name: The evaluator's name.
+            spans_of: Reads its spans by its id; by default those of the stored rollout.
 
         Returns:
             The score; None if there is no evaluator of that name.
         """
         evaluator = next((e for e in self._evaluators if e.name == name), None)
-        return await self._verdict(rollout, evaluator) if evaluator else None
+        return await self._verdict(rollout, evaluator, spans_of) if evaluator else None
 
     async def _judge(self, pairs: Sequence[tuple[Rollout, Evaluator]]) -> list[tuple[str, Score]]:
         """Verdicts in the order of the pairs, AT_ONCE at a time."""
@@ -94,12 +101,14 @@ class Scorer:
         await asyncio.gather(*(take() for _ in range(min(AT_ONCE, len(pairs)))))
         return [verdict for verdict in verdicts if verdict is not None]
 
-    async def _verdict(self, rollout: Rollout, evaluator: Evaluator) -> Score:
+    async def _verdict(
+        self, rollout: Rollout, evaluator: Evaluator, spans_of: SpansOf | None = None
+    ) -> Score:
         unanswered = rollout.status in _UNANSWERED
         measured = unanswered and evaluator.unit and rollout.duration_s is not None
         if rollout.status == "succeeded" or measured:
             try:
-                return await evaluator.score(rollout, self._store.spans.of)
+                return await evaluator.score(rollout, spans_of or self._store.spans.of)
             except Exception as error:  # an evaluator that breaks its protocol affects no other
                 return Score(
                     evaluator=evaluator.name,

@@ -14,7 +14,8 @@ from ratchet.store.span_rows import NOT_A_HEAD
 from ratchet.store.summaries import NAMES_NO_TRACE, SummaryKey, among
 from ratchet.store.tables import feedback, spans
 from ratchet.store.texts import spans_of
-from ratchet.store.traces import page_of, position_of
+from ratchet.store.traces import cursor_of, oldest_of, page_of, position_of
+from ratchet.store.usage import Price
 from ratchet.types import Feedback, Span
 from ratchet.types.trace import EVERY, Trace, TraceFilter, TraceRecording
 
@@ -66,6 +67,37 @@ class Recordings:
             found, more = page_of(connection, criteria, PAGE, after, usage=usage)
             read = {key: trace for key, trace in found.items() if wanted(trace)}
             return _recordings(connection, read), len(found), more
+
+        return self._database.read(work)
+
+    def following(
+        self,
+        criteria: TraceFilter,
+        *,
+        cursor: str | None = None,
+        limit: int = PAGE,
+        price: Price | None = None,
+    ) -> tuple[builtins.list[TraceRecording], str | None]:
+        """Read live traces in order of their start, to go on later where this ended.
+
+        Args:
+            criteria: Filter.
+            cursor: What the previous call returned.
+            limit: Traces to examine.
+            price: Prices of calls that recorded no cost.
+
+        Returns:
+            The recordings, and the cursor behind the last trace that was examined. Without any, the
+            cursor is that given.
+
+        Raises:
+            InputError: The cursor is invalid.
+        """
+        after = None if cursor is None else position_of(cursor)
+
+        def work(connection: Connection) -> tuple[builtins.list[TraceRecording], str | None]:
+            found, last = oldest_of(connection, criteria, limit, after, price)
+            return _recordings(connection, found), cursor_of(last)
 
         return self._database.read(work)
 

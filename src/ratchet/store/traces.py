@@ -278,7 +278,42 @@ def _heads(
     return [_Head(row[0], row[1], SummaryKey(*row[2:])) for row in itertools.islice(merged, limit)]
 
 
-def _query(criteria: TraceFilter, kind: int, limit: int, after: tuple[int, int] | None) -> Any:
+def oldest_of(
+    connection: Connection,
+    criteria: TraceFilter,
+    limit: int,
+    after: tuple[int, int] | None,
+    price: Price | None = None,
+) -> tuple[dict[SummaryKey, Trace], tuple[int, int] | None]:
+    """One page of live traces, oldest first, and the position to go on from.
+
+    Args:
+        connection: The connection.
+        criteria: Filter.
+        limit: Traces to examine.
+        after: Position of the previous page.
+        price: Prices of calls that recorded no cost.
+    """
+    rows = connection.execute(_query(criteria, LIVE_HEAD, limit, after, oldest=True)).all()
+    heads = [_Head(row[0], row[1], SummaryKey(*row[2:])) for row in rows]
+    since_ns = heads[0].start_ns if heads else None
+    figures = summaries(connection, [head.key for head in heads], price, since_ns)
+    found = {
+        head.key: figures[head.key]
+        for head in heads
+        if head.key in figures and criteria.fits(figures[head.key])
+    }
+    return found, (heads[-1].start_ns, heads[-1].seq) if heads else after
+
+
+def _query(
+    criteria: TraceFilter,
+    kind: int,
+    limit: int,
+    after: tuple[int, int] | None,
+    *,
+    oldest: bool = False,
+) -> Any:
     position = tuple_(spans.c.start_ns, spans.c.seq)
     query = select(
         spans.c.start_ns, spans.c.seq, spans.c.rollout_seq, spans.c.fence, spans.c.trace_id
@@ -297,9 +332,11 @@ def _query(criteria: TraceFilter, kind: int, limit: int, after: tuple[int, int] 
         query = query.where(spans.c.start_ns >= criteria.since_ns)
     if criteria.until_ns is not None:
         query = query.where(spans.c.start_ns < criteria.until_ns)
+    order = (spans.c.start_ns, spans.c.seq)
     if after is not None:
-        query = query.where(position < tuple_(*after))
-    return query.order_by(spans.c.start_ns.desc(), spans.c.seq.desc()).limit(limit)
+        edge = tuple_(*after)
+        query = query.where(position > edge if oldest else position < edge)
+    return query.order_by(*(order if oldest else (each.desc() for each in order))).limit(limit)
 
 
 def _is_preceded(conversation_id: str | None) -> Any:

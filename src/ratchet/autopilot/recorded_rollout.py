@@ -1,0 +1,80 @@
+"""A recorded live trace as a rollout, so that evaluators can score it."""
+
+from __future__ import annotations
+
+from ratchet.curate.recorded_values import Incomplete, input_of, output_of
+from ratchet.observe.redaction import MARK
+from ratchet.store import Store
+from ratchet.types import Rollout, Span, content_hash
+from ratchet.types.trace import TraceRecording
+
+
+class Unusable(Exception):
+    """The input or the answer is not there as it was; the text says why."""
+
+
+def recorded_input(recording: TraceRecording) -> object:
+    """The whole input of a trace.
+
+    Raises:
+        Unusable: It is missing, cut or redacted.
+    """
+    try:
+        found = input_of(recording)
+    except Incomplete:
+        raise Unusable("its input was recorded in part only") from None
+    if found is None:
+        raise Unusable("its input was not recorded")
+    if is_redacted(found):
+        raise Unusable("its input was redacted")
+    return found
+
+
+def is_redacted(value: object) -> bool:
+    """Whether something was removed from a value before it was stored."""
+    return MARK in repr(value)
+
+
+def recorded_rollout(recording: TraceRecording) -> Rollout:
+    """A live trace as a finished rollout, whose id is that of the trace.
+
+    Raises:
+        Unusable: Its answer is missing or cut, and it did not fail.
+    """
+    trace, root = recording.trace, recording.root
+    failed = root.status == "error"
+    try:
+        output = None if failed else output_of(recording)
+    except Incomplete:
+        raise Unusable("its answer was recorded in part only") from None
+    if output is None and not failed:
+        raise Unusable("its answer was not recorded")
+    try:
+        given: object = input_of(recording)
+    except Incomplete:
+        given = None
+    started_at = trace.start_ns / 1e9
+    return Rollout(
+        id=trace.trace_id,
+        queue=trace.agent,
+        candidate_id=str(root.attributes.get("ratchet.candidate_id", "")),
+        task_id=content_hash(given),
+        input=given,
+        purpose="live",
+        status="failed" if failed else "succeeded",
+        output=output,
+        error=root.message,
+        created_at=started_at,
+        started_at=started_at,
+        ended_at=started_at + trace.duration_s,
+        duration_s=trace.duration_s,
+        cost_usd=trace.cost_usd,
+        known_usd=trace.known_usd,
+        unpriced=trace.unpriced,
+    )
+
+
+def spans_of_trace(store: Store, trace_id: str) -> list[Span]:
+    """The spans of a live trace."""
+    found = store.traces.get(trace_id)
+    return [] if found is None else list(found.spans)

@@ -1,0 +1,44 @@
+"""Live traces for tests: recorded as an agent under `ratchet.init` records them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ratchet.store import Store
+from ratchet.types import Span, SpanRecord
+
+START_S = 1_700_000_000
+
+
+def record(
+    store: Store,
+    number: int,
+    question: Any = "?",
+    answer: Any = "!",
+    *,
+    agent: str = "bot",
+    error: str = "",
+    at: float | None = None,
+    **attributes: Any,
+) -> str:
+    """Store a live trace of one call; return its id. Call `number` begins after so many seconds."""
+    trace_id = f"{number:032x}"
+    start_ns = int((START_S + number if at is None else at) * 1e9)
+    root = Span(
+        trace_id=trace_id,
+        span_id=f"{number:016x}",
+        name="answer",
+        start_ns=start_ns,
+        end_ns=start_ns + 500_000_000,
+        status="error" if error else "unset",
+        message=error,
+        attributes={
+            "gen_ai.operation.name": "invoke_agent",
+            "ratchet.input": json.dumps({"question": question}),
+            **({} if error else {"ratchet.output": json.dumps(answer)}),
+            **attributes,
+        },
+    )
+    store.spans.put([SpanRecord(span=root, agent=agent)])
+    return trace_id
