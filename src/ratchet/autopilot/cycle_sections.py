@@ -42,6 +42,7 @@ class AutopilotSection(Section):
     """[autopilot]: what it looks for, what it may do, and when."""
 
     mode: Literal["propose", "canary", "auto"] = "propose"
+    agent: Annotated[str, Field(max_length=100)] = ""
     poll_s: Positive = 5.0
     window: Count = 500
     min_traces: Count = 50

@@ -48,6 +48,11 @@ COMMANDS: dict[str, Command] = {
         "improve",
         "Learn a better candidate, prove it on held-out tasks, and ship it as a branch.",
     ),
+    "autopilot": Command(
+        "autopilot",
+        "autopilot",
+        "Run the loop without a person: watch, learn, prove, ship, watch again.",
+    ),
     "serve": Command(
         "serve",
         "serve",

@@ -60,6 +60,10 @@ class LiveTraffic(Protocol):
         """The cursor of a time, Unix seconds."""
         ...
 
+    def why_no_mirroring(self) -> str:
+        """Why live inputs may not be mirrored; empty when they may."""
+        ...
+
     async def mirror(
         self, candidate_id: str, cursor: str, limit: int
     ) -> tuple[list[ShadowPair], str]:

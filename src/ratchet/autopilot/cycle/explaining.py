@@ -1,0 +1,151 @@
+"""Explains decisions and cycles in plain words: why, and what would change it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from math import ceil, log
+
+from ratchet.autopilot.cycle.status import NEXT
+from ratchet.types import (
+    CYCLE_LIMITS,
+    FINAL_CYCLE_STATES,
+    Cycle,
+    CycleTransition,
+    Decision,
+    Experiment,
+    GuardrailResult,
+    StageDecision,
+)
+
+DAY_S = 86_400.0
+
+
+def explain_experiment(experiment: Experiment) -> list[str]:
+    """Sentences about a held-out experiment."""
+    told = [
+        f"Candidate {experiment.candidate_id[:12]} was compared with the baseline"
+        f" {experiment.baseline_id[:12]} on tasks that learning never saw."
+    ]
+    decided = experiment.decision
+    if decided is None:
+        return [*told, "There is no decision yet: the experiment runs, or waits for labels."]
+    needed = 1.0 / decided.alpha
+    low, high = decided.interval
+    told += [
+        decided.sentence,
+        f"The evidence for a gain reached {decided.e_value:.3g}, and {needed:.3g} are needed: this"
+        f" is experiment {len(experiment.history) + 1} of its stream, and all of them share one"
+        f" budget of false promotions.",
+        f"The mean {decided.metric} went from {decided.baseline:.3f} to {decided.candidate:.3f}"
+        f" over {decided.pairs} tasks; the gain lies between {low:+.3f} and {high:+.3f}.",
+        *(_guardrail(each) for each in decided.guardrails),
+    ]
+    if decided.labelled is not None:
+        of = decided.labelled
+        confirmed = "confirm" if of.confirmed else "do not confirm"
+        told.append(
+            f"The score is a judge's. People labelled {of.labelled} of {of.wanted} drawn pairs, and"
+            f" their labels {confirmed} the gain."
+        )
+    return [*told, *_would_change(decided, needed)]
+
+
+def explain_stage(found: StageDecision) -> list[str]:
+    """Sentences about a stage on live traffic."""
+    told = [f"{found.stage.capitalize()}: {found.sentence}"]
+    if found.verdict is None:
+        told.append(
+            f"It is undecided: the evidence is at {found.e_value:.3g}, and {found.needed:.3g} are"
+            " needed."
+        )
+    told += [_guardrail(each) for each in found.guardrails]
+    if found.harmed_groups:
+        told.append(
+            f"It is proved worse in these groups, whatever the whole says:"
+            f" {', '.join(found.harmed_groups)}."
+        )
+    changes = {
+        "inconclusive": "More live traffic would have decided; what is not proved is not shipped.",
+        "harm": "Only another candidate would do: this one is not tried again.",
+        "hold": "The arms are not of the planned sizes, so nothing can be concluded: look for calls"
+        " that are lost, or counted in one arm only, and let a new cycle begin.",
+        "drift": "Rolling back would not help, since what was released before got worse, too: look"
+        " for a change in the traffic or at a provider.",
+        "alarm": "The release is rolled back. A wider tolerance under [watch] would have raised the"
+        " alarm later, or not.",
+    }
+    if found.verdict in changes:
+        told.append(changes[found.verdict])
+    return told
+
+
+def explain_cycle(cycle: Cycle, moves: Sequence[CycleTransition], now: float) -> list[str]:
+    """Sentences about a cycle: what began it, each move with its rule, and what comes next."""
+    told = [f"It began because of this: {cycle.trigger}"]
+    for move in moves:
+        by = "" if move.actor == "autopilot" else f", by {move.actor}"
+        states = f"{_words(move.source)} → {_words(move.target)}"
+        told.append(f"{_time(move.at)} {states}{by}: {move.rule}")
+    for decision in cycle.decisions:
+        told += explain_stage(decision)
+    if cycle.state in FINAL_CYCLE_STATES:
+        return [*told, f"It has ended. {cycle.message}".strip()]
+    if cycle.waits:
+        until = "" if cycle.waits_until is None else f" (until {_time(cycle.waits_until)})"
+        told.append(f"It waits: {cycle.waits}{until}")
+    told.append(f"Next: {NEXT[cycle.state]}.")
+    if cycle.state in CYCLE_LIMITS:
+        seconds, target = CYCLE_LIMITS[cycle.state]
+        left_h = max(0.0, cycle.entered_at + seconds - now) / 3600
+        left = f"{left_h / 24:.1f} days" if left_h >= 48 else f"{left_h:.1f} h"
+        told.append(f"Unless something happens, its next state in {left} is {_words(target)}.")
+    return told
+
+
+def _would_change(decided: Decision, needed: float) -> list[str]:
+    failed = [each.metric for each in decided.guardrails if not each.passed]
+    if decided.verdict == "promote":
+        return ["It may be shipped. A watch that raises an alarm would take it back."]
+    if decided.verdict == "no_gain":
+        if decided.e_value <= 1.0:
+            return ["Nothing speaks for a gain so far, so more tasks alone would not change it."]
+        about = ceil(decided.pairs * log(needed) / log(decided.e_value))
+        return [
+            f"More test tasks could change it: at this rate, about {about} would decide. Nothing"
+            " promises that the rate stays."
+        ]
+    if decided.verdict == "guardrail":
+        which = " and ".join(failed) or "every guardrail"
+        return [
+            f"It is better, and would be shipped if {which} were"
+            " proved to hold: by more tasks, by a candidate that costs less there, or by a wider"
+            " margin under [[guardrails]] if that much is acceptable."
+        ]
+    if decided.verdict == "unconfirmed":
+        return ["Labels of people could change it: ratchet label."]
+    if decided.verdict == "futile":
+        return [
+            "The gain, if any, is proved to be smaller than min_gain under [prove]. Only another"
+            " candidate, or a smaller min_gain, would change it."
+        ]
+    return ["It is proved worse. Only another candidate would do."]
+
+
+def _guardrail(found: GuardrailResult) -> str:
+    if not found.measured:
+        return f"The guardrail {found.metric} could not be measured."
+    unit = f" {found.unit}" if found.unit else ""
+    holds = "holds" if found.passed else "is not proved to hold"
+    return (
+        f"The guardrail {found.metric} {holds}: {found.baseline:.4g}{unit} before,"
+        f" {found.candidate:.4g}{unit} after."
+    )
+
+
+def _words(state: str) -> str:
+    return state.replace("_", " ")
+
+
+def _time(at: float) -> str:
+    return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -1,0 +1,241 @@
+"""`ratchet autopilot`: the loop without a person; what it does, and what people tell it."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import signal
+import sys
+import time
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ratchet.autopilot import Project
+from ratchet.cli.console import Folder, Json, out, print_json, project_in, short, table
+from ratchet.cli.errors import err
+from ratchet.store import Store
+from ratchet.types import Cycle, InputError, OperatorCommand, OperatorVerb, dollars_text
+
+autopilot = typer.Typer(
+    help="Run the loop without a person: watch, learn, prove, ship, watch again.",
+    no_args_is_help=True,
+)
+
+By = Annotated[
+    str | None, typer.Option("--by", help="Who says so; by default the name of the user.")
+]
+Reason = Annotated[str, typer.Option("--reason", help="Why; it is shown and stored.")]
+CycleId = Annotated[
+    str | None,
+    typer.Argument(metavar="[ID]", help="Start of a cycle's id; by default the one under way."),
+]
+
+
+@autopilot.command()
+def run(
+    folder: Folder = Path("."),
+    attached: Annotated[bool, typer.Option("--attached", hidden=True)] = False,
+) -> None:
+    """Run the autopilot until Ctrl-C or SIGTERM.
+
+    Several may run on one store: one leads, the others stand by. Killed at any moment, it goes on
+    where it was. What it may do is set under [autopilot] in ratchet.toml.
+
+    Examples:
+
+      ratchet autopilot run
+    """
+    project = project_in(folder)
+    with project.open_store() as store:
+        asyncio.run(_run(project, store, attached))
+
+
+async def _run(project: Project, store: Store, attached: bool) -> None:
+    from ratchet.autopilot.cycle import project_autopilot
+
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    if attached:  # to a server: when that is gone, so is the other end of the pipe
+        loop.add_reader(sys.stdin.fileno(), stop.set)
+    await project_autopilot(project, store, say=_say).run(stop)
+
+
+def _say(sentence: str) -> None:
+    err.print(f"{datetime.now().astimezone():%H:%M:%S} {sentence}", markup=False, soft_wrap=True)
+
+
+@autopilot.command()
+def status(folder: Folder = Path("."), json: Json = False) -> None:
+    """Show what the autopilot does, why it waits, and what comes next."""
+    from ratchet.autopilot.cycle.project_parts import live_agent
+    from ratchet.autopilot.cycle.status import status_of
+
+    project = project_in(folder)
+    with project.open_store() as store:
+        found = status_of(store, project.config, live_agent(project), time.time())
+    if json:
+        print_json(found)
+        return
+    cycle = found.cycle
+    named = f", cycle {short(cycle.id)}" if cycle else ""
+    state = found.state.replace("_", " ")
+    out.print(f"[bold]{found.agent}[/]: {state}{named} (mode {found.mode})", highlight=False)
+    rows = table("", "")
+    rows.show_header = False
+    rows.add_row("does", found.does)
+    if found.waits:
+        rows.add_row("waits", found.waits + _until(found.waits_until))
+    rows.add_row("next", found.next)
+    if cycle is not None and cycle.request:
+        rows.add_row("request", cycle.request)
+    spent = found.spent
+    rows.add_row(
+        "today",
+        f"{spent.rollouts} of {found.rollouts_per_day} rollouts,"
+        f" {dollars_text(spent.dollars)} of {dollars_text(found.dollars_per_day)},"
+        f" {spent.requests} of {found.requests_per_day} pull requests",
+    )
+    for action in found.unfinished:
+        tries = f", {action.tries} tries: {action.error}" if action.error else ""
+        rows.add_row("to do", f"{action.kind.replace('_', ' ')}{tries}")
+    for ended in found.ended:
+        rows.add_row(ended.state, f"{short(ended.id)}: {ended.message or ended.trigger}")
+    out.print(rows, markup=False)
+
+
+def _until(moment: float | None) -> str:
+    return "" if moment is None else f" ({datetime.fromtimestamp(moment).astimezone():%a %H:%M})"
+
+
+@autopilot.command()
+def pause(
+    reason: Reason = "", by: By = None, folder: Folder = Path("."), json: Json = False
+) -> None:
+    """Let nothing begin and nothing move on; releases are watched all the same.
+
+    A rollback still happens. The pause outlives restarts.
+    """
+    _tell(folder, "pause", by, reason, json, "Paused. Releases are watched all the same.")
+
+
+@autopilot.command()
+def resume(
+    reason: Reason = "", by: By = None, folder: Folder = Path("."), json: Json = False
+) -> None:
+    """Go on after a pause."""
+    _tell(folder, "resume", by, reason, json, "Resumed.")
+
+
+@autopilot.command()
+def approve(
+    cycle: CycleId = None,
+    reason: Reason = "",
+    by: By = None,
+    deny: Annotated[bool, typer.Option("--deny", help="Deny it instead.")] = False,
+    folder: Folder = Path("."),
+    json: Json = False,
+) -> None:
+    """Approve the candidate of a cycle that waits for approval.
+
+    The approval is for this candidate alone. `approvers` under [autopilot] says who may approve.
+
+    Examples:
+
+      ratchet autopilot approve --by ann
+
+      ratchet autopilot approve 1a2b3c4d --deny --reason "Too terse."
+    """
+    from ratchet.autopilot.cycle.policy import is_approver
+
+    project = project_in(folder)
+    who = by or getpass.getuser()
+    policy = project.config.autopilot
+    if not is_approver(policy, who):
+        raise InputError(
+            f"{who!r} may not approve; {', '.join(policy.approvers)} may.",
+            hint="Give the name with --by; the list is approvers under [autopilot].",
+        )
+    with project.open_store() as store:
+        selected = _selected(project, store, cycle)
+        if selected.state != "approval":
+            raise InputError(
+                f"Cycle {short(selected.id)} is at {selected.state!r}: it waits for no approval.",
+                hint="See: ratchet autopilot status.",
+            )
+        verb: OperatorVerb = "deny" if deny else "approve"
+        command = _command(project, verb, who, reason, selected)
+        store.operator_commands.add(command)
+    done = "Denied" if deny else "Approved"
+    _print(command, json, f"{done}: candidate {short(selected.candidate_id)}.")
+
+
+@autopilot.command()
+def stop(
+    cycle: CycleId = None,
+    reason: Reason = "",
+    by: By = None,
+    folder: Folder = Path("."),
+    json: Json = False,
+) -> None:
+    """End the cycle under way: its canary ends, its pull request is closed, nothing is released.
+
+    A release that is watched stays; undo it with: ratchet rollback. The autopilot itself goes on.
+    """
+    project = project_in(folder)
+    with project.open_store() as store:
+        selected = _selected(project, store, cycle)
+        command = _command(project, "stop", by or getpass.getuser(), reason, selected)
+        store.operator_commands.add(command)
+    _print(command, json, f"Cycle {short(selected.id)} ends as soon as the autopilot looks.")
+
+
+def _tell(
+    folder: Path, verb: OperatorVerb, by: str | None, reason: str, json: bool, done: str
+) -> None:
+    project = project_in(folder)
+    command = _command(project, verb, by or getpass.getuser(), reason, None)
+    with project.open_store() as store:
+        store.operator_commands.add(command)
+    _print(command, json, done)
+
+
+def _command(
+    project: Project, verb: OperatorVerb, by: str, reason: str, cycle: Cycle | None
+) -> OperatorCommand:
+    from ratchet.autopilot.cycle.project_parts import live_agent
+
+    return OperatorCommand(
+        verb=verb,
+        agent=live_agent(project),
+        cycle_id=cycle.id if cycle else "",
+        candidate_id=cycle.candidate_id if cycle else "",
+        by=by,
+        reason=reason,
+        at=time.time(),
+    )
+
+
+def _selected(project: Project, store: Store, prefix: str | None) -> Cycle:
+    from ratchet.autopilot.cycle.project_parts import live_agent
+
+    underway = store.cycles.underway(live_agent(project))
+    if underway is None:
+        raise InputError("No cycle is under way.", hint="See: ratchet autopilot status.")
+    if prefix is not None and not underway.id.startswith(prefix):
+        raise InputError(
+            f"The cycle under way is {short(underway.id)}, not {prefix!r}.",
+            hint="See: ratchet autopilot status.",
+        )
+    return underway
+
+
+def _print(command: OperatorCommand, json: bool, sentence: str) -> None:
+    if json:
+        print_json(command)
+    else:
+        out.print(sentence, markup=False)
