@@ -9,12 +9,24 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
+import msgspec
 import typer
 
-from ratchet.autopilot.config import Config, ServerConfig, apply_prices, read_server_config
+from ratchet.autopilot.config import (
+    Config,
+    ServerConfig,
+    apply_prices,
+    read_config,
+    read_server_config,
+)
 from ratchet.cli.console import Folder, Json
 from ratchet.cli.errors import err
-from ratchet.observe.project_paths import FILE_NAME, folder_with_config, prepare_state, store_url
+from ratchet.observe.project_paths import (
+    FILE_NAME,
+    folder_with_config,
+    prepare_state,
+    store_url,
+)
 from ratchet.observe.redaction import RedactionRules
 from ratchet.server.gateway.upstream import STANDARD, Upstream
 from ratchet.server.limits import ServerLimits
@@ -23,6 +35,8 @@ from ratchet.server.serve import ServeSettings
 from ratchet.server.serve import serve as run
 from ratchet.store import Store
 from ratchet.types import ConfigError
+
+STORE_VARIABLE = "RATCHET_STORE"
 
 OPEN_TIMEOUT_S = 10.0
 """How long a server waits for a database that starts at the same time, in seconds."""
@@ -39,17 +53,23 @@ def serve(
     ] = None,
     tls_cert: Annotated[Path | None, typer.Option(help="TLS certificate, to serve HTTPS.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="The certificate's private key.")] = None,
+    autopilot: Annotated[
+        bool, typer.Option("--autopilot", help="Run the project's autopilot beside the server.")
+    ] = False,
     json: Json = False,
 ) -> None:
     """Serve the API, the gateway and OTLP ingest on one port, until Ctrl-C or SIGTERM.
 
     On loopback no key is needed. On any other address the server refuses to start until a key
-    exists (ratchet keys create). It reads the sections server, retention, redaction,
+    exists (ratchet keys create). Of several servers on one store with --autopilot, one runs it. It
+    reads the sections server, retention, redaction,
     upstreams.NAME, prices.MODEL and store of ratchet.toml, if there is one.
 
     Examples:
 
       ratchet serve
+
+      ratchet serve --autopilot
 
       ratchet serve --store postgresql://me@db/ratchet --host 0.0.0.0 --port 8080
 
@@ -64,6 +84,12 @@ def serve(
     if store is None:
         store = store_url(root, config.store.url)
         prepare_state(root)
+
+    environ = dict(os.environ)
+    if autopilot:
+        # Not on the command line, where every user of the machine could read a password.
+        environ[STORE_VARIABLE] = store
+        settings = msgspec.structs.replace(settings, autopilot=_autopilot_command(root))
 
     def ready(address: str) -> None:
         if json:
@@ -83,9 +109,21 @@ def serve(
             soft_wrap=True,
         )
 
-    run(Store.open(store, patience_s=OPEN_TIMEOUT_S), settings, on_ready=ready)
+    opened = Store.open(store, patience_s=OPEN_TIMEOUT_S)
+    run(opened, settings, environ=environ, on_ready=ready)
     if not json:
         err.print("Stopped; everything that was acknowledged is stored.")
+
+
+def _autopilot_command(root: Path) -> tuple[str, ...]:
+    """The command line of the project's autopilot.
+
+    Raises:
+        ConfigError: There is no project, or its configuration is malformed.
+    """
+    read_config(root / FILE_NAME)  # refused now rather than by a process that ends again and again
+    arguments = ("autopilot", "run", "--attached", "--project", str(root))
+    return (sys.executable, "-m", "ratchet", *arguments)
 
 
 def _project_folder(folder: Path) -> tuple[Path, ServerConfig]:

@@ -20,6 +20,7 @@ import uvloop
 from ratchet.observe.redaction import RedactionRules, redactor_of
 from ratchet.server.access import Gatekeeper
 from ratchet.server.app import App
+from ratchet.server.autopilot_process import AutopilotProcess
 from ratchet.server.gateway import STANDARD, Gateway, Upstream
 from ratchet.server.gateway.substitution import PromptSubstituter
 from ratchet.server.gateway.target import AttemptGuard, AttemptState, ReadAttemptState, state_of
@@ -61,6 +62,8 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     tls_cert: str = ""
     """Path of a certificate; empty for plain HTTP."""
     tls_key: str = ""
+    autopilot: tuple[str, ...] = ()
+    """Command line of the autopilot that runs beside the server; empty for none."""
 
 
 def is_loopback(host: str) -> bool:
@@ -149,6 +152,7 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
         background=(
             gateway,
             PartitionKeeper(store, period_s(settings.retention.spans_days)),
+            *([AutopilotProcess(settings.autopilot, environ)] if settings.autopilot else []),
         ),
     )
     return App(services)
