@@ -44,6 +44,8 @@ class AutopilotSection(Section):
     mode: Literal["propose", "canary", "auto"] = "propose"
     agent: Annotated[str, Field(max_length=100)] = ""
     poll_s: Positive = 5.0
+    evaluator: Annotated[str, Field(max_length=200)] = ""
+    wait_s: Positive = 60.0
     window: Count = 500
     min_traces: Count = 50
     max_bad: Share = 0.2

@@ -200,7 +200,7 @@ class ScriptedParts:
         self.store = store
         self.point = point
 
-    def noticed(self, since: float) -> str:
+    async def noticed(self, since: float) -> str:
         return "" if self.scenario.foreign or since else "20 of 50 traces are bad."
 
     def active(self) -> Activation | None:

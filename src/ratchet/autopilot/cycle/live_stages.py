@@ -31,9 +31,6 @@ from ratchet.prove.stage_evidence import StagePlan, write_stage_evidence
 from ratchet.store import Store
 from ratchet.types import Cycle, Experiment, LiveOutcome, LiveStage
 
-AT_ONCE = 200
-"""Observations taken in one measurement."""
-
 StageTest = TypeVar("StageTest", bound=msgspec.Struct)
 
 
@@ -41,23 +38,24 @@ class Batch(msgspec.Struct, frozen=True):
     """Observations that were read at once."""
 
     observations: list[Any]
-    cursor: str
+    cursor: str | None
     """Where the next reading begins."""
 
 
 class LiveTraffic(Protocol):
-    """The live agent's traffic, read in order. A cursor is opaque text; empty is the beginning."""
+    """The live agent's traffic, read in order. A cursor is opaque text; None is the beginning."""
 
-    def outcomes(self, cursor: str, limit: int) -> tuple[list[LiveOutcome], str]:
-        """Outcomes since a cursor, oldest first, and the next cursor."""
+    async def outcomes(
+        self, cursor: str | None, *, since: float, experiment_id: str = ""
+    ) -> tuple[Sequence[LiveOutcome], str | None]:
+        """Outcomes of calls that began since a time, oldest first, and the next cursor.
+
+        With an experiment, only those of its units, of each the first.
+        """
         ...
 
-    def newest(self, limit: int, until: float) -> list[LiveOutcome]:
-        """The newest outcomes that ended before a time, oldest first."""
-        ...
-
-    def start(self, at: float) -> str:
-        """The cursor of a time, Unix seconds."""
+    async def before(self, until: float, limit: int) -> list[LiveOutcome]:
+        """The last outcomes of calls that ended before a time, oldest first."""
         ...
 
     def why_no_mirroring(self) -> str:
@@ -65,9 +63,9 @@ class LiveTraffic(Protocol):
         ...
 
     async def mirror(
-        self, candidate_id: str, cursor: str, limit: int
-    ) -> tuple[list[ShadowPair], str]:
-        """Run the candidate on live inputs since a cursor; the pairs, and the next cursor."""
+        self, candidate_id: str, cursor: str | None, *, since: float
+    ) -> tuple[Sequence[ShadowPair], str | None]:
+        """Run the candidate on inputs of calls since a time; the pairs, and the next cursor."""
         ...
 
 
@@ -96,7 +94,8 @@ class LiveStages:
             test = ShadowTest.begin(shadow_plan(self.project.config, self._alpha(cycle)))
         batch = self._known(cycle, "shadow")
         if batch is None:
-            found = await self.traffic.mirror(cycle.candidate_id, self._cursor(cycle), AT_ONCE)
+            cursor = cycle.progress.get("cursor")
+            found = await self.traffic.mirror(cycle.candidate_id, cursor, since=cycle.entered_at)
             batch = self._journaled(cycle, "shadow", *found)
         return self._measured(cycle, "shadow", test, batch, ShadowPair)
 
@@ -107,18 +106,21 @@ class LiveStages:
             test = CanaryTest.begin(canary_plan(self.project.config, self._alpha(cycle)))
         batch = self._known(cycle, "canary")
         if batch is None:
-            outcomes, cursor = self.traffic.outcomes(self._cursor(cycle), AT_ONCE)
-            mine = [o for o in outcomes if o.experiment_id == cycle.id and o.arm is not None]
-            batch = self._journaled(cycle, "canary", mine, cursor)
+            found = await self.traffic.outcomes(
+                cycle.progress.get("cursor"), since=self._began(cycle), experiment_id=cycle.id
+            )
+            batch = self._journaled(cycle, "canary", *found)
         return self._measured(cycle, "canary", test, batch, LiveOutcome)
 
     async def watch(self, cycle: Cycle) -> Measured:
         """Read the release's outcomes since the last measurement."""
-        test = _resumed(WatchTest, cycle) or WatchTest.begin(self._watch_plan(cycle))
+        test = _resumed(WatchTest, cycle) or WatchTest.begin(await self._watch_plan(cycle))
         batch = self._known(cycle, "watch")
         if batch is None:
-            outcomes, cursor = self.traffic.outcomes(self._cursor(cycle), AT_ONCE)
-            mine = [o for o in outcomes if o.at >= cycle.entered_at and _is_of(o, cycle)]
+            outcomes, cursor = await self.traffic.outcomes(
+                cycle.progress.get("cursor"), since=cycle.entered_at
+            )
+            mine = [outcome for outcome in outcomes if _is_of(outcome, cycle)]
             batch = self._journaled(cycle, "watch", mine, cursor)
         return self._measured(cycle, "watch", test, batch, LiveOutcome)
 
@@ -140,20 +142,21 @@ class LiveStages:
         progress = {"test": save(test), "cursor": batch.cursor, "taken": taken}
         return Measured(decision=test.decision(), progress=progress, units=taken)
 
-    def _watch_plan(self, cycle: Cycle) -> WatchPlan:
+    async def _watch_plan(self, cycle: Cycle) -> WatchPlan:
         """What is expected of a release: what came before it, estimated with caution."""
-        earlier = self.traffic.newest(self.project.config.watch.reference, cycle.entered_at)
-        known = self.store.journal.append(
-            cycle.id,
-            "watch/plan",
-            msgspec.to_builtins(watch_plan(self.project.config, earlier, cycle)),
-            self.clock(),
-        )
+        known = self.store.journal.get(cycle.id, "watch/plan")
+        if known is None:
+            reference = self.project.config.watch.reference
+            earlier = await self.traffic.before(cycle.entered_at, reference)
+            plan = watch_plan(self.project.config, earlier, cycle)
+            body = msgspec.to_builtins(plan)
+            known = self.store.journal.append(cycle.id, "watch/plan", body, self.clock())
         return msgspec.convert(known, WatchPlan)
 
-    def _cursor(self, cycle: Cycle) -> str:
-        found: str = cycle.progress.get("cursor", "")
-        return found or self.traffic.start(cycle.entered_at)
+    def _began(self, cycle: Cycle) -> float:
+        """When the cycle's canary began, with its first step."""
+        moves = self.store.cycles.transitions(cycle.id)
+        return next(move.at for move in moves if move.target == "canary")
 
     def _alpha(self, cycle: Cycle) -> float:
         """The candidate's level, from the one budget of its stream.
@@ -174,7 +177,7 @@ class LiveStages:
         return None if body is None else msgspec.convert(body, Batch)
 
     def _journaled(
-        self, cycle: Cycle, stage: LiveStage, found: Sequence[msgspec.Struct], cursor: str
+        self, cycle: Cycle, stage: LiveStage, found: Sequence[msgspec.Struct], cursor: str | None
     ) -> Batch:
         batch = Batch(observations=msgspec.to_builtins(found), cursor=cursor)
         if found:

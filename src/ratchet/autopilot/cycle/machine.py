@@ -135,7 +135,7 @@ class CycleMachine:
         """
         cycle = self.store.cycles.underway(self.agent)
         if cycle is None:
-            return self._begin()
+            return await self._begin()
         step: Step | None = self._told(cycle) or self._overdue(cycle)
         if step is None:
             if self._rests == cycle.version and self.clock() < (cycle.waits_until or 0.0):
@@ -169,7 +169,7 @@ class CycleMachine:
 
     # ---- beginning
 
-    def _begin(self) -> Cycle | None:
+    async def _begin(self) -> Cycle | None:
         now = self.clock()
         last = next(iter(self.store.cycles.list(self.agent, limit=1)), None)
         foreign = self._foreign_release()
@@ -180,7 +180,7 @@ class CycleMachine:
         cooled = 0.0 if last is None else last.updated_at + 3600 * self.policy.cooldown_hours
         if now < cooled or may_learn(self.policy, self._spent(), now) is not None:
             return None
-        trigger = self.parts.noticed(0.0 if last is None else last.updated_at)
+        trigger = await self.parts.noticed(0.0 if last is None else last.updated_at)
         if not trigger:
             return None
         return self._new("capture", trigger, "Live traces call for an improvement.")

@@ -56,7 +56,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 class Parts(Protocol):
     """The house, as a cycle sees it. Everything here may be called again after a crash."""
 
-    def noticed(self, since: float) -> str:
+    async def noticed(self, since: float) -> str:
         """What calls for an improvement among live traces since a time; empty if nothing does."""
         ...
 

@@ -72,10 +72,10 @@ class ProjectParts:
         self.say = say
         self.stages = LiveStages(project, store, traffic, clock)
 
-    def noticed(self, since: float) -> str:
+    async def noticed(self, since: float) -> str:
         """See `Parts`."""
         policy = self.project.config.autopilot
-        newest = self.traffic.newest(policy.window, self.clock())
+        newest = await self.traffic.before(self.clock(), policy.window)
         return noticed(policy, [outcome for outcome in newest if outcome.at > since])
 
     def active(self) -> Activation | None:

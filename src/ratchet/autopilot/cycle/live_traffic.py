@@ -1,0 +1,84 @@
+"""The traffic of a project's live agent: outcomes, what came before, and mirrored inputs."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from ratchet.autopilot.live_outcomes import LiveOutcomes
+from ratchet.autopilot.project import Project
+from ratchet.evaluate import Evaluator
+from ratchet.prove import ShadowPair
+from ratchet.store import Store
+from ratchet.types import ConfigError, LiveOutcome
+
+LOOK_BACK_S = 86_400.0
+"""How far back live traces are read at a start, or for what came before a release."""
+
+
+class ProjectTraffic:
+    """See `LiveTraffic`.
+
+    Args:
+        project: The project.
+        store: Its store.
+        agent: The live agent's name.
+        clock: Unix seconds.
+        say: Receives sentences.
+    """
+
+    def __init__(
+        self,
+        project: Project,
+        store: Store,
+        agent: str,
+        clock: Callable[[], float],
+        say: Callable[[str], None],
+    ) -> None:
+        self._project = project
+        self._store = store
+        self._clock = clock
+        self._say = say
+        policy, watch = project.config.autopilot, project.config.watch
+        self._evaluator = _live_evaluator(project)
+        self._outcomes = LiveOutcomes(store, agent, self._evaluator, wait_s=policy.wait_s)
+        self._newest: deque[LiveOutcome] = deque(maxlen=max(policy.window, watch.reference))
+        self._since = clock() - LOOK_BACK_S
+        self._cursor: str | None = None
+
+    async def outcomes(
+        self, cursor: str | None, *, since: float, experiment_id: str = ""
+    ) -> tuple[Sequence[LiveOutcome], str | None]:
+        """See `LiveTraffic`."""
+        page = await self._outcomes.read(
+            cursor, since=since, now=self._clock(), experiment_id=experiment_id
+        )
+        return page.outcomes, page.cursor
+
+    async def before(self, until: float, limit: int) -> list[LiveOutcome]:
+        """See `LiveTraffic`. What was read once is remembered, up to the newest."""
+        while True:
+            page = await self._outcomes.read(self._cursor, since=self._since, now=self._clock())
+            self._newest += page.outcomes
+            self._cursor = page.cursor
+            if not page.examined:
+                return [outcome for outcome in self._newest if outcome.at < until][-limit:]
+
+
+def _live_evaluator(project: Project) -> Evaluator | None:
+    """The evaluator that scores live answers; None when feedback does.
+
+    Raises:
+        ConfigError: [autopilot] evaluator names none.
+    """
+    name = project.config.autopilot.evaluator
+    if not name:
+        return None
+    evaluators = project.evaluators(project.load_agent())
+    for evaluator in evaluators:
+        if evaluator.name == name:
+            return evaluator
+    raise ConfigError(
+        f"evaluator = {name!r} under [autopilot] names no evaluator; there are"
+        f" {sorted(e.name for e in evaluators)}."
+    )
