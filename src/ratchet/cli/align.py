@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -22,6 +23,7 @@ from ratchet.cli.console import (
     table,
     wait_for,
 )
+from ratchet.cli.errors import err
 from ratchet.evaluate.preference import PreferenceEvaluator, fit, pairs_of
 from ratchet.observe.step_text import decoded_json
 from ratchet.store import Store
@@ -29,7 +31,7 @@ from ratchet.types import Feedback, InputError
 
 if TYPE_CHECKING:
     from ratchet.evaluate.judges import JudgeEvaluator
-    from ratchet.evaluate.judges.realign import LabelledRollout, Realigned
+    from ratchet.evaluate.judges.realign import LabelledRollout, Realigned, Reword
     from ratchet.stats.agreement import IntervalEstimate
 
 FOLDER = "judges"
@@ -40,6 +42,12 @@ def align(
     name: Annotated[str, typer.Argument(help="Name of the judge.")],
     folder: Folder = Path("."),
     seed: Annotated[int, typer.Option(help="Seed of the split of the labels.")] = 0,
+    reword: Annotated[
+        bool, typer.Option("--reword", help="Have the coach look for a better wording.")
+    ] = False,
+    coach_calls: Annotated[
+        int, typer.Option(min=3, help="With --reword: maximum number of coach calls.")
+    ] = 40,
     json: Json = False,
 ) -> None:
     """Align a judge with people's labels, and show the agreement before and after.
@@ -51,6 +59,8 @@ def align(
     Examples:
 
       ratchet align helpful
+
+      ratchet align helpful --reword --coach-calls 20
 
       ratchet align polite --json
     """
@@ -64,7 +74,8 @@ def align(
             return
         judge.attach(store)
         cases = _cases(store, [c.question for c in judge.judge.spec.criteria])
-        found = wait_for(realign(judge, cases, store.spans.of, seed=seed))
+        search = _search(project, store, seed, coach_calls) if reword else None
+        found = wait_for(realign(judge, cases, store.spans.of, seed=seed, reword=search))
     path = project.root / FOLDER / f"{name}.json"
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(msgspec.json.format(msgspec.json.encode(found.alignment), indent=2) + b"\n")
@@ -72,6 +83,16 @@ def align(
         print_json({"file": str(path), **msgspec.structs.asdict(found)})
         return
     _print(found, path)
+
+
+def _search(project: Project, store: Store, seed: int, coach_calls: int) -> Reword:
+    """The search for a better wording with the project's coach."""
+    from ratchet.autopilot.judge_wording import reworded
+
+    def say(sentence: str) -> None:
+        err.print(sentence, style="dim", markup=False)
+
+    return functools.partial(reworded, project, store, seed=seed, coach_calls=coach_calls, say=say)
 
 
 def _fit(store: Store, evaluator: PreferenceEvaluator, json: bool) -> None:
@@ -165,6 +186,8 @@ def _print(found: Realigned, path: Path) -> None:
     rows.add_row("cases", str(before.cases), str(after.cases))
     rows.add_row("unscored", str(before.unscored), str(after.unscored))
     print_table(rows)
+    for old, new in found.alignment.wording.items():
+        out.print(f"\n{old}\n  → {new}", markup=False)
     out.print(
         f"\n{found.examples} labelled cases are shown to the judge, chosen on {found.chosen_by}"
         f" others. Written to {display_path(path)}; use it with"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,8 @@ class Alignment(msgspec.Struct, frozen=True, kw_only=True):
 
     examples: tuple[LabelledExample, ...] = ()
     """Labelled cases that it is shown."""
+    wording: dict[str, str] = {}
+    """Questions of the configuration that are asked in other words."""
     curve: tuple[tuple[float, float], ...] = ()
     """Points of the line that maps its scores to the labels' scale, by score; none when empty."""
 
@@ -58,6 +60,7 @@ class JudgeEvaluator(FunctionEvaluator):
     def __init__(self, judge: Judge, alignment: Alignment | None = None) -> None:
         self.judge = judge
         self._alignment = alignment or Alignment()
+        self.wording = self._alignment.wording
         curve = self._alignment.curve
         reads_trace = "trace" in judge.spec.reads
 
@@ -195,7 +198,7 @@ def judge(
             ) from None
     spec = JudgeSpec(
         form=form,
-        criteria=_criteria(form, criteria, instructions),
+        criteria=_reworded(_criteria(form, criteria, instructions), aligned.wording),
         prompt=template,
         models=tuple(each.name for each in jury),
         reads=_reads(form, reads),
@@ -270,6 +273,13 @@ def _criteria(
     if form == "pairwise" and len(given) > 1:
         raise InputError("A pairwise judge has one question; it was given several criteria.")
     return given or ((SAME_AS_REFERENCE,) if form == "reference" else ())
+
+
+def _reworded(criteria: Sequence[Criterion], wording: Mapping[str, str]) -> tuple[Criterion, ...]:
+    return tuple(
+        msgspec.structs.replace(each, question=wording.get(each.question, each.question))
+        for each in criteria
+    )
 
 
 def _reads(form: Form, reads: Sequence[Part]) -> tuple[Part, ...]:

@@ -1,16 +1,17 @@
-"""Re-aligns a judge with people's labels: labelled cases in its prompt, and a calibration.
+"""Re-aligns a judge with people's labels: its wording, labelled cases in its prompt, a calibration.
 
 The labelled cases are split by their input into three parts. From the first come the examples that
-the judge is shown, those first on which it was most wrong. The second chooses how many examples,
-and fits the calibration. The third is used once, for the agreement before and after; nothing is
-chosen by it.
+the judge is shown, those first on which it was most wrong, and what a search for a better wording
+learns from. The second chooses the wording and how many examples, and fits the calibration. The
+third is used once, for the agreement before and after; nothing is chosen by it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeAlias
 
 import msgspec
 
@@ -18,7 +19,7 @@ from ratchet.evaluate.evaluator import SpansOf
 from ratchet.evaluate.judges.evaluator import Alignment, JudgeEvaluator
 from ratchet.evaluate.judges.judge import Judge
 from ratchet.evaluate.judges.material import Passage, material
-from ratchet.evaluate.judges.prompt import LabelledExample
+from ratchet.evaluate.judges.prompt import Criterion, LabelledExample
 from ratchet.stats.agreement import (
     IntervalEstimate,
     auroc,
@@ -38,6 +39,14 @@ FEWEST = 30
 
 SIZES = (2, 4, 8)
 """Numbers of examples that are tried, besides none."""
+
+
+Reword: TypeAlias = (
+    "Callable[[Judge, Sequence[LabelledRollout], Sequence[LabelledRollout]],"
+    " Awaitable[tuple[Criterion, ...]]]"
+)
+"""Searches for a better wording of a judge's questions, with cases to learn from and to choose by;
+returns as many questions."""
 
 
 class LabelledRollout(msgspec.Struct, frozen=True):
@@ -99,6 +108,7 @@ async def realign(
     spans_of: SpansOf,
     *,
     seed: int = 0,
+    reword: Reword | None = None,
 ) -> Realigned:
     """Align a judge with labels.
 
@@ -107,6 +117,7 @@ async def realign(
         cases: Labelled rollouts.
         spans_of: Reads a rollout's spans.
         seed: Seed of the split.
+        reword: Searches for a better wording; without it the questions stay as they are.
 
     Raises:
         InputError: There are too few labelled cases, or all labels say the same.
@@ -125,7 +136,10 @@ async def realign(
             hint="Label outputs of both kinds.",
         )
     pool, dev, test = _split(cases, seed)
-    bare = _with_examples(evaluator.judge, ())
+    asked = bare = _with_examples(evaluator.judge, ())
+    if reword is not None:
+        questions = await reword(bare, pool, dev)
+        bare = bare.with_spec(msgspec.structs.replace(bare.spec, criteria=questions))
     known = await _scores(bare, pool, spans_of)
     shown = [_example(bare, case, spans_of) for case in _hardest(pool, known)]
     labels = [case.label for case in dev]
@@ -133,25 +147,35 @@ async def realign(
     for size in SIZES:
         if size > len(shown):
             break
-        tried = _with_examples(evaluator.judge, tuple(shown[:size]))
+        tried = _with_examples(bare, tuple(shown[:size]))
         scores = await _scores(tried, dev, spans_of)
         if _worth(scores, labels) > _worth(best_scores, labels):
             best, best_scores = tried, scores
     scored = [(s, y) for s, y in zip(best_scores, labels, strict=True) if s is not None]
     curve = calibrated([s for s, _ in scored], [y for _, y in scored]) if scored else ()
     sealed = [case.label for case in test]
-    before = agreement(await _scores(bare, test, spans_of), sealed)
+    before = agreement(await _scores(asked, test, spans_of), sealed)
     mapped = [
         None if s is None or not curve else interpolated(curve, s)
         for s in await _scores(best, test, spans_of)
     ]
     return Realigned(
-        alignment=Alignment(examples=best.spec.examples, curve=curve),
+        alignment=Alignment(
+            examples=best.spec.examples, wording=_wording(evaluator, bare), curve=curve
+        ),
         before=before,
         after=agreement(mapped, sealed),
         examples=len(best.spec.examples),
         chosen_by=len(pool) + len(dev),
     )
+
+
+def _wording(evaluator: JudgeEvaluator, judge: Judge) -> dict[str, str]:
+    """The judge's questions by those of the configuration, where they differ."""
+    configured = {new: old for old, new in evaluator.wording.items()}
+    pairs = zip(evaluator.judge.spec.criteria, judge.spec.criteria, strict=True)
+    found = {configured.get(old.question, old.question): new.question for old, new in pairs}
+    return {old: new for old, new in found.items() if new != old}
 
 
 def _split(
