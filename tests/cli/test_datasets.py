@@ -286,3 +286,25 @@ def test_a_dataset_in_ratchet_toml_replaces_the_task_file(make_project: MakeProj
     assert "The store has no dataset 'numbers'." in refused.stderr
     project.json("datasets", "import", "numbers", "tasks.jsonl")
     assert project.json("eval", "--limit", "3")["candidates"][0]["rollouts"] == 3  # type: ignore[index]
+
+
+def test_coverage_is_drawn_as_a_map(ratchet: Ratchet, sqlite_url: str, tmp_path: Path) -> None:
+    file = tasks(
+        tmp_path / "t.jsonl", *({"input": f"book a <meeting> room for {n}"} for n in range(9))
+    )
+    assert ratchet("import", "rooms", file)[0] == 0
+    code, _, err = ratchet("show", "rooms", "--plot", "map.png")
+    assert code == 2
+    assert "There are 0 live inputs, too few for a map: 50 are needed." in err
+    booking, refund = "book a <meeting> room for", "I want my money back, the parcel got lost,"
+    traces(sqlite_url, *(f"{booking if n % 2 else refund} {n}" for n in range(60)))
+    for name in ("map.png", "maps/map.html"):
+        code, out, err = ratchet("show", "rooms", "--plot", name)
+        assert (code, err) == (0, "")
+        assert f"Plot: {name}" in out
+    assert (tmp_path / "map.png").read_bytes().startswith(b"\x89PNG")
+    page = (tmp_path / "maps" / "map.html").read_text()
+    assert page.count("<g>") == 2
+    assert page.count("#c2452d") == 2  # one gap, and its line in the legend
+    assert "– book a &lt;meeting&gt; room for" in page
+    assert "neither a .png nor an .html file" in ratchet("show", "rooms", "--plot", "map.svg")[2]

@@ -82,3 +82,21 @@ def test_live_inputs_are_those_that_capture_would_make_tasks_of(store: Store) ->
     )
     assert live_inputs(store) == ["When?", "Where is it?", "a child"]
     assert live_inputs(store, limit=2) == ["Where is it?", "a child"]
+
+
+def test_clusters_with_words_in_common_lie_near_one_another() -> None:
+    rooms = [f"Book a meeting room with a screen on floor {n}" for n in range(40)]
+    halls = [f"Book a meeting hall with a stage on floor {n}" for n in range(40)]
+    found = measure_coverage([*rooms, *halls, *REFUND], [])
+    assert found is not None
+    booked = [c.place for c in found.clusters if "Book" in str(c.examples[0])]
+    refunds = [c.place for c in found.clusters if "money" in str(c.examples[0])]
+    assert booked
+    assert refunds
+
+    def apart(one: tuple[float, float], other: tuple[float, float]) -> float:
+        return abs(complex(*one) - complex(*other))
+
+    assert max(apart(a, b) for a in booked for b in booked) < min(
+        apart(a, b) for a in booked for b in refunds
+    )

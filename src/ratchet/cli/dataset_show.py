@@ -14,6 +14,7 @@ from ratchet.cli.console import (
     Folder,
     Json,
     counted,
+    display_path,
     one_line,
     out,
     print_json,
@@ -30,12 +31,17 @@ from ratchet.cli.dataset_options import (
     versioned,
 )
 from ratchet.cli.keys import StoreUrl, open_store
-from ratchet.types import NotFound
+from ratchet.store import Store
+from ratchet.types import Dataset, InputError, NotFound
 
 
 def show(
     name: DatasetVersionName,
     task: Annotated[str | None, typer.Option(help="Show this task in full.")] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(help="Write a map of its inputs beside live traffic, .png or .html."),
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", "-n", min=0, help="Number of tasks.")] = 20,
     folder: Folder = Path("."),
     store: StoreUrl = None,
@@ -49,11 +55,15 @@ def show(
 
       ratchet datasets show support@1a2b3c4d --limit 100
 
+      ratchet datasets show support --plot coverage.html
+
       ratchet datasets show support --task 9f31c2aa01de --json
     """
     with open_store(folder, store) as opened:
         dataset = opened.datasets.named(name)
         history = opened.datasets.history(dataset.name)
+        if plot is not None:
+            _plot(opened, dataset, plot)
     if task is not None:
         found = next((each for each in dataset.tasks if each.id == task), None)
         if found is None:
@@ -107,3 +117,20 @@ def show(
             short(each.version), str(each.tasks), f"{at:%Y-%m-%d %H:%M}", Text(each.reason)
         )
     print_table(versions)
+    if plot is not None:
+        out.print(f"Plot: {display_path(plot)}", markup=False)
+
+
+def _plot(store: Store, dataset: Dataset, path: Path) -> None:
+    from ratchet.cli.coverage_plot import plot_coverage
+    from ratchet.curate.refinement import live_inputs
+    from ratchet.curate.refinement.coverage import ENOUGH, measure_coverage
+
+    live = live_inputs(store)
+    found = measure_coverage(live, [task.input for task in dataset.tasks])
+    if found is None:
+        raise InputError(
+            f"There are {len(live)} live inputs, too few for a map: {ENOUGH} are needed.",
+            hint="They are recorded by ratchet.init in the agent, or by the gateway.",
+        )
+    plot_coverage(found, dataset.name, path)

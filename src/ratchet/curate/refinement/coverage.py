@@ -42,6 +42,8 @@ class CoveredCluster(msgspec.Struct, frozen=True):
     """A few live inputs."""
     gap: bool
     """Whether the dataset has too few of it."""
+    place: tuple[float, float]
+    """Where it lies on a map; near clusters have words in common."""
 
 
 class Coverage(msgspec.Struct, frozen=True):
@@ -97,6 +99,7 @@ def measure_coverage(
         mixed = rng.permutation(near)
         chance = abs(_shares(mixed[:half], size) - _shares(mixed[half:], size)).sum()
         extreme += 0.5 * float(chance) >= drift - 1e-12
+    places = clusters.places()
     found = [
         CoveredCluster(
             words=clusters.words[at],
@@ -106,6 +109,7 @@ def measure_coverage(
             tasks=int(of_tasks[at]),
             examples=tuple(live[row] for row in np.flatnonzero(near == at)[:3]),
             gap=bool(whole[at] >= GAP_SHARE and mine[at] < GAP_RATIO * whole[at]),
+            place=places[at],
         )
         for at in np.argsort(-whole, kind="stable")
         if whole[at] > 0

@@ -46,6 +46,16 @@ class Clusters(msgspec.Struct, frozen=True, eq=False):
     words: tuple[tuple[str, ...], ...]
     """For each cluster, the words that distinguish it."""
 
+    def places(self) -> list[tuple[float, float]]:
+        """Where each centre lies on the plane that shows most of their differences."""
+        import numpy as np
+
+        around = self.centres - self.centres.mean(0)
+        left, sizes, _ = np.linalg.svd(around, full_matrices=False)
+        flat = np.zeros((len(around), 2))
+        flat[:, : min(2, len(sizes))] = (left * sizes)[:, :2]
+        return [(float(x), float(y)) for x, y in flat]
+
     def nearest(self, texts: Sequence[str]) -> Integers:
         """Index of the cluster of each text."""
         import numpy as np
