@@ -10,9 +10,12 @@ from typing import Any
 import pytest
 
 from ratchet.cli.app import run
+from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
-from ratchet.types import Feedback, Label, Span, SpanRecord
+from ratchet.types import Feedback, Label, Score, Span, SpanRecord
 from tests.cli.conftest import MakeProject
+from tests.evaluate.conftest import ended
+from tests.serving import RunningServer
 
 Ratchet = Callable[..., tuple[int, str, str]]
 SECOND = 1_000_000_000
@@ -308,3 +311,37 @@ def test_coverage_is_drawn_as_a_map(ratchet: Ratchet, sqlite_url: str, tmp_path:
     assert page.count("#c2452d") == 2  # one gap, and its line in the legend
     assert "– book a &lt;meeting&gt; room for" in page
     assert "neither a .png nor an .html file" in ratchet("show", "rooms", "--plot", "map.svg")[2]
+
+
+def test_traces_at_a_server_become_tasks_of_the_own_store(
+    ratchet_json: RatchetJson,
+    ratchet: Ratchet,
+    serving: Callable[..., RunningServer],
+    sqlite_url: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    elsewhere = f"sqlite:///{tmp_path / 'server.db'}"
+    traces(elsewhere, *(f"what do you know about {topic} today" for topic in TOPICS))
+    with Store.open(elsewhere) as store:
+        store.rollouts.create([ended("no", id="r1", input="a rollout")], 1.0)
+        span = Span(trace_id="f" * 32, span_id="1" * 16, name="answer", start_ns=99, end_ns=100)
+        store.spans.put([SpanRecord(span=span, rollout_id="r1", fence=1)])
+        score = Score(evaluator="reward", version="1", value=0.0)
+        store.scores.add([("r1", score)], 1.0)
+        _, secret = store.keys.create("reader", ["read"], 1.0)
+    monkeypatch.setenv("RATCHET_KEY", secret)
+    server = serving(elsewhere, ServeSettings(require_key=True))
+    found = ratchet_json("capture", "support", "--server", server.url, "--agent", "support")
+    assert len(found["tasks"]) == len(TOPICS)
+    assert {one["expected"] for one in found["tasks"]} >= {None, "answer 0"}
+    failed = ratchet_json("capture", "support", "--server", server.url, "--score", "reward<=0.5")
+    assert [one["input"] for one in failed["tasks"]] == ["a rollout"]
+    with Store.open(sqlite_url) as store:
+        assert len(store.datasets.named("support").tasks) == len(TOPICS) + 1
+    with Store.open(elsewhere) as store:
+        assert store.datasets.list() == []
+    monkeypatch.setenv("RATCHET_KEY", "rk_wrong")
+    code, _, err = ratchet("capture", "support", "--server", server.url)
+    assert code != 0
+    assert "key" in err

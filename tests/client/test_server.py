@@ -38,6 +38,7 @@ from ratchet.types import (
     Task,
     TrafficSplit,
 )
+from ratchet.types.trace import Trace, TraceFilter
 from tests.client.conftest import Call
 from tests.serving import RunningServer
 
@@ -392,3 +393,34 @@ def test_labels_are_stored_listed_and_removed(server: RunningServer, call: Call)
     assert call(server.url, "labels.list", criterion="tone") == []
     assert call(server.url, "labels.remove", "l1") is True
     assert call(server.url, "labels.remove", "l1") is False
+
+
+def test_recordings_are_read_page_by_page(server: RunningServer, call: Call) -> None:
+    live = [
+        SpanRecord(
+            span=span(n, trace_id=f"{n:032x}", attributes={"ratchet.input": f'"question {n}"'}),
+            agent="support" if n % 2 else "judge",
+        )
+        for n in range(1, 6)
+    ]
+    call(server.url, "spans.put", live)
+    call(
+        server.url, "feedback.add", [Feedback(id="f", kind="rating", value=1, trace_id=f"{5:032x}")]
+    )
+
+    def wanted(trace: Trace) -> bool:
+        return trace.agent == "support"
+
+    page, examined, cursor = call(server.url, "recordings.page", wanted=wanted, limit=3)
+    assert examined == 3
+    assert [each.root.attributes["ratchet.input"] for each in page] == [
+        '"question 5"',
+        '"question 3"',
+    ]
+    assert [item.id for item in page[0].feedback] == ["f"]
+    page, examined, cursor = call(
+        server.url, "recordings.page", wanted=wanted, limit=3, cursor=cursor
+    )
+    assert (len(page), examined, cursor) == (1, 2, None)
+    only = call(server.url, "recordings.page", TraceFilter(agent="judge"))
+    assert len(only[0]) == 2

@@ -66,6 +66,7 @@ EXPECTED: dict[str, set[Scope]] = {
     "POST /v1/spans": {"ingest", "run"},
     "GET /v1/spans": {"read", "run"},
     "GET /v1/traces": {"read", "run"},
+    "GET /v1/recordings": {"read", "run"},
     "GET /v1/traces/{id}": {"read", "run"},
     "GET /v1/conversations": {"read", "run"},
     "GET /v1/conversations/{id}": {"read", "run"},

@@ -7,10 +7,11 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from ratchet.autopilot import Project
 from ratchet.cli.backend import parse_time
 from ratchet.cli.console import Folder, Interrupted, Json, counted, out, print_json, short
 from ratchet.cli.dataset_options import (
@@ -37,10 +38,16 @@ from ratchet.cli.trace_options import (
     WithErrors,
     WithRollouts,
 )
+from ratchet.client.address import address_of
 from ratchet.curate import Capture, CaptureFilter
 from ratchet.curate import capture as capture_tasks
+from ratchet.observe.project_paths import folder_with_config
+from ratchet.store import Store
 from ratchet.types import InputError
 from ratchet.types.trace import TraceFilter
+
+if TYPE_CHECKING:
+    from ratchet.client import Client
 
 _SCORE = re.compile(r"([^<>=]+)(?:(<=|>=)([0-9.eE+-]+))?")
 
@@ -85,6 +92,13 @@ def capture(
     ] = False,
     folder: Folder = Path("."),
     store: StoreUrl = None,
+    server: Annotated[
+        str | None,
+        typer.Option(
+            help="Read the traces of this server, by default that of [run] server; its key:"
+            " RATCHET_KEY. The dataset stays in the store."
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Make tasks of recorded traces, the newest first, and add them to a dataset.
@@ -102,6 +116,8 @@ def capture(
       ratchet datasets capture support --errors --per-cluster 5 --dry-run
 
       ratchet datasets capture support --score "reward<=0.5"
+
+      ratchet datasets capture support --server http://10.0.0.5:8765 --feedback bad
     """
     check_dataset_name(name)
     now = time.time()
@@ -125,12 +141,12 @@ def capture(
         per_cluster=per_cluster,
     )
     fractions = fractions_of(shares, folder)
-    with open_store(folder, store) as opened:
+    with open_store(folder, store) as opened, _source(opened, folder, store, server) as source:
         dataset = dataset_or_new(opened, name)
         try:
             with _progress() as on_page:
                 found = capture_tasks(
-                    opened,
+                    source,
                     dataset,
                     criteria,
                     limit=limit,
@@ -147,6 +163,23 @@ def capture(
         print_json(_for_machines(found, dry_run))
     else:
         _print(found, dry_run, known=len(dataset.tasks))
+
+
+@contextmanager
+def _source(
+    opened: Store, folder: Path, store: str | None, server: str | None
+) -> Iterator[Store | Client]:
+    """Where the traces are: at the named server, in the named store, or as the project has it."""
+    if server is None and store is None and folder_with_config(folder) is not None:
+        server = Project.find(folder).config.run.server
+    if server is None:
+        yield opened
+        return
+    from ratchet.client import Client
+
+    err.print(f"Reading the traces of {address_of(server).url}", style="dim", markup=False)
+    with Client(server) as client:
+        yield client
 
 
 def _score_filter(score: str | None) -> tuple[str | None, float | None, float | None]:

@@ -1,8 +1,9 @@
-"""Read-only repositories of traces and conversations."""
+"""Read-only repositories of traces, recordings and conversations."""
 
 from __future__ import annotations
 
 import builtins
+from collections.abc import Callable
 from urllib.parse import quote
 
 import msgspec
@@ -18,12 +19,19 @@ from ratchet.types.trace import (
     Trace,
     TraceDetail,
     TraceFilter,
+    TraceRecording,
 )
 
 
 class _Traces(msgspec.Struct, frozen=True):
     traces: builtins.list[Trace]
     mark: int
+    next_cursor: str | None = None
+
+
+class _Recordings(msgspec.Struct, frozen=True):
+    recordings: builtins.list[TraceRecording]
+    examined: int
     next_cursor: str | None = None
 
 
@@ -106,6 +114,36 @@ class Traces(RemoteRepository[TransportT]):
         answer = yield get("traces", after=mark, **_query(wanted))
         page = answer.read(_Traces)
         return page.traces, page.mark
+
+
+class Recordings(RemoteRepository[TransportT]):
+    """Inputs and outputs of traces; of a trace at most three spans are read."""
+
+    @endpoint
+    def page(
+        self,
+        criteria: TraceFilter = EVERY,
+        *,
+        wanted: Callable[[Trace], bool] = lambda _: True,
+        cursor: str | None = None,
+        limit: int = 50,
+    ) -> Steps[tuple[builtins.list[TraceRecording], int, str | None]]:
+        """One page, newest first.
+
+        Args:
+            criteria: Filter.
+            wanted: Whether to return a trace that passed it; applied here, not at the server.
+            cursor: Cursor returned with the previous page.
+            limit: Traces to examine for the page, 200 at most.
+
+        Returns:
+            The recordings, the number of traces that were examined for them, and the cursor of the
+            next page or None after the last. A page may be empty although there is a next one.
+        """
+        answer = yield get("recordings", limit=limit, cursor=cursor, **_query(criteria))
+        page = answer.read(_Recordings)
+        found = [each for each in page.recordings if wanted(each.trace)]
+        return found, page.examined, page.next_cursor
 
 
 class Conversations(RemoteRepository[TransportT]):

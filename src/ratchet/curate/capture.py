@@ -32,6 +32,7 @@ from ratchet.types.feedback import is_bad
 from ratchet.types.trace import EVERY, OWN_AGENTS, Trace, TraceFilter, TraceRecording
 
 if TYPE_CHECKING:
+    from ratchet.client import Client
     from ratchet.store import Store
 
 PASSES_FROM = 0.5
@@ -78,7 +79,7 @@ class Capture(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def capture(
-    source: Store,
+    source: Store | Client,
     dataset: Dataset,
     criteria: CaptureFilter,
     *,
@@ -98,7 +99,7 @@ def capture(
     say nearly the same, and tasks of the same conversation.
 
     Args:
-        source: Where the traces are.
+        source: Where the traces are, a store or a server.
         dataset: The dataset to add to; one without tasks to begin.
         criteria: Which traces.
         limit: Maximum number of tasks, of the newest traces.
@@ -126,7 +127,7 @@ class _Search:
 
     def __init__(
         self,
-        source: Store,
+        source: Store | Client,
         dataset: Dataset,
         criteria: CaptureFilter,
         limit: int,

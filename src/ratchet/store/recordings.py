@@ -45,6 +45,7 @@ class Recordings:
         *,
         wanted: Callable[[Trace], bool] = lambda _: True,
         cursor: str | None = None,
+        limit: int = PAGE,
     ) -> tuple[builtins.list[TraceRecording], int, str | None]:
         """Read one page, newest first.
 
@@ -52,6 +53,7 @@ class Recordings:
             criteria: Filter. Unless it filters by cost, the traces' costs are not computed.
             wanted: Whether to read a trace that passed it.
             cursor: Cursor returned with the previous page.
+            limit: Traces to examine for the page, at most.
 
         Returns:
             The recordings, the number of traces that were examined for them, and the cursor of the
@@ -64,7 +66,7 @@ class Recordings:
 
         def work(connection: Connection) -> tuple[builtins.list[TraceRecording], int, str | None]:
             usage = criteria.min_cost_usd is not None
-            found, more = page_of(connection, criteria, PAGE, after, usage=usage)
+            found, more = page_of(connection, criteria, limit, after, usage=usage)
             read = {key: trace for key, trace in found.items() if wanted(trace)}
             return _recordings(connection, read), len(found), more
 

@@ -26,8 +26,8 @@ SHORTEST = 4
 """Fewest characters of a trace's id that may stand for it as a prefix."""
 
 
-class TraceQuery(Request, frozen=True, kw_only=True):
-    """Filter and order of traces."""
+class Criteria(Request, frozen=True, kw_only=True):
+    """Filter of traces."""
 
     agent: Id | None = None
     """The live agent, or the queue of the rollout."""
@@ -46,6 +46,27 @@ class TraceQuery(Request, frozen=True, kw_only=True):
     """Only traces with feedback."""
     rollouts: bool = False
     """Include traces of rollouts."""
+
+    @property
+    def criteria(self) -> TraceFilter:
+        """As a filter of the store."""
+        return TraceFilter(
+            agent=self.agent,
+            errors=self.errors,
+            since_ns=_nanoseconds(self.since),
+            until_ns=_nanoseconds(self.until),
+            min_duration_s=self.min_duration_s,
+            min_cost_usd=self.min_cost_usd,
+            name=self.name,
+            conversation_id=self.conversation_id,
+            feedback=self.feedback,
+            rollouts=self.rollouts,
+        )
+
+
+class TraceQuery(Criteria, frozen=True, kw_only=True):
+    """Filter and order of traces."""
+
     sort: Sort = "newest"
     limit: Limit = 100
     cursor: TraceCursor | None = None
@@ -72,18 +93,7 @@ class TracePage(msgspec.Struct, frozen=True):
 async def list_traces(server: Services, query: TraceQuery) -> TracePage:
     """List traces, newest first; or the slowest or costliest of 2,000 traces per page."""
     traces = server.store.traces
-    filters = TraceFilter(
-        agent=query.agent,
-        errors=query.errors,
-        since_ns=_nanoseconds(query.since),
-        until_ns=_nanoseconds(query.until),
-        min_duration_s=query.min_duration_s,
-        min_cost_usd=query.min_cost_usd,
-        name=query.name,
-        conversation_id=query.conversation_id,
-        feedback=query.feedback,
-        rollouts=query.rollouts,
-    )
+    filters = query.criteria
     if query.after is not None:
         found, mark = await server.in_thread(traces.after, query.after, filters, price=price)
         return TracePage(found, None, mark)
