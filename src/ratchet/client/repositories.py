@@ -13,9 +13,8 @@ from ratchet.client.fleet import Fleet
 from ratchet.client.labels import Labels
 from ratchet.client.rollouts import Rollouts
 from ratchet.client.spans import FeedbackLog, Scores, Spans
-from ratchet.client.traces import Conversations, Traces
-from ratchet.client.traffic import Traffic
 from ratchet.client.traces import Conversations, Recordings, Traces
+from ratchet.client.traffic import Traffic
 from ratchet.client.versions import Candidates, Datasets, Resources
 from ratchet.types import Experiment, NotFound, Release
 
