@@ -26,7 +26,7 @@ from ratchet.prove import (
     expected_mean,
 )
 from ratchet.prove.live_metrics import SCORE, live_value
-from ratchet.prove.live_state import load, save
+from ratchet.prove.live_state import load_stage, save_stage
 from ratchet.prove.stage_evidence import StagePlan, write_stage_evidence
 from ratchet.store import Store
 from ratchet.types import Cycle, Experiment, LiveOutcome, LiveStage
@@ -139,7 +139,7 @@ class LiveStages:
             if test.add(msgspec.convert(body, kind)) is not None:
                 self._evidence(cycle, stage, test.plan, kind, taken)
                 break
-        progress = {"test": save(test), "cursor": batch.cursor, "taken": taken}
+        progress = {"test": save_stage(test), "cursor": batch.cursor, "taken": taken}
         return Measured(decision=test.decision(), progress=progress, units=taken)
 
     async def _watch_plan(self, cycle: Cycle) -> WatchPlan:
@@ -301,4 +301,4 @@ def _taken(cycle: Cycle) -> int:
 
 def _resumed(kind: type[StageTest], cycle: Cycle) -> StageTest | None:
     saved = cycle.progress.get("test")
-    return None if saved is None else load(kind, saved)
+    return None if saved is None else load_stage(kind, saved)
