@@ -394,7 +394,7 @@ def report(found: dict[str, Any], size: Size) -> dict[str, Any]:
         "srm_median_units": found["sample ratio"]["median"],
         "srm_false_holds": max(each["held"] for each in false.values()),
         "canary_interval_missed": max(each["interval missed"] for each in false.values()),
-        "canary_false_promotions": {name: each["promoted"] for name, each in false.items()},
+        "canary_false_promotions": {name: false[name]["promoted"] for name in sorted(false)},
         "stream_inconclusive": max(each["inconclusive"] for each in streams),
         "shadow_pass_equal": found["shadow, equal"]["passed"],
         "shadow_pass_better": found["shadow, better"]["passed"],

@@ -38,6 +38,28 @@ def test_gains_of_zero_or_less_are_excluded_exactly_when_the_candidate_is_proved
         assert low <= 0.0 <= high
 
 
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.one_of(st.none(), st.floats(-0.2, 0.4)), max_size=60),
+    st.sampled_from([-0.1, -0.02, 0.05]),
+)
+def test_another_boundary_is_excluded_exactly_when_the_decision_excludes_it(
+    differences: list[float | None], boundary: float
+) -> None:
+    process = EProcess(null=boundary, threshold=1 / ALPHA, horizon=60)
+    for difference in differences:
+        if difference is None:
+            process.skip()
+        else:
+            process.observe(difference)
+    low, high = interval(differences, alpha=ALPHA, min_gain=0.0, horizon=60, boundary=boundary)
+    assert -1.0 <= low <= high <= 1.0
+    if process.reached:
+        assert low >= boundary
+    else:
+        assert low <= boundary <= high
+
+
 def test_nothing_seen_excludes_nothing() -> None:
     assert interval([], alpha=ALPHA, min_gain=0.01, horizon=10) == (-1.0, 1.0)
 
