@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import strategies as st
 
 from ratchet.prove import (
     CanaryPlan,
@@ -28,7 +31,13 @@ from ratchet.prove.evidence import digest_of, render
 from ratchet.prove.shadow import replay_shadow
 from ratchet.prove.stage_evidence import StagePlan
 from ratchet.prove.watch import replay_watch
-from ratchet.types import InputError, LiveOutcome, StageDecision, VerificationError
+from ratchet.types import (
+    InputError,
+    LiveOutcome,
+    RatchetError,
+    StageDecision,
+    VerificationError,
+)
 
 HISTORY = [True, False]
 ALPHA = level(0.2, HISTORY)
@@ -249,3 +258,55 @@ def test_a_decision_survives_json() -> None:
     for made in (shadow, canary, watch):
         decided = made()[2]
         assert msgspec.json.decode(msgspec.json.encode(decided), type=StageDecision) == decided
+
+
+def _places(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """All places within a document."""
+    if at:
+        yield at
+    if isinstance(value, dict | list):
+        for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+            yield from _places(each, (*at, key))
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner),
+    max_leaves=5,
+)
+
+
+@pytest.fixture(scope="module")
+def documents(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[dict[str, Any], list[Any]]]:
+    """Each stage's evidence with few observations, and the places within it."""
+    folder = tmp_path_factory.mktemp("evidence")
+    found = []
+    for number, made in enumerate((shadow, canary, watch)):
+        plan, observations, _ = made()
+        path = folder / f"{number}.json"
+        write_stage_evidence(path, plan, observations[:6], baseline={}, candidate={})
+        content = json.loads(path.read_text())
+        found.append((content, list(_places(content))))
+    return found
+
+
+@settings(
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(data=st.data())
+def test_a_part_replaced_by_anything_is_found_or_refused_in_a_sentence(
+    documents: list[tuple[dict[str, Any], list[Any]]], tmp_path: Path, data: st.DataObject
+) -> None:
+    document, places = data.draw(st.sampled_from(documents))
+    *outer, last = data.draw(st.sampled_from(places))
+    altered = json.loads(json.dumps(document))
+    part = altered
+    for key in outer:
+        part = part[key]
+    new = data.draw(ANYTHING)
+    assume(repr(new) != repr(part[last]))
+    part[last] = new
+    path = tmp_path / "altered.json"
+    path.write_text(json.dumps(altered))
+    with contextlib.suppress(RatchetError):
+        assert not verify(path).ok

@@ -139,7 +139,7 @@ def recompute_stage(name: str, content: dict[str, Any]) -> StageVerification:
         VerificationError: It is malformed, or has an impossible plan or observation.
     """
     stage = content.get("stage")
-    if stage not in STAGES:
+    if not isinstance(stage, str) or stage not in STAGES:
         raise VerificationError(
             f"{name}: the stage is {short(stage)}, not one of {', '.join(STAGES)}."
         )
