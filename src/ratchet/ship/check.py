@@ -127,6 +127,11 @@ def run_tests(repository: Repository, commit: str, base: str, tests: TestCommand
     return replace(report, base=_run_on(repository, base, tests, level).outcome)
 
 
+def run_once(repository: Repository, commit: str, tests: TestCommand) -> TestReport:
+    """Run a command in a temporary work tree of one commit; raises as `run_tests` does."""
+    return _run_on(repository, commit, tests, _level(tests.sandbox))
+
+
 def _outcome_text(outcome: TestOutcome | None, exit_code: int | None, timeout_s: float) -> str:
     if outcome == "timed_out":
         return f"did not end within {timeout_s:g} s"

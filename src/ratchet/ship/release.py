@@ -8,8 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ratchet.ship.check import NO_TESTS, TestCommand, run_tests
-from ratchet.ship.commit import is_release_of, release_message, store_release_commit
+from ratchet.ship.commit import (
+    is_release_of,
+    release_message,
+    store_release_commit,
+    targets_of,
+)
 from ratchet.ship.evidence_text import read_evidence
+from ratchet.ship.import_check import check_declared
 from ratchet.ship.patch import Patch, diff_files, make_patch
 from ratchet.ship.pull_request import pull_request, write_text_file
 from ratchet.ship.repository import Blob, Repository
@@ -108,6 +114,7 @@ def ship(
     )
     if tip and _is_written(text_path, made.commit):
         return release
+    unchecked = _check_declared(repository, made, candidate, declarations, agent_entry, tests)
     report = run_tests(repository, made.commit, made.base, tests)
     if report.outcome not in ("passed", "not_configured"):
         outcome = f"The branch {branch} stays as it is." if tip else "No branch was made."
@@ -129,7 +136,7 @@ def ship(
         agent_entry=agent_entry,
         diff=diff_files(made.files),
         tests=report,
-        notes=notes,
+        notes=[*notes, *filter(None, [unchecked])],
         server_url=server_url,
     )
     write_text_file(text_path, text)
@@ -180,6 +187,26 @@ def _new_commit(
     blobs = _blobs(repository, base, patch)
     commit = store_release_commit(repository, base, blobs, message, now)
     return _Made(commit, base, patch.files)
+
+
+def _check_declared(
+    repository: Repository,
+    made: _Made,
+    candidate: Candidate,
+    declarations: Mapping[str, Declaration],
+    agent_entry: str,
+    tests: TestCommand,
+) -> str:
+    """Import the agent, if a value of its declarations was changed somewhere else."""
+    elsewhere = {
+        target.name: candidate.resources[target.name]
+        for target in targets_of(repository, made.commit)
+        if (target.language or target.format) and declarations[target.name].located_by == "name"
+    }
+    if not elsewhere:
+        return ""
+    module = agent_entry.partition(":")[0]
+    return check_declared(repository, made.commit, made.base, module, elsewhere, tests)
 
 
 def _existing(

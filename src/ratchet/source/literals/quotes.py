@@ -177,9 +177,8 @@ class ConcatenationStyle:
         )
 
     def whole(self, value: str) -> Iterable[str]:
-        if self.separator:
-            ways = [self._by_element]
-        else:
+        ways: list[Callable[[str], str]] = [self._by_element]
+        if not self.separator:
             ways = [self._by_ends, lambda text: self._element(text, self.quote)]
         for way in ways:
             try:
