@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -103,6 +105,28 @@ def test_a_release_goes_from_branch_to_request_to_merge_to_revert(
     assert f"release `{undone['id'][:12]}`" in forge.requests[1].body
 
 
+def verified_by_the_workflow(project: Project, checkout: Path) -> Any:
+    """Run the step of the CI job that verifies, as GitHub's runner runs it."""
+    import yaml
+
+    path = Path(str(project.json("ship", "--ci-workflow")["path"]))
+    step = yaml.safe_load(path.read_text())["jobs"]["verify"]["steps"][-1]
+    assert step["shell"] == "bash"
+    programs = project.root.parent / "bin"
+    programs.mkdir(exist_ok=True)
+    program = programs / "ratchet"
+    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m ratchet "$@"\n')
+    program.chmod(0o755)
+    return subprocess.run(
+        ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+        cwd=checkout,
+        env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
 def test_improve_opens_the_request_and_rollback_closes_it(
     make_project: MakeProject, forge: FakeGitHub
 ) -> None:
@@ -117,6 +141,11 @@ def test_improve_opens_the_request_and_rollback_closes_it(
     evidence = project.git("show", f"origin/{request.branch}:{path}")
     (project.root / "copy.json").write_text(evidence)
     assert project.json("verify", "copy.json")["ok"] is True
+    checkout = project.root.parent / "checkout"
+    project.git("worktree", "add", "-q", "--detach", str(checkout), f"origin/{request.branch}")
+    assert verified_by_the_workflow(project, checkout).returncode == 0
+    (checkout / path).write_text(evidence.replace('"candidate": 0.', '"candidate": 0.1', 1))
+    assert verified_by_the_workflow(project, checkout).returncode == 1
 
     done = project.ratchet("rollback", env=token)
     assert done.returncode == 0, done.stderr

@@ -34,6 +34,7 @@ def test_a_missing_token_is_named_before_anything_is_pushed(at_github: Any) -> N
 @pytest.mark.parametrize(
     ("status", "body", "says"),
     [
+        (422, {"message": "odd token secret-token-1"}, "status 422 .odd token …"),
         (401, {"message": "Bad credentials"}, "refuses the token of GITHUB_TOKEN .Bad credential"),
         (
             403,

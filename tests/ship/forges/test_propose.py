@@ -103,6 +103,22 @@ def test_a_merged_request_is_read(at_github: Any) -> None:
     assert with_request(release, merged).state == "merged"
 
 
+def test_a_candidate_that_was_merged_and_taken_back_may_be_proposed_again(at_github: Any) -> None:
+    earlier = at_github.released()
+    at_github.propose(earlier)
+    at_github.merge(1)
+    project = at_github.project
+    project.git("branch", "-D", earlier.branch)
+    project.git("push", "--quiet", "origin", "--delete", earlier.branch)
+    project.git("pull", "--quiet", "origin", "main")
+    project.git("revert", "--no-edit", "--mainline", "1", "HEAD")
+    project.git("push", "--quiet", "origin", "main")
+    again = project.load() and at_github.released(experiment="experiment-2")
+    assert again.branch == earlier.branch
+    assert at_github.propose(again).number == 2
+    assert at_github.propose(again).number == 2
+
+
 def test_a_newer_release_of_the_resource_supersedes_the_request(at_github: Any) -> None:
     first = at_github.released()
     at_github.propose(first)

@@ -85,7 +85,7 @@ def test_no_token_is_sent_without_encryption() -> None:
 
 
 def test_credentials_are_removed_from_what_is_shown() -> None:
-    text = "fatal: https://ada:hunter2@github.com/a/b and ssh://git@github.com/a"
+    text = "fatal: https://ada:hunter2@3@github.com/a/b and ssh://git@github.com/a"
     assert without_credentials(text) == "fatal: https://github.com/a/b and ssh://github.com/a"
 
 

@@ -63,7 +63,7 @@ def remote_address(url: str) -> RemoteAddress | None:
 
 def without_credentials(text: str) -> str:
     """Text in which user and password are removed from URLs."""
-    return re.sub(r"(\w+://)[^/@\s]+@", r"\1", text)
+    return re.sub(r"(\w+://)[^/\s]*@", r"\1", text)
 
 
 def forge_of(host: str) -> ForgeName | None:

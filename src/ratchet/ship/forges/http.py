@@ -173,7 +173,7 @@ class ForgeHttp:
     def _error(
         self, method: str, path: str, status: int, headers: Mapping[str, str], body: bytes
     ) -> ShipError:
-        details = details_of(body)
+        details = tuple(self._without_token(text) for text in details_of(body))
         said = f" ({'; '.join(details)})" if details else ""
         waits = self._waits(status, headers, details)
         if waits is not None:
@@ -205,6 +205,11 @@ class ForgeHttp:
             shown = path.partition("?")[0]
             message = f"{self.forge} refused {method} {shown} with HTTP status {status}{said}."
         return ForgeRefused(message, status=status, details=details, hint=hint)
+
+    def _without_token(self, text: str) -> str:
+        for value in self.credentials.headers().values():
+            text = text.replace(value.rpartition(" ")[2], "…")
+        return text
 
     def _waits(
         self, status: int, headers: Mapping[str, str], details: tuple[str, ...]

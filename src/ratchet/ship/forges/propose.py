@@ -103,7 +103,7 @@ def propose(
     forge = connect(place_of(remote.url(), settings), settings, environ)
     resources = tuple(target.name for target in targets_of(repository, release.commit))
 
-    records = forge.of_branch(release.branch)
+    records = [found for found in forge.of_branch(release.branch) if _concerns(found, release)]
     if records and records[0].state != "open":
         return _ended(records[0])
     tips = remote.tips(release.branch, *filter(None, [settings.base]))
@@ -330,7 +330,7 @@ def open_revert(
         release=release.id,
         candidate=release.baseline_id,
         resources=resources,
-        base=base,
+        base=repository.parents(commit)[0],
         head=commit,
     )
     title = f"Roll back {', '.join(resources)} (release {release.id[:12]})"
@@ -351,6 +351,16 @@ def _text(release: Release) -> tuple[str, str]:
             hint="`ratchet improve` writes it again.",
         ) from None
     return request_text(written)
+
+
+def _concerns(record: RequestRecord, release: Release) -> bool:
+    """Whether a request of the release's branch tells about this release.
+
+    The same candidate has the same branch. A request that was closed is a no to it; one that was
+    merged may be of an earlier release that was taken back since.
+    """
+    marker = marker_of(record.body)
+    return record.state != "merged" or marker is None or marker.release == release.id
 
 
 def _base(remote: Remote, default: str, settings: ForgeSettings) -> str:
