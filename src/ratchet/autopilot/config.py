@@ -143,6 +143,15 @@ class ServerSection(Section):
     limits: LimitsSection = LimitsSection()
 
 
+class LiveSection(Section):
+    """[live]: which live calls are repeated for a candidate, and at what cost."""
+
+    mirror: bool | Share = False
+    per_minute: Positive = 60.0
+    dollars: Positive = 5.0
+    rerun: bool = False
+
+
 class RetentionSection(Section):
     """[retention]: days to keep records of each kind; unlimited when left out."""
 
@@ -472,6 +481,7 @@ class Config(Section):
     canary: CanarySection = CanarySection()
     watch: WatchSection = WatchSection()
     notify: NotifySection = NotifySection()
+    live: LiveSection = LiveSection()
     store: StoreSection = StoreSection()
     server: ServerSection = ServerSection()
     retention: RetentionSection = RetentionSection()

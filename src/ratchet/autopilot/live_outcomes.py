@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from ratchet.autopilot.recorded_rollout import Unusable, recorded_rollout, spans_of_trace
+from ratchet.autopilot.recorded_scores import RecordedScores
 from ratchet.bind.live import ARM, CANDIDATE, EXPERIMENT, UNIT
 from ratchet.curate.recorded_values import user_of
-from ratchet.evaluate import Scorer
 from ratchet.evaluate.evaluator import Evaluator
 from ratchet.llm import price
 from ratchet.store import Store
 from ratchet.types import LiveOutcome
-from ratchet.types.feedback import is_bad
 from ratchet.types.trace import TraceFilter, TraceRecording
 
 GROUP = "ratchet.group"
@@ -29,9 +26,6 @@ AT_ONCE = 16
 
 PAGE = 200
 """Traces that are read at once."""
-
-
-_DAY_NS = 86_400 * 10**9
 
 
 class OutcomePage(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,8 +47,7 @@ class LiveOutcomes:
     Args:
         store: The store with the traces.
         agent: The live agent's name.
-        evaluator: Scores answers without an expected one. None to score by feedback: the mean of
-            its values, where a correction, retry or abandonment is 0.
+        evaluator: See `RecordedScores`.
         wait_s: How long after its start a trace is read, in seconds: enough for its end, and for
             the feedback that is to count.
     """
@@ -64,8 +57,7 @@ class LiveOutcomes:
     ) -> None:
         self._store = store
         self._agent = agent
-        self._evaluator = evaluator
-        self._scorer = Scorer(store, () if evaluator is None else (evaluator,))
+        self._scores = RecordedScores(store, evaluator)
         self._wait_s = wait_s
 
     async def read(
@@ -120,43 +112,10 @@ class LiveOutcomes:
 
         async def one(recording: TraceRecording) -> LiveOutcome:
             async with gate:
-                score, reason = await self._scored(recording)
+                score, reason = await self._scores.of(recording)
                 return _outcome(recording, score, reason)
 
         return list(await asyncio.gather(*map(one, recordings)))
-
-    async def _scored(self, recording: TraceRecording) -> tuple[float | None, str]:
-        """The score, or None and why there is none."""
-        if recording.root.status == "error":
-            return 0.0, ""
-        if self._evaluator is None:
-            return _by_feedback(recording)
-        evaluator, trace_id = self._evaluator, recording.trace.trace_id
-        if not getattr(evaluator, "is_judge", False):
-            return await self._verdict(recording, evaluator)
-        # A judge's verdict is paid for: it is kept.
-        journal, day = self._store.journal, recording.trace.start_ns // _DAY_NS
-        run_id = f"live/{self._agent}/{day}"  # old days are pruned
-        key = f"{trace_id}/{evaluator.name}/{evaluator.version}"
-        kept = await asyncio.to_thread(journal.get, run_id, key)
-        if kept is None:
-            score, reason = await self._verdict(recording, evaluator)
-            if score is None:
-                return score, reason
-            kept = await asyncio.to_thread(journal.append, run_id, key, score, time.time())
-        return float(kept), ""
-
-    async def _verdict(
-        self, recording: TraceRecording, evaluator: Evaluator
-    ) -> tuple[float | None, str]:
-        try:
-            rollout = recorded_rollout(recording)
-        except Unusable as error:
-            return None, str(error)
-        spans_of = functools.partial(spans_of_trace, self._store)
-        score = await self._scorer.rate(rollout, evaluator.name, spans_of)
-        assert score is not None
-        return score.value, "" if score.value is not None else score.error
 
 
 def _not_counted(recording: TraceRecording, experiment_id: str) -> str:
@@ -166,15 +125,6 @@ def _not_counted(recording: TraceRecording, experiment_id: str) -> str:
     if experiment_id and recording.root.attributes.get(EXPERIMENT) != experiment_id:
         return "it is not in the canary"
     return ""
-
-
-def _by_feedback(recording: TraceRecording) -> tuple[float | None, str]:
-    values = [
-        item.value if item.value is not None else 0.0
-        for item in recording.feedback
-        if item.value is not None or is_bad(item)
-    ]
-    return (sum(values) / len(values), "") if values else (None, "no feedback was given")
 
 
 def _unit(recording: TraceRecording) -> str:

@@ -43,6 +43,7 @@ async def open_runner(
     say: Say,
     *,
     take_over: bool,
+    niceness: int = 0,
 ) -> AsyncIterator[Runner]:
     """Open a runner for one queue.
 
@@ -54,6 +55,7 @@ async def open_runner(
         say: Called when there is something to wait for.
         take_over: Reclaim what a killed predecessor left in the queue. The caller holds a lock that
             excludes others from the queue; without one the queue must be unique.
+        niceness: How much lower the priority of worker processes is, as of nice(2).
 
     Raises:
         AgentError: The agent does not load in a worker.
@@ -79,7 +81,9 @@ async def open_runner(
             executor: Executor = make_fleet(project, agent, say)
         else:
             assert not isinstance(agent, ProgramAgent)
-            executor = make_executor(project, agent, state, held, redaction=redactor.rules)
+            executor = make_executor(
+                project, agent, state, held, redaction=redactor.rules, niceness=niceness
+            )
         runner = Runner(store, queue, executor, redactor=redactor)
         if take_over:
             await asyncio.to_thread(runner.recover)
@@ -163,6 +167,7 @@ def make_executor(
     keep_open: int | None,
     *,
     redaction: RedactionRules | None = None,
+    niceness: int = 0,
 ) -> Executor:
     """The configured executor; candidates with code run in a sandbox of this machine.
 
@@ -188,6 +193,7 @@ def make_executor(
         keep_open=keep_open,
         redaction=redaction,
         ray_address=run.ray_address,
+        niceness=niceness,
     )
     return with_sandbox(project, agent, usual)
 

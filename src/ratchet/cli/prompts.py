@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any
 
+import msgspec
 import typer
 from rich.text import Text
 
@@ -28,7 +29,7 @@ from ratchet.cli.prompt_proposals import (
     register_proposals,
 )
 from ratchet.store import Store
-from ratchet.types import AgentSettings, Candidate, InputError, PromptTemplate
+from ratchet.types import Candidate, InputError, PromptTemplate
 
 prompts = typer.Typer(
     help="Find an agent's prompts in its recorded calls, and replace them through the gateway.",
@@ -229,7 +230,7 @@ def check_name(agent: str) -> None:
 def _switch(agent: str, on: bool, folder: Path, store: str | None, json: bool) -> None:
     check_name(agent)
     with open_store(folder, store) as opened:
-        settings = AgentSettings(name=agent, substitute=on)
+        settings = msgspec.structs.replace(opened.agents.settings(agent), substitute=on)
         opened.agents.put(settings, time.time())
         active = active_candidate(opened, agent)
         names = prompt_names(opened, agent)

@@ -105,7 +105,8 @@ class Agents(RemoteRepository[TransportT]):
     @endpoint
     def put(self, settings: AgentSettings, now: float | None = None) -> Steps[None]:
         """Change the settings of an agent."""
-        answer = yield _put("agents", settings.name, body={"substitute": settings.substitute})
+        body = {"substitute": settings.substitute, "mirror": settings.mirror}
+        answer = yield _put("agents", settings.name, body=body)
         answer.read(AgentSettings)
 
     @endpoint

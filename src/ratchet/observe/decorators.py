@@ -36,17 +36,21 @@ class NamedStep(Step):
 @overload
 def agent(function: Callable[P, R], /) -> Callable[P, R]: ...
 @overload
-def agent(*, name: str | None = None) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
-def agent(function: Any = None, /, *, name: str | None = None) -> Any:
+def agent(
+    *, name: str | None = None, mirror: bool = False
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+def agent(function: Any = None, /, *, name: str | None = None, mirror: bool = False) -> Any:
     """Mark the agent's entry: a call is a rollout.
 
     Args:
         function: The function, sync or async; its parameters take the task's input.
         name: The agent's name in traces; the function's name by default.
+        mirror: Whether live calls may be repeated elsewhere, later, for a candidate. Mark every
+            tool that changes the world with `side_effects=True`: it does not act there.
     """
     if function is None:
-        return functools.partial(_entry, mark="agent", name=name)
-    return _entry(function, "agent", name)
+        return functools.partial(_entry, mark="agent", name=name, mirror=mirror)
+    return _entry(function, "agent", name, mirror=mirror)
 
 
 def rollout(function: Callable[P, R]) -> Callable[P, R]:
@@ -59,9 +63,18 @@ def rollout(function: Callable[P, R]) -> Callable[P, R]:
     return marked
 
 
-def _entry(function: Any, mark: str, name: str | None) -> Any:
+MIRROR = "ratchet.mirror"
+"""Attribute of the root span of a call that may be repeated for a candidate."""
+
+
+def _entry(function: Any, mark: str, name: str | None, *, mirror: bool = False) -> Any:
     shown = _shown(name, function)
-    attributes = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": shown}
+    attributes: dict[str, Any] = {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": shown,
+    }
+    if mirror:
+        attributes[MIRROR] = True
     wrapped = wrap(function, SpanTemplate(shown, "agent", attributes=attributes))
     setattr(wrapped, ENTRY_MARK, mark)
     return wrapped

@@ -244,7 +244,7 @@ def _following(found: Destination, live: LivePipeline) -> ReleaseFollower | None
     state = found.spool.parent.parent
     follower = ReleaseFollower(
         open,
-        bundle=state / "releases" / f"{found.spool.name}.json",
+        bundle=state / "live" / f"{found.spool.name}.json",
         switch=state / OWN_SOURCE_FILE,
     )
     follower.start()

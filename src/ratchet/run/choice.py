@@ -39,6 +39,7 @@ def executor_for(
     keep_open: int | None = None,
     redaction: RedactionRules | None = None,
     ray_address: str | None = None,
+    niceness: int = 0,
 ) -> Executor:
     """Make an executor of a kind.
 
@@ -57,6 +58,7 @@ def executor_for(
         keep_open: File descriptor that workers hold open while they live, such as a lock's.
         redaction: Redaction rules of orphaned workers.
         ray_address: Address of the Ray cluster; by default that of RAY_ADDRESS, else `auto`.
+        niceness: How much lower the priority of worker processes is, as of nice(2).
     """
     if kind == "ray":
         from ratchet.run.ray_executor import RayExecutor
@@ -89,6 +91,7 @@ def executor_for(
         memory_bytes=memory_of_each(memory_mb, workers),
         keep_open=keep_open,
         redaction=redaction,
+        niceness=niceness,
     )
 
 

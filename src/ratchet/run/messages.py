@@ -33,6 +33,8 @@ class WorkerSetup(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """URL of the server whose gateway serves the agent's model calls; empty for none."""
     timeout_s: float
     memory_bytes: int
+    niceness: int = 0
+    """How much lower the worker's priority is, as of nice(2)."""
     capacity: int = 1
     """Attempts at once in the worker's event loop. With 1 they run one after another, and the whole
     process belongs to each."""

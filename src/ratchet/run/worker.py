@@ -73,6 +73,8 @@ def main(descriptor: int, *kept_open: int) -> None:
     setup = parent.receive()
     if not isinstance(setup, WorkerSetup):
         return
+    if setup.niceness:
+        os.nice(setup.niceness)
     if setup.gateway:
         for name in PROVIDER_KEYS:
             os.environ.pop(name, None)

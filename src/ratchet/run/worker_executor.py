@@ -62,6 +62,7 @@ class WorkerExecutor:
         memory_bytes: Private memory that one worker may use.
         keep_open: File descriptor that workers hold open while they live, such as a lock's.
         redaction: Redaction rules of orphaned workers; the built-in rules when left out.
+        niceness: How much lower the workers' priority is, as of nice(2).
     """
 
     def __init__(
@@ -78,6 +79,7 @@ class WorkerExecutor:
         memory_bytes: int,
         keep_open: int | None = None,
         redaction: RedactionRules | None = None,
+        niceness: int = 0,
     ) -> None:
         count = slots if workers is None else min(workers, slots)
         self._capacity = 1 if count == slots else slots
@@ -90,6 +92,7 @@ class WorkerExecutor:
             gateway=gateway,
             timeout_s=timeout_s,
             memory_bytes=memory_bytes,
+            niceness=niceness,
             capacity=self._capacity,
             scratch=str(state / "tmp"),
             redaction={} if redaction is None else msgspec.to_builtins(redaction),

@@ -23,3 +23,6 @@ class AgentSettings(msgspec.Struct, frozen=True, kw_only=True):
     substitute: bool = False
     """Whether the gateway replaces registered prompts with those of the active candidate or
     release."""
+    mirror: float | None = None
+    """Share of the agent's live calls that may be repeated for a candidate, in [0, 1]; None leaves
+    it to the agent and to `ratchet.toml`. 0 stops it at once."""

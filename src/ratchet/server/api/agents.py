@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 import time
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 
 from ratchet.bind.live_changes import check_live
 from ratchet.server.api import candidates
@@ -43,12 +45,16 @@ class NewAgentSettings(Request, frozen=True, kw_only=True):
 
     substitute: bool
     """Whether the gateway replaces registered prompts by those of the candidate or the release."""
+    mirror: Annotated[float, Meta(ge=0, le=1)] | None = None
+    """Share of live calls that may be repeated for a candidate; null leaves it to the agent."""
 
 
 @group.route("PUT", "/v1/agents/{name}", ADMIN, audited=True)
 async def put_agent(server: Services, name: str, body: NewAgentSettings) -> AgentSettings:
     """Change an agent's settings."""
-    settings = AgentSettings(name=checked_name(name), substitute=body.substitute)
+    settings = AgentSettings(
+        name=checked_name(name), substitute=body.substitute, mirror=body.mirror
+    )
     await server.in_thread(server.store.agents.put, settings, time.time())
     server.activity_log.event("agents.changed", {"name": name})
     return settings

@@ -1,0 +1,75 @@
+"""Scores of recorded live traces: by an evaluator, or by feedback."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import time
+
+from ratchet.autopilot.recorded_rollout import Unusable, recorded_rollout, spans_of_trace
+from ratchet.evaluate import Scorer
+from ratchet.evaluate.evaluator import Evaluator
+from ratchet.store import Store
+from ratchet.types.feedback import is_bad
+from ratchet.types.trace import TraceRecording
+
+_DAY_NS = 86_400 * 10**9
+
+
+class RecordedScores:
+    """Scores what live calls answered. A call that failed has the score 0.
+
+    Args:
+        store: The store with the traces.
+        evaluator: Scores answers without an expected one. None to score by feedback: the mean of
+            its values, where a correction, retry or abandonment is 0.
+    """
+
+    def __init__(self, store: Store, evaluator: Evaluator | None) -> None:
+        self._store = store
+        self._evaluator = evaluator
+        self._scorer = Scorer(store, () if evaluator is None else (evaluator,))
+
+    async def of(self, recording: TraceRecording) -> tuple[float | None, str]:
+        """The score of a trace, or None and why there is none. A judge is paid once for a trace.
+
+        Raises:
+            StoreError: The store cannot be read or written.
+        """
+        if recording.root.status == "error":
+            return 0.0, ""
+        if self._evaluator is None:
+            return _by_feedback(recording)
+        if not getattr(self._evaluator, "is_judge", False):
+            return await self._verdict(recording, self._evaluator)
+        trace, evaluator, journal = recording.trace, self._evaluator, self._store.journal
+        run_id = f"live/{trace.agent}/{trace.start_ns // _DAY_NS}"  # old days are pruned
+        key = f"{trace.trace_id}/{evaluator.name}/{evaluator.version}"
+        kept = await asyncio.to_thread(journal.get, run_id, key)
+        if kept is None:
+            score, reason = await self._verdict(recording, evaluator)
+            if score is None:
+                return None, reason
+            kept = await asyncio.to_thread(journal.append, run_id, key, score, time.time())
+        return float(kept), ""
+
+    async def _verdict(
+        self, recording: TraceRecording, evaluator: Evaluator
+    ) -> tuple[float | None, str]:
+        try:
+            rollout = recorded_rollout(recording)
+        except Unusable as error:
+            return None, str(error)
+        spans_of = functools.partial(spans_of_trace, self._store)
+        score = await self._scorer.rate(rollout, evaluator.name, spans_of)
+        assert score is not None
+        return score.value, "" if score.value is not None else score.error
+
+
+def _by_feedback(recording: TraceRecording) -> tuple[float | None, str]:
+    values = [
+        item.value if item.value is not None else 0.0
+        for item in recording.feedback
+        if item.value is not None or is_bad(item)
+    ]
+    return (sum(values) / len(values), "") if values else (None, "no feedback was given")
