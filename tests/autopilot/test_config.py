@@ -143,6 +143,7 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
             "sandbox": True,
             "show": (),
         },
+        "live": {"mirror": False, "per_minute": 60.0, "dollars": 5.0, "rerun": False},
         "store": {"url": None},
         "server": {
             "host": "127.0.0.1",

@@ -351,7 +351,7 @@ def test_the_list_shows_prompts_with_their_versions_and_agents_that_are_switched
     assert "Replaced in the traffic of support." in out
     _, out, _ = ratchet("list", "--agent", "support", "--json")
     found = json.loads(out)
-    assert found["agents"] == [{"name": "support", "substitute": True}]
+    assert found["agents"] == [{"name": "support", "substitute": True, "mirror": None}]
     (row,) = found["prompts"]
     assert (row["name"], row["versions"], row["newest"], row["slots"]) == (
         "support.system",
