@@ -36,7 +36,7 @@ from ratchet.types import Candidate, Rollout, Score, Task
 from ratchet.types.trace import TraceFilter, TraceRecording
 from ratchet.types.traffic import position
 
-NICENESS = 10
+NICENESS = 19
 """How much lower the priority of the shadow's workers is, as of nice(2)."""
 
 SALT = "mirror"
