@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from ratchet.store import Store
-from ratchet.types import Label, Rollout, RolloutStatus, Score
+from ratchet.types import Feedback, Label, Rollout, RolloutStatus, Score, Span, SpanRecord
 from tests import interpreters
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -197,3 +197,95 @@ def test_the_kinds_of_subjects_are_checked_by_the_type(url: str) -> None:
     both: Any = {"rollout_id": "a", "trace_id": "b"}
     assert label_fault(Label(id="1", value=1.0, **both)) is not None
     assert label_fault(Label(id="1", value=1.0, trace_id="b")) is None
+
+
+SECOND = 1_000_000_000
+
+
+def question(number: int, text: str, reply: str, **fields: Any) -> SpanRecord:
+    """A trace of one model call in the conversation `chat`."""
+    asked, said = (
+        json.dumps([{"role": role, "parts": [{"type": "text", "content": content}]}])
+        for role, content in (("user", text), ("assistant", reply))
+    )
+    agent = fields.pop("agent", "support")
+    return SpanRecord(
+        span=Span(
+            trace_id=f"{number:032x}",
+            span_id=f"{number:016x}",
+            name="chat model",
+            start_ns=number * SECOND,
+            end_ns=(number + 1) * SECOND,
+            attributes={
+                "gen_ai.operation.name": "chat",
+                "gen_ai.conversation.id": "chat",
+                "gen_ai.input.messages": asked,
+                "gen_ai.output.messages": said,
+                "gen_ai.usage.input_tokens": 3,
+                "gen_ai.usage.output_tokens": 4,
+            },
+            **fields,
+        ),
+        agent=agent,
+    )
+
+
+@pytest.fixture
+def live(url: str) -> str:
+    """A store with two turns of a conversation, the first disliked, and a judge's call."""
+    with Store.open(url) as store:
+        store.spans.put(
+            [
+                question(1, "Which room is free?", "Elm \x1b[31mis."),
+                question(5, "And at noon?", "Oak is."),
+                question(9, "c1. Is it right?", "yes", agent="judge"),
+            ]
+        )
+        disliked = Feedback(id="f", kind="thumbs", value=0.0, trace_id=f"{1:032x}")
+        store.feedback.add([disliked], 1.0)
+    return url
+
+
+def test_live_traces_are_labelled_by_the_same_keys_with_their_conversation(live: str) -> None:
+    done = label(live, "--traces", keys="n\nt4\n")
+    assert done.returncode == 0, done.stderr
+    with Store.open(live) as store:
+        found = {each.trace_id: each for each in store.labels.list()}
+    first, second = f"{1:032x}", f"{5:032x}"
+    assert [*found] == [first, second]  # the disliked one comes first
+    assert [each.value for each in found.values()] == [0.0, 0.8]
+    assert {(each.rollout_id, each.drawn, each.labeller) for each in found.values()} == {
+        ("", "chosen", "ana")
+    }
+    before, _, after = done.stdout.partition("2 of 2")
+    assert "Conversation" not in before
+    assert "Which room is free?" in after.partition("Input")[0]
+    assert "And at noon?" in after
+    assert "\x1b[31m" not in done.stdout
+    shown = after.partition("q quit]")[2]
+    assert "chat model  1.00 s" in shown  # the steps, on demand
+    assert after.count("And at noon?") == 1  # and the case is not shown again
+    assert "no live trace is without your label" in label(live, "--traces").stdout
+
+
+def test_live_traces_to_label_are_listed_for_other_tools(live: str) -> None:
+    found = json.loads(label(live, "--traces", "--random", "--json").stdout)
+    assert found["drawn"] == "random"
+    assert {case["input"] for case in found["cases"]} == {"Which room is free?", "And at noon?"}
+    assert {case["output"] for case in found["cases"]} >= {"Oak is."}
+    only = json.loads(label(live, "--traces", "--agent", "judge", "--json").stdout)
+    assert len(only["cases"]) == 1
+
+
+def test_options_of_rollouts_and_traces_exclude_each_other(url: str) -> None:
+    assert "--agent selects traces" in label(url, "--agent", "support").stderr
+    assert "--traces takes none of" in label(url, "--traces", "--purpose", "eval").stderr
+
+
+def test_the_steps_of_a_rollout_are_shown_on_demand(url: str) -> None:
+    with Store.open(url) as store:
+        step = Span(trace_id="a" * 32, span_id="b" * 16, name="look up", start_ns=1, end_ns=2)
+        store.spans.put([SpanRecord(span=step, rollout_id="split", fence=1)])
+    done = label(url, keys="tq")
+    assert "look up" in done.stdout
+    assert done.stdout.count("1 of 3") == 1

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import getpass
-import json as json_text
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from ratchet.cli.console import Folder, Json, counted, one_line, out, print_json, printable, short
+from ratchet.cli.console import Folder, Json, counted, one_line, out, print_json, short
 from ratchet.cli.keys import StoreUrl, open_store
+from ratchet.cli.label_subjects import LabelSubject, RolloutSubject, trace_subjects
+from ratchet.cli.show_trace import print_tree
 from ratchet.evaluate.labelling import (
     LabelCase,
     in_random_order,
@@ -23,7 +24,7 @@ from ratchet.evaluate.labelling import (
 from ratchet.store import Store
 from ratchet.types import Drawn, InputError, Label, contradictions
 
-KEYS = "y right, n wrong, 0-5 in between, s skip, u undo, q quit"
+KEYS = "y right, n wrong, 0-5 in between, t steps, s skip, u undo, q quit"
 
 NEWEST = 5_000
 """Number of the newest rollouts that are considered."""
@@ -47,6 +48,10 @@ def label(
     criterion: Annotated[
         str, typer.Option(help="What is judged; by default the output as a whole.")
     ] = "",
+    traces: Annotated[
+        bool, typer.Option("--traces", help="Label live traces instead of rollouts.")
+    ] = False,
+    agent: Annotated[str | None, typer.Option(help="With --traces: only this agent's.")] = None,
     purpose: Annotated[
         str, typer.Option(help="Only rollouts whose purpose begins so, such as eval.")
     ] = "",
@@ -61,8 +66,10 @@ def label(
 ) -> None:
     """Label outputs as right or wrong, those first whose label teaches most.
 
-    Keys: y right, n wrong, 0 to 5 in between, s skip, u undo, q quit. --json lists the cases
-    instead of asking, and --import stores the answers.
+    Keys: y right, n wrong, 0 to 5 in between, t the steps behind the answer, s skip, u undo, q
+    quit. With --traces the answers are those of live traffic, shown with the conversation before
+    them; first those with bad feedback or a failed step. --json lists the cases instead of asking,
+    and --import stores the answers.
 
     Examples:
 
@@ -70,10 +77,16 @@ def label(
 
       ratchet label --random --limit 100
 
+      ratchet label --traces --agent support
+
       ratchet label --experiment 1a2b3c4d
 
       ratchet label --import labels.jsonl
     """
+    if agent is not None and not traces:
+        raise InputError("--agent selects traces.", hint="ratchet label --traces --agent NAME")
+    if traces and (experiment or purpose or evaluator):
+        raise InputError("--traces takes none of --experiment, --purpose and --evaluator.")
     labeller = by or _user()
     with open_store(folder, store) as opened:
         if file is not None:
@@ -81,30 +94,35 @@ def label(
             return
         drawn: Drawn = "random" if random or experiment else "chosen"
         labelled = {
-            each.rollout_id
+            each.trace_id if traces else each.rollout_id
             for each in opened.labels.list(criterion=criterion)
             if each.labeller == labeller
         }
-        if experiment:
-            cases = _of_experiment(opened, experiment)
+        subjects: Sequence[LabelSubject]
+        if traces:
+            subjects = trace_subjects(opened, agent, random=random)
         else:
-            everything = _cases(opened, purpose)
-            cases = (
-                in_random_order(everything) if random else most_instructive(everything, evaluator)
-            )
-        left = [case for case in cases if case.rollout.id not in labelled][:limit]
+            if experiment:
+                cases = _of_experiment(opened, experiment)
+            elif random:
+                cases = in_random_order(_cases(opened, purpose), lambda case: case.rollout.id)
+            else:
+                cases = most_instructive(_cases(opened, purpose), evaluator)
+            subjects = [RolloutSubject(case, opened) for case in cases]
+        left = [subject for subject in subjects if subject.id not in labelled][:limit]
         if json:
             print_json(
                 {
                     "drawn": drawn,
                     "criterion": criterion,
                     "labelled": len(labelled),
-                    "cases": [_for_machines(case) for case in left],
+                    "cases": [subject.for_machines() for subject in left],
                 }
             )
             return
         if not left:
-            out.print("There is nothing to label: no rollout has an answer without your label.")
+            what = "live trace is without" if traces else "rollout has an answer without"
+            out.print(f"There is nothing to label: no {what} your label.")
             return
         _Session(opened, left, labeller=labeller, criterion=criterion, drawn=drawn).run()
 
@@ -115,14 +133,14 @@ class _Session:
     def __init__(
         self,
         store: Store,
-        cases: Sequence[LabelCase],
+        subjects: Sequence[LabelSubject],
         *,
         labeller: str,
         criterion: str,
         drawn: Drawn,
     ) -> None:
         self._store = store
-        self._cases = cases
+        self._subjects = subjects
         self._labeller = labeller
         self._criterion = criterion
         self._drawn = drawn
@@ -131,14 +149,19 @@ class _Session:
 
     def run(self) -> None:
         keys = _keys()
-        place = 0
-        while place < len(self._cases):
-            self._show(place)
+        place, key = 0, ""
+        while place < len(self._subjects):
+            if key != "t":
+                self._show(place)
+            self._ask()
             key = next(keys, "q")
             if key == "q":
                 break
             if key == "u":
                 place = self._undo(place)
+            elif key == "t":
+                out.print()
+                print_tree(self._subjects[place].spans())
             elif key == "s":
                 self._given.append((place, None))
                 place += 1
@@ -152,20 +175,12 @@ class _Session:
         _print_contradictions(self._store)
 
     def _show(self, place: int) -> None:
-        case = self._cases[place]
-        rollout = case.rollout
+        subject = self._subjects[place]
         out.print()
-        out.rule(f"{place + 1} of {len(self._cases)}   {short(rollout.id)}", align="left")
-        shown = [("Input", rollout.input), ("Output", rollout.output)]
-        if rollout.expected is not None:
-            shown.append(("Expected", rollout.expected))
-        for title, value in shown:
-            out.print(title, style="bold")
-            out.print(_text(value), markup=False)
-        for name, score in case.scores.items():
-            value = "unscored" if score.value is None else f"{score.value:.2f}"
-            reason = one_line(score.rationale or score.error, 100)
-            out.print(f"{name} {value}  {reason}", style="dim", markup=False)
+        out.rule(f"{place + 1} of {len(self._subjects)}   {short(subject.id)}", align="left")
+        subject.show()
+
+    def _ask(self) -> None:
         if self._criterion:
             out.print(self._criterion, style="bold", markup=False)
         out.print(f"[{KEYS}] ", end="", markup=False)
@@ -173,11 +188,12 @@ class _Session:
     def _give(self, place: int, value: float) -> None:
         from ratchet.curate.label_file import label_id
 
-        rollout_id = self._cases[place].rollout.id
+        subject = self._subjects[place]
         given = Label(
-            id=label_id(rollout_id, self._criterion, self._labeller),
+            id=label_id(subject.id, self._criterion, self._labeller),
             value=value,
-            rollout_id=rollout_id,
+            rollout_id=subject.id if subject.field == "rollout_id" else "",
+            trace_id=subject.id if subject.field == "trace_id" else "",
             criterion=self._criterion,
             labeller=self._labeller,
             drawn=self._drawn,
@@ -257,20 +273,6 @@ def _print_contradictions(store: Store) -> None:
         )
 
 
-def _for_machines(case: LabelCase) -> dict[str, Any]:
-    rollout = case.rollout
-    return {
-        "rollout_id": rollout.id,
-        "input": rollout.input,
-        "output": rollout.output,
-        "expected": rollout.expected,
-        "scores": {
-            name: {"value": s.value, "rationale": s.rationale, "error": s.error}
-            for name, s in case.scores.items()
-        },
-    }
-
-
 def _keys() -> Iterator[str]:
     """Keys as they are pressed; from a pipe, the characters of its lines."""
     if not sys.stdin.isatty():
@@ -288,12 +290,6 @@ def _value(key: str) -> float | None:
     if key in ("y", "n"):
         return float(key == "y")
     return int(key) / 5 if key in "012345" else None
-
-
-def _text(value: Any) -> str:
-    if isinstance(value, str):
-        return printable(value)
-    return printable(json_text.dumps(value, ensure_ascii=False, indent=2))
 
 
 def _user() -> str:

@@ -218,16 +218,24 @@ def print_conversation(log: ConversationLog, *, full: bool = False) -> None:
         whose = f" of {one_line(one.agent, 60)}" if one.agent else ""
         text = printable(one.text) if full else one_line(one.text, 300)
         out.print(Text.assemble((f"system{whose} ", "bold magenta"), (text, "dim")), soft_wrap=True)
-    hidden = 0
-    for message in log.messages:
-        if message.nested and not full:
-            hidden += 1
-            continue
-        out.print(_message_line(message, limit), soft_wrap=True)
+    shown = [message for message in log.messages if full or not message.nested]
+    print_messages(shown, limit)
+    hidden = len(log.messages) - len(shown)
     if hidden:
         out.print(f"{hidden} messages between agents are shown by --full.", style="dim")
     if log.cut:
         out.print("Incomplete: some messages were truncated when recorded.", style="dim")
+
+
+def print_messages(messages: Iterable[ConversationMessage], limit: int = MAX_CHARACTERS) -> None:
+    """Print messages with their time and role.
+
+    Args:
+        messages: The messages.
+        limit: Maximum characters of one.
+    """
+    for message in messages:
+        out.print(_message_line(message, limit), soft_wrap=True)
 
 
 def _message_line(message: ConversationMessage, limit: int) -> Text:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 import msgspec
 
 from ratchet.types import Rollout, Score, content_hash
+
+Item = TypeVar("Item")
 
 THRESHOLD = 0.5
 """Score at which an output counts as right."""
@@ -60,9 +63,9 @@ def most_instructive(cases: Iterable[LabelCase], evaluator: str = "") -> list[La
     return sorted(distinct.values(), key=lambda case: -case.teaches(evaluator))
 
 
-def in_random_order(cases: Iterable[LabelCase]) -> list[LabelCase]:
-    """The cases in an order that depends on nothing but their ids, for an unbiased sample.
+def in_random_order(items: Iterable[Item], id_of: Callable[[Item], str]) -> list[Item]:
+    """The items in an order that depends on nothing but their ids, for an unbiased sample.
 
     It is the same each time, so that labelling continues where it stopped.
     """
-    return sorted(cases, key=lambda case: content_hash(["label", case.rollout.id]))
+    return sorted(items, key=lambda item: content_hash(["label", id_of(item)]))

@@ -1,0 +1,196 @@
+"""What people label: a rollout's answer, or that of a recorded trace, as it is shown to them."""
+
+from __future__ import annotations
+
+import json as json_text
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from ratchet.cli.console import one_line, out, printable
+from ratchet.cli.show_trace import feedback_line, print_messages
+from ratchet.curate.recorded_values import Incomplete, input_of, output_of
+from ratchet.evaluate.labelling import LabelCase, in_random_order
+from ratchet.store import Store
+from ratchet.store.usage import used_in
+from ratchet.types import RIGHT_FROM, Span
+from ratchet.types.trace import (
+    OWN_AGENTS,
+    ConversationMessage,
+    Trace,
+    TraceDetail,
+    TraceFilter,
+    TraceRecording,
+)
+
+NEWEST_TRACES = 1_000
+"""Number of the newest traces that are considered."""
+
+EARLIER = 12
+"""Messages of the conversation before the trace that are shown."""
+
+
+class LabelSubject(Protocol):
+    """An answer to be labelled."""
+
+    @property
+    def id(self) -> str:
+        """Id of the rollout or trace."""
+        ...
+
+    @property
+    def field(self) -> str:
+        """Field of a label that holds the id."""
+        ...
+
+    def show(self) -> None:
+        """Print what a person needs to know."""
+        ...
+
+    def spans(self) -> Sequence[Span]:
+        """The steps behind the answer."""
+        ...
+
+    def for_machines(self) -> dict[str, Any]:
+        """What a person needs to know, for JSON."""
+        ...
+
+
+class RolloutSubject:
+    """A rollout's answer."""
+
+    field = "rollout_id"
+
+    def __init__(self, case: LabelCase, store: Store) -> None:
+        self._case = case
+        self._store = store
+        self.id = case.rollout.id
+
+    def show(self) -> None:
+        """Input, output, expected answer and scores."""
+        rollout = self._case.rollout
+        shown = [("Input", rollout.input), ("Output", rollout.output)]
+        if rollout.expected is not None:
+            shown.append(("Expected", rollout.expected))
+        _print_values(shown)
+        for name, score in self._case.scores.items():
+            value = "unscored" if score.value is None else f"{score.value:.2f}"
+            reason = one_line(score.rationale or score.error, 100)
+            out.print(f"{name} {value}  {reason}", style="dim", markup=False)
+
+    def spans(self) -> Sequence[Span]:
+        """Its spans."""
+        return self._store.spans.of(self.id)
+
+    def for_machines(self) -> dict[str, Any]:
+        """Input, output, expected answer and scores."""
+        rollout = self._case.rollout
+        return {
+            "rollout_id": rollout.id,
+            "input": rollout.input,
+            "output": rollout.output,
+            "expected": rollout.expected,
+            "scores": {
+                name: {"value": s.value, "rationale": s.rationale, "error": s.error}
+                for name, s in self._case.scores.items()
+            },
+        }
+
+
+class TraceSubject:
+    """The answer of a recorded trace."""
+
+    field = "trace_id"
+
+    def __init__(self, trace: Trace, store: Store) -> None:
+        self._trace = trace
+        self._store = store
+        self._known: TraceDetail | None = None
+        self.id = trace.trace_id
+
+    def show(self) -> None:
+        """The conversation before it, then input, output and feedback."""
+        if earlier := self._earlier():
+            out.print("Conversation", style="bold")
+            print_messages(earlier[-EARLIER:])
+        values = self._values()
+        _print_values([("Input", values["input"]), ("Output", values["output"])])
+        for item in self._detail.feedback:
+            out.print(feedback_line(item), soft_wrap=True)
+
+    def spans(self) -> Sequence[Span]:
+        """Its spans."""
+        return self._detail.spans
+
+    def for_machines(self) -> dict[str, Any]:
+        """Input, output and where it belongs."""
+        trace = self._trace
+        about = {"agent": trace.agent, "conversation_id": trace.conversation_id}
+        return {"trace_id": self.id, **self._values(), **about}
+
+    @property
+    def _detail(self) -> TraceDetail:
+        if self._known is None:
+            found = self._store.traces.get(self.id)
+            # A trace may be deleted meanwhile.
+            self._known = found or TraceDetail(trace=self._trace, spans=[], feedback=[])
+        return self._known
+
+    def _values(self) -> dict[str, Any]:
+        spans = self._detail.spans
+        if not spans:
+            return {"input": None, "output": None}
+        calls = [span for span in spans if used_in(span) is not None]
+        recording = TraceRecording(
+            trace=self._trace,
+            root=next((span for span in spans if span.parent_id is None), spans[0]),
+            first_call=calls[0] if calls else None,
+            last_call=calls[-1] if calls else None,
+        )
+        values: dict[str, Any] = {}
+        for name, read in (("input", input_of), ("output", output_of)):
+            try:
+                values[name] = read(recording)
+            except Incomplete:
+                values[name] = "(recorded in part only)"
+        return values
+
+    def _earlier(self) -> list[ConversationMessage]:
+        """Messages of the same conversation before this trace."""
+        if not self._trace.conversation_id:
+            return []
+        log = self._store.conversations.log(self._trace.conversation_id)
+        messages = log.messages if log is not None else ()
+        return [m for m in messages if not m.nested and m.at_ns < self._trace.start_ns]
+
+
+def trace_subjects(store: Store, agent: str | None, *, random: bool) -> list[TraceSubject]:
+    """The newest live traces: in random order, or first those with bad feedback or a failed step.
+
+    Args:
+        store: The store.
+        agent: Only this agent's; by default all but those of Ratchet's own model calls.
+        random: Whether to draw evenly.
+    """
+    page, _ = store.traces.list(TraceFilter(agent=agent), limit=NEWEST_TRACES)
+    traces = [trace for trace in page if agent is not None or trace.agent not in OWN_AGENTS]
+    if random:
+        traces = in_random_order(traces, lambda trace: trace.trace_id)
+    else:
+        traces.sort(key=lambda trace: not (trace.errors or _is_disliked(trace)))
+    return [TraceSubject(trace, store) for trace in traces]
+
+
+def _is_disliked(trace: Trace) -> bool:
+    return trace.worst is not None and trace.worst < RIGHT_FROM
+
+
+def _print_values(shown: Sequence[tuple[str, Any]]) -> None:
+    for title, value in shown:
+        out.print(title, style="bold")
+        out.print(_text(value), markup=False)
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return printable(value)
+    return printable(json_text.dumps(value, ensure_ascii=False, indent=2))
