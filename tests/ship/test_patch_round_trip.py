@@ -251,3 +251,49 @@ def run_agent(folder: Path, patched: pytest.MonkeyPatch) -> dict[str, Declaratio
     finally:
         registry.forget()
         sys.modules.pop("texts", None)
+
+
+KNOB_FILES = {
+    "yaml": "# é\nk: 5\nw: 0.5  # 0.5\nm: {c: none, t: [5, none, 0.5]}\n",
+    "toml": "k = 5\nw = 5e-1 # é\n[m]\nc = 'none'\nt = [5, 'none', 0.5]\n",
+    "json": '{"k": 5, "w": 0.5, "m": {"c": "none", "t": [5, "none", 0.5]}}',
+}
+LOADS = {"yaml": "yaml.safe_load", "toml": "tomllib.loads", "json": "json.loads"}
+
+
+@pytest.mark.parametrize("form", KNOB_FILES)
+@settings(QUIET, max_examples=25)
+@given(
+    k=st.integers(-(2**63), 2**63 - 1),
+    w=st.floats(allow_nan=False, allow_infinity=False),
+    option=NASTY.map(lambda text: text.replace("\r", "")),
+)
+@example(k=0, w=1e-05, option="yes")
+@example(k=1, w=-0.0, option="0x10: - {a}")
+@example(k=5, w=1e22, option="")
+def test_any_knob_values_come_back_from_a_file(form: str, k: int, w: float, option: str) -> None:
+    options = ["none", *({option} - {"none"})]
+    source = (
+        "import json, ratchet, tomllib, yaml\n"
+        f"C = {LOADS[form]}(open('c.{form}').read())\n"
+        f"R = ratchet.params('r', k=ratchet.Int(C['k'], -2**63, 2**63),\n"
+        f"  w=ratchet.Float(C['w'], -{sys.float_info.max!r}, {sys.float_info.max!r}),\n"
+        f"  c=ratchet.Choice(C['m']['c'], {options!a}))\n"
+    )
+    with pytest.MonkeyPatch.context() as patched, tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        (root / "agent.py").write_text(source)
+        (root / f"c.{form}").write_text(KNOB_FILES[form])
+        declarations = run_agent(root, patched)
+        baseline = Candidate.of(defaults(declarations))
+        old = baseline.resources["r"]
+        assert isinstance(old, Params)
+        new = old.replace(k=k, w=w, c=option if option in options else "none")
+        candidate = baseline.derive({"r": new}, algorithm="t")
+        if candidate.id == baseline.id:
+            return
+        patch = make_patch(baseline, candidate, declarations, root)
+        (root / f"c.{form}").write_bytes(patch.files[f"c.{form}"][1])
+        found = run_agent(root, patched)["r"].resource
+        assert isinstance(found, Params)
+        assert repr(found.values) == repr(new.values)

@@ -24,6 +24,10 @@ from ratchet.source.literals.writing import replacement
 from ratchet.types import ShipError
 
 _TOKEN = re.compile(r"(?<![\w.+-])[-+]?[\w.][\w.+-]*")
+_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+_MAX_PARSED = 10_000_000
+"""Characters that are parsed at most to find one value."""
+
 _WORDS = (("true", "false"), ("yes", "no"), ("on", "off"))
 
 
@@ -72,7 +76,7 @@ def parse(text: str, form: str) -> Any:
     import yaml
 
     try:
-        return yaml.safe_load(text)
+        return yaml.load(text, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506
     except (yaml.YAMLError, OverflowError, RecursionError) as error:
         raise ValueError(str(error)) from None
 
@@ -110,9 +114,13 @@ def find_value(source: ConfigSource, keys: Sequence[Key], key: str) -> ConfigSlo
         value = value_at(data, keys)
     except (ValueError, LookupError, TypeError):
         return None
+    near = _yaml_range(text, keys) if source.format == "yaml" else (0, len(text))
+    probes = list(_probes(source, text, value, near))
+    if len(probes) * len(text) > _MAX_PARSED:
+        return None
     found = [
         span
-        for span, probe, written in _probes(source, text, value)
+        for span, probe, written in probes
         if _reads(text, span, written, source.format, with_value(data, keys, probe))
     ]
     if len(found) != 1:
@@ -129,24 +137,57 @@ def _reads(text: str, span: tuple[int, int], written: str, form: str, expected: 
         return False
 
 
+def _yaml_range(text: str, keys: Sequence[Key]) -> tuple[int, int]:
+    """Where the value under keys stands, by the marks of YAML's parser; empty if it is nowhere."""
+    import yaml
+
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    node = yaml.compose(text.removeprefix("\ufeff"), Loader=loader)
+    for key in keys:
+        inner = None
+        if isinstance(node, yaml.MappingNode):
+            inner = next((v for k, v in reversed(node.value) if k.value == str(key)), None)
+        elif isinstance(node, yaml.SequenceNode) and isinstance(key, int):
+            inner = node.value[key]
+        if inner is None:
+            return 0, 0
+        node = inner
+    lines = [0, *(found.end() for found in _BREAK.finditer(text))]
+    shift = int(text.startswith("\ufeff"))
+    start, end = (
+        lines[mark.line] + mark.column + (0 if mark.line else shift)
+        for mark in (node.start_mark, node.end_mark)
+    )
+    return start, end
+
+
 def _probes(
-    source: ConfigSource, text: str, value: Any
+    source: ConfigSource, text: str, value: Any, near: tuple[int, int]
 ) -> Iterator[tuple[tuple[int, int], Any, str]]:
-    """Places that may be a value's, with another value and its source there."""
+    """Places in a range that may be a value's, with another value and its source there."""
     if isinstance(value, str):
         probe = value + "x"
         read = LANGUAGES[source.format].read
         for literal in read(text)[0]:
-            if literal.value.replace("\r\n", "\n") == value.replace("\r\n", "\n"):
+            if near[0] <= literal.span[0] < near[1] and literal.value == value:
                 try:
                     edit = replacement(text, literal, probe, read)
                 except Inexpressible:
                     continue
                 yield edit.span, probe, edit.source
     elif isinstance(value, (bool, int, float)):
-        other = not value if isinstance(value, bool) else value + 1
-        for token in _TOKEN.finditer(text):
-            yield token.span(), other, next(_spellings(other, token.group()))
+        other = not value if isinstance(value, bool) else type(value)(2 if value == 1 else 1)
+        for token in _TOKEN.finditer(text, *near):
+            if same_value(_value_of(token.group(), source.format), value):
+                yield token.span(), other, next(_spellings(other, token.group()))
+
+
+def _value_of(token: str, form: str) -> Any:
+    """What a number or a boolean of a format is; None for anything else."""
+    try:
+        return parse(f"x = {token}", form)["x"] if form == "toml" else parse(token, form)
+    except ValueError:
+        return None
 
 
 def _spellings(value: Any, old: str) -> Iterator[str]:

@@ -97,17 +97,27 @@ def read(text: str) -> tuple[list[Literal], int]:
     newline = "\r\n" if "\r\n" in text else "\n"
     found: list[Literal] = []
     is_key = False
+    resolver = yaml.SafeLoader("")
     try:
         for token in yaml.scan(text, Loader=yaml.SafeLoader):
             if isinstance(token, yaml.ScalarToken):
-                if not is_key and (literal := _literal(text, token, newline)) is not None:
-                    found.append(literal)
+                if not is_key and _is_text(resolver, token):
+                    literal = _literal(text, token, newline)
+                    found += [literal] if literal is not None else []
                 is_key = False
             elif not isinstance(token, (yaml.AnchorToken, yaml.TagToken)):
                 is_key = isinstance(token, yaml.KeyToken)
     except (yaml.YAMLError, ValueError, OverflowError):  # the second for `\U00110000`
         return found, 1
     return found, 0
+
+
+def _is_text(resolver: Any, token: Any) -> bool:
+    """Whether a scalar is a string, and no number, date or the like."""
+    import yaml
+
+    tag = resolver.resolve(yaml.ScalarNode, token.value, (token.plain, not token.plain))
+    return bool(tag == "tag:yaml.org,2002:str")
 
 
 def _literal(text: str, token: Any, newline: str) -> Literal | None:
