@@ -205,7 +205,7 @@ def _spellings(value: Any, old: str) -> Iterator[str]:
     yield written
 
 
-def config_edit(
+def value_edit(
     source: ConfigSource, target: PatchTarget, slot: ConfigSlot, before: Any, after: Any
 ) -> SourceEdit:
     """The edit that gives a value of a file.

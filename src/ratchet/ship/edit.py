@@ -92,6 +92,20 @@ def same_value(one: Any, other: Any) -> bool:
     return repr(one) == repr(other)
 
 
+def changed_since(what: str, found: Any) -> ShipError:
+    """The error that the source is not what was measured.
+
+    Args:
+        what: The place.
+        found: What it holds now; None leaves that out.
+    """
+    says = "" if found is None else f" (it is {found!r} now)"
+    return ShipError(
+        f"{what} changed since the baseline was measured{says}; the proof is of the old source.",
+        hint="Measure again with `ratchet improve`, or take the change back.",
+    )
+
+
 def holds_value(source: SourceFile, slot: SourceSlot, value: Any, resource: Resource) -> bool:
     """Whether a slot holds a resource's value."""
     if same_value(slot.value, value):

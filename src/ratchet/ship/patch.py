@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import difflib
 import itertools
@@ -12,11 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ratchet.ship.config_trace import ReadValue, trace
-from ratchet.ship.config_values import ConfigSource, config_edit, find_value, verify_config
+from ratchet.ship.config_values import ConfigSource, verify_config
 from ratchet.ship.edit import (
     PatchTarget,
     SourceEdit,
+    changed_since,
     holds_value,
     same_value,
     values_of,
@@ -24,16 +23,14 @@ from ratchet.ship.edit import (
     write_edit,
 )
 from ratchet.ship.literal_patch import (
-    declared_prompt,
     literal_edit,
     read_text_source,
     undeclared_prompt,
     verify_literals,
 )
+from ratchet.ship.read_edits import config_edit, read_by, read_by_splat, text_edit
 from ratchet.ship.source_file import SourceFile, read_source
-from ratchet.ship.source_slots import UNREADABLE, SourceSlot, declaring_line, find_slots, splats
-from ratchet.source.literals.literal import Inexpressible
-from ratchet.source.literals.source_files import not_edited
+from ratchet.ship.source_slots import UNREADABLE, declaring_line, find_slots
 from ratchet.types import (
     Candidate,
     Code,
@@ -232,8 +229,10 @@ def _check_read_once(
             slots = find_slots(source, target.kind, target.name, target.qualname)
         except ShipError:
             continue
-        for key, slot in slots.items():
-            read = _trace(source, slot, root)
+        for key in values_of(declaration.resource):
+            slot = slots.get(key)
+            splat = read_by_splat(source, target, key, root)
+            read = read_by(source, slot, root) if slot else splat
             if read is None:
                 continue
             place = (read.file.relative_to(root).as_posix(), json.dumps(read.keys))
@@ -267,7 +266,7 @@ def _check_untouched(
     if declaration is None or declaration.located_by == "text":
         return  # A prompt that is known by its text may stand in pieces, or outside the source.
     if not _agree(values_of(declaration.resource), values_of(resource)):
-        raise _changed(f"Resource {name!r}", None)
+        raise changed_since(f"Resource {name!r}", None)
     try:
         target = _target(declaration, root, sources)
         source = sources[target.file]
@@ -277,19 +276,11 @@ def _check_untouched(
     for key, value in values_of(resource).items():
         slot = slots.get(key)
         if slot and slot.value is not UNREADABLE and not holds_value(source, slot, value, resource):
-            raise _changed(f"{target.file}:{slot.line}: {name}.{key}", None)
+            raise changed_since(f"{target.file}:{slot.line}: {name}.{key}", None)
 
 
 def _agree(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
     return one.keys() == other.keys() and all(same_value(one[key], other[key]) for key in one)
-
-
-def _changed(what: str, found: Any) -> ShipError:
-    says = "" if found is None else f" (it is {found!r} now)"
-    return ShipError(
-        f"{what} changed since the baseline was measured{says}; the proof is of the old source.",
-        hint="Measure again with `ratchet improve`, or take the change back.",
-    )
 
 
 def _edits(
@@ -302,7 +293,7 @@ def _edits(
     before, after = values_of(old), values_of(new)
     _check_shape(where, name, old, new)
     if extra := sorted(slots.keys() - before.keys()):
-        raise _changed(f"{where}: {name!r} has a new {extra[0]!r} and", None)
+        raise changed_since(f"{where}: {name!r} has a new {extra[0]!r} and", None)
     edits: list[SourceEdit] = []
     for key in sorted(before.keys() | after.keys()):
         slot = slots.get(key)
@@ -312,10 +303,10 @@ def _edits(
                 raise ShipError(
                     f"{where}: the candidate has no {name}.{key}.", hint="Remove it there by hand."
                 )
-            read = _splatted(source, target, key, root)
+            read = read_by_splat(source, target, key, root)
             if differs and read is not None and key in before:
                 as_float = isinstance(before[key], float)
-                edits.append(_config_edit(read, target, key, old, new, root, as_float=as_float))
+                edits.append(config_edit(read, target, key, old, new, root, as_float=as_float))
                 continue
             if differs:
                 raise _by_hand(where, name, key, after.get(key), "it is not written out there")
@@ -327,12 +318,12 @@ def _edits(
                     hint="It seems to be merged; see `ratchet releases`.",
                 )
             found = slot.value if target.kind in ("params", "model") else None
-            raise _changed(f"{source.path}:{slot.line}: {name}.{key}", found)
+            raise changed_since(f"{source.path}:{slot.line}: {name}.{key}", found)
         if not differs:
             continue
-        read = _trace(source, slot, root)
+        read = read_by(source, slot, root)
         if read is not None and read.format:
-            made = _config_edit(read, target, key, old, new, root, as_float=slot.as_float)
+            made = config_edit(read, target, key, old, new, root, as_float=slot.as_float)
             edits.append(made)
             continue
         if (
@@ -341,7 +332,7 @@ def _edits(
             and slot.value is UNREADABLE
             and (read is not None or not slot.unclear)
         ):
-            edits.append(_text_edit(source, slot, name, old, new, root, read))
+            edits.append(text_edit(source, slot, name, old, new, root, read))
             continue
         problem = slot.problem
         if problem or slot.value is UNREADABLE:
@@ -349,109 +340,6 @@ def _edits(
             raise _by_hand(at, name, key, _shown(new, key), problem or "it is not a literal")
         edits.append(write_edit(source, target, slot, old, new))
     return edits
-
-
-def _trace(source: SourceFile, slot: SourceSlot, root: Path) -> ReadValue | None:
-    """The file of the repository that a slot's value is read from."""
-    if slot.value is not UNREADABLE or not isinstance(slot.node, ast.expr):
-        return None
-    read = trace(source, slot.node, root)
-    return read if read is not None and read.file.is_relative_to(root) else None
-
-
-def _splatted(source: SourceFile, target: PatchTarget, key: str, root: Path) -> ReadValue | None:
-    """Where a parameter that a `**` gives is read from."""
-    for node in splats(source, target.kind, target.name) if target.kind != "code" else ():
-        read = trace(source, node, root)
-        if read is not None and read.format and read.file.is_relative_to(root):
-            return dataclasses.replace(read, keys=(*read.keys, key))
-    return None
-
-
-def _config_edit(
-    read: ReadValue,
-    declared: PatchTarget,
-    key: str,
-    old: Resource,
-    new: Resource,
-    root: Path,
-    *,
-    as_float: bool,
-) -> SourceEdit:
-    """The edit of a value that the declaration reads from a YAML, TOML or JSON file."""
-    path = read.file.relative_to(root).as_posix()
-    before, after = values_of(old)[key], values_of(new)[key]
-    what = f"{path}: {'.'.join(map(str, read.keys))}, which is {declared.name}.{key},"
-    by_hand = f"Write this there by hand: {after!r}."
-    data = read.file.read_bytes()
-    source = ConfigSource(data, path, read.format)
-    if marker := not_edited(path, data):
-        raise ShipError(f"{what} cannot be patched: {marker}.", hint=by_hand)
-    found = find_value(source, read.keys, key)
-    if found is None:
-        raise ShipError(
-            f"{what} cannot be patched: it has no place of its own there (an alias, a merged or"
-            " repeated key, or none of that name).",
-            hint=by_hand,
-        )
-    value = float(found.value) if as_float and type(found.value) is int else found.value
-    try:
-        if isinstance(old, PromptTemplate) and isinstance(value, str):
-            strip = str.strip if read.stripped else str
-            if strip(value) != before:
-                raise _changed(f"{path}:{found.line}: {declared.name}.{key}", None)
-            after = _within(value, before, after) if read.stripped else after
-        elif same_value(value, after):
-            raise ShipError(
-                f"{path}:{found.line}: {declared.name}.{key} already holds the candidate's value.",
-                hint="It seems to be merged; see `ratchet releases`.",
-            )
-        elif not same_value(value, before):
-            raise _changed(f"{path}:{found.line}: {declared.name}.{key}", found.value)
-    except Inexpressible as error:
-        raise ShipError(f"{what} cannot be patched: {error}.", hint=by_hand) from None
-    target = PatchTarget(
-        declared.kind,
-        declared.name,
-        path,
-        format=read.format,
-        keys=json.dumps(read.keys),
-        slot=key,
-    )
-    return config_edit(source, target, found, before, after)
-
-
-def _within(value: str, before: str, after: str) -> str:
-    """A text in the white space that the program strips.
-
-    Raises:
-        Inexpressible: The program would strip some of the text, too.
-    """
-    if after != after.strip():
-        raise Inexpressible("the program strips white space that the new text has at its ends")
-    return value.replace(before, after, 1)
-
-
-def _text_edit(
-    source: SourceFile,
-    slot: SourceSlot,
-    name: str,
-    old: PromptTemplate,
-    new: PromptTemplate,
-    root: Path,
-    read: ReadValue | None,
-) -> SourceEdit:
-    """The edit of a declared prompt whose text comes from an expression, or from a text file."""
-    prompt = declared_prompt(
-        name,
-        old,
-        new,
-        expression=(source.path, slot.span),
-        refusal=f"{source.path}:{slot.line}: {name}.text cannot be patched: {slot.problem}.",
-        file=read.file.relative_to(root).as_posix() if read else None,
-        kept=read is not None and not read.stripped,
-    )
-    return literal_edit(prompt, old, new, root)
 
 
 def _check_shape(where: str, name: str, old: Resource, new: Resource) -> None:
