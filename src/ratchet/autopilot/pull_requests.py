@@ -13,8 +13,9 @@ from ratchet.autopilot.project import Project
 from ratchet.ship import forges, refresh, refresh_active, rollback
 from ratchet.ship.forges import ForgeSettings
 from ratchet.ship.forges.branch import evidence_file
+from ratchet.ship.live_proof import LiveProof
 from ratchet.store import Store
-from ratchet.types import RatchetError, Release
+from ratchet.types import Cycle, LiveStage, RatchetError, Release
 
 
 class TextOptions(TypedDict):
@@ -67,8 +68,25 @@ def propose_release(
         forge_settings(project),
         tests=release_tests(project),
         environ=environ,
+        live=live_proofs(project, store, release),
     )
     return _stored(store, release, forges.with_request(release, request))
+
+
+def live_proofs(project: Project, store: Store, release: Release) -> list[LiveProof]:
+    """The stages on live traffic that came before a release, oldest first."""
+    return [
+        LiveProof(decision, stage_evidence(project, cycle, decision.stage))
+        for cycle in store.cycles.list()
+        if cycle.experiment_id == release.experiment_id
+        for decision in cycle.decisions
+        if decision.stage != "watch"
+    ]
+
+
+def stage_evidence(project: Project, cycle: Cycle, stage: LiveStage) -> Path:
+    """Path of the evidence file of a cycle's stage."""
+    return project.state / "evidence" / f"{cycle.id[:12]}-{stage}.json"
 
 
 def refresh_release(

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ratchet.autopilot import Project
-from ratchet.autopilot.pull_requests import forge_settings, propose_release
+from ratchet.autopilot.pull_requests import forge_settings, live_proofs, propose_release
 from ratchet.cli.console import Folder, Json, out, print_json, project_in, short
 from ratchet.cli.selection import release_of
+from ratchet.ship.forges import preview
+from ratchet.ship.live_proof import LiveProof
 from ratchet.types import PullRequest, Release
 
 
@@ -54,7 +57,7 @@ def ship(
     with project.open_store() as store:
         selected = release_of(store.releases.list(1000), release, "ship")
         if dry_run:
-            _preview(project, selected, json)
+            _preview(project, selected, live_proofs(project, store, selected), json)
             return
         proposed = propose_release(project, store, selected)
     if json:
@@ -76,10 +79,8 @@ def _print(release: Release, request: PullRequest) -> None:
         out.print(f"Note: {request.note}.", markup=False)
 
 
-def _preview(project: Project, release: Release, json: bool) -> None:
-    from ratchet.ship.forges import preview
-
-    shown = preview(release, project.root, forge_settings(project))
+def _preview(project: Project, release: Release, live: Sequence[LiveProof], json: bool) -> None:
+    shown = preview(release, project.root, forge_settings(project), live=live)
     if json:
         print_json(
             {

@@ -95,6 +95,13 @@ def test_a_token_is_not_printed() -> None:
     assert "ghp_secret" not in repr(forge._http)
 
 
+def test_a_token_in_place_of_a_variable_is_refused_and_not_repeated() -> None:
+    settings = ForgeSettings(token_env="ghp_0123456789abcdef")
+    with pytest.raises(ConfigError, match="holds a token") as error:
+        connect(place_of("git@github.com:a/b", settings), settings, {})
+    assert "ghp_" not in str(error.value)
+
+
 @pytest.fixture(scope="module")
 def key() -> rsa.RSAPrivateKey:
     return rsa.generate_private_key(65537, 2048)

@@ -14,6 +14,7 @@ import msgspec
 from ratchet.autopilot.config import Config
 from ratchet.autopilot.cycle.parts import Measured
 from ratchet.autopilot.project import Project
+from ratchet.autopilot.pull_requests import stage_evidence
 from ratchet.prove import (
     CanaryPlan,
     CanaryTest,
@@ -202,7 +203,7 @@ class LiveStages:
         ][:count]
         experiment = self.store.experiments.get(cycle.experiment_id)
         write_stage_evidence(
-            self.project.state / "evidence" / f"{cycle.id[:12]}-{stage}.json",
+            stage_evidence(self.project, cycle, stage),
             plan,
             observations,
             baseline={"id": cycle.baseline_id},

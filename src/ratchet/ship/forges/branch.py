@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,9 +21,10 @@ _TRAILER = "Ratchet-Release"
 _MOST_COMMITS = 200
 
 
-def evidence_file(experiment_id: str) -> str:
-    """Path of an experiment's evidence in the repository."""
-    return f"{EVIDENCE_FOLDER}/{experiment_id[:12]}.json"
+def evidence_file(experiment_id: str, stage: str = "") -> str:
+    """Path of an experiment's evidence in the repository, or of a stage's that followed it."""
+    of = f"-{stage}" if stage else ""
+    return f"{EVIDENCE_FOLDER}/{experiment_id[:12]}{of}.json"
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class RequestBranch:
                 return False
             if len(parents) == 1:
                 changed = self.repository.changed_paths(parents[0], commit)
-                if not all(path.startswith(f"{EVIDENCE_FOLDER}/") for path in changed):
+                if not all(map(_is_evidence, changed)):
                     return False
             else:
                 try:
@@ -87,27 +89,31 @@ class RequestBranch:
             )
         return commit
 
-    def with_evidence(self, tip: str) -> str:
-        """Add the evidence file to the branch, unless it is there.
+    def with_evidence(self, tip: str, files: Mapping[str, Path]) -> str:
+        """Add evidence files to the branch, unless they are there.
+
+        Args:
+            tip: Full hash of the branch's present tip.
+            files: The files, by their paths in the repository.
 
         Raises:
-            ShipError: The evidence file is gone.
+            ShipError: An evidence file is gone.
         """
-        path = evidence_file(self.release.experiment_id)
-        try:
-            data = Path(self.release.evidence).read_bytes()
-        except OSError as error:
-            raise ShipError(
-                f"The evidence file {self.release.evidence} cannot be read: {error.strerror}.",
-                hint="Without it: evidence = false under [ship].",
-            ) from None
-        if self.repository.content(tip, path) == data:
+        blobs: dict[str, Blob] = {}
+        for path, file in files.items():
+            try:
+                data = file.read_bytes()
+            except OSError as error:
+                raise ShipError(
+                    f"The evidence file {file} cannot be read: {error.strerror}.",
+                    hint="Without it: evidence = false under [ship].",
+                ) from None
+            if self.repository.content(tip, path) != data:
+                blobs[path] = Blob("100644", self.repository.store_blob(data, None))
+        if not blobs:
             return tip
-        blob = Blob("100644", self.repository.store_blob(data, None))
         message = f"Evidence of experiment {self.release.experiment_id}\n\n{self._trailer}\n"
-        return store_release_commit(
-            self.repository, tip, {path: blob}, message, self.release.created_at
-        )
+        return store_release_commit(self.repository, tip, blobs, message, self.release.created_at)
 
     @property
     def _trailer(self) -> str:
@@ -116,9 +122,10 @@ class RequestBranch:
     def _merge(self, tip: str, base: str) -> str:
         changes = changes_of(self.repository, self.release.base, self.release.commit)
         blobs = carried(self.repository, base, self.release, changes, "forward")
-        evidence = evidence_file(self.release.experiment_id)
-        if kept := self.repository.blob(tip, evidence):
-            blobs[evidence] = kept
+        for path in self.repository.changed_paths(self.release.commit, tip):
+            kept = self.repository.blob(tip, path) if _is_evidence(path) else None
+            if kept is not None:
+                blobs[path] = kept
         # The base's own time makes the same merge the same commit.
         return store_release_commit(
             self.repository,
@@ -129,6 +136,10 @@ class RequestBranch:
             self.repository.committed_at(base),
             parents=(tip, base),
         )
+
+
+def _is_evidence(path: str) -> bool:
+    return path.startswith(f"{EVIDENCE_FOLDER}/")
 
 
 def _merges(ours: bytes, ancestor: bytes, theirs: bytes) -> bool:

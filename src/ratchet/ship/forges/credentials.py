@@ -15,6 +15,7 @@ from ratchet.types import ConfigError
 
 _APP_TOKEN_S = 540
 """Seconds that an app's own token is valid; GitHub allows ten minutes."""
+_TOKEN_BEGINNINGS = ("ghp_", "gho_", "ghu_", "ghs_", "github_pat_", "glpat")
 _CLOCK_S = 60
 """Seconds by which the clocks may differ."""
 
@@ -28,10 +29,16 @@ class EnvironmentToken:
         environ: The environment.
 
     Raises:
-        ConfigError: The variable is not set, or its value cannot be a token.
+        ConfigError: The variable is not set, is a token itself, or has a value that cannot be one.
     """
 
     def __init__(self, variable: str, scheme: str, environ: Mapping[str, str]) -> None:
+        if variable.startswith(_TOKEN_BEGINNINGS):
+            raise ConfigError(
+                "token_env under [ship] holds a token.",
+                hint="Put the name of an environment variable there, and the token into that"
+                " variable. Revoke this token if others can read the file.",
+            )
         self.origin = variable
         self._scheme = scheme
         self._token = environ.get(variable, "").strip()

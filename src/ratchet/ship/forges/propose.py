@@ -11,10 +11,11 @@ import msgspec
 
 from ratchet.ship.check import NO_TESTS, TestCommand
 from ratchet.ship.commit import targets_of
-from ratchet.ship.forges.branch import RequestBranch
+from ratchet.ship.forges.branch import RequestBranch, evidence_file
 from ratchet.ship.forges.marker import RequestMarker, marked, marker_of, rewritten
 from ratchet.ship.forges.record import Forge, RequestDraft, RequestRecord
 from ratchet.ship.forges.settings import ForgePlace, ForgeSettings, connect, place_of
+from ratchet.ship.live_proof import LiveProof, with_live_proofs
 from ratchet.ship.patch import diff_files
 from ratchet.ship.pull_request import request_text
 from ratchet.ship.remote import BRANCHES, Remote
@@ -62,6 +63,7 @@ def propose(
     *,
     tests: TestCommand = NO_TESTS,
     environ: Mapping[str, str] | None = None,
+    live: Sequence[LiveProof] = (),
 ) -> PullRequest:
     """Push a release's branch and open its pull request, or bring both up to date.
 
@@ -76,6 +78,7 @@ def propose(
         settings: Where and how requests are opened.
         tests: The repository's own tests, for a base that moved into the way of the change.
         environ: Where the token is; by default this process's environment.
+        live: The stages on live traffic that the candidate went through, oldest first.
 
     Returns:
         The request, for `with_request`.
@@ -91,7 +94,8 @@ def propose(
         raise Conflict(
             f"Release {release.id[:12]} is {release.state}: there is nothing to propose."
         )
-    title, text = _text(release)
+    files = _evidence_files(release, settings, live)
+    title, text = _text(release, live, files)
     repository = Repository.open(repo)
     if repository.commit_of(release.commit) is None:
         raise ShipError(
@@ -121,7 +125,7 @@ def propose(
         )
     rivals = _rivals(forge, release, resources, settings, opening=not records)
 
-    head = _head(branch, remote, pushed, base, settings, tests)
+    head = _head(branch, remote, pushed, base, files, tests)
     if head != pushed:
         if pushed and forge.is_protected(release.branch):
             raise ShipError(
@@ -154,7 +158,13 @@ def propose(
     return _request(record, head=head, note=" ".join(filter(None, notes)))
 
 
-def preview(release: Release, repo: Path, settings: ForgeSettings | None = None) -> RequestPreview:
+def preview(
+    release: Release,
+    repo: Path,
+    settings: ForgeSettings | None = None,
+    *,
+    live: Sequence[LiveProof] = (),
+) -> RequestPreview:
     """What `propose` would push and send if there were no request yet; it connects to nothing.
 
     Raises:
@@ -162,7 +172,7 @@ def preview(release: Release, repo: Path, settings: ForgeSettings | None = None)
         ShipError: There is no such remote, or the text is gone.
     """
     settings = settings or ForgeSettings()
-    title, text = _text(release)
+    title, text = _text(release, live, _evidence_files(release, settings, live))
     repository = Repository.open(repo)
     remote = Remote(repository, settings.remote)
     place: ForgePlace = place_of(remote.url(), settings)
@@ -341,7 +351,9 @@ def open_revert(
     return msgspec.structs.replace(release, revert=_request(record, head=commit))
 
 
-def _text(release: Release) -> tuple[str, str]:
+def _text(
+    release: Release, live: Sequence[LiveProof], files: Mapping[str, Path]
+) -> tuple[str, str]:
     try:
         written = Path(release.pull_request).read_text(encoding="utf-8")
     except OSError as error:
@@ -350,7 +362,21 @@ def _text(release: Release) -> tuple[str, str]:
             f" {error.strerror}.",
             hint="`ratchet improve` writes it again.",
         ) from None
-    return request_text(written)
+    of_stages = {proof.evidence for proof in live}
+    commands = [f"ratchet verify {path}" for path, file in files.items() if file in of_stages]
+    return request_text(with_live_proofs(written, live, commands))
+
+
+def _evidence_files(
+    release: Release, settings: ForgeSettings, live: Sequence[LiveProof]
+) -> dict[str, Path]:
+    """The evidence files that belong into the branch, by their paths in the repository."""
+    if not settings.evidence:
+        return {}
+    files = {evidence_file(release.experiment_id): Path(release.evidence)}
+    for proof in live:
+        files[evidence_file(release.experiment_id, proof.decision.stage)] = proof.evidence
+    return files
 
 
 def _concerns(record: RequestRecord, release: Release) -> bool:
@@ -377,7 +403,7 @@ def _head(
     remote: Remote,
     pushed: str,
     base: str,
-    settings: ForgeSettings,
+    files: Mapping[str, Path],
     tests: TestCommand,
 ) -> str:
     """The commit that the branch should end in; `pushed` when it does already."""
@@ -385,19 +411,19 @@ def _head(
     tip = remote.fetch(base)
     if repository.is_ancestor(release.commit, tip):
         raise ShipError(
-            f"{base} of the remote {settings.remote} has the release already.",
+            f"{base} of the remote {remote.name} has the release already.",
             hint="Fetch it; `ratchet releases` then shows the release as merged.",
         )
     if not repository.is_ancestor(release.base, tip):
         raise ShipError(
             f"The release was made on commit {release.base[:12]}, which is not in {base} of the"
-            f" remote {settings.remote}: the pull request would bring your other commits too.",
+            f" remote {remote.name}: the pull request would bring your other commits too.",
             hint=f"Push that commit to {base} first, or set base under [ship].",
         )
     head = pushed or release.commit
     if branch.conflicts(head, tip):
         head = branch.with_base(head, tip, tests)
-    return branch.with_evidence(head) if settings.evidence else head
+    return branch.with_evidence(head, files)
 
 
 def _rivals(
