@@ -6,23 +6,31 @@ import asyncio
 import json
 import logging
 import os
+import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import msgspec
 
+from ratchet.bind.live import EXPERIMENT
 from ratchet.observe.capture import readable
 from ratchet.server.access import check_attempt
 from ratchet.server.body import ClientDisconnected, decompressed, read_body
 from ratchet.server.gateway.dialects import DIALECTS, PASSED_THROUGH, GatewayDialect
 from ratchet.server.gateway.dialects.bounded_json import decoded
 from ratchet.server.gateway.headers import brings_key, request_headers
+from ratchet.server.gateway.mirroring import (
+    MIRROR_ID,
+    MIRROR_OF,
+    CallMirror,
+    shadow_name,
+)
 from ratchet.server.gateway.pool import UpstreamEndpoint, UpstreamPool
 from ratchet.server.gateway.recording import Recording
 from ratchet.server.gateway.recording_queue import RecordingQueue, Writer
 from ratchet.server.gateway.relay import CallRelay, Receive, UpstreamFailure, UpstreamRequest
-from ratchet.server.gateway.substitution import Substitute
+from ratchet.server.gateway.substitution import Shadow, Substitute
 from ratchet.server.gateway.target import (
     AttemptGuard,
     GatewayTarget,
@@ -83,6 +91,30 @@ class _Request:
         self.send = send
 
 
+class _Mirrored:
+    """A call that is to be mirrored, as the client sent it."""
+
+    __slots__ = ("endpoint", "given", "headers", "id", "model", "plain", "shadow")
+
+    def __init__(
+        self,
+        shadow: Shadow,
+        plain: bytes,
+        given: dict[str, Any],
+        endpoint: UpstreamEndpoint,
+        model: str | None,
+        headers: Sequence[tuple[bytes, bytes]],
+    ) -> None:
+        self.id = secrets.token_hex(8)
+        self.shadow = shadow
+        self.plain = plain
+        self.given = given
+        self.endpoint = endpoint
+        self.model = model
+        """Name of the model that is sent; None for the client's."""
+        self.headers = headers
+
+
 class Gateway:
     """ASGI application under /gateway/.
 
@@ -113,6 +145,7 @@ class Gateway:
     ) -> None:
         self._pool = UpstreamPool(tuple(upstreams) or STANDARD, environ)
         self._recordings = RecordingQueue(writer)
+        self._mirror = CallMirror(self._pool, self._recordings)
         self._substitute = substitute
         self._attempts = None if running is None else AttemptGuard(running)
         self._stream = stream
@@ -136,6 +169,7 @@ class Gateway:
             if missing:
                 _log.warning("%d calls were cut off at shutdown.", len(missing))
                 await asyncio.wait(missing, timeout=1.0)
+        await self._mirror.close()
         await self._recordings.close(self._drain_s)
         await self._pool.close()
 
@@ -216,17 +250,20 @@ class Gateway:
 
     async def _call(self, request: _Request, dialect: GatewayDialect) -> None:
         """Relay and record a model call."""
-        outgoing, recording, streams = await self._prepare(request, dialect)
+        outgoing, recording, streams, mirrored = await self._prepare(request, dialect)
         held: AbstractContextManager[None] = nullcontext()
         if streams and self._stream is not None:
             held = self._stream(request.scope.get("ratchet.caller"))
         with held:
             await self._relay(CallRelay(self._pool, outgoing, recording), recording, request)
+        if mirrored is not None and recording.status < 400:
+            self._mirror.start(self._mirrored(request, dialect, recording.trace_id, mirrored))
 
     async def _prepare(
         self, request: _Request, dialect: GatewayDialect
-    ) -> tuple[UpstreamRequest, Recording, bool]:
-        """The outgoing request, its recording, and whether the response is streamed."""
+    ) -> tuple[UpstreamRequest, Recording, bool, _Mirrored | None]:
+        """The outgoing request, its recording, whether the response is streamed, and what is to be
+        mirrored of it."""
         scope, target = request.scope, request.target
         headers: list[tuple[bytes, bytes]] = scope["headers"]
         encoding, parent, length = "", b"", 0
@@ -249,6 +286,7 @@ class Gateway:
         self._check_key(endpoint, headers)
         attributes: dict[str, Any] = dict(endpoint.attributes)
         context = trace_context(parent) if parent else None
+        mirrored: _Mirrored | None = None
         if given is not None:
             changed = given
             conversation = conversation_of(headers)
@@ -257,6 +295,10 @@ class Gateway:
             if self._substitute is not None:
                 unit = unit_of(given, conversation, context)
                 changed = await self._substituted(target, given, dialect, attributes, unit)
+                shadow = None if target.is_attempt else self._substitute.shadow_of(target.agent)
+                if shadow is not None and self._mirror.admits(shadow):
+                    mirrored = _Mirrored(shadow, plain, given, endpoint, sent, headers)
+                    attributes[MIRROR_ID] = mirrored.id
             if sent is not None and sent != requested:
                 attributes["ratchet.asked_model"] = requested
                 changed = {**changed, "model": sent}
@@ -266,7 +308,44 @@ class Gateway:
                 headers = [one for one in headers if one[0] != b"content-encoding"]
         recording = Recording(target, dialect, given, plain, attributes, context, endpoint.sellers)
         outgoing = self._outgoing(endpoint, request, headers, body)
-        return outgoing, recording, given is not None and given.get("stream") is True
+        return outgoing, recording, given is not None and given.get("stream") is True, mirrored
+
+    async def _mirrored(
+        self, request: _Request, dialect: GatewayDialect, trace_id: str, mirrored: _Mirrored
+    ) -> None:
+        """Send a call again with the candidate's prompts, and record it."""
+        assert self._substitute is not None
+        shadow, given = mirrored.shadow, mirrored.given
+        try:
+            found = await self._substitute.of_candidate(shadow.candidate_id, given, dialect)
+        except RatchetError as error:
+            _log.warning("A call of %s is not mirrored: %s", request.target, error)
+            return
+        if found is None:
+            return
+        changed = found.request
+        if mirrored.model is not None:
+            changed = {**changed, "model": mirrored.model}
+        body = _rewritten(mirrored.plain, given, changed)
+        attributes = {
+            **mirrored.endpoint.attributes,
+            **found.attributes,
+            EXPERIMENT: shadow.experiment_id,
+            MIRROR_OF: trace_id,
+            MIRROR_ID: mirrored.id,
+        }
+        headers = [one for one in mirrored.headers if one[0] != b"content-encoding"]
+        recording = Recording(
+            GatewayTarget(agent=shadow_name(request.target.agent)),
+            dialect,
+            changed,
+            body,
+            attributes,
+            None,
+            mirrored.endpoint.sellers,
+        )
+        outgoing = self._outgoing(mirrored.endpoint, request, headers, body)
+        await self._mirror.send(outgoing, recording, shadow.experiment_id)
 
     async def _relay(self, relay: CallRelay, recording: Recording, request: _Request) -> None:
         try:

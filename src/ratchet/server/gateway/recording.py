@@ -67,6 +67,7 @@ class Recording:
         "size",
         "status",
         "target",
+        "trace_id",
     )
 
     def __init__(
@@ -82,6 +83,7 @@ class Recording:
         self.target = target
         self.attributes = attributes
         self.context = context
+        self.trace_id = _trace_id(target, context)
         attributes["gen_ai.operation.name"] = dialect.OPERATION
         self.status = 0
         """HTTP status of the response; 0 while there is none."""
@@ -285,17 +287,14 @@ class Recording:
         target = self.target
         parent_id: str | None = None
         if self.context is not None:
-            trace_id, parent_id = self.context
+            parent_id = self.context[1]
         elif target.is_attempt:
-            trace_id = attempt_trace_id(target.rollout_id, target.fence)
             parent_id = attempt_span_id(target.rollout_id, target.fence)
-        else:
-            trace_id = f"{_random.getrandbits(128) or 1:032x}"
         self.size = _size(self.attributes)
         model = self.attributes.get("gen_ai.request.model", "")
         took_ns = int((self._ended_at - self._started_at) * 1e9)
         span = Span(
-            trace_id=trace_id,
+            trace_id=self.trace_id,
             span_id=f"{_random.getrandbits(64) or 1:016x}",
             parent_id=parent_id,
             name=f"{self._dialect.OPERATION} {model}".strip(),
@@ -308,6 +307,14 @@ class Recording:
         if not target.is_attempt:
             return SpanRecord(span=span, agent=target.agent)
         return SpanRecord(span=span, rollout_id=target.rollout_id, fence=target.fence)
+
+
+def _trace_id(target: GatewayTarget, context: tuple[str, str] | None) -> str:
+    if context is not None:
+        return context[0]
+    if target.is_attempt:
+        return attempt_trace_id(target.rollout_id, target.fence)
+    return f"{_random.getrandbits(128) or 1:032x}"
 
 
 _OVERHEAD = 2_000

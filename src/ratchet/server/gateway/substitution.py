@@ -48,6 +48,15 @@ class Substitution(msgspec.Struct, frozen=True):
     """Attributes of the call's span, such as the candidate and the resources."""
 
 
+class Shadow(NamedTuple):
+    """A shadow stage at the gateway: a canary in which nobody is enrolled."""
+
+    experiment_id: str
+    candidate_id: str
+    share: float
+    """Share of live calls to mirror, in [0, 1]."""
+
+
 class Substitute(Protocol):
     """Replaces prompts in a request before it is sent."""
 
@@ -69,6 +78,18 @@ class Substitute(Protocol):
         Raises:
             RatchetError: The store cannot be read. A call of an attempt then fails, since it would
                 run with the wrong prompt; a live agent's call is sent unchanged.
+        """
+
+    def shadow_of(self, agent: str) -> Shadow | None:
+        """The shadow stage of a live agent, as read last; None without one."""
+
+    async def of_candidate(
+        self, candidate_id: str, request: dict[str, Any], dialect: GatewayDialect
+    ) -> Substitution | None:
+        """The request with a candidate's prompts; None when it has none of them.
+
+        Raises:
+            RatchetError: The store cannot be read.
         """
 
 
@@ -172,6 +193,7 @@ class PromptSubstituter:
         )
         self._clock = clock
         self._choosers: OrderedDict[str, tuple[LiveVersions, LiveChooser]] = OrderedDict()
+        self._shadows: dict[str, Shadow] = {}
         # Keyed by content hash, so immutable.
         self._template = functools.lru_cache(maxsize=4_096)(self._read_template)
         self._candidate = functools.lru_cache(maxsize=1_024)(store.candidates.get)
@@ -212,6 +234,17 @@ class PromptSubstituter:
                 f"Prompts could not be replaced: {type(error).__name__}: {error}"[:500]
             ) from error
 
+    def shadow_of(self, agent: str) -> Shadow | None:
+        """The shadow stage of a live agent, as read last; None without one."""
+        return self._shadows.get(agent)
+
+    async def of_candidate(
+        self, candidate_id: str, request: dict[str, Any], dialect: GatewayDialect
+    ) -> Substitution | None:
+        """The request with a candidate's prompts; None when it has none of them."""
+        found = await _substituted(await self._replacements_of.get(candidate_id), request, dialect)
+        return None if found is None or found.request is request else found
+
     async def _of_attempt(self, target: GatewayTarget) -> _Replacements | None:
         """Replacements for a rollout's call; None when nothing is to be replaced."""
         agent, candidate_id = await self._rollouts.get(target.rollout_id)
@@ -247,11 +280,20 @@ class PromptSubstituter:
         return _Rollout(rollout.queue, rollout.candidate_id)
 
     def _read_agent(self, name: str) -> _AgentSettings:
-        if not self._store.agents.settings(name).substitute:
+        settings = self._store.agents.settings(name)
+        self._note_shadow(name, settings.mirror)
+        if not settings.substitute:
             return _AgentSettings(False, None)
         known = self._choosers.get(name)
         found = self._store.traffic.versions(name, known[0].tag if known else "")
         return _AgentSettings(True, known[0] if found is None and known else found)
+
+    def _note_shadow(self, agent: str, share: float | None) -> None:
+        split = self._store.traffic.split(agent) if share else None
+        if split is None or split.enrolled > 0 or not share:
+            self._shadows.pop(agent, None)
+        else:
+            self._shadows[agent] = Shadow(split.experiment_id, split.candidate_id, share)
 
     def _read_replacements(self, candidate_id: str) -> _Replacements:
         candidate: Candidate = self._candidate(candidate_id)
