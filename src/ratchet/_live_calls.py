@@ -49,8 +49,8 @@ class Chooser(Protocol):
         """Choose among these from now on; None for the agent's own source."""
         ...
 
-    def choose(self, unit: str, /, *, conversation: bool) -> CallVersions:
-        """The versions of a call that begins now.
+    def choose(self, unit: str, /, *, conversation: bool) -> CallVersions | None:
+        """The versions of a call that begins now; None while there is nothing to choose from.
 
         Args:
             unit: What a canary's assignment is constant for.

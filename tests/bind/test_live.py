@@ -59,12 +59,14 @@ def chooser(clock: Clock) -> Iterator[LiveChooser]:
 
 
 def system(chooser: LiveChooser, unit: str, *, conversation: bool = True) -> str:
-    found = chooser.choose(unit, conversation=conversation).resources.get("system")
+    chosen = chooser.choose(unit, conversation=conversation)
+    found = None if chosen is None else chosen.resources.get("system")
     return found.text if isinstance(found, PromptTemplate) else ""
 
 
 def attributes(chooser: LiveChooser, unit: str, *, conversation: bool = True) -> dict[str, str]:
-    return chooser.choose(unit, conversation=conversation).attributes
+    chosen = chooser.choose(unit, conversation=conversation)
+    return {} if chosen is None else chosen.attributes
 
 
 def test_before_anything_is_known_the_source_runs(chooser: LiveChooser) -> None:

@@ -113,11 +113,6 @@ def serve(resources: Mapping[str, Resource]) -> None:
     _active = dict(resources)
 
 
-def active() -> Mapping[str, Resource]:
-    """The resources of the active release."""
-    return _active
-
-
 def _inherit() -> None:
     path = os.environ.get(BINDING_VARIABLE)
     if not path:

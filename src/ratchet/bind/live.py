@@ -76,12 +76,13 @@ class LiveChooser:
             self._served = versions
             self._serve(versions.release)
 
-    def choose(self, unit: str, /, *, conversation: bool) -> CallVersions:
-        """The versions of a call that begins now."""
+    def choose(self, unit: str, /, *, conversation: bool) -> CallVersions | None:
+        """The versions of a call that begins now; None while there is nothing to choose from."""
+        served = self._served
+        if served is None or (served.split is None and not conversation):
+            return None if served is None else self._release
         with self._lock:
-            served = self._served
-            if served is None:
-                return CallVersions(context.active())
+            served = self._served or served
             kept = self._kept_of(unit, served) if conversation else None
             if kept is not None:
                 return kept

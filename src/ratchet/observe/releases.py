@@ -197,6 +197,8 @@ class ReleaseFollower:
         conversation = attributes.get(CONVERSATION_ID)
         unit = conversation or attributes.get(USER_ID) or f"{span.trace_id:032x}"
         chosen = chooser.choose(unit, conversation=bool(conversation))
+        if chosen is None:
+            return None
         if chosen.attributes:
             attributes.update(chosen.attributes)
             if parent.is_recording():

@@ -332,9 +332,11 @@ def begin(template: SpanTemplate, sink: Any) -> StepSpan:
     if sink.tracer is not None:
         _begin_mirror(span)
     releases = sink.releases
-    call = None if releases is None else context.get(LIVE_CALL)
-    over = call is None or call.over  # type: ignore[attr-defined]
-    span.live_call = releases.begin(span, parent) if releases is not None and over else None
+    span.live_call = None
+    if releases is not None and not (parent.__class__ is StepSpan and parent.is_recording()):
+        call = context.get(LIVE_CALL)
+        if call is None or call.over:  # type: ignore[attr-defined]
+            span.live_call = releases.begin(span, parent)
     return span
 
 

@@ -90,12 +90,9 @@ def position(salt: str, experiment_id: str, unit: str) -> float:
 
     First 8 bytes of SHA-256 of the three texts, each preceded by its length in bytes.
     """
-    digest = hashlib.sha256()
-    for part in (salt, experiment_id, unit):
-        encoded = part.encode("utf-8", "surrogatepass")
-        digest.update(len(encoded).to_bytes(8, "big"))
-        digest.update(encoded)
-    return (int.from_bytes(digest.digest()[:8], "big") >> 11) / (1 << 53)
+    parts = [part.encode("utf-8", "surrogatepass") for part in (salt, experiment_id, unit)]
+    whole = b"".join([len(part).to_bytes(8, "big") + part for part in parts])
+    return (int.from_bytes(hashlib.sha256(whole).digest()[:8], "big") >> 11) / (1 << 53)
 
 
 def arm_of(split: TrafficSplit, unit: str) -> Arm | None:

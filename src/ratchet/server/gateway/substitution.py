@@ -271,7 +271,8 @@ class PromptSubstituter:
             while len(self._choosers) > AGENTS:
                 self._choosers.popitem(last=False)
         self._choosers.move_to_end(agent)
-        return dict(chooser[1].choose(unit.id, conversation=unit.conversation).attributes)
+        chosen = chooser[1].choose(unit.id, conversation=unit.conversation)
+        return {} if chosen is None else dict(chosen.attributes)
 
     def _read_rollout(self, rollout_id: str) -> _Rollout:
         rollout = self._store.rollouts.get([rollout_id]).get(rollout_id)
