@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from typing import Any
 
 import msgspec
@@ -22,7 +23,7 @@ from ratchet.curate.refinement.item_response import fit_item_response
 from ratchet.curate.refinement.label_errors import ENOUGH, find_suspects
 from ratchet.curate.refinement.proposals import Refinement, RefinementProposal
 from ratchet.store import Store
-from ratchet.types import Dataset, InputError, Label, NotFound, Origin, Score, Split, Task
+from ratchet.types import Dataset, InputError, Label, NotFound, Origin, Rollout, Score, Split, Task
 
 
 def dataset_of(tasks: list[Task], split: Split = "train") -> Dataset:
@@ -291,6 +292,34 @@ def test_stored_results_are_read_page_by_page(
     assert np.array_equal(read.matrix(), results_of(tasks, found).matrix())
     assert read.cells["t004", "c01"].labels == [0.0]
     assert len(read.cells["t000", "c00"].answers) == 1
+
+
+def test_no_more_than_a_page_of_rollouts_is_in_memory(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("ratchet.curate.refinement.results.PAGE", 10)
+    tasks = tasks_of(50)
+    with Store.open(sqlite_url) as store:
+        store.rollouts.create([rollout for rollout, _, _ in ran(tasks, drawn(50, 4))], 1.0)
+        gc.collect()
+        before, most, list_page = _rollouts(), 0, store.rollouts.list
+
+        def listed(*given: Any, **options: Any) -> Any:
+            nonlocal most
+            most = max(most, _rollouts() - before)
+            return list_page(*given, **options)
+
+        monkeypatch.setattr(store.rollouts, "list", listed)
+        read = read_results(store, dataset_of(tasks))
+    assert len(read.cells) == 200
+    assert 0 < most <= 20  # the page before, and what is not yet released of it
+    north = [cell.answers[0] for (task, _), cell in read.cells.items() if task == "t000"]
+    outputs = {id(answer) for answer in north}
+    assert len(outputs) == len({key for key, _ in north})  # equal answers are kept once
+
+
+def _rollouts() -> int:
+    return sum(isinstance(each, Rollout) for each in gc.get_objects())
 
 
 def test_scores_against_a_former_label_do_not_count_and_their_answers_do() -> None:

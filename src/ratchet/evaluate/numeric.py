@@ -78,7 +78,7 @@ def _number(value: Any, decimal_comma: bool) -> tuple[float, bool] | None:
     """A number, and whether it is a percentage."""
     is_percent = False
     if isinstance(value, str):
-        from ratchet.evaluate.prose_numbers import answer_in
+        from ratchet.evaluate.prose_answer import answer_in
 
         found = answer_in(value, decimal_comma=decimal_comma)
         value, is_percent = (found.value, found.percent) if found else (None, False)

@@ -78,7 +78,7 @@ def read_results(store: Store, dataset: Dataset, evaluator: str | None = None) -
     labels: dict[str, list[float]] = defaultdict(list)
     for label in store.labels.list(criterion=""):
         labels[label.rollout_id].append(label.value)
-    found: list[tuple[Rollout, list[Score], list[float]]] = []
+    gathered = _Gathered(dataset.tasks)
     inputs = {task.id: content_hash(task.input) for task in dataset.tasks}
     cursor: str | None = None
     while True:
@@ -90,10 +90,10 @@ def read_results(store: Store, dataset: Dataset, evaluator: str | None = None) -
             and inputs.get(rollout.task_id) == content_hash(rollout.input)
         ]
         scores = store.scores.of([rollout.id for rollout in mine])
-        found += [(rollout, scores[rollout.id], labels.get(rollout.id, [])) for rollout in mine]
+        for rollout in mine:
+            gathered.add(rollout, scores[rollout.id], labels.get(rollout.id, ()))
         if cursor is None:
-            break
-    return results_of(dataset.tasks, found, evaluator)
+            return gathered.results(evaluator)
 
 
 def results_of(
@@ -102,55 +102,70 @@ def results_of(
     evaluator: str | None = None,
 ) -> Results:
     """Arrange rollouts, with their scores and people's labels, by task and candidate."""
-    rollouts = list(found)
-    by_id = {task.id: task for task in tasks}
-    if evaluator is None:
-        counts = Counter(
-            s.evaluator
-            for _, scores, _ in rollouts
-            for s in scores
-            if s.value is not None and not s.unit
-        )
-        evaluator = max(counts, key=lambda name: (counts[name], name), default="")
-    name_of = _names([rollout for rollout, _, _ in rollouts])
-    cells: dict[tuple[str, str], Cell] = defaultdict(Cell)
-    scored: dict[str, None] = {}
-    for rollout, scores, labels in rollouts:
-        task = by_id[rollout.task_id]
-        name = name_of[rollout.candidate_id, _version(rollout)]
-        cell = cells[task.id, name]
+    gathered = _Gathered(tasks)
+    for rollout, scores, labels in found:
+        gathered.add(rollout, scores, labels)
+    return gathered.results(evaluator)
+
+
+class _Gathered:
+    """Results so far. Of a rollout its scores, labels and output are kept, equal outputs once."""
+
+    def __init__(self, tasks: Sequence[Task]) -> None:
+        self._tasks = {task.id: task for task in tasks}
+        self._cells: dict[tuple[str, str, str], Cell] = defaultdict(Cell)
+        """By task, candidate and version of the agent's source; all scores are under `others`."""
+        self._answers: dict[tuple[str, str], tuple[str, Any]] = {}
+        self._counts: Counter[str] = Counter()
+        self._versions: dict[str, dict[str, None]] = defaultdict(dict)
+
+    def add(self, rollout: Rollout, scores: Sequence[Score], labels: Sequence[float]) -> None:
+        """Take a rollout on one of the tasks."""
+        task, version = self._tasks[rollout.task_id], _version(rollout)
+        known = [score for score in scores if score.value is not None and not score.unit]
+        self._counts.update(score.evaluator for score in known)
+        self._versions[rollout.candidate_id][version] = None
+        cell = self._cells[task.id, rollout.candidate_id, version]
         if rollout.status == "succeeded" and rollout.output is not None:
-            cell.answers.append((answer_key(rollout.output), rollout.output))
+            key = answer_key(rollout.output)
+            cell.answers.append(self._answers.setdefault((task.id, key), (key, rollout.output)))
         if [rollout.expected, rollout.metadata] != [task.expected, task.metadata]:
-            continue
+            return
         cell.labels += labels
-        for score in scores:
-            if score.value is None or score.unit:
-                continue
-            if score.evaluator == evaluator:
-                cell.scores.append(min(1.0, max(0.0, score.value)))
-                scored[name] = None
-            else:
-                cell.others.setdefault(score.evaluator, []).append(score.value)
-    return Results(evaluator, tuple(tasks), tuple(sorted(scored)), dict(cells))
+        for score in known:
+            assert score.value is not None
+            cell.others.setdefault(score.evaluator, []).append(score.value)
+
+    def results(self, evaluator: str | None) -> Results:
+        """The results; by default by the evaluator with most scores."""
+        if evaluator is None:
+            counts = self._counts
+            evaluator = max(counts, key=lambda name: (counts[name], name), default="")
+        cells: dict[tuple[str, str], Cell] = defaultdict(Cell)
+        scored: dict[str, None] = {}
+        for (task, candidate, version), found in self._cells.items():
+            name = _name(candidate, version, self._versions[candidate])
+            cell = cells[task, name]
+            cell.answers += found.answers
+            cell.labels += found.labels
+            for other, values in found.others.items():
+                if other == evaluator:
+                    cell.scores += [min(1.0, max(0.0, value)) for value in values]
+                    scored[name] = None
+                else:
+                    cell.others.setdefault(other, []).extend(values)
+        tasks = tuple(self._tasks.values())
+        return Results(evaluator, tasks, tuple(sorted(scored)), dict(cells))
 
 
 def _version(rollout: Rollout) -> str:
     return rollout.queue.removeprefix(EVAL) if rollout.queue.startswith(EVAL) else ""
 
 
-def _names(rollouts: Sequence[Rollout]) -> Mapping[tuple[str, str], str]:
-    """Name of each candidate and version of the agent's source."""
-    versions: dict[str, dict[str, None]] = defaultdict(dict)
-    for rollout in rollouts:
-        versions[rollout.candidate_id][_version(rollout)] = None
-    return {
-        (candidate, version): candidate
-        if not version or len(found.keys() - {""}) == 1
-        else f"{candidate}@{version}"
-        for candidate, found in versions.items()
-        for version in found
-    }
+def _name(candidate: str, version: str, versions: Mapping[str, None]) -> str:
+    """Name of a candidate and version of the agent's source; with one version only the id."""
+    several = len(versions.keys() - {""}) > 1
+    return f"{candidate}@{version}" if version and several else candidate
 
 
 def _folded(value: Any) -> Any:

@@ -1,0 +1,149 @@
+"""Which number of a text is its answer: a marked one, that of a conclusion, or the last."""
+
+from __future__ import annotations
+
+import re
+
+from ratchet.evaluate.prose_numbers import ProseNumber, numbers_in
+
+MAX_TEXT = 20_000
+"""Most characters that are read; of a longer text, the last ones, where answers usually are."""
+
+_AT_ONCE = 40
+"""Most characters between a marker and its number."""
+
+_HEDGE = re.compile(
+    r"(?:[\W\d_]|about|approximately|approx|around|roughly|nearly|almost|exactly|just|only|simply|"
+    r"the\s+(?:number|total|sum|value)|is|a|an|over|total|of|USD|EUR|GBP|[a-z]\s*=)*",
+    re.IGNORECASE,
+)
+
+_BOXED = re.compile(r"\\boxed\s*\{")
+_HASHES = re.compile(r"^\s*####\s*", re.MULTILINE)
+_ANSWER = re.compile(
+    r"\b(?:final\s+)?(?:answer|solution|result)\b(?:[^.\n:=]|\.(?=\d)){0,80}?"
+    r"(?:\bis\b|\bare\b|\bwas\b|[:=\u2192]|\bequals\b|\bcomes\s+to\b)\s*",
+    re.IGNORECASE,
+)
+_CONCLUSION = re.compile(
+    r"\b(?:therefore|thus|hence|in\s+total|altogether|in\s+all|"
+    r"(?P<says>equals|comes?\s+to|amounts?\s+to|adds?\s+up\s+to|totals|"
+    r"total\s+of\b|(?:total|sum|difference|product|average|mean|median)\b[^.\n]{0,60}?"
+    r"(?:\b(?:is|are|was|were)\b|:)))",
+    re.IGNORECASE,
+)
+_SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[\W]*[A-Z\\])|\n+")
+_LATEX = (
+    (re.compile(r"\\[dt]?frac\s*\{([^{}]+)\}\s*\{([^{}]+)\}"), r" \1/\2 "),
+    (re.compile(r"\\(?:text|mathrm|mathbf|textbf|operatorname)\s*\{([^{}]*)\}"), r" \1 "),
+    (re.compile(r"\\times"), "×"),
+    (re.compile(r"\\cdot"), "·"),
+    (re.compile(r"\{,\}|,\\!"), ","),
+    (re.compile(r"\\[,;:! ]"), ""),
+    (re.compile(r"\\([%$])"), r"\1"),
+    (re.compile(r"\\(?:approx|sim)"), "≈"),
+    (re.compile(r"\^\s*\{?\s*(?:\\circ|°)\s*\}?"), "°"),
+)
+_MARKUP = re.compile(
+    r"\*{1,3}|`|(?<!\w)__?(?=\S)|(?<=\S)__?(?!\w)|(?<![\w\d])\$(?!\d|-|\.)|(?<=[\d}])\$"
+)
+
+
+def answer_in(text: str, *, decimal_comma: bool = False) -> ProseNumber | None:
+    """The number that is a text's answer; None if it holds no number.
+
+    That in the last `\\boxed{}`, behind `####`, or behind the last "answer is" or "answer:"; else
+    that of the last conclusion ("in total", "comes to"), or of the last sentence with a number. Of
+    several in a sentence, the one after its last "=", or else the last.
+
+    Args:
+        text: The text.
+        decimal_comma: Commas are decimal, as in "1.234,50".
+    """
+    text = _plain(text[-MAX_TEXT:])
+    found = list(numbers_in(text, decimal_comma=decimal_comma))
+    if not found:
+        return None
+    start, end = _marked(text)
+    if start >= 0:
+        here = [n for n in found if n.start >= start and (end < 0 or n.end <= end)]
+        if here:
+            return _chosen_after(text, here, start, end)
+    sentences = _sentences(text)
+    strong = [n for n in found if not n.weak] or found
+    if _CONCLUSION.search(text):
+        for low, high in reversed(sentences):
+            match = _CONCLUSION.search(text, low, high)
+            if match is not None:
+                listed = text[match.end() : match.end() + 1] == ":" and not match["says"]
+                after = [] if listed else [n for n in strong if match.end() <= n.start < high]
+                here = after or [
+                    n for n in strong if low <= n.start < (match.start() if listed else high)
+                ]
+                if here and match["says"] and after and "=" not in text[low:high]:
+                    return after[0]
+                if here:
+                    return _last_of(text, here, low, high)
+    for low, high in reversed(sentences):
+        here = [n for n in strong if low <= n.start < high]
+        if here:
+            return _last_of(text, here, low, high)
+    return strong[-1]
+
+
+def _plain(text: str) -> str:
+    for form, plain in _LATEX if "\\" in text or "{,}" in text or "^" in text else ():
+        text = form.sub(plain, text)
+    return _MARKUP.sub("", text)
+
+
+def _marked(text: str) -> tuple[int, int]:
+    """Start and end of the part that the text marks as its answer; -1 for no start, or no end."""
+    boxed = [match.end() for match in _BOXED.finditer(text)]
+    if boxed:
+        end = text.find("}", boxed[-1])
+        return boxed[-1], end if end >= 0 else len(text)
+    hashes = [match.end() for match in _HASHES.finditer(text)]
+    if hashes:
+        return hashes[-1], -1
+    answers = list(_ANSWER.finditer(text))
+    final = [match for match in answers if match[0].lower().startswith("final")]
+    named = [match for match in answers if re.match(r"(?:final\s+)?answer", match[0], re.I)]
+    chosen = final or named or answers
+    return (chosen[-1].end(), -1) if chosen else (-1, -1)
+
+
+def _chosen_after(text: str, here: list[ProseNumber], start: int, end: int) -> ProseNumber:
+    """The answer behind a marker: the number that follows at once, or else that of the sentence."""
+    low, high = next(
+        ((low, high) for low, high in _sentences(text) if low <= here[0].start < high),
+        (start, len(text)),
+    )
+    low, high = max(low, start), high if end < 0 else end
+    within = [n for n in here if low <= n.start < high] or here
+    strong = [n for n in within if not n.weak] or within
+    first = strong[0]
+    at_once = first.start - low <= _AT_ONCE and _HEDGE.fullmatch(text, low, first.start)
+    if at_once and text.find("=", first.end, high) < 0:
+        return first
+    return _last_of(text, strong, low, high)
+
+
+def _last_of(text: str, here: list[ProseNumber], low: int, high: int) -> ProseNumber:
+    """The answer of a sentence: after its last "=", else the last outside of trailing brackets."""
+    equal = max(text.rfind("=", low, high), text.rfind("≈", low, high))
+    after = [n for n in here if n.start > equal] if equal >= 0 else []
+    if after:
+        return after[0]
+    digits = [n for n in here if not n.in_words] or here
+    opened = text.rfind("(", low, high)
+    outside = [n for n in digits if n.end <= opened] if opened >= 0 else []
+    return (outside or digits)[-1]
+
+
+def _sentences(text: str) -> list[tuple[int, int]]:
+    found, low = [], 0
+    for match in _SENTENCE.finditer(text):
+        found.append((low, match.start()))
+        low = match.end()
+    return [*found, (low, len(text))]
