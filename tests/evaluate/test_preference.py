@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from ratchet.evaluate import make_evaluator
-from ratchet.evaluate.preference import Pair, PreferenceModel, fit, pairs_of
+from ratchet.evaluate.preference import (
+    Pair,
+    PreferenceEvaluator,
+    PreferenceModel,
+    fit,
+    pairs_of,
+)
 from ratchet.types import ConfigError, Feedback, InputError
 from tests.evaluate.conftest import ended, verdict
 
@@ -103,3 +110,75 @@ def test_the_evaluator_reads_its_model_and_says_its_doubt(tmp_path: Path) -> Non
     (tmp_path / "polite.json").write_text("[1]")
     with pytest.raises(ConfigError, match="is no model of preferences"):
         make_evaluator("preference", options)
+
+
+GOOD = frozenset(["gladly", "sure", "happily", "course"])
+
+
+def meaning(texts: list[str]) -> list[list[float]]:
+    """An embedding that knows words which the pairs do not have in common."""
+    words = [set(text.casefold().replace(":", " ").replace(",", " ").split()) for text in texts]
+    return [[float(bool(each & GOOD)), 0.25, float(len(each))] for each in words]
+
+
+def varied(rng: random.Random, n: int) -> list[Pair]:
+    """Pairs whose polite words differ from one input to the next."""
+    pairs = []
+    for number in range(n):
+        polite_word = sorted(GOOD)[number % len(GOOD)]
+        rest = " ".join(f"w{rng.randrange(10_000)}" for _ in range(6))
+        chosen, rejected = f"{polite_word} {rest}", f"{polite_word[::-1]} {rest}"
+        pairs.append(Pair(f"q{number % len(GOOD)}", chosen, rejected))
+    return pairs
+
+
+def test_an_embedding_generalises_to_words_that_no_training_pair_has() -> None:
+    pairs = varied(random.Random(5), 80)
+    words, embedded = fit(pairs), fit(pairs, meaning)
+    assert words.accuracy is not None
+    assert embedded.accuracy is not None
+    assert embedded.accuracy.value == 1.0
+    assert words.accuracy.value < 0.9
+    assert (words.embedded, embedded.embedded) == (0, 3)
+    liked = embedded.value("q", "of course w1 w2", meaning)
+    assert liked > embedded.value("q", "no w9 w1 w2", meaning)
+
+
+def test_the_evaluator_embeds_by_a_function_of_the_project(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "vectors_of_mine.py").write_text(
+        "def embed(texts):\n    return [[float('gladly' in t.casefold()), 1.0] for t in texts]\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    options = {"file": "m.json", "folder": str(tmp_path), "embed": "vectors_of_mine:embed"}
+    untrained = make_evaluator("preference", options)
+    assert isinstance(untrained, PreferenceEvaluator)
+    model = fit(polite(random.Random(3), 60), untrained.embed)
+    (tmp_path / "m.json").write_bytes(msgspec.json.encode(model))
+    trained = make_evaluator("preference", options)
+    liked, other = (verdict(trained, ended(text)).value for text in ("Gladly: Elm.", "It is Elm."))
+    assert liked is not None
+    assert other is not None
+    assert liked > other
+    plain = make_evaluator("preference", {"file": "m.json", "folder": str(tmp_path)})
+    refused = verdict(plain, ended("Elm")).error
+    assert "fitted with an embedding of 2 numbers, and now there is no embedding" in refused
+    with pytest.raises(ConfigError, match="The embedding 'vectors_of_mine:gone' cannot be loaded"):
+        make_evaluator("preference", {**options, "embed": "vectors_of_mine:gone"})
+
+
+@pytest.mark.parametrize(
+    ("vectors", "message"),
+    [
+        ([[1.0]], "gave 1 vectors for 2 texts"),
+        ([[1.0], [1.0, 2.0]], "not of one length"),
+        ([[], []], "are empty"),
+        ([[float("nan")], [1.0]], "is not finite"),
+        (["a", "b"], "gave no lists of numbers"),
+        (None, "gave no lists of numbers"),
+    ],
+)
+def test_malformed_vectors_are_refused(vectors: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        fit([Pair("q", "a", "b")], lambda _: vectors)

@@ -98,7 +98,7 @@ def _search(project: Project, store: Store, seed: int, coach_calls: int) -> Rewo
 def _fit(store: Store, evaluator: PreferenceEvaluator, json: bool) -> None:
     """Fit a model of preferences to the store's feedback, and write it."""
     pairs = pairs_of(*_feedback(store))
-    model = fit(pairs)
+    model = fit(pairs, evaluator.embed)
     evaluator.path.parent.mkdir(parents=True, exist_ok=True)
     evaluator.path.write_bytes(msgspec.json.encode(model))
     if json:

@@ -2,7 +2,8 @@
 
 A linear model of text features is fitted to pairs, so that the chosen text gets the higher value
 (Bradley and Terry 1952, as logistic regression on the difference of features). It is cheap, needs
-no language model, and knows only what its features show: words, format and length, not truth.
+no language model, and knows only what its features show: words, format and length, not truth. A
+project may give it an embedding of texts in place of the words.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from __future__ import annotations
 import math
 import re
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -34,6 +35,9 @@ FEWEST = 50
 
 RIDGE = 1.0
 """Strength of the penalty of squared weights, for each pair's worth of evidence."""
+
+Embed: TypeAlias = Callable[[list[str]], Iterable[Iterable[float]]]
+"""Maps texts to vectors of one length, a vector for each text."""
 
 _WORD = re.compile(r"\w+")
 
@@ -56,6 +60,8 @@ class PreferenceModel(msgspec.Struct, frozen=True, kw_only=True):
     pairs: int
     accuracy: IntervalEstimate | None
     """Share of held-out pairs that it orders right, ties counting one half."""
+    embedded: int = 0
+    """Length of the vectors of the embedding that it was fitted with; 0 for none."""
     longer: float
     """Share of pairs in which the longer text was chosen: what length alone would get."""
 
@@ -70,9 +76,25 @@ class PreferenceModel(msgspec.Struct, frozen=True, kw_only=True):
             return "On held-out pairs it is not better than preferring by length."
         return ""
 
-    def value(self, input: str, text: str) -> float:
-        """A text's score in (0, 1): probability of being preferred to a median one."""
-        total = sum(self.weights.get(k, 0.0) * v for k, v in features(input, text).items())
+    def value(self, input: str, text: str, embed: Embed | None = None) -> float:
+        """A text's score in (0, 1): probability of being preferred to a median one.
+
+        Args:
+            input: The task's input.
+            text: The text.
+            embed: The embedding that it was fitted with.
+
+        Raises:
+            InputError: It was fitted with another embedding, or this one's result is malformed.
+        """
+        (found,) = features([(input, text)], embed)
+        if self.embedded != (found.embedded or 0):
+            raise InputError(
+                f"The model was fitted with {_length(self.embedded)}, and now there is"
+                f" {_length(found.embedded)}.",
+                hint="Fit it anew: ratchet align NAME.",
+            )
+        total = sum(self.weights.get(k, 0.0) * v for k, v in found.values.items())
         return 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, total - self.offset))))
 
 
@@ -98,13 +120,17 @@ def pairs_of(feedback: Iterable[Feedback], outputs: Mapping[str, tuple[Any, Any]
     return list(found.values())
 
 
-def fit(pairs: Sequence[Pair]) -> PreferenceModel:
+def fit(pairs: Sequence[Pair], embed: Embed | None = None) -> PreferenceModel:
     """Fit a model, and measure it on held-out pairs by cross-validation.
 
     Pairs with equal inputs are in the same fold.
 
+    Args:
+        pairs: The pairs.
+        embed: Embedding to use in place of hashed words; the features of shape stay.
+
     Raises:
-        InputError: There are no pairs.
+        InputError: There are no pairs, or the embedding's result is malformed.
     """
     if not pairs:
         raise InputError(
@@ -113,11 +139,12 @@ def fit(pairs: Sequence[Pair]) -> PreferenceModel:
         )
     import numpy as np
 
-    rows = np.zeros((len(pairs), WORDS + len(SHAPE)))
-    for number, pair in enumerate(pairs):
-        for sign, text in ((1.0, pair.chosen), (-1.0, pair.rejected)):
-            for key, value in features(pair.input, text).items():
-                rows[number, key] += sign * value
+    texts = [(pair.input, text) for pair in pairs for text in (pair.chosen, pair.rejected)]
+    found = features(texts, embed)
+    rows = np.zeros((len(pairs), len(SHAPE) + (found[0].embedded or WORDS)))
+    for number, each in enumerate(found):
+        for key, value in each.values.items():
+            rows[number // 2, key] += -value if number % 2 else value
     folds = np.array([zlib.crc32((p.input or p.chosen).encode()) % FOLDS for p in pairs])
     hits: list[float] = []
     for fold in range(FOLDS):
@@ -136,19 +163,50 @@ def fit(pairs: Sequence[Pair]) -> PreferenceModel:
             if hits
             else None
         ),
+        embedded=found[0].embedded,
         longer=sum(_longer(pair) for pair in pairs) / len(pairs),
     )
-    values = sorted(
-        sum(kept.get(k, 0.0) * v for k, v in features(p.input, text).items())
-        for p in pairs
-        for text in (p.chosen, p.rejected)
-    )
+    values = sorted(sum(kept.get(k, 0.0) * v for k, v in each.values.items()) for each in found)
     middle = (values[len(values) // 2] + values[(len(values) - 1) // 2]) / 2.0
     return msgspec.structs.replace(made, offset=middle)
 
 
-def features(input: str, text: str) -> dict[int, float]:
-    """The features of a text, by number; those that are zero are left out."""
+class Features(msgspec.Struct, frozen=True):
+    """The features of a text."""
+
+    values: dict[int, float]
+    """By number, those of shape last; zeros are left out."""
+    embedded: int = 0
+    """How many come from an embedding; 0 when they are hashed words."""
+
+
+def features(texts: Sequence[tuple[str, str]], embed: Embed | None = None) -> list[Features]:
+    """The features of texts.
+
+    Args:
+        texts: Each with the input that it answers.
+        embed: Embedding to use in place of hashed words.
+
+    Raises:
+        InputError: The embedding's result is malformed.
+    """
+    if embed is None:
+        return [Features({**_words(text), **_shape(input, text, WORDS)}) for input, text in texts]
+    vectors = _embedded([text for _, text in texts], embed)
+    return [
+        Features(
+            {
+                **{number: value for number, value in enumerate(vector) if value},
+                **_shape(input, text, len(vector)),
+            },
+            len(vector),
+        )
+        for (input, text), vector in zip(texts, vectors, strict=True)
+    ]
+
+
+def _words(text: str) -> dict[int, float]:
+    """Hashed words and pairs of words."""
     words = _WORD.findall(text.casefold())
     found: dict[int, float] = {}
     grams = {*words, *(f"{a} {b}" for a, b in pairwise(words))}
@@ -156,6 +214,12 @@ def features(input: str, text: str) -> dict[int, float]:
     for gram in grams:
         key = zlib.crc32(gram.encode("utf-8", "replace")) % WORDS
         found[key] = found.get(key, 0.0) + scale
+    return found
+
+
+def _shape(input: str, text: str, first: int) -> dict[int, float]:
+    """Features of shape, numbered from the first."""
+    words = _WORD.findall(text.casefold())
     known = set(_WORD.findall(input.casefold()))
     letters = max(1, sum(c.isalpha() for c in text))
     shape = (
@@ -168,20 +232,50 @@ def features(input: str, text: str) -> dict[int, float]:
         sum(word in known for word in words) / max(1, len(words)),
         float(not text.strip()),
     )
-    found.update({WORDS + k: v for k, v in enumerate(shape) if v})
-    return found
+    return {number: value for number, value in enumerate(shape, first) if value}
 
 
-def preference(*, file: str, folder: str = ".") -> FunctionEvaluator:
+def _embedded(texts: list[str], embed: Embed) -> list[list[float]]:
+    """The texts' vectors, each scaled to length 1."""
+    try:
+        vectors = [[float(value) for value in vector] for vector in embed(texts)]
+    except (TypeError, ValueError) as error:
+        raise InputError(f"The embedding gave no lists of numbers: {error}.") from None
+    if len(vectors) != len(texts):
+        raise InputError(
+            f"The embedding gave {len(vectors)} vectors for {len(texts)} texts.",
+            hint="It is a function of a list of texts that returns a vector for each.",
+        )
+    if len({len(vector) for vector in vectors}) > 1 or not vectors[0]:
+        raise InputError("The embedding's vectors are empty, or not of one length.")
+    lengths = [math.sqrt(math.fsum(value * value for value in vector)) for vector in vectors]
+    if not all(map(math.isfinite, lengths)):
+        raise InputError("The embedding gave a number that is not finite.")
+    return [
+        [value / (length or 1.0) for value in vector]
+        for vector, length in zip(vectors, lengths, strict=True)
+    ]
+
+
+def _length(embedded: int) -> str:
+    return f"an embedding of {embedded} numbers" if embedded else "no embedding"
+
+
+def preference(*, file: str, embed: str = "", folder: str = ".") -> FunctionEvaluator:
     """A score learned from preferences and corrections by `ratchet align`.
 
     Args:
         file: The model's file, written by `ratchet align`.
-        folder: Folder that it is relative to.
+        embed: MODULE:FUNCTION that maps a list of texts to a vector for each.
+        folder: Folder that the file is relative to.
 
     Raises:
         InputError: The file is there and is no model.
+        ConfigError: The function cannot be imported.
     """
+    from ratchet.evaluate.catalog import import_function
+
+    function = import_function(embed, "embedding") if embed else None
     path = Path(folder) / file
     try:
         content = path.read_bytes()
@@ -195,7 +289,7 @@ def preference(*, file: str, folder: str = ".") -> FunctionEvaluator:
         raise InputError(
             f"{path} is no model of preferences: {error}.", hint="Make it anew: ratchet align NAME."
         ) from None
-    return PreferenceEvaluator(path, model)
+    return PreferenceEvaluator(path, model, function, embed)
 
 
 class PreferenceEvaluator(FunctionEvaluator):
@@ -204,22 +298,31 @@ class PreferenceEvaluator(FunctionEvaluator):
     Args:
         path: The model's file.
         model: The model; None before it is trained.
+        embed: The embedding that it is fitted with; None for hashed words.
+        named: Name of the embedding, for the evaluator's version.
     """
 
     is_judge = True
     """An experiment may decide by its scores only with people's labels."""
 
-    def __init__(self, path: Path, model: PreferenceModel | None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        model: PreferenceModel | None,
+        embed: Embed | None = None,
+        named: str = "",
+    ) -> None:
         self.path = path
+        self.embed = embed
         self.model = model
 
         def judge(input: Any, output: Any) -> Judgement:
             if model is None:
                 raise InputError(f"{path.name} does not exist yet: ratchet align makes it.")
-            return Judgement(model.value(text_of(input), text_of(output)), model.doubt)
+            return Judgement(model.value(text_of(input), text_of(output), embed), model.doubt)
 
-        options = None if model is None else msgspec.to_builtins(model)
-        super().__init__(judge, name="preference", options={"model": options}, trusted=True)
+        options = {"model": None if model is None else msgspec.to_builtins(model), "embed": named}
+        super().__init__(judge, name="preference", options=options, trusted=embed is None)
 
 
 def _weights(rows: Any) -> Any:
