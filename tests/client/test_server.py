@@ -27,6 +27,7 @@ from ratchet.types import (
     InputError,
     Int,
     Label,
+    NotFound,
     Outcome,
     Params,
     PromptTemplate,
@@ -183,6 +184,27 @@ def test_datasets_keep_their_tasks(server: RunningServer, call: Call) -> None:
     assert call(server.url, "datasets.latest", "qa") == dataset
     with pytest.raises(InputError, match="no dataset"):
         call(server.url, "datasets.latest", "other")
+
+
+def test_datasets_are_found_by_name_and_version(server: RunningServer, call: Call) -> None:
+    first = Dataset("qa", (Task("a", 1),), {"a": "train"})
+    second = Dataset("qa", (Task("a", 2),), {"a": "test"}, parent=first.version, reason="Other.")
+    for dataset in (first, second, Dataset("rooms", (), {})):
+        call(server.url, "datasets.put", dataset)
+    assert [one.name for one in call(server.url, "datasets.list")] == ["qa", "rooms"]
+    history = call(server.url, "datasets.history", "qa")
+    assert [one.version for one in history] == [second.version, first.version]
+    assert (history[0].parent, history[0].splits, history[0].versions) == (
+        first.version,
+        {"test": 1},
+        2,
+    )
+    assert call(server.url, "datasets.history", "nothing") == []
+    assert call(server.url, "datasets.named", "qa") == second
+    assert call(server.url, "datasets.named", f"qa@{first.version[:12]}") == first
+    for unknown in ("nothing", "qa@zzz"):
+        with pytest.raises(NotFound):
+            call(server.url, "datasets.named", unknown)
 
 
 def test_spans_scores_and_feedback_are_stored(server: RunningServer, call: Call) -> None:

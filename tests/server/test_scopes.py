@@ -63,6 +63,7 @@ EXPECTED: dict[str, set[Scope]] = {
     "POST /v1/datasets": {"run"},
     "GET /v1/datasets": {"read", "run"},
     "GET /v1/datasets/{version}": {"read", "run"},
+    "GET /v1/dataset-versions": {"read", "run"},
     "POST /v1/spans": {"ingest", "run"},
     "GET /v1/spans": {"read", "run"},
     "GET /v1/traces": {"read", "run"},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import threading
 from collections import OrderedDict
 from typing import Any
@@ -9,7 +10,17 @@ from typing import Any
 import msgspec
 
 from ratchet.client.call import RemoteRepository, Steps, TransportT, endpoint, get, post
-from ratchet.types import Candidate, Dataset, Provenance, Resource, Split, Task
+from ratchet.types import (
+    Candidate,
+    Dataset,
+    DatasetSummary,
+    InputError,
+    NotFound,
+    Provenance,
+    Resource,
+    Split,
+    Task,
+)
 
 CACHED = 512
 """Most cached resources; a version never changes."""
@@ -47,6 +58,10 @@ class _Dataset(msgspec.Struct, frozen=True, kw_only=True):
     provenance: Provenance
     parent: str = ""
     reason: str = ""
+
+
+class _Summaries(msgspec.Struct, frozen=True):
+    datasets: list[DatasetSummary]
 
 
 class _ResourceCache:
@@ -191,6 +206,43 @@ class Datasets(RemoteRepository[TransportT]):
         """
         answer = yield get("datasets", name=name)
         return _dataset(answer.read(_Dataset))
+
+    @endpoint
+    def named(self, name: str) -> Steps[Dataset]:
+        """A dataset by its name, or by NAME@VERSION with the start of a version.
+
+        Raises:
+            NotFound: There is none.
+            InputError: Several versions of the dataset begin so.
+        """
+        own, _, prefix = name.partition("@")
+        if not prefix:
+            answer = yield get("datasets", name=own)
+            return _dataset(answer.read(_Dataset))
+        answer = yield get("dataset-versions", name=own)
+        versions = [each.version for each in answer.read(_Summaries).datasets]
+        found = [version for version in versions if version.startswith(prefix)]
+        if not found:
+            raise NotFound(f"The server has no dataset {name!r}.")
+        if len(found) > 1:
+            raise InputError(
+                f"Several versions of the dataset {own!r} begin with {prefix!r}.",
+                hint="Give more digits.",
+            )
+        answer = yield get("datasets", found[0])
+        return _dataset(answer.read(_Dataset))
+
+    @endpoint
+    def list(self) -> Steps[builtins.list[DatasetSummary]]:
+        """The latest version of each dataset without its tasks, sorted by name."""
+        answer = yield get("dataset-versions")
+        return answer.read(_Summaries).datasets
+
+    @endpoint
+    def history(self, name: str) -> Steps[builtins.list[DatasetSummary]]:
+        """The versions of a dataset without their tasks, the latest first."""
+        answer = yield get("dataset-versions", name=name)
+        return answer.read(_Summaries).datasets
 
 
 def _dataset(found: _Dataset) -> Dataset:

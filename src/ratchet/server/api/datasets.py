@@ -11,7 +11,7 @@ from ratchet.server.api.fields import JsonObject, Name, Request
 from ratchet.server.problems import Problem
 from ratchet.server.routes import READ, RUN, RouteGroup
 from ratchet.server.services import Services
-from ratchet.types import Dataset, InputError, Origin, Provenance, Split, Task
+from ratchet.types import Dataset, DatasetSummary, InputError, Origin, Provenance, Split, Task
 
 group = RouteGroup("datasets")
 
@@ -101,6 +101,28 @@ async def latest_dataset(server: Services, query: DatasetQuery) -> DatasetView:
     if found is None:
         raise Problem(404, f"There is no dataset {query.name!r}.", field="name")
     return _view(found)
+
+
+class DatasetSummaries(msgspec.Struct, frozen=True):
+    """Datasets without their tasks."""
+
+    datasets: list[DatasetSummary]
+
+
+class VersionQuery(Request, frozen=True, kw_only=True):
+    """Filter of versions."""
+
+    name: Name | None = None
+    """Only versions of this dataset, the latest first; by default the latest of each."""
+
+
+@group.route("GET", "/v1/dataset-versions", READ)
+async def list_dataset_versions(server: Services, query: VersionQuery) -> DatasetSummaries:
+    """List the latest version of each dataset, or all versions of one."""
+    datasets = server.store.datasets
+    if query.name is None:
+        return DatasetSummaries(await server.in_thread(datasets.list))
+    return DatasetSummaries(await server.in_thread(datasets.history, query.name))
 
 
 def _view(dataset: Dataset) -> DatasetView:
