@@ -52,6 +52,7 @@ class AutopilotSection(Section):
     low_score: Share = 0.5
     dataset: Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")] = "live"
     min_tasks: Count = 60
+    max_tasks: Count = 500
     cooldown_hours: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 24.0
     dollars_per_day: Positive = 10.0
     rollouts_per_day: Count = 10_000

@@ -49,6 +49,7 @@ from ratchet.store import Store
 from ratchet.types import (
     AgentError,
     Candidate,
+    Conflict,
     Dataset,
     Decision,
     Experiment,
@@ -80,6 +81,7 @@ async def improve(
     seed: int | None = None,
     skip_bad: bool = False,
     ship_it: bool = True,
+    only_run: str | None = None,
 ) -> Run:
     """Run the loop once for the project's agent, or resume an interrupted run.
 
@@ -90,12 +92,14 @@ async def improve(
         seed: Seed of the search and of the order of pairs; the configuration's by default.
         skip_bad: Skip malformed lines of the task file.
         ship_it: Create the branch; False stops before it.
+        only_run: Id of the run to resume; no other is begun.
 
     Returns:
         The run: shipped, without gain, or (with `ship_it` False) about to ship.
 
     Raises:
-        Conflict: Another `improve` is running in this project.
+        Conflict: Another `improve` is running in this project; or the agent, its tasks or its
+            settings are others than in `only_run`.
         RatchetError: A stage failed; the failure is recorded in the run, which resumes there.
     """
     with FileLock(
@@ -110,7 +114,7 @@ async def improve(
                 if ship_it:
                     check_clean(project.root)
                 await discover_prompts(project, store, agent, dataset, watcher.message)
-            improve_run = _ImproveRun(project, store, watcher, agent, dataset, seed)
+            improve_run = _ImproveRun(project, store, watcher, agent, dataset, seed, only_run)
             return await improve_run.advance(ship_it)
 
 
@@ -125,6 +129,7 @@ class _ImproveRun:
         agent: AnyAgent,
         dataset: Dataset,
         seed: int | None,
+        only_run: str | None,
     ) -> None:
         self.project = project
         self.store = store
@@ -144,9 +149,9 @@ class _ImproveRun:
         self.coach: Coach | None = None
         self.waits = False
         """Whether the decision waits for people's labels."""
-        self.run = self._begin()
+        self.run = self._begin(only_run)
 
-    def _begin(self) -> Run:
+    def _begin(self, only_run: str | None) -> Run:
         identity = [
             self.agent.spec.entry,
             self.agent.source_version(),
@@ -160,6 +165,12 @@ class _ImproveRun:
             *coach_identity(self.project.config.coach, self.algorithm),
         ]
         run_id = content_hash(identity)
+        if only_run is not None and run_id != only_run:
+            raise Conflict(
+                f"The agent, its tasks or its settings are not those of run {only_run[:12]} any"
+                " more, so what that run proved does not hold for them.",
+                hint="Undo the change, or let a new run prove it again.",
+            )
         existing = self.store.runs.find(run_id)
         if existing:
             return existing[0]

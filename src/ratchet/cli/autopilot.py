@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import getpass
+import os
 import signal
 import sys
 import time
@@ -50,10 +51,15 @@ def run(
     """
     project = project_in(folder)
     with project.open_store() as store:
-        asyncio.run(_run(project, store, attached))
+        again = asyncio.run(_run(project, store, attached))
+    if again:  # the agent's modules changed, and this process has imported the old ones
+        options = ["--attached"] if attached else []
+        command = ["-m", "ratchet", "autopilot", "run", "--project", str(project.root), *options]
+        os.execv(sys.executable, [sys.executable, *command])  # noqa: S606
 
 
-async def _run(project: Project, store: Store, attached: bool) -> None:
+async def _run(project: Project, store: Store, attached: bool) -> bool:
+    """Run until it is stopped; True when it is to be run anew."""
     from ratchet.autopilot.cycle import project_autopilot
 
     stop = asyncio.Event()
@@ -63,6 +69,7 @@ async def _run(project: Project, store: Store, attached: bool) -> None:
     if attached:  # to a server: when that is gone, so is the other end of the pipe
         loop.add_reader(sys.stdin.fileno(), stop.set)
     await project_autopilot(project, store, say=_say).run(stop)
+    return not stop.is_set()
 
 
 def _say(sentence: str) -> None:

@@ -30,11 +30,15 @@ def project_autopilot(
     from ratchet.autopilot.cycle.autopilot import Autopilot
     from ratchet.autopilot.cycle.live_traffic import ProjectTraffic
     from ratchet.autopilot.cycle.project_parts import ProjectParts, live_agent
+    from ratchet.autopilot.cycle.source_files import SourceFiles
 
+    files = SourceFiles(project.root)
     agent = live_agent(project)
     traffic = ProjectTraffic(project, store, agent, clock, say)
     parts = ProjectParts(project, store, traffic, agent=agent, clock=clock, say=say)
-    return Autopilot(agent, project.config, store, parts, say=say, clock=clock)
+    return Autopilot(
+        agent, project.config, store, parts, say=say, is_stale=files.changed, clock=clock
+    )
 
 
 __all__ = ["project_autopilot"]

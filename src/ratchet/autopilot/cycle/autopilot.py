@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from ratchet.autopilot.config import Config
 from ratchet.autopilot.cycle.leader import Leader
-from ratchet.autopilot.cycle.machine import CycleMachine
+from ratchet.autopilot.cycle.machine import MEASURES, CycleMachine
 from ratchet.autopilot.cycle.parts import Parts
 from ratchet.autopilot.cycle.performing import Performer
 from ratchet.store import Store
@@ -28,6 +28,7 @@ class Autopilot:
         store: Its store.
         parts: What measures and acts.
         say: Receives a sentence for each change.
+        is_stale: Whether this process has an old version of the project's files.
         clock: Unix seconds.
         rng: Spreads retries.
     """
@@ -40,6 +41,7 @@ class Autopilot:
         parts: Parts,
         *,
         say: Callable[[str], None],
+        is_stale: Callable[[], bool] = lambda: False,
         clock: Callable[[], float] = time.time,
         rng: random.Random | None = None,
     ) -> None:
@@ -48,21 +50,26 @@ class Autopilot:
         self.leader = Leader(store, agent)
         self.poll_s = config.autopilot.poll_s
         self.say = say
+        self._is_stale = is_stale
         self._said = ""
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Lead whenever no other process does, until `stop` is set."""
-        while not stop.is_set():
+        """Lead whenever no other process does, until `stop` is set.
+
+        Returns early when the project's files changed: the caller starts a new process.
+        """
+        while not stop.is_set() and not self._is_stale():
             with self.leader.leading() as leads:
                 if leads:
                     await self._lead(stop)
                 else:
                     self._tell("Another process runs the autopilot; this one stands by.")
-            await _pause(stop, STANDBY_S)
+            if not self._is_stale():
+                await _pause(stop, STANDBY_S)
 
     async def _lead(self, stop: asyncio.Event) -> None:
         self._tell("The autopilot runs.")
-        while not stop.is_set() and self.leader.leads:
+        while not stop.is_set() and self.leader.leads and not self._is_stale():
             # Awaited beside `stop` and the lease: learning may take hours.
             tick = asyncio.ensure_future(self.tick())
             await self._until(tick, stop)
@@ -103,7 +110,7 @@ class Autopilot:
         before = self.machine.store.cycles.underway(self.machine.agent)
         after = await self.machine.step()
         moved = after is not None and (before is None or before.state != after.state)
-        if after is not None:
+        if after is not None and (moved or not after.waits.startswith(MEASURES)):
             self._tell(_line(after))
         return moved or performed > 0
 

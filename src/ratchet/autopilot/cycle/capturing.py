@@ -1,4 +1,4 @@
-"""Makes tasks of the live traces that call for an improvement."""
+"""Makes tasks of live traces, those first that call for an improvement."""
 
 from __future__ import annotations
 
@@ -7,42 +7,48 @@ import msgspec
 from ratchet.autopilot.cycle.parts import Captured
 from ratchet.autopilot.project import Project
 from ratchet.curate import CaptureFilter, capture
+from ratchet.evaluate import basis_of
 from ratchet.store import Store
 from ratchet.types import Cycle, Dataset
 from ratchet.types.trace import TraceFilter
 
-MOST_TASKS = 2_000
-"""Tasks captured at once."""
-
 
 def capture_tasks(project: Project, store: Store, cycle: Cycle, now: float) -> Captured:
-    """Add live traces that failed, or that people commented on, to the autopilot's dataset.
+    """Add live traces to the autopilot's dataset, which begins with the project's own tasks.
 
-    The dataset begins with the project's own tasks. Capturing again adds what is new since.
+    Traces with feedback come first, then those that failed, then the newest others: what is learned
+    from failures alone may make the rest worse. Where the objective compares with an expected
+    answer, tasks without one are left out. Capturing again adds what is new since.
     """
     policy = project.config.autopilot
     before = store.datasets.latest(policy.dataset)
-    dataset = before or _first(project, policy.dataset)
-    added = 0
+    dataset = start = before or _first(project, policy.dataset)
     shares = project.config.tasks.split
+    of_cycle = sum(task.origin.at >= cycle.started_at for task in start.tasks)
+    most = len(start.tasks) + policy.max_tasks - of_cycle
     for criteria in (
         CaptureFilter(traces=TraceFilter(agent=cycle.agent, feedback=True), feedback="any"),
         CaptureFilter(traces=TraceFilter(agent=cycle.agent, errors=True)),
+        CaptureFilter(traces=TraceFilter(agent=cycle.agent)),
     ):
-        found = capture(
-            store,
-            dataset,
-            criteria,
-            limit=MOST_TASKS,
-            fractions={"train": shares.train, "val": shares.val, "test": shares.test},
-            now=now,
-        )
-        added += len(found.tasks)
-        dataset = found.dataset
-    if before is not None and added:
-        dataset = msgspec.structs.replace(dataset, parent=before.version)
-    if added or before is None:
-        store.datasets.put(dataset, now, after=before or Dataset(policy.dataset, (), {}))
+        room = most - len(dataset.tasks)
+        if room > 0:
+            dataset = capture(
+                store,
+                dataset,
+                criteria,
+                limit=room,
+                fractions={"train": shares.train, "val": shares.val, "test": shares.test},
+                now=now,
+            ).dataset
+    if _compares(project):
+        dataset = _answered(dataset, start)
+    added = len(dataset.tasks) - len(start.tasks)
+    if dataset.version != start.version or before is None:
+        parent = "" if before is None else before.version
+        dataset = msgspec.structs.replace(dataset, parent=parent)
+        none = Dataset(name=policy.dataset, tasks=(), splits={})
+        store.datasets.put(dataset, now, after=before or none)
     return Captured(
         dataset=f"{policy.dataset}@{dataset.version}", tasks=len(dataset.tasks), added=added
     )
@@ -53,3 +59,19 @@ def _first(project: Project, name: str) -> Dataset:
         return Dataset(name=name, tasks=(), splits={}, provenance="captured")
     own, _ = project.dataset()
     return Dataset(name=name, tasks=own.tasks, splits=own.splits, provenance="captured")
+
+
+def _compares(project: Project) -> bool:
+    """Whether the objective compares an answer with an expected one."""
+    agent = project.load_agent()
+    evaluators = project.evaluators(agent)
+    objective = project.objective(evaluators, agent)
+    found = next((each for each in evaluators if each.name == objective), None)
+    return found is not None and basis_of(found) == "comparison"
+
+
+def _answered(dataset: Dataset, start: Dataset) -> Dataset:
+    known = {task.id for task in start.tasks}
+    tasks = tuple(t for t in dataset.tasks if t.expected is not None or t.id in known)
+    splits = {task.id: dataset.splits[task.id] for task in tasks}
+    return msgspec.structs.replace(dataset, tasks=tasks, splits=splits)

@@ -28,13 +28,14 @@ class _Saying(Watcher):
 async def advance_run(
     project: Project, store: Store, cycle: Cycle, say: Callable[[str], None], *, ship_it: bool
 ) -> Run:
-    """Run `improve` on the cycle's tasks and budget, or resume it.
+    """Run `improve` on the cycle's tasks and budget, or resume it; shipping begins no other run.
 
     Raises:
         RatchetError: As for `improve`.
     """
     budgeted = _within(project.with_dataset(cycle.dataset), cycle)
-    return await improve(budgeted, store, watcher=_Saying(say), ship_it=ship_it)
+    only = cycle.run_id if ship_it else None
+    return await improve(budgeted, store, watcher=_Saying(say), ship_it=ship_it, only_run=only)
 
 
 async def learn_and_prove(

@@ -55,8 +55,12 @@ class LiveTraffic(Protocol):
         """
         ...
 
-    async def before(self, until: float, limit: int) -> list[LiveOutcome]:
-        """The last outcomes of calls that ended before a time, oldest first."""
+    async def newest(self, limit: int) -> list[LiveOutcome]:
+        """The newest outcomes of the last day, oldest first."""
+        ...
+
+    async def before(self, until: float, limit: int, *, without: str) -> list[LiveOutcome]:
+        """The last outcomes before a time, oldest first, without those of a candidate."""
         ...
 
     def why_no_mirroring(self) -> str:
@@ -64,7 +68,7 @@ class LiveTraffic(Protocol):
         ...
 
     async def mirror(
-        self, candidate_id: str, cursor: str | None, *, since: float
+        self, stage_id: str, candidate_id: str, cursor: str | None, *, since: float
     ) -> tuple[Sequence[ShadowPair], str | None]:
         """Run the candidate on inputs of calls since a time; the pairs, and the next cursor."""
         ...
@@ -96,7 +100,9 @@ class LiveStages:
         batch = self._known(cycle, "shadow")
         if batch is None:
             cursor = cycle.progress.get("cursor")
-            found = await self.traffic.mirror(cycle.candidate_id, cursor, since=cycle.entered_at)
+            found = await self.traffic.mirror(
+                cycle.id, cycle.candidate_id, cursor, since=cycle.entered_at
+            )
             batch = self._journaled(cycle, "shadow", *found)
         return self._measured(cycle, "shadow", test, batch, ShadowPair)
 
@@ -148,8 +154,9 @@ class LiveStages:
         known = self.store.journal.get(cycle.id, "watch/plan")
         if known is None:
             reference = self.project.config.watch.reference
-            earlier = await self.traffic.before(cycle.entered_at, reference)
-            plan = watch_plan(self.project.config, earlier, cycle)
+            own = "" if cycle.request else cycle.candidate_id
+            earlier = await self.traffic.before(cycle.entered_at, reference, without=own)
+            plan = watch_plan(self.project.config, earlier)
             body = msgspec.to_builtins(plan)
             known = self.store.journal.append(cycle.id, "watch/plan", body, self.clock())
         return msgspec.convert(known, WatchPlan)
@@ -241,7 +248,7 @@ def canary_plan(config: Config, alpha: float) -> CanaryPlan:
     )
 
 
-def watch_plan(config: Config, earlier: Sequence[LiveOutcome], cycle: Cycle) -> WatchPlan:
+def watch_plan(config: Config, earlier: Sequence[LiveOutcome]) -> WatchPlan:
     """The rules of a watch in `[watch]`.
 
     Metrics that no earlier outcome has are not watched. A share's tolerance is absolute; that of
@@ -249,20 +256,18 @@ def watch_plan(config: Config, earlier: Sequence[LiveOutcome], cycle: Cycle) -> 
 
     Args:
         config: The project's configuration.
-        earlier: Outcomes before the release, of what was released before.
-        cycle: The cycle of the release.
+        earlier: Outcomes of what was released before.
     """
     section = config.watch
-    before = [o for o in earlier if o.candidate_id != cycle.candidate_id or not o.candidate_id]
     metrics: list[WatchedMetric] = []
     for metric in section.metrics:
-        values = [v for o in before if (v := live_value(o, metric)) is not None]
+        values = [v for o in earlier if (v := live_value(o, metric)) is not None]
         if not values:
             continue
         ceiling = 1.0
         if metric in ("latency", "cost"):
             ceiling = max(4 * sum(values) / len(values), 1e-9)
-        expected = expected_mean(metric, before, ceiling=ceiling)
+        expected = expected_mean(metric, earlier, ceiling=ceiling)
         scale = 1.0 if metric in (SCORE, "errors") else expected
         watched = _watched(metric, expected, section.tolerance * scale, ceiling)
         if watched is not None:

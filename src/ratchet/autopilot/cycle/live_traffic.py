@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 
+from ratchet.autopilot.cycle.mirroring import CandidateMirror
 from ratchet.autopilot.live_outcomes import LiveOutcomes
 from ratchet.autopilot.project import Project
 from ratchet.evaluate import Evaluator
@@ -34,14 +35,12 @@ class ProjectTraffic:
         clock: Callable[[], float],
         say: Callable[[str], None],
     ) -> None:
-        self._project = project
-        self._store = store
         self._clock = clock
-        self._say = say
-        policy, watch = project.config.autopilot, project.config.watch
-        self._evaluator = _live_evaluator(project)
-        self._outcomes = LiveOutcomes(store, agent, self._evaluator, wait_s=policy.wait_s)
-        self._newest: deque[LiveOutcome] = deque(maxlen=max(policy.window, watch.reference))
+        policy = project.config.autopilot
+        evaluator = _live_evaluator(project)
+        self._outcomes = LiveOutcomes(store, agent, evaluator, wait_s=policy.wait_s)
+        self._mirror = CandidateMirror(project, store, agent, evaluator, clock, say)
+        self._newest: deque[LiveOutcome] = deque(maxlen=policy.window)
         self._since = clock() - LOOK_BACK_S
         self._cursor: str | None = None
 
@@ -54,14 +53,42 @@ class ProjectTraffic:
         )
         return page.outcomes, page.cursor
 
-    async def before(self, until: float, limit: int) -> list[LiveOutcome]:
-        """See `LiveTraffic`. What was read once is remembered, up to the newest."""
+    async def newest(self, limit: int) -> list[LiveOutcome]:
+        """See `LiveTraffic`. What was read once is remembered."""
         while True:
             page = await self._outcomes.read(self._cursor, since=self._since, now=self._clock())
             self._newest += page.outcomes
             self._cursor = page.cursor
             if not page.examined:
-                return [outcome for outcome in self._newest if outcome.at < until][-limit:]
+                return list(self._newest)[-limit:]
+
+    async def before(self, until: float, limit: int, *, without: str) -> list[LiveOutcome]:
+        """See `LiveTraffic`."""
+        found: deque[LiveOutcome] = deque(maxlen=limit)
+        cursor = None
+        while True:
+            since = until - LOOK_BACK_S
+            page = await self._outcomes.read(cursor, since=since, now=self._clock())
+            found += [
+                outcome
+                for outcome in page.outcomes
+                if outcome.at < until and not (without and outcome.candidate_id == without)
+            ]
+            cursor = page.cursor
+            # In order of their starts: once all began later, so does what follows.
+            later = all(outcome.at - outcome.latency_s >= until for outcome in page.outcomes)
+            if not page.examined or (page.outcomes and later):
+                return list(found)
+
+    def why_no_mirroring(self) -> str:
+        """See `LiveTraffic`."""
+        return self._mirror.refusal()
+
+    async def mirror(
+        self, stage_id: str, candidate_id: str, cursor: str | None, *, since: float
+    ) -> tuple[Sequence[ShadowPair], str | None]:
+        """See `LiveTraffic`."""
+        return await self._mirror.some(stage_id, candidate_id, cursor, since=since)
 
 
 def _live_evaluator(project: Project) -> Evaluator | None:

@@ -50,6 +50,9 @@ DAY_S = 86_400.0
 CAPTURE_S = 60.0
 """Seconds between two looks for more tasks."""
 
+MEASURES = "It measures."
+"""How the reason begins for which a live stage waits."""
+
 AUTOPILOT = "autopilot"
 """The actor of moves that no person made."""
 
@@ -657,7 +660,7 @@ def _ended(cycle: Cycle, stage: str) -> str:
 
 
 def _measuring(measured: Measured) -> Wait:
-    return Wait(f"It measures. {measured.decision.sentence}".strip())
+    return Wait(f"{MEASURES} {measured.decision.sentence}".strip())
 
 
 def _trying(action: CycleAction, what: str) -> Wait | None:

@@ -75,7 +75,7 @@ class ProjectParts:
     async def noticed(self, since: float) -> str:
         """See `Parts`."""
         policy = self.project.config.autopilot
-        newest = await self.traffic.before(self.clock(), policy.window)
+        newest = await self.traffic.newest(policy.window)
         return noticed(policy, [outcome for outcome in newest if outcome.at > since])
 
     def active(self) -> Activation | None:
