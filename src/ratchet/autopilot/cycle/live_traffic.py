@@ -9,6 +9,7 @@ from ratchet.autopilot.cycle.mirroring import CandidateMirror
 from ratchet.autopilot.live_outcomes import LiveOutcomes
 from ratchet.autopilot.project import Project
 from ratchet.evaluate import Evaluator
+from ratchet.prove import ShadowPair
 from ratchet.store import Store
 from ratchet.types import ConfigError, LiveOutcome
 
