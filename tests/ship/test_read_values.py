@@ -28,6 +28,8 @@ KNOBS = ratchet.params(
 GUIDE = ratchet.prompt("guide", f"You recommend restaurants in {CITY} to tourists.")
 RULES = ratchet.prompt("rules", (HERE / "rules.md").read_text())
 STYLE = ratchet.prompt("style", CONFIG["style"].strip())
+HEAD = "You are a waiter."
+TONE = ratchet.prompt("tone", HEAD + " Be " + "calm.")
 """
 CONFIG = "# Knobs\nk: 5\nt: 1 # all\nstyle: |\n  Be brief.\n  Be kind.\n"
 RULES = "# Rules\n\nNever name a price.\n"
@@ -36,9 +38,12 @@ CHANGES = {
     "guide": "You recommend cheap restaurants in Vienna to tourists.",
     "rules": "# Rules\n\nName prices in euros.\n",
     "style": "Be brief.\nBe very kind.",
+    "tone": "You are a good waiter. Be calm.",
 }
 AFTER = {
-    "agent.py": AGENT.replace("n=3", "n=4").replace("restaurants", "cheap restaurants"),
+    "agent.py": AGENT.replace("n=3", "n=4")
+    .replace("restaurants", "cheap restaurants")
+    .replace("a waiter", "a good waiter"),
     "config.yaml": CONFIG.replace("5", "7").replace("t: 1", "t: 0.5").replace("Be k", "Be very k"),
     "rules.md": CHANGES["rules"],
 }

@@ -348,8 +348,18 @@ def holds_edit(
         new: The candidate's template.
     """
     slot = literal_at(base, target.before)
-    return slot is not None and any(
-        _gives(base, slot, made, *texts) for texts in _readings(old, new)
+    return slot is not None and (
+        any(_gives(base, slot, made, *texts) for texts in _readings(old, new))
+        or _is_part(slot.literal, made.literal, old.text, new.text)
+    )
+
+
+def _is_part(before: Literal, after: Literal, old: str, new: str) -> bool:
+    """Whether two literals are the one part in which two texts differ."""
+    return (
+        not (before.slots or after.slots)
+        and old.count(before.value) == 1
+        and old.replace(before.value, after.value) == new
     )
 
 

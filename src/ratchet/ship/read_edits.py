@@ -11,9 +11,17 @@ from ratchet.ship.config_trace import ReadValue, trace
 from ratchet.ship.config_values import ConfigSource, find_value, value_edit
 from ratchet.ship.edit import PatchTarget, SourceEdit, changed_since, same_value, values_of
 from ratchet.ship.literal_patch import declared_prompt, literal_edit
-from ratchet.ship.source_file import SourceFile
-from ratchet.ship.source_slots import UNREADABLE, SourceSlot, splats
+from ratchet.ship.source_file import SourceFile, Span
+from ratchet.ship.source_slots import (
+    UNREADABLE,
+    NotLiteral,
+    SourceSlot,
+    fold_text,
+    follow,
+    splats,
+)
 from ratchet.source.literals.literal import Inexpressible
+from ratchet.source.literals.matching import TemplateText
 from ratchet.source.literals.source_files import not_edited
 from ratchet.types import PromptTemplate, Resource, ShipError
 
@@ -110,7 +118,11 @@ def text_edit(
     root: Path,
     read: ReadValue | None,
 ) -> SourceEdit:
-    """The edit of a declared prompt whose text comes from an expression, or from a text file."""
+    """The edit of a declared prompt whose text comes from an expression, or from a text file.
+
+    Raises:
+        ShipError: The text, or the one part of it that changes, stands in no literal of its own.
+    """
     prompt = declared_prompt(
         name,
         old,
@@ -120,4 +132,38 @@ def text_edit(
         file=read.file.relative_to(root).as_posix() if read else None,
         kept=read is not None and not read.stripped,
     )
-    return literal_edit(prompt, old, new, root)
+    try:
+        return literal_edit(prompt, old, new, root)
+    except ShipError:
+        part = _changed_part(source, slot, old.text, new.text)
+        if part is None:
+            raise
+    span, before, after = part
+    constant = replace(
+        prompt,
+        old=TemplateText.of([before], []),
+        new=TemplateText.of([after], []),
+        expression=(source.path, span),
+        kept=True,
+    )
+    return literal_edit(constant, old, new, root)
+
+
+def _changed_part(
+    source: SourceFile, slot: SourceSlot, old: str, new: str
+) -> tuple[Span, str, str] | None:
+    """The one constant in an expression whose text alone changes, with its old and new text."""
+    found = []
+    for node in ast.walk(slot.node):
+        if not isinstance(node, (ast.Name, ast.Attribute)):
+            continue
+        value, problem = follow(source, node)
+        try:
+            text = "" if value is node or problem else fold_text(source, value)
+        except NotLiteral:
+            continue
+        head, _, tail = old.partition(text) if text and old.count(text) == 1 else ("", "", "")
+        kept = len(head) + len(tail)
+        if kept and kept < len(new) and new.startswith(head) and new.endswith(tail):
+            found.append((source.span(value), text, new[len(head) : len(new) - len(tail)]))
+    return found[0] if len(found) == 1 else None

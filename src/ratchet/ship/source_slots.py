@@ -85,7 +85,7 @@ def find_slots(
         slots["model"] = _value_slot(source, "model", value)
     for keyword in call.keywords:
         if keyword.arg is None:
-            given, _ = _follow(source, keyword.value)
+            given, _ = follow(source, keyword.value)
             for key, entry in _entries(given):
                 slots.setdefault(key, _value_slot(source, key, entry))
             continue
@@ -148,7 +148,7 @@ def _names(source: SourceFile, call: ast.Call) -> str | None:
     argument = _argument(call, 0, "name")
     if argument is None:
         return None
-    node, _ = _follow(source, argument)
+    node, _ = follow(source, argument)
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else None
 
 
@@ -164,7 +164,7 @@ def _argument(call: ast.Call, position: int, *keywords: str) -> ast.expr | None:
 
 
 def _value_slot(source: SourceFile, key: str, node: ast.expr) -> SourceSlot:
-    target, problem = _follow(source, node)
+    target, problem = follow(source, node)
     as_float = False
     if isinstance(target, ast.Call) and source.is_ratchet(target.func, *_KNOBS):
         as_float = source.is_ratchet(target.func, "Float")
@@ -185,7 +185,7 @@ def _expression_slot(
 ) -> SourceSlot | None:
     if node is None:
         return None
-    target, follow_problem = _follow(source, node)
+    target, follow_problem = follow(source, node)
     try:
         value = fold_text(source, target) if fold else _literal(target)
     except NotLiteral as error:
@@ -212,7 +212,7 @@ def _literal(node: ast.expr) -> Any:
         raise NotLiteral("it is an expression, not a literal") from None
 
 
-def _follow(source: SourceFile, node: ast.expr) -> tuple[ast.expr, str]:
+def follow(source: SourceFile, node: ast.expr) -> tuple[ast.expr, str]:
     """The value that a constant of the module or of a class has, and why it may not be rewritten.
 
     Names that the file imports have no value here, and are returned as they are.
