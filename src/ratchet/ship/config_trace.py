@@ -52,7 +52,10 @@ class _Paths:
 
     def file(self) -> Path | None:
         """The one file among the options."""
-        found = {path.resolve() for path in self.options if path.is_file()}
+        try:
+            found = {path.resolve() for path in self.options if path.is_file()}
+        except OSError:
+            return None
         return found.pop() if len(found) == 1 else None
 
 
