@@ -207,7 +207,7 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize("form", FOUND)
-@settings(QUIET, max_examples=12)
+@settings(QUIET, max_examples=6)
 @given(before=NASTY, after=NASTY)
 @example(before="", after="\n\n  # x: 'y' \"z\"\n-")
 @example(before="\\{{{", after="}\\")
@@ -262,7 +262,7 @@ LOADS = {"yaml": "yaml.safe_load", "toml": "tomllib.loads", "json": "json.loads"
 
 
 @pytest.mark.parametrize("form", KNOB_FILES)
-@settings(QUIET, max_examples=25)
+@settings(QUIET, max_examples=12)
 @given(
     k=st.integers(-(2**63), 2**63 - 1),
     w=st.floats(allow_nan=False, allow_infinity=False),

@@ -25,7 +25,7 @@ PIECES = st.lists(
 
 
 @pytest.mark.parametrize("ending", [*LANGUAGES, "md"])
-@settings(max_examples=60, deadline=None, database=None)
+@settings(max_examples=25, deadline=None, database=None)
 @given(text=PIECES)
 def test_any_text_is_read(ending: str, text: str) -> None:
     for literal in read_file(text, f"a.{ending}").literals:
