@@ -12,7 +12,16 @@ import pytest
 from ratchet.autopilot import Project, read_config
 from ratchet.autopilot.pull_requests import forge_settings, live_proofs, text_options
 from ratchet.store import Store
-from ratchet.types import ConfigError, Cycle, CycleTransition, Release, StageDecision
+from ratchet.types import (
+    ConfigError,
+    Cycle,
+    CycleTransition,
+    Dataset,
+    Origin,
+    Release,
+    StageDecision,
+    Task,
+)
 
 CONFIG = """
 [agent]
@@ -46,6 +55,15 @@ DECISION = StageDecision(
     e_value=30.0,
     needed=20.0,
 )
+DATASET = Dataset(
+    name="d",
+    tasks=(
+        Task("a", 1),
+        Task("b", 2, origin=Origin(made="captured", sources=("trace-1", "trace-2"))),
+        Task("c", 3, origin=Origin(made="synthesized", sources=("a",))),
+    ),
+    splits={"a": "train", "b": "test", "c": "test"},
+)
 
 
 def project(folder: Path, ship: str = "") -> Project:
@@ -67,7 +85,8 @@ def test_without_keys_everything_is_derived(tmp_path: Path) -> None:
     assert (settings.remote, settings.max_open, settings.evidence) == ("origin", 2, False)
     assert (settings.forge, settings.app_key) == (None, None)
     assert not any([settings.base, settings.api_url, settings.repository, settings.token_env])
-    assert text_options(project(tmp_path), "e" * 32) == {"evidence_shown": "", "server_url": ""}
+    options = text_options(project(tmp_path), "e" * 32, DATASET)
+    assert options == {"evidence_shown": "", "server_url": "", "traces": {"b": "trace-1"}}
 
 
 def test_every_key_reaches_the_forge(tmp_path: Path) -> None:
@@ -94,9 +113,10 @@ def test_every_key_reaches_the_forge(tmp_path: Path) -> None:
     assert settings.app_key == tmp_path / "keys" / "app.pem"
     assert (settings.labels, settings.reviewers) == (("a",), ("ada",))
     assert (settings.draft, settings.max_open, settings.evidence) == (True, 5, True)
-    assert text_options(made, "e" * 32) == {
+    assert text_options(made, "e" * 32, DATASET) == {
         "evidence_shown": ".ratchet-evidence/eeeeeeeeeeee.json",
         "server_url": "https://ratchet.acme.org",
+        "traces": {"b": "trace-1"},
     }
 
 

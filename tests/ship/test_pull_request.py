@@ -133,12 +133,30 @@ EVIDENCE = Path(__file__).parents[1] / "prove" / "evidence_1.json"
 def test_the_tasks_that_gained_most_are_named_and_none_is_quoted() -> None:
     found = improved_tasks(read_evidence(EVIDENCE))
     assert len(found) == 3
-    gains = [float(after) - float(before) for _, before, after, *_ in found]
+    gains = [float(each.after) - float(each.before) for each in found]
     assert gains == sorted(gains, reverse=True)
-    assert found[0][3].startswith("`b")
-    linked = improved_tasks(read_evidence(EVIDENCE), "https://ratchet.example/")
-    identity = found[0][3].strip("`")
-    assert linked[0][3] == f"[`{identity}`](https://ratchet.example/v1/rollouts/{identity})"
+    before = found[0].rollouts[0].strip("`")
+    assert before.startswith("b")
+    traces = {found[0].task: "trace/1"}
+    linked = improved_tasks(read_evidence(EVIDENCE), "https://ratchet.example/", traces)
+    url = "https://ratchet.example/v1"
+    assert linked[0].rollouts[0] == f"[`{before}`]({url}/rollouts/{before})"
+    assert linked[0].trace == f"[`trace/1`]({url}/traces/trace%2F1)"
+    assert linked[1].trace == found[0].trace == ""
+
+
+def test_live_traces_have_a_column_where_a_task_was_captured(project: Any) -> None:
+    evidence = {"evidence_path": EVIDENCE}
+    task = improved_tasks(read_evidence(EVIDENCE))[1].task
+    path = Path(project.ship(**evidence, traces={task: "4bf92f3577b34da6"}).pull_request)
+    lines = path.read_text().splitlines()
+    head = lines.index("| task that gained most | before | after | rollouts | live trace |")
+    assert lines[head + 1] == "|---|---|---|---|---|"
+    assert lines[head + 2].endswith(" |  |")
+    assert lines[head + 3].endswith(" | `4bf92f3577b3` |")
+    path.unlink()
+    project.ship(**evidence)
+    assert "| task that gained most | before | after | rollouts |\n|---" in path.read_text()
 
 
 def test_the_plot_is_the_path_of_the_e_value() -> None:

@@ -449,7 +449,7 @@ class _ImproveRun:
             tests=release_tests(self.project),
             agent_entry=self.agent.spec.entry,
             notes=release_notes(self.store, self.run),
-            **text_options(self.project, experiment.id),
+            **text_options(self.project, experiment.id, self.dataset),
         )
         return self._released(release, experiment.decision)
 

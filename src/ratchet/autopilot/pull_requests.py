@@ -15,7 +15,7 @@ from ratchet.ship.forges import ForgeSettings
 from ratchet.ship.forges.branch import evidence_file
 from ratchet.ship.live_proof import LiveProof
 from ratchet.store import Store
-from ratchet.types import Cycle, LiveStage, RatchetError, Release
+from ratchet.types import Cycle, Dataset, LiveStage, RatchetError, Release
 
 
 class TextOptions(TypedDict):
@@ -23,14 +23,20 @@ class TextOptions(TypedDict):
 
     evidence_shown: str
     server_url: str
+    traces: dict[str, str]
 
 
-def text_options(project: Project, experiment_id: str) -> TextOptions:
-    """What the text of a release says of its evidence."""
+def text_options(project: Project, experiment_id: str, dataset: Dataset) -> TextOptions:
+    """What the text of a release says of its evidence and of its tasks' traces."""
     section = project.config.ship
     return {
         "evidence_shown": evidence_file(experiment_id) if section.evidence else "",
         "server_url": section.server_url or "",
+        "traces": {
+            task.id: task.origin.sources[0]
+            for task in dataset.tasks
+            if task.origin.made == "captured" and task.origin.sources
+        },
     }
 
 

@@ -6,8 +6,9 @@ Tasks and rollouts are named, never quoted: a pull request has more readers than
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import msgspec
@@ -38,13 +39,29 @@ def read_evidence(path: Path) -> dict[str, Any]:
     return found
 
 
-def improved_tasks(evidence: dict[str, Any], server_url: str = "") -> list[tuple[str, ...]]:
-    """The tasks that gained most: task, score before, score after, rollouts before and after.
+class ImprovedTask(NamedTuple):
+    """A task that the baseline did worse; the ids are Markdown, links where there is a server."""
+
+    task: str
+    before: str
+    after: str
+    rollouts: tuple[str, str]
+    """Before and after; the first run of each, when there were several."""
+    trace: str
+    """The live trace that the task was captured from; empty for other tasks."""
+
+
+def improved_tasks(
+    evidence: dict[str, Any], server_url: str = "", traces: Mapping[str, str] | None = None
+) -> list[ImprovedTask]:
+    """The tasks that gained most.
 
     Args:
         evidence: Content of the evidence file.
-        server_url: Address of a server that has the rollouts, for links to them.
+        server_url: Address of a server that has the rollouts and traces, for links to them.
+        traces: The live trace that a task was captured from, by the task's id.
     """
+    traces = traces or {}
     rows = [
         (row["candidate"] - row["baseline"], row)
         for row in evidence.get("pairs", ())
@@ -52,11 +69,12 @@ def improved_tasks(evidence: dict[str, Any], server_url: str = "") -> list[tuple
     ]
     rows = sorted((row for row in rows if row[0] > 0), key=lambda row: (-row[0], row[1]["pair"]))
     return [
-        (
-            str(row["task"]),
-            f"{row['baseline']:.4g}",
-            f"{row['candidate']:.4g}",
-            *(_rollout(identity, server_url) for identity in _rollouts(row)),
+        ImprovedTask(
+            task=str(row["task"]),
+            before=f"{row['baseline']:.4g}",
+            after=f"{row['candidate']:.4g}",
+            rollouts=_rollouts(row, server_url),
+            trace=_link("traces", traces.get(str(row["task"]), ""), server_url),
         )
         for _, row in rows[:_TASKS]
     ]
@@ -87,14 +105,16 @@ def e_value_plot(evidence: dict[str, Any]) -> str:
     )
 
 
-def _rollouts(row: dict[str, Any]) -> tuple[str, str]:
+def _rollouts(row: dict[str, Any], server_url: str) -> tuple[str, str]:
     first = row["repetitions"][0] if row.get("repetitions") else row
     before, after = first["rollouts"]
-    return before, after
+    return _link("rollouts", before, server_url), _link("rollouts", after, server_url)
 
 
-def _rollout(identity: str, server_url: str) -> str:
+def _link(noun: str, identity: str, server_url: str) -> str:
+    if not identity:
+        return ""
     shown = f"`{identity[:12]}`"
     if not server_url:
         return shown
-    return f"[{shown}]({server_url.rstrip('/')}/v1/rollouts/{quote(identity, safe='')})"
+    return f"[{shown}]({server_url.rstrip('/')}/v1/{noun}/{quote(identity, safe='')})"

@@ -9,14 +9,14 @@ import os
 import re
 import shlex
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from ratchet._private_files import make_folder
 from ratchet.ship.check import TestReport
 from ratchet.ship.edit import same_value, values_of
-from ratchet.ship.evidence_text import e_value_plot, improved_tasks
+from ratchet.ship.evidence_text import ImprovedTask, e_value_plot, improved_tasks
 from ratchet.types import (
     Candidate,
     Code,
@@ -55,6 +55,7 @@ def pull_request(
     tests: TestReport,
     notes: Sequence[str] = (),
     server_url: str = "",
+    traces: Mapping[str, str] | None = None,
 ) -> str:
     """The pull request as Markdown: what a reviewer needs, then details that are folded.
 
@@ -74,6 +75,7 @@ def pull_request(
         tests: Result of the repository's own tests.
         notes: Further sentences.
         server_url: Address of the server that has the rollouts; or empty.
+        traces: The live trace that a task was captured from, by the task's id.
     """
     names = candidate.changed_from(baseline)
     gain = decision.candidate - decision.baseline
@@ -84,7 +86,7 @@ def pull_request(
     parts = [
         title,
         f"This branch, {code(branch)}, changes the values below{of} and nothing else.",
-        *_failures(improved_tasks(content, server_url)),
+        *_failures(improved_tasks(content, server_url, traces)),
         "## What changes",
         *(_change(name, baseline, candidate) for name in names),
         *proof_section(decision),
@@ -122,15 +124,17 @@ def folded(summary: str, *paragraphs: str) -> str:
     return f"<details>\n<summary>{summary}</summary>\n\n{inner}\n\n</details>"
 
 
-def _failures(tasks: Sequence[tuple[str, ...]]) -> list[str]:
+def _failures(tasks: Sequence[ImprovedTask]) -> list[str]:
     if not tasks:
         return []
+    live = any(task.trace for task in tasks)
+    head = ["task that gained most", "before", "after", "rollouts", *(["live trace"] * live)]
     rows = [
-        f"| {code(task)} | {before} | {after} | {first}, {second} |"
-        for task, before, after, first, second in tasks
+        [code(task.task), task.before, task.after, ", ".join(task.rollouts), *([task.trace] * live)]
+        for task in tasks
     ]
-    head = ["| task that gained most | before | after | rollouts |", "|---|---|---|---|"]
-    return ["## What failed", "\n".join([*head, *rows])]
+    lines = [f"| {' | '.join(cells)} |" for cells in (head, *rows)]
+    return ["## What failed", "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:]])]
 
 
 def request_text(text: str) -> tuple[str, str]:

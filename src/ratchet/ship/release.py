@@ -48,6 +48,7 @@ def ship(
     notes: Sequence[str] = (),
     evidence_shown: str = "",
     server_url: str = "",
+    traces: Mapping[str, str] | None = None,
 ) -> Release:
     """Make the branch of a promoted candidate, or find the existing one.
 
@@ -69,6 +70,7 @@ def ship(
         notes: Sentences to add to the pull request.
         evidence_shown: Path of the evidence file in the pull request; by default its own.
         server_url: Address of the server that has the rollouts, for links in the pull request.
+        traces: The live trace that a task was captured from, by the task's id.
 
     Raises:
         ShipError: Not promoted, no usable repository, uncommitted work, no safe patch, failing
@@ -138,6 +140,7 @@ def ship(
         tests=report,
         notes=[*notes, *filter(None, [unchecked])],
         server_url=server_url,
+        traces=traces,
     )
     write_text_file(text_path, text)
     # The second reference protects the commit when the branch is deleted or squashed.
