@@ -116,5 +116,5 @@ def test_every_request_is_one_that_github_describes(github: GitHub) -> None:
 def test_the_mock_refuses_what_does_not_follow_the_description(github: GitHub) -> None:
     http: ForgeHttp = github._http
     with pytest.raises(ForgeRefused) as error:
-        http.send("POST", PULLS, {"head": "a"})
+        http.send("POST", PULLS, {"head": "a"}, object)
     assert error.value.status == 422

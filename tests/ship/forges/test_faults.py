@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 from tests.ship.forges.conftest import run
+from tests.ship.forges.fake_forge import Fault
 
 from ratchet.ship.forges.http import TRIES, ForgeHttp
 from ratchet.ship.remote import Remote
@@ -120,6 +121,15 @@ def test_a_response_that_is_no_json_is_an_outage(at_github: Any) -> None:
     at_github.forge.fail("GET", "/pulls", 200, b"<html>proxy</html>", times=TRIES)
     with pytest.raises(ForgeUnavailable, match="not JSON"):
         at_github.propose(at_github.released())
+
+
+@pytest.mark.parametrize("body", [{}, [{}], [{"number": "1"}], "text", None])
+def test_a_server_that_is_not_the_forge_is_told_from_it(at_github: Any, body: Any) -> None:
+    release = at_github.released()
+    at_github.forge.faults.append(Fault("GET", "/pulls", (200, {}, body)))
+    with pytest.raises(ShipError, match=r"something else than expected: .*See api_url"):
+        at_github.propose(release)
+    assert at_github.tip(release.branch) == ""
 
 
 def test_a_connection_that_hangs_is_given_up(at_github: Any) -> None:

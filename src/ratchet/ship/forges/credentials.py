@@ -65,6 +65,14 @@ class EnvironmentToken:
         return f"<token of {self.origin}>"
 
 
+class _Installation(msgspec.Struct):
+    id: int
+
+
+class _InstallationToken(msgspec.Struct):
+    token: str
+
+
 class GitHubApp:
     """The installation of a GitHub App on a repository; its tokens last an hour.
 
@@ -97,17 +105,18 @@ class GitHubApp:
         if not self._token:
             owner, _, name = self._repository.partition("/")
             path = f"/repos/{quote(owner, safe='')}/{quote(name, safe='')}/installation"
-            found = self._http.get(path)["id"]
+            found = self._http.get(path, _Installation)
             made = self._http.send(
                 "POST",
-                f"/app/installations/{found}/access_tokens",
+                f"/app/installations/{found.id}/access_tokens",
                 {
                     "repositories": [name],
                     "permissions": {"contents": "read", "pull_requests": "write"},
                 },
+                _InstallationToken,
                 repeat=True,
             )
-            self._token = made["token"]
+            self._token = made.token
         return {"authorization": f"Bearer {self._token}"}
 
     def renewed(self) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 from urllib.parse import quote
+
+import msgspec
 
 from ratchet.ship.forges.http import ForgeHttp, ForgeRefused
 from ratchet.ship.forges.record import RequestDraft, RequestRecord
@@ -15,6 +16,43 @@ ACCEPT = "application/vnd.github+json, application/json"
 NEEDS = "read and write access to pull requests, and read access to contents"
 _MOST_PAGES = 10
 _PAGE = 100
+
+
+class _Repository(msgspec.Struct):
+    id: int
+
+
+class _End(msgspec.Struct):
+    """One of the two branches of a pull request."""
+
+    ref: str
+    sha: str
+    repo: _Repository | None
+    """None when a fork was deleted."""
+
+
+class _Label(msgspec.Struct):
+    name: str
+
+
+class _Pull(msgspec.Struct):
+    number: int
+    html_url: str
+    state: str
+    title: str
+    body: str | None
+    merged_at: str | None
+    labels: list[_Label]
+    head: _End
+    base: _End
+
+
+class _Comment(msgspec.Struct):
+    body: str | None = None
+
+
+class _Branch(msgspec.Struct):
+    protected: bool
 
 
 class GitHub:
@@ -42,23 +80,26 @@ class GitHub:
     def of_branch(self, branch: str) -> list[RequestRecord]:
         """See `Forge.of_branch`."""
         head = quote(f"{self._owner}:{branch}", safe="")
-        found = self._http.get(f"{self._path}/pulls?state=all&head={head}&per_page={_PAGE}")
-        records = [self._record(item) for item in found]
+        found = self._http.get(
+            f"{self._path}/pulls?state=all&head={head}&per_page={_PAGE}", list[_Pull]
+        )
+        records = [_record(pull) for pull in found]
         return [record for record in records if record.own and record.branch == branch]
 
     def opened(self) -> list[RequestRecord]:
         """See `Forge.opened`."""
         records: list[RequestRecord] = []
         for page in range(1, _MOST_PAGES + 1):
-            found = self._http.get(f"{self._path}/pulls?state=open&per_page={_PAGE}&page={page}")
-            records += [self._record(item) for item in found]
+            path = f"{self._path}/pulls?state=open&per_page={_PAGE}&page={page}"
+            found = self._http.get(path, list[_Pull])
+            records += map(_record, found)
             if len(found) < _PAGE:
                 break
         return [record for record in records if record.own]
 
     def read(self, number: int) -> RequestRecord:
         """See `Forge.read`."""
-        return self._record(self._http.get(f"{self._path}/pulls/{number}"))
+        return _record(self._http.get(f"{self._path}/pulls/{number}", _Pull))
 
     def open(self, draft: RequestDraft) -> RequestRecord:
         """See `Forge.open`."""
@@ -73,26 +114,26 @@ class GitHub:
 
     def edit(self, number: int, body: str) -> None:
         """See `Forge.edit`."""
-        self._http.send("PATCH", f"{self._path}/pulls/{number}", {"body": body})
+        self._http.send("PATCH", f"{self._path}/pulls/{number}", {"body": body}, object)
 
     def close(self, number: int, comment: str, key: str) -> None:
         """See `Forge.close`."""
         comments = f"{self._path}/issues/{number}/comments"
         for page in range(1, _MOST_PAGES + 1):
-            found = self._http.get(f"{comments}?per_page={_PAGE}&page={page}")
-            if any(key in (item.get("body") or "") for item in found):
+            found = self._http.get(f"{comments}?per_page={_PAGE}&page={page}", list[_Comment])
+            if any(key in (each.body or "") for each in found):
                 break
             if len(found) < _PAGE:
-                self._http.send("POST", comments, {"body": comment})
+                self._http.send("POST", comments, {"body": comment}, object)
                 break
-        self._http.send("PATCH", f"{self._path}/pulls/{number}", {"state": "closed"})
+        self._http.send("PATCH", f"{self._path}/pulls/{number}", {"state": "closed"}, object)
 
     def tag(self, record: RequestRecord, labels: Sequence[str]) -> None:
         """See `Forge.tag`."""
         missing = [label for label in labels if label not in record.labels]
         if missing:
             path = f"{self._path}/issues/{record.number}/labels"
-            self._http.send("POST", path, {"labels": missing}, repeat=True)
+            self._http.send("POST", path, {"labels": missing}, object, repeat=True)
 
     def ask(self, number: int, reviewers: Sequence[str]) -> str:
         """See `Forge.ask`. A team is named ORGANISATION/TEAM."""
@@ -104,7 +145,8 @@ class GitHub:
         }
         path = f"{self._path}/pulls/{number}/requested_reviewers"
         try:
-            self._http.send("POST", path, {k: v for k, v in body.items() if v}, repeat=True)
+            asked = {kind: names for kind, names in body.items() if names}
+            self._http.send("POST", path, asked, object, repeat=True)
         except ForgeRefused as error:
             if error.status != 422:
                 raise
@@ -114,17 +156,17 @@ class GitHub:
     def is_protected(self, branch: str) -> bool:
         """See `Forge.is_protected`."""
         try:
-            found = self._http.get(f"{self._path}/branches/{quote(branch, safe='')}")
+            path = f"{self._path}/branches/{quote(branch, safe='')}"
+            return self._http.get(path, _Branch).protected
         except ForgeRefused as error:
             if error.status == 404 and error.says("branch not found"):
                 return False
             raise
-        return bool(found["protected"])
 
     def _open(self, draft: RequestDraft, plain: bool = False) -> RequestRecord:
         path, body = opening(self.repository, draft, plain)
         try:
-            return self._record(self._http.send("POST", path, body))
+            return _record(self._http.send("POST", path, body, _Pull))
         except ForgeRefused as error:
             if error.status != 422:
                 raise
@@ -155,23 +197,24 @@ class GitHub:
     def _existing(self, branch: str) -> RequestRecord | None:
         return next((found for found in self.of_branch(branch) if found.state == "open"), None)
 
-    def _record(self, item: Any) -> RequestRecord:
-        state: PullRequestState = "open" if item["state"] == "open" else "closed"
-        if item.get("merged_at"):
-            state = "merged"
-        source = item["head"]["repo"]  # null when a fork was deleted
-        return RequestRecord(
-            number=item["number"],
-            url=item["html_url"],
-            state=state,
-            title=item["title"],
-            body=item["body"] or "",
-            branch=item["head"]["ref"],
-            base=item["base"]["ref"],
-            head=item["head"]["sha"],
-            labels=tuple(label["name"] for label in item["labels"]),
-            own=source is not None and source["id"] == item["base"]["repo"]["id"],
-        )
+
+def _record(pull: _Pull) -> RequestRecord:
+    state: PullRequestState = "open" if pull.state == "open" else "closed"
+    if pull.merged_at:
+        state = "merged"
+    own = pull.head.repo is not None and pull.head.repo == pull.base.repo
+    return RequestRecord(
+        number=pull.number,
+        url=pull.html_url,
+        state=state,
+        title=pull.title,
+        body=pull.body or "",
+        branch=pull.head.ref,
+        base=pull.base.ref,
+        head=pull.head.sha,
+        labels=tuple(label.name for label in pull.labels),
+        own=own,
+    )
 
 
 def opening(

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Literal, TypeAlias
 from urllib.parse import quote
+
+import msgspec
 
 from ratchet.ship.forges.http import ForgeHttp, ForgeRefused
 from ratchet.ship.forges.record import RequestDraft, RequestRecord
 from ratchet.types import ForgeUnavailable, PullRequestState
 
+_State: TypeAlias = Literal["opened", "locked", "closed", "merged"]
+
 NEEDS = "the scope api, and at least the role Developer"
-_STATES: dict[str, PullRequestState] = {
+_STATES: dict[_State, PullRequestState] = {
     "opened": "open",
     "locked": "open",
     "closed": "closed",
@@ -20,6 +24,33 @@ _STATES: dict[str, PullRequestState] = {
 _MOST_PAGES = 10
 _PAGE = 100
 _BRANCH_TRIES = 3
+
+
+class _MergeRequest(msgspec.Struct):
+    iid: int
+    web_url: str
+    state: _State
+    title: str
+    source_branch: str
+    target_branch: str
+    target_project_id: int
+    source_project_id: int | None
+    """None when a fork was deleted."""
+    description: str | None = None
+    sha: str | None = None
+    labels: list[str] = []
+
+
+class _Note(msgspec.Struct):
+    body: str | None = None
+
+
+class _User(msgspec.Struct):
+    id: int
+
+
+class _Branch(msgspec.Struct):
+    protected: bool
 
 
 class GitLab:
@@ -40,7 +71,8 @@ class GitLab:
     def of_branch(self, branch: str) -> list[RequestRecord]:
         """See `Forge.of_branch`."""
         asked = f"source_branch={quote(branch, safe='')}&order_by=created_at&sort=desc"
-        found = self._http.get(f"{self._path}/merge_requests?state=all&{asked}&per_page={_PAGE}")
+        path = f"{self._path}/merge_requests?state=all&{asked}&per_page={_PAGE}"
+        found = self._http.get(path, list[_MergeRequest])
         return [record for record in map(_record, found) if record.own]
 
     def opened(self) -> list[RequestRecord]:
@@ -48,7 +80,7 @@ class GitLab:
         records: list[RequestRecord] = []
         for page in range(1, _MOST_PAGES + 1):
             asked = f"state=opened&per_page={_PAGE}&page={page}"
-            found = self._http.get(f"{self._path}/merge_requests?{asked}")
+            found = self._http.get(f"{self._path}/merge_requests?{asked}", list[_MergeRequest])
             records += map(_record, found)
             if len(found) < _PAGE:
                 break
@@ -56,13 +88,14 @@ class GitLab:
 
     def read(self, number: int) -> RequestRecord:
         """See `Forge.read`."""
-        return _record(self._http.get(f"{self._path}/merge_requests/{number}"))
+        return _record(self._http.get(f"{self._path}/merge_requests/{number}", _MergeRequest))
 
     def open(self, draft: RequestDraft) -> RequestRecord:
         """See `Forge.open`."""
         for tries in range(1, _BRANCH_TRIES + 1):
             try:
-                return _record(self._http.send("POST", *opening(self.repository, draft)))
+                path, body = opening(self.repository, draft)
+                return _record(self._http.send("POST", path, body, _MergeRequest))
             except ForgeUnavailable:
                 found = self._existing(draft.branch)
                 if found is None:
@@ -84,9 +117,9 @@ class GitLab:
     def close(self, number: int, comment: str, key: str) -> None:
         """See `Forge.close`."""
         notes = f"{self._path}/merge_requests/{number}/notes"
-        found = self._http.get(f"{notes}?sort=desc&per_page={_PAGE}")
-        if not any(key in (note["body"] or "") for note in found):
-            self._http.send("POST", notes, {"body": comment})
+        found = self._http.get(f"{notes}?sort=desc&per_page={_PAGE}", list[_Note])
+        if not any(key in (note.body or "") for note in found):
+            self._http.send("POST", notes, {"body": comment}, object)
         self._change(number, {"state_event": "close"})
 
     def tag(self, record: RequestRecord, labels: Sequence[str]) -> None:
@@ -100,8 +133,8 @@ class GitLab:
         ids: list[int] = []
         unknown: list[str] = []
         for name in reviewers:
-            found = self._http.get(f"/users?username={quote(name, safe='')}")
-            ids += [user["id"] for user in found[:1]]
+            found = self._http.get(f"/users?username={quote(name, safe='')}", list[_User])
+            ids += [user.id for user in found[:1]]
             if not found:
                 unknown.append(name)
         if ids:
@@ -112,14 +145,14 @@ class GitLab:
         """See `Forge.is_protected`."""
         path = f"{self._path}/repository/branches/{quote(branch, safe='')}"
         try:
-            return bool(self._http.get(path)["protected"])
+            return self._http.get(path, _Branch).protected
         except ForgeRefused as error:
             if error.status == 404 and error.says("branch not found"):
                 return False
             raise
 
     def _change(self, number: int, body: dict[str, object]) -> None:
-        self._http.send("PUT", f"{self._path}/merge_requests/{number}", body)
+        self._http.send("PUT", f"{self._path}/merge_requests/{number}", body, object)
 
     def _existing(self, branch: str) -> RequestRecord | None:
         return next((found for found in self.of_branch(branch) if found.state == "open"), None)
@@ -139,16 +172,16 @@ def _path(repository: str) -> str:
     return f"/projects/{quote(repository, safe='')}"
 
 
-def _record(item: Any) -> RequestRecord:
+def _record(found: _MergeRequest) -> RequestRecord:
     return RequestRecord(
-        number=item["iid"],
-        url=item["web_url"],
-        state=_STATES[item["state"]],
-        title=item["title"],
-        body=item["description"] or "",
-        branch=item["source_branch"],
-        base=item["target_branch"],
-        head=item["sha"] or "",
-        labels=tuple(item["labels"]),
-        own=item["source_project_id"] == item["target_project_id"],
+        number=found.iid,
+        url=found.web_url,
+        state=_STATES[found.state],
+        title=found.title,
+        body=found.description or "",
+        branch=found.source_branch,
+        base=found.target_branch,
+        head=found.sha or "",
+        labels=tuple(found.labels),
+        own=found.source_project_id == found.target_project_id,
     )

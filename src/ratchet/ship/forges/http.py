@@ -7,7 +7,7 @@ import ssl
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 import msgspec
@@ -16,6 +16,8 @@ from ratchet._version import __version__
 from ratchet.client.http import ResponseBody, transport_errors, without_certificates
 from ratchet.llm.backoff import delay, requested_delay
 from ratchet.types import ForgeUnavailable, ShipError
+
+T = TypeVar("T")
 
 TRIES = 4
 """How often a request that may be repeated is sent."""
@@ -86,22 +88,26 @@ class ForgeHttp:
     headers: Mapping[str, str] = field(default_factory=dict)
     """Further headers of every request."""
 
-    def get(self, path: str) -> Any:
-        """Send a GET request and return the decoded response."""
-        return self.send("GET", path)
+    def get(self, path: str, into: type[T]) -> T:
+        """Send a GET request and return the response, decoded as that type."""
+        return self.send("GET", path, None, into)
 
-    def send(self, method: str, path: str, body: Any = None, *, repeat: bool | None = None) -> Any:
+    def send(
+        self, method: str, path: str, body: Any, into: type[T], *, repeat: bool | None = None
+    ) -> T:
         """Send a request and return the decoded response.
 
         Args:
             method: HTTP method.
             path: Path and query, after the API's address.
-            body: Plain data.
+            body: Plain data; None for no body.
+            into: Type of the response; `object` for one that is not read.
             repeat: Whether it may be sent twice; by default all but POST may.
 
         Raises:
             ForgeUnavailable: No response, or one that asks to wait.
             ForgeRefused: Any other response that is not a success.
+            ShipError: A success of another form.
         """
         repeat = method != "POST" if repeat is None else repeat
         tries = 0
@@ -109,7 +115,7 @@ class ForgeHttp:
         while True:
             tries += 1
             try:
-                return self._once(method, path, body)
+                return self._decoded(method, path, self._once(method, path, body), into)
             except ForgeRefused as error:
                 if error.status != 401 or renewed or not self.credentials.renewed():
                     raise
@@ -125,7 +131,7 @@ class ForgeHttp:
         """Pause before a request is sent again."""
         time.sleep(seconds)
 
-    def _once(self, method: str, path: str, body: Any) -> Any:
+    def _once(self, method: str, path: str, body: Any) -> bytes:
         import httpx2
 
         headers = {
@@ -156,10 +162,17 @@ class ForgeHttp:
             raise self._outage(f"cannot be reached: {why}") from None
         if not 200 <= status < 300:
             raise self._error(method, path, status, fields, arriving.body())
-        if status == 204 or not arriving.body():
-            return None
+        return arriving.body()
+
+    def _decoded(self, method: str, path: str, body: bytes, into: type[T]) -> T:
         try:
-            return msgspec.json.decode(arriving.body())
+            return msgspec.json.decode(body or b"null", type=into)
+        except msgspec.ValidationError as error:
+            raise ShipError(
+                f"{self.forge} answered {method} {path.partition('?')[0]} with something else than"
+                f" expected: {error}.",
+                hint=f"Is {self.api_url} the address of its REST API? See api_url under [ship].",
+            ) from None
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             raise self._outage("sent a response that is not JSON") from None
 
