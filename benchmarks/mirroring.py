@@ -8,7 +8,8 @@ not. One call in twenty has a side effect, which must not happen again. The last
 JSON object:
 
 - p50_ratio, p99_ratio: latency of a call with all calls mirrored, over that with none
-- blocked_side_effects: share of the mirrored side effects that were blocked
+- blocked_side_effects: share of the mirrored side effects that did not act: the tool was blocked,
+  or gave its recorded result
 - mirrored: calls that were mirrored
 """
 

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 from tests.autopilot.live_traces import START_S, record
 
@@ -15,7 +16,7 @@ from ratchet.autopilot.shadow import SWITCHED_OFF, Mirror, MirrorBounds, Mirrore
 from ratchet.evaluate import evaluator
 from ratchet.run import Agent, AgentSpec, AsyncExecutor, Runner
 from ratchet.store import Store
-from ratchet.types import AgentSettings, Candidate, PromptTemplate
+from ratchet.types import AgentSettings, Candidate, PromptTemplate, SpanRecord
 
 NOW = START_S + 3_000.0
 ALL = MirrorBounds(share=1.0)
@@ -134,6 +135,28 @@ def test_a_side_effect_is_blocked_and_counted(store: Store) -> None:
     assert "'send' has side effects" in pair.blocked
     assert (pair.baseline, pair.candidate) == (0.25, None)
     assert found.blocked == {"send": 1}
+
+
+def test_a_side_effect_gives_its_recorded_result_in_place_of_acting(store: Store) -> None:
+    id = record(store, 1, "send", "sent")
+    trace = store.traces.get(id)
+    assert trace is not None
+    call = msgspec.structs.replace(
+        trace.spans[0],
+        span_id="f" * 16,
+        parent_id=trace.spans[0].span_id,
+        name="send",
+        attributes={
+            "gen_ai.tool.call.arguments": '{"text": "mail"}',
+            "gen_ai.tool.call.result": '"sent, please"',
+            "ratchet.replayable": True,
+        },
+    )
+    store.spans.put([SpanRecord(span=call, agent="bot")])
+    found = mirror(store)
+    (pair,) = found.pairs
+    assert (pair.candidate, pair.blocked) == (1.0, "")
+    assert (found.replayed, found.blocked) == ({"send": 1}, {})
 
 
 def test_a_candidate_that_fails_scores_zero(store: Store) -> None:

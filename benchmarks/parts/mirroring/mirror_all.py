@@ -76,7 +76,7 @@ async def mirrored(mirror: Mirror) -> dict[str, int]:
         found = await mirror.some(cursor, since=since, now=now)
         cursor = found.cursor
         counts["pairs"] += len(found.pairs)
-        counts["blocked"] += sum(found.blocked.values())
+        counts["blocked"] += sum(found.blocked.values()) + sum(found.replayed.values())
         if off.done() and until == float("inf"):
             until = now + SETTLE_S
         if not found.pairs:

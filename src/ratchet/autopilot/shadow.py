@@ -1,8 +1,8 @@
 """The shadow stage: recorded live inputs are run for a candidate, elsewhere and later.
 
 The user's process does nothing for it: its calls are recorded anyway. Each mirrored input is a
-rollout in the project's workers, with their sandbox and their blocked side effects, and is paired
-with what the user got.
+rollout in the project's workers, with their sandbox, and is paired with what the user got. A tool
+with side effects does not act: it gives its recorded result, or the rollout ends.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import functools
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
@@ -23,6 +24,7 @@ from ratchet.autopilot.recorded_rollout import (
     is_redacted,
     recorded_input,
     recorded_rollout,
+    spans_of_trace,
 )
 from ratchet.autopilot.recorded_scores import RecordedScores
 from ratchet.bind.live import CANDIDATE
@@ -30,6 +32,7 @@ from ratchet.evaluate import Scorer
 from ratchet.evaluate.evaluator import Evaluator
 from ratchet.learn.work import RolloutRunner
 from ratchet.observe.decorators import MIRROR
+from ratchet.observe.replay import REPLAY, REPLAYED, recorded_calls
 from ratchet.prove.shadow import ShadowPair
 from ratchet.store import Store
 from ratchet.types import Candidate, Rollout, Score, Task
@@ -116,8 +119,17 @@ class Mirrored(msgspec.Struct, frozen=True, kw_only=True):
     """Number of live calls that were not mirrored, by reason."""
     blocked: dict[str, int]
     """How often a tool with side effects was blocked, by name."""
+    replayed: dict[str, int]
+    """How often one got its recorded result instead of acting, by name."""
     halted: str = ""
     """Why the stage may not go on now; empty when it may."""
+
+
+class _Tools(NamedTuple):
+    """Names of the tools with side effects that a rollout called, once for each call."""
+
+    blocked: list[str]
+    replayed: list[str]
 
 
 class Mirror:
@@ -171,6 +183,7 @@ class Mirror:
         pairs: list[ShadowPair] = []
         left_out: Counter[str] = Counter()
         blocked: Counter[str] = Counter()
+        replayed: Counter[str] = Counter()
         share, halted = await self._share(), await self._halted()
         examined = 0
         while not halted and examined < MOST_EXAMINED:
@@ -193,13 +206,15 @@ class Mirror:
             left_out["it was stopped by the switch"] += len(inputs) - len(done)
             for pair, tools in done:
                 pairs.append(pair)
-                blocked.update(tools)
+                blocked.update(tools.blocked)
+                replayed.update(tools.replayed)
             halted = await self._halted()
         return Mirrored(
             pairs=tuple(pairs),
             cursor=cursor,
             left_out={reason: count for reason, count in left_out.items() if count},
             blocked=dict(blocked),
+            replayed=dict(replayed),
             halted=halted,
         )
 
@@ -272,12 +287,15 @@ class Mirror:
 
     async def _mirrored(
         self, recordings: Sequence[TraceRecording], inputs: Mapping[str, object]
-    ) -> list[tuple[ShadowPair, list[str]]] | None:
+    ) -> list[tuple[ShadowPair, _Tools]] | None:
         """The pairs of a page with the names of blocked tools; None when the switch stopped it."""
         stage = self._stage
         sides = (stage.release, stage.candidate) if self._bounds.rerun else (stage.candidate,)
+        recorded = {
+            trace_id: await asyncio.to_thread(self._recorded_calls, trace_id) for trace_id in inputs
+        }
         planned = {
-            trace_id: [self._rollout(side, trace_id, given) for side in sides]
+            trace_id: [self._rollout(side, trace_id, given, recorded[trace_id]) for side in sides]
             for trace_id, given in inputs.items()
         }
         rollouts = [one for both in planned.values() for one in both]
@@ -294,10 +312,12 @@ class Mirror:
             found.append(await self._pair(recording, answered, scores))
         return found
 
-    def _rollout(self, side: Candidate, trace_id: str, given: object) -> Rollout:
+    def _rollout(
+        self, side: Candidate, trace_id: str, given: object, recorded: list[list[str]]
+    ) -> Rollout:
         stage = self._stage
         return Rollout.of(
-            Task(trace_id, given),
+            Task(trace_id, given, metadata={REPLAY: recorded} if recorded else {}),
             side.id,
             scope=["shadow", stage.experiment_id],
             seed_parts=["shadow", stage.experiment_id],
@@ -330,7 +350,7 @@ class Mirror:
         recording: TraceRecording,
         answered: Sequence[Rollout],
         scores: Mapping[str, Mapping[str, Score]],
-    ) -> tuple[ShadowPair, list[str]]:
+    ) -> tuple[ShadowPair, _Tools]:
         candidate = answered[-1]
         if self._bounds.rerun:
             baseline = _value(scores[answered[0].id].get(self._name))
@@ -346,16 +366,26 @@ class Mirror:
             group=group if isinstance(group, str) else "",
             rollout_id=candidate.id,
         )
-        return pair, await asyncio.to_thread(self._tools, candidate.id) if blocked else []
+        acted = blocked or REPLAY in candidate.metadata
+        return pair, await asyncio.to_thread(self._tools, candidate.id) if acted else _Tools([], [])
 
-    def _tools(self, rollout_id: str) -> list[str]:
-        """Names of the tools that were blocked in a rollout."""
-        return [
-            span.name
-            for span in self._store.spans.of(rollout_id)
-            if span.attributes.get("error.type") == SIDE_EFFECT
-            and span.attributes.get("gen_ai.operation.name") == "execute_tool"
-        ]
+    def _recorded_calls(self, trace_id: str) -> list[list[str]]:
+        """Calls of tools with side effects that a rollout of this trace can get again."""
+        calls = recorded_calls(spans_of_trace(self._store, trace_id))
+        return [call for call in calls if not is_redacted(call)]
+
+    def _tools(self, rollout_id: str) -> _Tools:
+        """The tools with side effects that were called in a rollout."""
+        spans = self._store.spans.of(rollout_id)
+        return _Tools(
+            [
+                span.name
+                for span in spans
+                if span.attributes.get("error.type") == SIDE_EFFECT
+                and span.attributes.get("gen_ai.operation.name") == "execute_tool"
+            ],
+            [span.name for span in spans if span.attributes.get(REPLAYED) is True],
+        )
 
 
 SWITCHED_OFF = "mirroring is switched off for this agent"

@@ -10,6 +10,7 @@ import threading
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
+from ratchet.observe.replay import Replay
 from ratchet.types import InputError, Score, Span
 
 if TYPE_CHECKING:
@@ -23,15 +24,20 @@ MAX_SPANS = 10_000
 
 
 class Collector:
-    """Collects what one attempt of a rollout emits. Thread-safe."""
+    """Collects what one attempt of a rollout emits. Thread-safe.
+
+    Args:
+        replay: Recorded results of tools with side effects.
+    """
 
     content = True
     tracer = None
     mirror_content = False
     releases = None
 
-    def __init__(self) -> None:
+    def __init__(self, replay: Replay | None = None) -> None:
         self._lock = threading.Lock()
+        self.replay = replay
         self._spans: list[Span] = []
         self._scores: dict[str, Score] = {}
         self.dropped = 0
@@ -109,6 +115,14 @@ def block(tool: str) -> bool:
         with contextlib.suppress(OSError), open(inherited + BLOCKED_SUFFIX, "w") as file:
             file.write(tool)
     return collector is not None or bool(inherited)
+
+
+def replayed(tool: str, arguments: str) -> tuple[bool, Any]:
+    """Whether the running rollout has a recorded result of a tool's call, and the result."""
+    collector = current_collector()
+    if collector is None or collector.replay is None:
+        return False, None
+    return collector.replay.take(tool, arguments)
 
 
 def emit_reward(value: float, *, name: str = "reward", rationale: str = "") -> None:

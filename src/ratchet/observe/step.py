@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import msgspec
 
-from ratchet.observe.collector import block, current_sink
+from ratchet.observe.capture import capture
+from ratchet.observe.collector import block, current_sink, replayed
+from ratchet.observe.replay import REPLAYABLE, REPLAYED, is_replayable
 from ratchet.types import RatchetError
 
 if TYPE_CHECKING:
@@ -246,6 +248,20 @@ def wrap(function: Any, template: SpanTemplate) -> Any:
             span.capture_input(read(args, kwargs))
         return span
 
+    def recorded(span: StepSpan, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[bool, Any]:
+        """Whether the result of this call was recorded, and the result."""
+        found, result = replayed(template.name, capture(read(args, kwargs), template.limit))
+        if found:
+            span.attributes[REPLAYED] = True
+            span.capture_output(result)
+        return found, result
+
+    def note(span: StepSpan, result: Any) -> None:
+        """Note whether the result of a live call can be replayed."""
+        text = span.attributes.get(template.output_key)
+        if type(text) is str and is_replayable(result, text):
+            span.attributes[REPLAYABLE] = True
+
     def refuse() -> None:
         # Also where nothing is recorded: a child process of an agent must not act either.
         if guarded and block(template.name):
@@ -266,9 +282,15 @@ def wrap(function: Any, template: SpanTemplate) -> Any:
             span = begin(sink, args, kwargs)
             token = _attach(span)
             try:
-                refuse()
+                if guarded:
+                    found, result = recorded(span, args, kwargs)
+                    if found:
+                        return result
+                    refuse()
                 result = await function(*args, **kwargs)
                 span.capture_output(result)
+                if guarded:
+                    note(span, result)
                 return result
             except BaseException as error:
                 span.failed(error)
@@ -337,9 +359,15 @@ def wrap(function: Any, template: SpanTemplate) -> Any:
         span = begin(sink, args, kwargs)
         token = _attach(span)
         try:
-            refuse()
+            if guarded:
+                found, result = recorded(span, args, kwargs)
+                if found:
+                    return result
+                refuse()
             result = function(*args, **kwargs)
             span.capture_output(result)
+            if guarded:
+                note(span, result)
             return result
         except BaseException as error:
             span.failed(error)

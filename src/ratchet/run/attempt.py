@@ -23,6 +23,7 @@ from ratchet.observe import (
     plain,
     readable,
 )
+from ratchet.observe.replay import REPLAY, Replay
 from ratchet.run.agent import Agent
 from ratchet.types import AttemptStatus, Cause, Claim, Outcome, Resource, Score
 
@@ -45,7 +46,8 @@ class Recorder:
         self.agent = agent
         self.claim = claim
         self.resources = resources
-        self.collector = Collector()
+        recorded = claim.rollout.metadata.get(REPLAY)
+        self.collector = Collector(Replay(recorded) if recorded else None)
         self.started_at = time.time()
         rollout = claim.rollout
         self.binding = Binding(
