@@ -203,9 +203,10 @@ def test_what_is_not_whole_is_left_out_with_the_reason(store: Store) -> None:
 def test_with_a_rerun_both_sides_are_rollouts_and_answers_need_not_be_whole(store: Store) -> None:
     record(store, 1, "fine", "to [redacted:email]")
     record(store, 2, "fine", "cut… [900 more characters]")
+    record(store, 3, "mail [redacted:email]")
     found = mirror(store, MirrorBounds(share=1.0, rerun=True))
-    assert [(pair.baseline, pair.candidate) for pair in found.pairs] == [(0.25, 1.0)] * 2
-    assert len(called) == 4
+    assert [(pair.baseline, pair.candidate) for pair in found.pairs] == [(0.25, 1.0)] * 3
+    assert len(called) == 6
 
 
 def test_a_killed_call_repeats_nothing_that_it_ran(store: Store) -> None:

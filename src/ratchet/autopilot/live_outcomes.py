@@ -48,8 +48,8 @@ class LiveOutcomes:
         store: The store with the traces.
         agent: The live agent's name.
         evaluator: See `RecordedScores`.
-        wait_s: How long after its start a trace is read, in seconds: enough for its end, and for
-            the feedback that is to count.
+        wait_s: How long after its start a trace is read, in seconds: enough for its end, for its
+            delivery, and for the feedback that is to count. A trace that is stored later is missed.
     """
 
     def __init__(

@@ -13,11 +13,15 @@ class Unusable(Exception):
     """The input or the answer is not there as it was; the text says why."""
 
 
-def recorded_input(recording: TraceRecording) -> object:
+def recorded_input(recording: TraceRecording, *, redacted: bool = False) -> object:
     """The whole input of a trace.
 
+    Args:
+        recording: The trace.
+        redacted: Whether the input may be redacted.
+
     Raises:
-        Unusable: It is missing, cut or redacted.
+        Unusable: It is missing, cut, or redacted and may not be.
     """
     try:
         found = input_of(recording)
@@ -25,7 +29,7 @@ def recorded_input(recording: TraceRecording) -> object:
         raise Unusable("its input was recorded in part only") from None
     if found is None:
         raise Unusable("its input was not recorded")
-    if is_redacted(found):
+    if not redacted and is_redacted(found):
         raise Unusable("its input was redacted")
     return found
 

@@ -72,7 +72,8 @@ class MirrorBounds(msgspec.Struct, frozen=True, kw_only=True):
     """Most dollars for the rollouts of the stage."""
     rerun: bool = False
     """Whether the release answers mirrored inputs again, too, instead of being judged by what was
-    recorded. Answers that were cut, redacted or not recorded then do not matter."""
+    recorded. Then answers need not be whole, and inputs may be redacted: both sides get the same.
+    """
 
     @classmethod
     def of(cls, section: LiveSection) -> MirrorBounds:
@@ -280,7 +281,7 @@ class Mirror:
             raise Unusable("it is not in the share")
         if attributes.get(CANDIDATE, "") != self._stage.release_id:
             raise Unusable("it did not run the release")
-        found = recorded_input(recording)
+        found = recorded_input(recording, redacted=self._bounds.rerun)
         if not self._bounds.rerun and is_redacted(recorded_rollout(recording).output):
             raise Unusable("its answer was redacted")
         return found

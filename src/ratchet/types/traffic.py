@@ -28,7 +28,8 @@ class TrafficSplit(msgspec.Struct, frozen=True, kw_only=True):
     """Empty ends the canary: every unit gets the active release."""
     candidate_id: str = ""
     enrolled: float = 0.0
-    """Share of the units in the experiment, in [0, 1]; the candidate gets half of them."""
+    """Share of the units in the experiment, in [0, 1]; the candidate gets half of them. With 0
+    nobody gets it, and the gateway may mirror calls to it."""
     started_at: float = 0.0
     """Unix seconds."""
     reason: str = ""
