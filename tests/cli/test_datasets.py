@@ -345,3 +345,23 @@ def test_traces_at_a_server_become_tasks_of_the_own_store(
     code, _, err = ratchet("capture", "support", "--server", server.url)
     assert code != 0
     assert "key" in err
+
+
+def test_a_project_with_a_server_captures_the_traces_there(
+    serving: Callable[..., RunningServer],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    elsewhere = f"sqlite:///{tmp_path / 'server.db'}"
+    traces(elsewhere, "what do you know about lamps today")
+    server = serving(elsewhere)
+    monkeypatch.chdir(tmp_path)
+    config = f'[agent]\nentry = "agent:answer"\n\n[run]\nserver = "{server.url}"\n'
+    (tmp_path / "ratchet.toml").write_text(config)
+    assert run(["datasets", "capture", "support", "--json"]) == 0
+    printed = capsys.readouterr()
+    assert f"Reading the traces of {server.url}" in printed.err
+    assert [task["expected"] for task in json.loads(printed.out)["tasks"]] == ["answer 0"]
+    with Store.open(f"sqlite:///{tmp_path / '.ratchet' / 'ratchet.db'}") as store:
+        assert len(store.datasets.named("support").tasks) == 1

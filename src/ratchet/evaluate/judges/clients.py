@@ -84,7 +84,7 @@ class JudgeModels:
         """The spans of the calls that finished since the last time."""
         taken: list[Span] = []
         while self._spans:
-            taken.append(self._spans.pop())
+            taken.append(self._spans.pop(0))
         return taken
 
     def _serve(self) -> list[CoachModel]:
