@@ -33,10 +33,10 @@ def said(store: Store, tasks: Dataset, **changes: Any) -> str:
     return " ".join(proof_outlook(tasks, SCORES, **(options | changes)))
 
 
-def record(store: Store, traces: int) -> None:
+def record(store: Store, traces: int, agent: str = "support") -> None:
     spans = [
         Span(
-            trace_id=f"{n:032x}",
+            trace_id=f"{len(agent):04x}{n:028x}",
             span_id=f"{n + 1:016x}",
             name="answer",
             start_ns=int((NOW - 3_600 * (n + 1)) * 1e9),
@@ -44,7 +44,7 @@ def record(store: Store, traces: int) -> None:
         )
         for n in range(traces)
     ]
-    store.spans.put([SpanRecord(span=span, agent="support") for span in spans])
+    store.spans.put([SpanRecord(span=span, agent=agent) for span in spans])
 
 
 def test_enough_tasks_take_one_sentence(store: Store) -> None:
@@ -62,6 +62,7 @@ def test_too_few_tasks_come_with_the_ways_to_more(store: Store) -> None:
 
 def test_capture_is_dated_by_the_traffic_of_the_last_week(store: Store) -> None:
     record(store, 48)
+    record(store, 96, agent="judge")  # no traffic of the agent
     found = said(store, dataset(100))
     assert "capture: 7 traces a day were recorded, which give them in about 80 days" in found
     assert "(ratchet datasets capture support)" in found

@@ -6,6 +6,8 @@ import json
 import time
 from typing import Any
 
+import pytest
+
 from ratchet.store import Store
 from ratchet.types import Feedback, Label, Rollout
 from tests.cli.conftest import INLINE, MakeProject, Project
@@ -113,6 +115,7 @@ def rewording(request: Request) -> Reaction:
     return answer("- The question asks for the wrong room; people ask for Elm.")
 
 
+@pytest.mark.long
 def test_a_judges_question_is_reworded_by_the_coach_and_kept_until_it_is_edited(
     make_project: MakeProject,
 ) -> None:

@@ -446,3 +446,6 @@ def test_recordings_are_read_page_by_page(server: RunningServer, call: Call) -> 
     assert (len(page), examined, cursor) == (1, 2, None)
     only = call(server.url, "recordings.page", TraceFilter(agent="judge"))
     assert len(only[0]) == 2
+    used = call(server.url, "recordings.page", TraceFilter(own_calls=False))
+    assert {each.trace.agent for each in used[0]} == {"support"}
+    assert len(call(server.url, "traces.list", TraceFilter(own_calls=False))[0]) == 3

@@ -213,13 +213,16 @@ def test_filters(store: Store) -> None:
     put(store, span("c", start=30, end_ns=90 * SECOND, attributes={"session.id": "s"}), agent="two")
     put(store, span("d", start=40, attributes={"ratchet.cost_usd": 0.5}), agent="two")
     store.feedback.add([Feedback(id="f", kind="copy", trace_id="a")], 1.0)
-    every = ["d", "c", "b", "a"]
+    put(store, span("e", start=50), agent="judge")
+    every = ["e", "d", "c", "b", "a"]
     for wanted, expected in (
         (TraceFilter(), every),
         (TraceFilter(agent="two"), ["d", "c", "b"]),
         (TraceFilter(agent="nobody"), []),
+        (TraceFilter(agent="judge"), ["e"]),
+        (TraceFilter(own_calls=False), ["d", "c", "b", "a"]),
         (TraceFilter(errors=True), ["b"]),
-        (TraceFilter(since_ns=20 * SECOND), ["d", "c", "b"]),
+        (TraceFilter(since_ns=20 * SECOND), ["e", "d", "c", "b"]),
         (TraceFilter(until_ns=20 * SECOND), ["a"]),
         (TraceFilter(since_ns=20 * SECOND, until_ns=40 * SECOND), ["c", "b"]),
         (TraceFilter(min_duration_s=60.0), ["c"]),

@@ -76,7 +76,7 @@ def _by_capture(
 ) -> list[str]:
     name = dataset.name if stored else "NAME"
     command = f"ratchet datasets capture {name}"
-    last_week = TraceFilter(since_ns=int((now - _WEEK_S) * 1e9))
+    last_week = TraceFilter(since_ns=int((now - _WEEK_S) * 1e9), own_calls=False)
     found, more = store.traces.list(last_week, limit=_MOST_TRACES)
     if not found:
         return [

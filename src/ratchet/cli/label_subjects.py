@@ -14,7 +14,6 @@ from ratchet.store import Store
 from ratchet.store.usage import used_in
 from ratchet.types import RIGHT_FROM, Span
 from ratchet.types.trace import (
-    OWN_AGENTS,
     ConversationMessage,
     Trace,
     TraceDetail,
@@ -171,8 +170,8 @@ def trace_subjects(store: Store, agent: str | None, *, random: bool) -> list[Tra
         agent: Only this agent's; by default all but those of Ratchet's own model calls.
         random: Whether to draw evenly.
     """
-    page, _ = store.traces.list(TraceFilter(agent=agent), limit=NEWEST_TRACES)
-    traces = [trace for trace in page if agent is not None or trace.agent not in OWN_AGENTS]
+    wanted = TraceFilter(agent=agent, own_calls=agent is not None)
+    traces, _ = store.traces.list(wanted, limit=NEWEST_TRACES)
     if random:
         traces = in_random_order(traces, lambda trace: trace.trace_id)
     else:

@@ -219,6 +219,7 @@ def _query(wanted: TraceFilter) -> dict[str, str | int | float | None]:
         "conversation_id": wanted.conversation_id,
         "feedback": _flag(wanted.feedback),
         "rollouts": _flag(wanted.rollouts),
+        "own_calls": None if wanted.own_calls else "false",
     }
 
 

@@ -29,7 +29,7 @@ from ratchet.types import (
     content_hash,
 )
 from ratchet.types.feedback import is_bad
-from ratchet.types.trace import EVERY, OWN_AGENTS, Trace, TraceFilter, TraceRecording
+from ratchet.types.trace import EVERY, Trace, TraceFilter, TraceRecording
 
 if TYPE_CHECKING:
     from ratchet.client import Client
@@ -144,6 +144,7 @@ class _Search:
             errors=False,
             feedback=False,
             rollouts=criteria.traces.rollouts or criteria.evaluator is not None,
+            own_calls=criteria.traces.agent is not None,
         )
         self._known = {input_key(task.input): task for task in dataset.tasks}
         self._ids = {task.id for task in dataset.tasks}
@@ -168,8 +169,6 @@ class _Search:
 
     def wants(self, trace: Trace) -> bool:
         """Whether to read a trace: it is selected so far, or it passed."""
-        if self._criteria.traces.agent is None and trace.agent in OWN_AGENTS:
-            return False
         return self._criteria.traces.fits(trace) or self._may_pass(trace)
 
     def _may_pass(self, trace: Trace) -> bool:

@@ -21,7 +21,7 @@ from ratchet.store.tables import rollouts, spans
 from ratchet.store.texts import spans_of
 from ratchet.store.usage import Price
 from ratchet.types import InputError, Span, total_cost
-from ratchet.types.trace import EVERY, Sort, Trace, TraceDetail, TraceFilter, first_of
+from ratchet.types.trace import EVERY, OWN_AGENTS, Sort, Trace, TraceDetail, TraceFilter, first_of
 
 LOOK_BACK = 2_000
 """Maximum traces examined for one page, since conditions without an index are computed. A page may
@@ -328,6 +328,8 @@ def _query(
         )
     if criteria.agent is not None:
         query = query.where(_is_of(criteria.agent, kind))
+    if not criteria.own_calls and kind == LIVE_HEAD:
+        query = query.where(spans.c.agent.not_in(sorted(OWN_AGENTS)))
     if criteria.since_ns is not None:
         query = query.where(spans.c.start_ns >= criteria.since_ns)
     if criteria.until_ns is not None:

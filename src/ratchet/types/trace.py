@@ -107,11 +107,14 @@ class TraceFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Only traces with feedback."""
     rollouts: bool = False
     """Include traces of rollouts."""
+    own_calls: bool = True
+    """Include traces of Ratchet's own model calls; see `OWN_AGENTS`."""
 
     def names(self, trace: Trace) -> bool:
         """Whether a trace matches by agent, conversation and start time."""
         return (
             (self.agent is None or trace.agent == self.agent)
+            and (self.own_calls or bool(trace.rollout_id) or trace.agent not in OWN_AGENTS)
             and (self.conversation_id is None or trace.conversation_id == self.conversation_id)
             and (self.since_ns is None or trace.start_ns >= self.since_ns)
             and (self.until_ns is None or trace.start_ns < self.until_ns)

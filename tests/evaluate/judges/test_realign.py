@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
+import msgspec
 import pytest
 
+from ratchet.evaluate.judges import Criterion, Judge
 from ratchet.evaluate.judges.realign import LabelledRollout, Realigned, agreement, realign
 from ratchet.types import InputError
 from tests.evaluate.conftest import ended, verdict
@@ -56,8 +59,6 @@ def test_a_judge_that_learns_from_cases_agrees_better_on_held_out_labels(
 
 
 def json_of(found: Realigned) -> object:
-    import msgspec
-
     return msgspec.to_builtins(found.alignment)
 
 
@@ -68,6 +69,36 @@ def test_what_is_tested_on_is_neither_shown_nor_chosen_by(simulator: SimulatorTh
     twice = [*cases, *(LabelledRollout(c.rollout, c.label) for c in cases)]
     again = aligned(simulator, "simulated-judge-untaught", twice)
     assert again.chosen_by == 2 * found.chosen_by  # equal inputs stay together
+
+
+def test_a_new_wording_is_measured_on_sealed_labels_and_asked_from_then_on(
+    simulator: SimulatorThread, tmp_path: Path
+) -> None:
+    seen: list[str] = []
+
+    async def reword(
+        judge: Judge, train: Sequence[LabelledRollout], val: Sequence[LabelledRollout]
+    ) -> tuple[Criterion, ...]:
+        seen.extend(case.rollout.id for case in (*train, *val))
+        return tuple(msgspec.structs.replace(c, question=ELM) for c in judge.spec.criteria)
+
+    oak = "Does the answer name 'Oak'?"
+    judge = simulated(simulator, criteria=[Criterion(oak, 2.0)])
+    found = asyncio.run(realign(judge, labelled(60), lambda _: [], reword=reword))
+    assert found.alignment.wording == {oak: ELM}
+    assert found.before.kappa is not None
+    assert found.before.kappa.value < 0
+    assert found.after.kappa is not None
+    assert found.after.kappa.value == 1.0
+    assert len(seen) + found.after.cases == 60
+    (tmp_path / "a.json").write_text(json.dumps(json_of(found)))
+    options = {"folder": str(tmp_path), "alignment": "a.json"}
+    aligned = simulated(simulator, criteria=[Criterion(oak, 2.0)], **options)
+    assert aligned.judge.spec.criteria == (Criterion(ELM, 2.0),)
+    again = asyncio.run(realign(aligned, labelled(60), lambda _: []))
+    assert again.alignment.wording == {oak: ELM}  # it stays without a new search
+    edited = simulated(simulator, criteria=["Is it 'Oak'?"], **options)
+    assert edited.judge.spec.criteria == (Criterion("Is it 'Oak'?"),)
 
 
 def test_a_judge_that_learns_nothing_keeps_its_prompt(simulator: SimulatorThread) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from ratchet.curate.recorded_values import Incomplete, input_of
 from ratchet.store import Store
-from ratchet.types.trace import OWN_AGENTS, TraceFilter
+from ratchet.types.trace import TraceFilter
 
 LIMIT = 2000
 """Inputs read, the newest."""
@@ -30,9 +30,7 @@ def live_inputs(store: Store, agent: str | None = None, limit: int = LIMIT) -> l
     searched = 0
     while len(found) < limit and searched < MOST_TRACES:
         page, examined, cursor = store.recordings.page(
-            TraceFilter(agent=agent),
-            wanted=lambda trace: agent is not None or trace.agent not in OWN_AGENTS,
-            cursor=cursor,
+            TraceFilter(agent=agent, own_calls=agent is not None), cursor=cursor
         )
         searched += examined
         for recording in page:

@@ -46,6 +46,8 @@ class Criteria(Request, frozen=True, kw_only=True):
     """Only traces with feedback."""
     rollouts: bool = False
     """Include traces of rollouts."""
+    own_calls: bool = True
+    """Include traces of Ratchet's own model calls: of the coach and of judges."""
 
     @property
     def criteria(self) -> TraceFilter:
@@ -61,6 +63,7 @@ class Criteria(Request, frozen=True, kw_only=True):
             conversation_id=self.conversation_id,
             feedback=self.feedback,
             rollouts=self.rollouts,
+            own_calls=self.own_calls,
         )
 
 
