@@ -20,7 +20,7 @@ import msgspec
 
 from ratchet.autopilot.config import Config
 from ratchet.autopilot.cycle.autopilot import Autopilot
-from ratchet.autopilot.cycle.parts import Captured, Learned, Measured, RequestState
+from ratchet.autopilot.cycle.parts import Captured, Learned, RequestState, StageMeasurement
 from ratchet.store import Store
 from ratchet.types import (
     FINAL_CYCLE_STATES,
@@ -257,7 +257,7 @@ class ScriptedParts:
             rollouts=40,
         )
 
-    def measured(self, cycle: Cycle, stage: Any, verdict: str, after: int) -> Measured:
+    def measured(self, cycle: Cycle, stage: Any, verdict: str, after: int) -> StageMeasurement:
         """Ten units more; the verdict comes after some of them."""
         units = cycle.progress.get("units", 0) + 10
         decision = StageDecision(
@@ -273,12 +273,12 @@ class ScriptedParts:
             needed=20.0,
             sentence=f"{stage}: {verdict}.",
         )
-        return Measured(decision=decision, progress={"units": units}, units=units)
+        return StageMeasurement(decision=decision, progress={"units": units}, units=units)
 
-    async def shadow(self, cycle: Cycle) -> Measured:
+    async def shadow(self, cycle: Cycle) -> StageMeasurement:
         return self.measured(cycle, "shadow", self.scenario.shadow, 20)
 
-    async def canary(self, cycle: Cycle) -> Measured:
+    async def canary(self, cycle: Cycle) -> StageMeasurement:
         stopped = "canary" in self.scenario.says
         return (
             self.measured(
@@ -288,7 +288,7 @@ class ScriptedParts:
             else self.measured(cycle, "canary", "pass", 10**9)
         )
 
-    async def watch(self, cycle: Cycle) -> Measured:
+    async def watch(self, cycle: Cycle) -> StageMeasurement:
         return self.measured(cycle, "watch", self.scenario.watch, 20)
 
     async def request_state(self, cycle: Cycle) -> RequestState:

@@ -10,7 +10,7 @@ import pytest
 from pydantic import ValidationError
 
 from ratchet.autopilot.cycle.policy import (
-    Refusal,
+    PolicyRefusal,
     Wait,
     approved,
     day_of,
@@ -88,10 +88,10 @@ def test_only_listed_resources_and_files_may_be_touched() -> None:
     assert may_touch(rules, ["retrieval", "prompt.system"], ["src/a.py"]) is None
     assert may_touch(policy(), ["anything"], ["anywhere"]) is None
     refused = may_touch(rules, ["other"], [])
-    assert isinstance(refused, Refusal)
+    assert isinstance(refused, PolicyRefusal)
     assert "'other'" in refused.why
     refused = may_touch(rules, ["retrieval"], ["src/a.py", "setup.py"])
-    assert isinstance(refused, Refusal)
+    assert isinstance(refused, PolicyRefusal)
     assert "'setup.py'" in refused.why
 
 
@@ -105,7 +105,7 @@ def test_an_approval_counts_for_its_candidate_and_from_an_approver() -> None:
     assert isinstance(approved(rules, [said("approve", "ann", "other")], "c"), Wait)
     assert approved(rules, [said("approve", "ann")], "c") == said("approve", "ann")
     denied = approved(rules, [said("deny", "ann"), said("approve", "ann")], "c")
-    assert isinstance(denied, Refusal)
+    assert isinstance(denied, PolicyRefusal)
     assert approved(policy(), [said("approve", "bob")], "c") == said("approve", "bob")
 
 

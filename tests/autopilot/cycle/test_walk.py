@@ -122,7 +122,7 @@ def test_kill_9_at_a_boundary_loses_nothing_and_repeats_nothing(
     # One life after another, each killed a little later after its start.
     command = [sys.executable, "-m", "tests.autopilot.cycle.scripted"]
     ends = []
-    for number in range(3, 500, 2 if LONG else 9):
+    for number in range(3, 500, 2 if LONG else 25):
         ended = interpreters.run([*command, store_url, str(world.path), name, str(number)])
         ends.append(ended.returncode)
         if ended.returncode == 0:

@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from ratchet.autopilot.config import Config
-from ratchet.autopilot.cycle.parts import Measured
+from ratchet.autopilot.cycle.parts import StageMeasurement
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.pull_requests import stage_evidence
 from ratchet.prove import (
@@ -35,7 +35,7 @@ from ratchet.types import Cycle, Experiment, LiveOutcome, LiveStage
 StageTest = TypeVar("StageTest", bound=msgspec.Struct)
 
 
-class Batch(msgspec.Struct, frozen=True):
+class ObservationBatch(msgspec.Struct, frozen=True):
     """Observations that were read at once."""
 
     observations: list[Any]
@@ -92,7 +92,7 @@ class LiveStages:
         self.traffic = traffic
         self.clock = clock
 
-    async def shadow(self, cycle: Cycle) -> Measured:
+    async def shadow(self, cycle: Cycle) -> StageMeasurement:
         """Mirror some more live inputs to the candidate."""
         test = _resumed(ShadowTest, cycle)
         if test is None:
@@ -106,7 +106,7 @@ class LiveStages:
             batch = self._journaled(cycle, "shadow", *found)
         return self._measured(cycle, "shadow", test, batch, ShadowPair)
 
-    async def canary(self, cycle: Cycle) -> Measured:
+    async def canary(self, cycle: Cycle) -> StageMeasurement:
         """Read the outcomes of both arms since the last measurement."""
         test = _resumed(CanaryTest, cycle)
         if test is None:
@@ -119,7 +119,7 @@ class LiveStages:
             batch = self._journaled(cycle, "canary", *found)
         return self._measured(cycle, "canary", test, batch, LiveOutcome)
 
-    async def watch(self, cycle: Cycle) -> Measured:
+    async def watch(self, cycle: Cycle) -> StageMeasurement:
         """Read the release's outcomes since the last measurement."""
         test = _resumed(WatchTest, cycle) or WatchTest.begin(await self._watch_plan(cycle))
         batch = self._known(cycle, "watch")
@@ -136,9 +136,9 @@ class LiveStages:
         cycle: Cycle,
         stage: LiveStage,
         test: ShadowTest | CanaryTest | WatchTest,
-        batch: Batch,
+        batch: ObservationBatch,
         kind: type[Any],
-    ) -> Measured:
+    ) -> StageMeasurement:
         """Let the test see a batch, up to its verdict."""
         taken = _taken(cycle)
         for body in batch.observations:
@@ -147,7 +147,7 @@ class LiveStages:
                 self._evidence(cycle, stage, test.plan, kind, taken)
                 break
         progress = {"test": save_stage(test), "cursor": batch.cursor, "taken": taken}
-        return Measured(decision=test.decision(), progress=progress, units=taken)
+        return StageMeasurement(decision=test.decision(), progress=progress, units=taken)
 
     async def _watch_plan(self, cycle: Cycle) -> WatchPlan:
         """What is expected of a release: what came before it, estimated with caution."""
@@ -179,15 +179,15 @@ class LiveStages:
         assert found is not None
         return found
 
-    def _known(self, cycle: Cycle, stage: LiveStage) -> Batch | None:
+    def _known(self, cycle: Cycle, stage: LiveStage) -> ObservationBatch | None:
         """The batch that was read before a crash, and that the test has not seen."""
         body = self.store.journal.get(cycle.id, _key(stage, _taken(cycle)))
-        return None if body is None else msgspec.convert(body, Batch)
+        return None if body is None else msgspec.convert(body, ObservationBatch)
 
     def _journaled(
         self, cycle: Cycle, stage: LiveStage, found: Sequence[msgspec.Struct], cursor: str | None
-    ) -> Batch:
-        batch = Batch(observations=msgspec.to_builtins(found), cursor=cursor)
+    ) -> ObservationBatch:
+        batch = ObservationBatch(observations=msgspec.to_builtins(found), cursor=cursor)
         if found:
             body, key = msgspec.to_builtins(batch), _key(stage, _taken(cycle))
             self.store.journal.append(cycle.id, key, body, self.clock())

@@ -15,10 +15,10 @@ from typing import Any, ClassVar, TypeAlias
 import msgspec
 
 from ratchet.autopilot.config import Config
-from ratchet.autopilot.cycle.parts import Measured, Parts
+from ratchet.autopilot.cycle.parts import Parts, StageMeasurement
 from ratchet.autopilot.cycle.performing import FIRST_S, MOST_S, TOLD_AFTER
 from ratchet.autopilot.cycle.policy import (
-    Refusal,
+    PolicyRefusal,
     Wait,
     approved,
     day_of,
@@ -86,8 +86,8 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
     actor: str = AUTOPILOT
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """A state's work went on."""
+class Stay(msgspec.Struct, frozen=True, kw_only=True):
+    """The cycle stays in its state: its work went on, or waits."""
 
     changes: dict[str, Any]
     spent: tuple[Taken, ...] = ()
@@ -95,7 +95,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     actions: tuple[Order, ...] = ()
 
 
-Step = Move | Progress | Wait
+Step = Move | Stay | Wait
 
 
 class CycleMachine:
@@ -165,10 +165,10 @@ class CycleMachine:
         until = self.clock() + min(MOST_S, FIRST_S * 2.0 ** min(cycle.failures, 20))
         wait = Wait(why, until if at is None else at)
         if failures != TOLD_AFTER:
-            return Progress(changes={"failures": failures}, wait=wait)
+            return Stay(changes={"failures": failures}, wait=wait)
         text = f"The state {cycle.state} fails and is tried again: {why}"
         told: tuple[Order, ...] = (("notify", {"event": "failing", "text": text}),)
-        return Progress(changes={"failures": failures}, wait=wait, actions=told)
+        return Stay(changes={"failures": failures}, wait=wait, actions=told)
 
     # ---- beginning
 
@@ -345,7 +345,7 @@ class CycleMachine:
         amount = Spending(rollouts=learned.rollouts, dollars=learned.dollars)
         spent = Taken("learn", amount, cycle.entered_at)
         if learned.verdict == "waits":
-            return Progress(changes={"run_id": learned.run_id}, wait=Wait(learned.sentence))
+            return Stay(changes={"run_id": learned.run_id}, wait=Wait(learned.sentence))
         ended = None
         if learned.verdict == "no_gain":
             ended = learned.sentence
@@ -373,7 +373,7 @@ class CycleMachine:
         verdict, sentence = measured.decision.verdict, measured.decision.sentence
         done = self._noted(cycle, measured)
         if verdict is None:
-            return Progress(changes={"progress": measured.progress}, wait=_measuring(measured))
+            return Stay(changes={"progress": measured.progress}, wait=_measuring(measured))
         if verdict == "pass":
             return self._onward(cycle, sentence, done)
         if verdict == "harm":
@@ -385,7 +385,7 @@ class CycleMachine:
         said = approved(self.policy, commands, cycle.candidate_id)
         if isinstance(said, Wait):
             return said
-        if isinstance(said, Refusal):
+        if isinstance(said, PolicyRefusal):
             return self._drop(cycle, said.why)
         step = self._onward(cycle, f"{said.by} approved it.")
         return msgspec.structs.replace(step, actor=said.by) if isinstance(step, Move) else step
@@ -402,7 +402,7 @@ class CycleMachine:
             if verdict != "pass":
                 return self._hold(cycle, sentence, **done)
             if paused := self._paused():
-                return Progress(changes=done, wait=paused)
+                return Stay(changes=done, wait=paused)
             move = self._onward(cycle, sentence, done)
         else:
             if paused := self._paused():
@@ -413,7 +413,7 @@ class CycleMachine:
             return msgspec.structs.replace(move, actions=actions)
         return move
 
-    def _next_share(self, cycle: Cycle, measured: Measured) -> Step:
+    def _next_share(self, cycle: Cycle, measured: StageMeasurement) -> Step:
         """The canary's next step, once this one had its time and its units without harm."""
         canary, now = self.config.canary, self.clock()
         progress = {"progress": measured.progress}
@@ -424,9 +424,9 @@ class CycleMachine:
             or units < canary.step_units
             or waited_h < canary.step_hours
         ):
-            return Progress(changes=progress, wait=_measuring(measured))
+            return Stay(changes=progress, wait=_measuring(measured))
         if wait := self._paused() or may_change(self.policy, now):
-            return Progress(changes=progress, wait=wait)
+            return Stay(changes=progress, wait=wait)
         share = canary.steps[cycle.step + 1]
         return Move(
             target="canary",
@@ -440,7 +440,7 @@ class CycleMachine:
         if propose is not None and propose.state != "done":
             return _trying(propose, "The pull request is not open yet") or WORKS
         if not cycle.request and propose is not None:
-            return Progress(changes=_fields(propose))
+            return Stay(changes=_fields(propose))
         state = await self.parts.request_state(cycle)
         if state == "merged":
             return Move(target="watch", rule="The pull request was merged.")
@@ -467,7 +467,7 @@ class CycleMachine:
             return self._back(sentence, cycle, **done)
         days = (self.clock() - cycle.entered_at) / DAY_S
         if verdict is None and days <= self.config.watch.days:
-            return Progress(changes={"progress": measured.progress}, wait=_measuring(measured))
+            return Stay(changes={"progress": measured.progress}, wait=_measuring(measured))
         if verdict is None:
             sentence = f"No alarm within {self.config.watch.days:g} days. {sentence}"
         actions: tuple[Order, ...] = ()
@@ -519,9 +519,7 @@ class CycleMachine:
 
     # ---- from one stage to the next
 
-    def _onward(
-        self, cycle: Cycle, why: str, changes: dict[str, Any] | None = None
-    ) -> Move | Progress:
+    def _onward(self, cycle: Cycle, why: str, changes: dict[str, Any] | None = None) -> Move | Stay:
         """The move to the next stage of the policy, or why it has to wait."""
         stages: list[CycleState] = ["learn"]
         no_shadow = "" if not self.config.shadow.enabled else self.parts.why_no_shadow(cycle)
@@ -562,10 +560,10 @@ class CycleMachine:
             text = f"Candidate {cycle.candidate_id[:12]} is released. {why}"
             actions = (("activate", {}), ("notify", {"event": "released", "text": text}))
         if wait is not None:
-            return Progress(changes=changes | {"progress": cycle.progress}, wait=wait)
+            return Stay(changes=changes | {"progress": cycle.progress}, wait=wait)
         return Move(target=target, rule=why, changes=changes, actions=actions, spent=spent)
 
-    def _noted(self, cycle: Cycle, measured: Measured) -> dict[str, Any]:
+    def _noted(self, cycle: Cycle, measured: StageMeasurement) -> dict[str, Any]:
         """The changes that note a stage's end."""
         return {"decisions": (*cycle.decisions, measured.decision), "progress": measured.progress}
 
@@ -594,7 +592,7 @@ class CycleMachine:
     def _apply(self, cycle: Cycle, step: Step) -> Cycle:
         now = self.clock()
         if isinstance(step, Wait):
-            step = Progress(changes={}, wait=step)
+            step = Stay(changes={}, wait=step)
         number = len(self.store.cycles.transitions(cycle.id)) + 1
         fields: dict[str, Any] = {"failures": 0, "waits": "", "waits_until": None}
         if isinstance(step, Move):
@@ -659,7 +657,7 @@ def _ended(cycle: Cycle, stage: str) -> str:
     return passed[-1].sentence if passed else ""
 
 
-def _measuring(measured: Measured) -> Wait:
+def _measuring(measured: StageMeasurement) -> Wait:
     return Wait(f"{MEASURES} {measured.decision.sentence}".strip())
 
 

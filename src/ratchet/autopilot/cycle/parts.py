@@ -42,7 +42,7 @@ class Learned(msgspec.Struct, frozen=True, kw_only=True):
     dollars: float = 0.0
 
 
-class Measured(msgspec.Struct, frozen=True, kw_only=True):
+class StageMeasurement(msgspec.Struct, frozen=True, kw_only=True):
     """Where a live stage stands."""
 
     decision: StageDecision
@@ -76,15 +76,15 @@ class Parts(Protocol):
         """Learn and prove on held-out tasks, or resume that where it was interrupted."""
         ...
 
-    async def shadow(self, cycle: Cycle) -> Measured:
+    async def shadow(self, cycle: Cycle) -> StageMeasurement:
         """Mirror some more live inputs to the candidate."""
         ...
 
-    async def canary(self, cycle: Cycle) -> Measured:
+    async def canary(self, cycle: Cycle) -> StageMeasurement:
         """Read the outcomes of both arms since the last measurement."""
         ...
 
-    async def watch(self, cycle: Cycle) -> Measured:
+    async def watch(self, cycle: Cycle) -> StageMeasurement:
         """Read the release's outcomes since the last measurement."""
         ...
 

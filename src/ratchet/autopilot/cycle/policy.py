@@ -24,7 +24,7 @@ class Wait(msgspec.Struct, frozen=True):
     """Unix seconds when the reason will have passed by itself; None when something must happen."""
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class PolicyRefusal(msgspec.Struct, frozen=True):
     """Why something will never be done."""
 
     why: str
@@ -75,7 +75,7 @@ def may_propose(policy: AutopilotSection, spent: Spending, now: float) -> Wait |
 
 def may_touch(
     policy: AutopilotSection, names: Collection[str], files: Collection[str]
-) -> Refusal | None:
+) -> PolicyRefusal | None:
     """Whether a candidate changes only what the policy allows.
 
     Args:
@@ -93,7 +93,7 @@ def may_touch(
             if allowed and not any(fnmatchcase(each, pattern) for pattern in allowed)
         ]
         if outside:
-            return Refusal(
+            return PolicyRefusal(
                 f"The candidate changes the {what} {outside[0]!r}, which {key} under [autopilot]"
                 " does not allow."
             )
@@ -102,7 +102,7 @@ def may_touch(
 
 def approved(
     policy: AutopilotSection, commands: Sequence[OperatorCommand], candidate_id: str
-) -> OperatorCommand | Refusal | Wait:
+) -> OperatorCommand | PolicyRefusal | Wait:
     """What people said about a candidate that needs their approval.
 
     Args:
@@ -117,7 +117,7 @@ def approved(
             return command
         if command.verb == "deny":
             why = f" {command.reason}" if command.reason else ""
-            return Refusal(f"{command.by} denied it.{why}")
+            return PolicyRefusal(f"{command.by} denied it.{why}")
     who = " or ".join(policy.approvers) or "anybody"
     return Wait(f"It waits for the approval of {who}: ratchet autopilot approve.")
 

@@ -12,7 +12,7 @@ from ratchet.autopilot.cycle.detection import noticed
 from ratchet.autopilot.cycle.learning import learn_and_prove
 from ratchet.autopilot.cycle.live_stages import LiveStages, LiveTraffic
 from ratchet.autopilot.cycle.notifying import notify
-from ratchet.autopilot.cycle.parts import Captured, Learned, Measured, RequestState
+from ratchet.autopilot.cycle.parts import Captured, Learned, RequestState, StageMeasurement
 from ratchet.autopilot.cycle.releasing import (
     activate_candidate,
     deactivate_candidate,
@@ -94,15 +94,15 @@ class ProjectParts:
         """See `Parts`."""
         return await learn_and_prove(self.project, self.store, cycle, self.say)
 
-    async def shadow(self, cycle: Cycle) -> Measured:
+    async def shadow(self, cycle: Cycle) -> StageMeasurement:
         """See `Parts`."""
         return await self.stages.shadow(cycle)
 
-    async def canary(self, cycle: Cycle) -> Measured:
+    async def canary(self, cycle: Cycle) -> StageMeasurement:
         """See `Parts`."""
         return await self.stages.canary(cycle)
 
-    async def watch(self, cycle: Cycle) -> Measured:
+    async def watch(self, cycle: Cycle) -> StageMeasurement:
         """See `Parts`."""
         return await self.stages.watch(cycle)
 
