@@ -125,6 +125,11 @@ COMMANDS: dict[str, Command] = {
         "extract",
         "Stage a function with everything it needs, so that it runs on its own.",
     ),
+    "explain": Command(
+        "explain",
+        "explain",
+        "Explain a decision or a cycle of the autopilot in plain words.",
+    ),
     "verify": Command(
         "verify", "verify", "Recompute every number of an evidence file, bit for bit."
     ),

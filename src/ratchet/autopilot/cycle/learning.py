@@ -10,11 +10,10 @@ from ratchet.autopilot.cycle.parts import Learned
 from ratchet.autopilot.loop import improve
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.watcher import Watcher
+from ratchet.bind.live_changes import check_live
 from ratchet.ship import make_patch
 from ratchet.store import Store
-from ratchet.types import Code, Cost, Cycle, Run, ShipError, total_cost
-
-CODE_REFUSAL = "It changes code, which is released by a pull request only."
+from ratchet.types import Cost, Cycle, InputError, Run, ShipError, total_cost
 
 
 class _Saying(Watcher):
@@ -68,7 +67,11 @@ def _ways_out(project: Project, store: Store, run: Run) -> dict[str, Any]:
     baseline = store.candidates.get(run.baseline_id)
     candidate = store.candidates.get(run.best_id)
     names = tuple(candidate.changed_from(baseline))
-    has_code = any(isinstance(candidate.resources[name], Code) for name in names)
+    at_run_time = ""
+    try:
+        check_live(candidate, store.candidates.origins(candidate))
+    except InputError as error:
+        at_run_time = str(error)
     declared = project.load_agent().declarations
     files: tuple[str, ...] = ()
     refusal = ""
@@ -79,7 +82,7 @@ def _ways_out(project: Project, store: Store, run: Run) -> dict[str, Any]:
     return {
         "resources": names,
         "files": files,
-        "runtime_refusal": CODE_REFUSAL if has_code else "",
+        "runtime_refusal": at_run_time,
         "request_refusal": refusal,
     }
 
