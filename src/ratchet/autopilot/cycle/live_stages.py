@@ -25,6 +25,7 @@ from ratchet.prove import (
     WatchPlan,
     WatchTest,
     expected_mean,
+    level,
 )
 from ratchet.prove.live_metrics import SCORE, live_value
 from ratchet.prove.live_state import load_stage, save_stage
@@ -209,14 +210,17 @@ class LiveStages:
             for each in body["observations"]
         ][:count]
         experiment = self.store.experiments.get(cycle.experiment_id)
+        history = () if experiment is None else experiment.history
+        alpha = self.project.config.prove.alpha
         write_stage_evidence(
             stage_evidence(self.project, cycle, stage),
             plan,
             observations,
             baseline={"id": cycle.baseline_id},
             candidate={"id": cycle.candidate_id},
-            budget=None if stage == "watch" else self.project.config.prove.alpha,
-            history=() if stage == "watch" or experiment is None else experiment.history,
+            # A watch has a level of its own; so has a stage whose budget was changed meanwhile.
+            budget=alpha if level(alpha, history) == plan.alpha else None,
+            history=history,
             created_at=self.clock(),
             context={"agent": cycle.agent, "cycle": cycle.id},
         )

@@ -1,0 +1,239 @@
+"""Live stages see each observation once, whenever they are killed, and leave evidence."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from ratchet.autopilot.config import Config
+from ratchet.autopilot.cycle.live_stages import LiveStages, watch_plan
+from ratchet.autopilot.cycle.parts import StageMeasurement
+from ratchet.autopilot.project import Project
+from ratchet.prove import ShadowPair, level, verify
+from ratchet.store import Store
+from ratchet.types import Cycle, CycleState, CycleTransition, Experiment, LiveOutcome
+
+BEGAN = 1_000.0
+
+
+class Recorded:
+    """Traffic that was recorded before, in pages."""
+
+    def __init__(
+        self, outcomes: Sequence[LiveOutcome] = (), pairs: Sequence[ShadowPair] = ()
+    ) -> None:
+        self.all, self.pairs = list(outcomes), list(pairs)
+        self.page = 20
+
+    def _from(self, items: list[Any], cursor: str | None) -> tuple[list[Any], str]:
+        start = int(cursor or 0)
+        found = items[start : start + self.page]
+        return found, str(start + len(found))
+
+    async def outcomes(
+        self, cursor: str | None, *, since: float, experiment_id: str = ""
+    ) -> tuple[Sequence[LiveOutcome], str | None]:
+        found, after = self._from([o for o in self.all if o.at >= since], cursor)
+        return [o for o in found if not experiment_id or o.experiment_id == experiment_id], after
+
+    async def newest(self, limit: int) -> list[LiveOutcome]:
+        return self.all[-limit:]
+
+    async def before(self, until: float, limit: int, *, without: str) -> list[LiveOutcome]:
+        return [o for o in self.all if o.at < until and o.candidate_id != without][-limit:]
+
+    def why_no_mirroring(self) -> str:
+        return ""
+
+    async def mirror(
+        self, stage_id: str, candidate_id: str, cursor: str | None, *, since: float
+    ) -> tuple[Sequence[ShadowPair], str | None]:
+        return self._from(self.pairs, cursor)
+
+
+@pytest.fixture
+def store(sqlite_url: str) -> Any:
+    with Store.open(sqlite_url) as opened:
+        opened.experiments.put(
+            Experiment(
+                id="e",
+                run_id="r",
+                baseline_id="b",
+                candidate_id="better",
+                dataset_version="d",
+                stream="s",
+                history=(),
+                alpha=level(0.05, ()),
+                created_at=1.0,
+            )
+        )
+        yield opened
+
+
+def begun(store: Store, state: CycleState, **fields: Any) -> Cycle:
+    cycle = Cycle(
+        id="cycle",
+        agent="helper",
+        state="capture",
+        trigger="",
+        started_at=BEGAN,
+        entered_at=BEGAN,
+        updated_at=BEGAN,
+        experiment_id="e",
+        baseline_id="b",
+        candidate_id="better",
+        **fields,
+    )
+    path: dict[str, list[CycleState]] = {
+        "canary": ["capture", "learn", "canary"],
+        "shadow": ["capture", "learn", "shadow"],
+        "watch": ["watch"],
+    }
+    source: CycleState = "idle"
+    for number, target in enumerate(path[state], 1):
+        cycle = msgspec.structs.replace(cycle, state=target, version=number)
+        move = CycleTransition(
+            cycle_id="cycle",
+            number=number,
+            source=source,
+            target=target,
+            rule="",
+            inputs="",
+            actor="autopilot",
+            at=BEGAN,
+        )
+        store.cycles.put(cycle, move)
+        source = target
+    return cycle
+
+
+def stages(store: Store, folder: Path, traffic: Recorded, **config: Any) -> LiveStages:
+    made = Config.model_validate({"agent": {"entry": "agent:answer"}, **config})
+    return LiveStages(Project(folder, made), store, traffic, lambda: BEGAN + 1.0)
+
+
+def measure(found: LiveStages, cycle: Cycle) -> StageMeasurement:
+    return asyncio.run(getattr(found, cycle.state)(cycle))
+
+
+def to_the_end(found: LiveStages, cycle: Cycle) -> tuple[StageMeasurement, list[dict[str, Any]]]:
+    """Measure until there is a verdict; also what was stored on the way."""
+    stored = []
+    for _ in range(1000):
+        measured = measure(found, cycle)
+        stored.append(measured.progress)
+        if measured.decision.verdict is not None:
+            return measured, stored
+        cycle = msgspec.structs.replace(cycle, progress=measured.progress)
+    raise AssertionError("There is no verdict.")
+
+
+def pairs(gain: float, count: int = 400) -> list[ShadowPair]:
+    return [
+        ShadowPair(trace_id=str(n), baseline=0.5, candidate=0.5 + gain, rollout_id=str(n))
+        for n in range(count)
+    ]
+
+
+def outcomes(count: int, score: Any, *, at: float = BEGAN, **fields: Any) -> list[LiveOutcome]:
+    return [
+        LiveOutcome(trace_id=f"{at}-{n}", unit=f"{at}-{n}", at=at + n / 1000, score=score, **fields)
+        for n in range(count)
+    ]
+
+
+@pytest.mark.parametrize(("gain", "verdict"), [(0.2, "pass"), (-0.2, "harm"), (-0.015, None)])
+def test_a_shadow_stage_decides_and_its_evidence_recomputes(
+    store: Store, tmp_path: Path, gain: float, verdict: str | None
+) -> None:
+    found = stages(store, tmp_path, Recorded(pairs=pairs(gain)), shadow={"max_pairs": 100})
+    measured, _ = to_the_end(found, begun(store, "shadow"))
+    assert measured.decision.verdict == (verdict or "inconclusive")
+    path = tmp_path / ".ratchet" / "evidence" / "cycle-shadow.json"
+    verified = verify(path)
+    verified.require()
+    assert verified.pairs == measured.units
+    assert verified.decision == measured.decision
+
+
+def test_a_stage_that_was_killed_after_reading_sees_what_it_had_read(
+    store: Store, tmp_path: Path
+) -> None:
+    cycle = begun(store, "shadow")
+    plain, way = to_the_end(stages(store, tmp_path, Recorded(pairs=pairs(0.1))), cycle)
+    # Each measurement again, from what was stored before it; by now, traffic says other things.
+    other = Recorded(pairs=pairs(-0.4))
+    again = stages(store, tmp_path, other)
+    for before, after in zip([{}, *way], way, strict=False):
+        killed = msgspec.structs.replace(cycle, progress=before)
+        assert measure(again, killed).progress == after
+    assert plain.decision.verdict == "pass"
+
+
+def test_a_canary_compares_the_arms_of_its_own_units(store: Store, tmp_path: Path) -> None:
+    arms = [
+        outcome
+        for n in range(3000)
+        for outcome in outcomes(
+            1,
+            0.9 if n % 2 else 0.5,
+            at=BEGAN + n,
+            experiment_id="cycle",
+            arm="candidate" if n % 2 else "baseline",
+        )
+    ]
+    others = outcomes(500, 0.0, at=BEGAN + 0.5)
+    traffic = Recorded(sorted([*arms, *others], key=lambda o: o.at))
+    measured, way = to_the_end(stages(store, tmp_path, traffic), begun(store, "canary"))
+    assert measured.decision.verdict == "pass"
+    assert measured.decision.candidate == pytest.approx(0.9)
+    assert measured.units == way[-1]["taken"] < 3000
+    verify(tmp_path / ".ratchet" / "evidence" / "cycle-canary.json").require()
+
+
+def test_a_watch_expects_what_came_before_the_release(store: Store, tmp_path: Path) -> None:
+    before = outcomes(400, 0.9, at=BEGAN - 10)
+    worse = outcomes(400, 0.4, at=BEGAN, candidate_id="better")
+    elsewhere = outcomes(400, 0.0, at=BEGAN)  # conversations that keep what they began with
+    traffic = Recorded(sorted([*before, *worse, *elsewhere], key=lambda o: o.at))
+    measured, _ = to_the_end(stages(store, tmp_path, traffic), begun(store, "watch"))
+    assert measured.decision.verdict == "alarm"
+    assert measured.decision.metric == "score"
+    assert measured.decision.candidate == pytest.approx(0.4)
+    assert measured.units < 100
+    verify(tmp_path / ".ratchet" / "evidence" / "cycle-watch.json").require()
+
+
+def test_a_watch_of_a_merged_request_takes_all_calls_after_it(store: Store, tmp_path: Path) -> None:
+    before, after = outcomes(400, 0.5, at=BEGAN - 10), outcomes(400, 0.9, at=BEGAN)
+    cycle = begun(store, "watch", request="https://forge/1")
+    found = stages(store, tmp_path, Recorded([*before, *after]), watch={"outcomes": 300})
+    measured, _ = to_the_end(found, cycle)
+    assert measured.decision.verdict == "pass"
+    assert measured.units == 300
+
+
+def test_a_watch_without_any_earlier_outcome_notices_failures(store: Store, tmp_path: Path) -> None:
+    failing = [
+        msgspec.structs.replace(o, error=True) for o in outcomes(200, None, candidate_id="better")
+    ]
+    measured, _ = to_the_end(stages(store, tmp_path, Recorded(failing)), begun(store, "watch"))
+    assert (measured.decision.verdict, measured.decision.metric) == ("alarm", "errors")
+
+
+def test_only_metrics_that_were_measured_are_watched() -> None:
+    def plan(earlier: Sequence[LiveOutcome]) -> dict[str, float]:
+        watch = {"metrics": ["score", "errors", "latency", "cost"]}
+        config = Config.model_validate({"agent": {"entry": "a:b"}, "watch": watch})
+        return {m.metric: m.ceiling for m in watch_plan(config, earlier).metrics}
+
+    known = outcomes(100, 0.9, latency_s=0.5, cost_usd=None)
+    assert plan(known) == {"score": 1.0, "errors": 1.0, "latency": 2.0}
+    assert set(plan(outcomes(100, None, cost_usd=0.01))) == {"errors", "latency", "cost"}
+    assert set(plan(outcomes(100, 0.0))) == {"errors", "latency"}  # nothing is worse than 0
+    assert set(plan([])) == {"errors"}
