@@ -133,7 +133,6 @@ COMMANDS: dict[str, Command] = {
     "verify": Command(
         "verify", "verify", "Recompute every number of an evidence file, bit for bit."
     ),
-    "explain": Command("explain", "explain", "Say in plain words why a decision is as it is."),
     "ship": Command(
         "ship",
         "ship",
