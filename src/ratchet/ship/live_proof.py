@@ -41,10 +41,8 @@ def with_live_proofs(text: str, proofs: Sequence[LiveProof], commands: Sequence[
     found = "\n".join(f"- {sentence}" for sentence in sentences)
     parts = ["", "## On live traffic", f"{head}\n{rows}"]
     details = [found] if found else []
-    if commands:
-        details += ["This recomputes them:", fence("\n".join(commands), "sh")]
-    if details:
-        parts.append(folded("What the stages found", *details))
+    details += ["This recomputes their numbers:", fence("\n".join(commands), "sh")]
+    parts.append(folded("What the stages found", *details))
     section = "\n\n".join(parts).removeprefix("\n") + "\n"
     before, separator, after = text.partition(_AFTER_IT)
     return before + section + separator + after

@@ -93,7 +93,7 @@ def pull_request(
         "## Tests",
         _tests(tests),
         "## Check it",
-        "This recomputes every number above from the paired scores:",
+        "This recomputes every number of the proof from the paired scores:",
         fence(f"ratchet verify {shlex.quote(evidence)}", "sh"),
         "## Undo it",
         "Before the merge this deletes the branch; after it, this makes a branch that restores the"
@@ -145,6 +145,12 @@ def request_text(text: str) -> tuple[str, str]:
     if len(body) > MOST_BODY:
         body = body[:MOST_BODY].rpartition("\n\n")[0]
     return title.removeprefix("# ").replace("`", "")[:MOST_TITLE], body.strip() + "\n"
+
+
+def shown_path(path: Path, root: Path) -> str:
+    """A path relative to the repository, when it is in there."""
+    path = path.resolve()
+    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)
 
 
 def proof_section(decision: Decision) -> list[str]:

@@ -17,7 +17,7 @@ from ratchet.ship.commit import (
 from ratchet.ship.evidence_text import read_evidence
 from ratchet.ship.import_check import check_declared
 from ratchet.ship.patch import Patch, diff_files, make_patch
-from ratchet.ship.pull_request import pull_request, write_text_file
+from ratchet.ship.pull_request import pull_request, shown_path, write_text_file
 from ratchet.ship.repository import Blob, Repository
 from ratchet.types import (
     Candidate,
@@ -131,7 +131,7 @@ def ship(
         baseline=baseline,
         candidate=candidate,
         decision=decision,
-        evidence=evidence_shown or _shown(evidence_path.resolve(), repository.root),
+        evidence=evidence_shown or shown_path(evidence_path, repository.root),
         content=read_evidence(evidence_path),
         experiment_id=experiment_id,
         release_id=release.id,
@@ -251,7 +251,3 @@ def _is_written(path: Path, commit: str) -> bool:
         return f"commit `{commit}`" in path.read_text(encoding="utf-8", errors="replace")
     except OSError:
         return False
-
-
-def _shown(path: Path, root: Path) -> str:
-    return str(path.relative_to(root)) if path.is_relative_to(root) else str(path)

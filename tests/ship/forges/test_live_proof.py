@@ -73,7 +73,7 @@ def test_each_stage_is_a_row_with_its_own_numbers(at_github: Any, live: list[Liv
     after = text.partition("## On live traffic")[2]
     assert "- In shadow the candidate is proved to be less than 0.02 worse." in after
     assert "## Tests" in after
-    assert "ratchet verify .ratchet-evidence/experiment-1-shadow.json" not in text
+    assert f"\nratchet verify {live[0].evidence}\nratchet verify {live[1].evidence}\n" in after
     without = preview(release, root, settings).text
     assert "On live traffic" not in without
     assert with_live_proofs(without, [], []) == without

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from ratchet.ship.forges.record import Forge, RequestDraft, RequestRecord
 from ratchet.ship.forges.settings import ForgePlace, ForgeSettings, connect, place_of
 from ratchet.ship.live_proof import LiveProof, with_live_proofs
 from ratchet.ship.patch import diff_files
-from ratchet.ship.pull_request import request_text
+from ratchet.ship.pull_request import request_text, shown_path
 from ratchet.ship.remote import BRANCHES, Remote
 from ratchet.ship.repository import Repository
 from ratchet.ship.rollback import UNMERGED, rollback
@@ -95,8 +96,8 @@ def propose(
             f"Release {release.id[:12]} is {release.state}: there is nothing to propose."
         )
     files = _evidence_files(release, settings, live)
-    title, text = _text(release, live, files)
     repository = Repository.open(repo)
+    title, text = _text(release, live, files, repository.root)
     if repository.commit_of(release.commit) is None:
         raise ShipError(
             f"The commit {release.commit[:12]} of release {release.id[:12]} is not in"
@@ -172,8 +173,9 @@ def preview(
         ShipError: There is no such remote, or the text is gone.
     """
     settings = settings or ForgeSettings()
-    title, text = _text(release, live, _evidence_files(release, settings, live))
     repository = Repository.open(repo)
+    files = _evidence_files(release, settings, live)
+    title, text = _text(release, live, files, repository.root)
     remote = Remote(repository, settings.remote)
     place: ForgePlace = place_of(remote.url(), settings)
     marker = RequestMarker(
@@ -185,7 +187,7 @@ def preview(
     )
     base = settings.base or "(the default branch)"
     url, body = place.opening(_draft(release.branch, base, title, marked(text, marker), settings))
-    files = {
+    changed = {
         path: (
             repository.content(release.base, path) or b"",
             repository.content(release.commit, path) or b"",
@@ -200,7 +202,7 @@ def preview(
         body=body,
         title=title,
         text=text,
-        diff=diff_files(files),
+        diff=diff_files(changed),
     )
 
 
@@ -352,8 +354,9 @@ def open_revert(
 
 
 def _text(
-    release: Release, live: Sequence[LiveProof], files: Mapping[str, Path]
+    release: Release, live: Sequence[LiveProof], files: Mapping[str, Path], root: Path
 ) -> tuple[str, str]:
+    """Title and text of the request; `files` are the evidence files in its branch."""
     try:
         written = Path(release.pull_request).read_text(encoding="utf-8")
     except OSError as error:
@@ -362,8 +365,11 @@ def _text(
             f" {error.strerror}.",
             hint="`ratchet improve` writes it again.",
         ) from None
-    of_stages = {proof.evidence for proof in live}
-    commands = [f"ratchet verify {path}" for path, file in files.items() if file in of_stages]
+    committed = {file: path for path, file in files.items()}
+    paths = dict.fromkeys(
+        committed.get(proof.evidence) or shown_path(proof.evidence, root) for proof in live
+    )
+    commands = [f"ratchet verify {shlex.quote(path)}" for path in paths]
     return request_text(with_live_proofs(written, live, commands))
 
 
