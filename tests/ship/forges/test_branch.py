@@ -18,7 +18,7 @@ from tests.ship.forges.conftest import run
 from ratchet.ship import TestCommand
 from ratchet.ship.forges import open_revert, propose, refresh_request, with_request
 from ratchet.ship.forges.marker import marker_of
-from ratchet.types import ForgeUnavailable, ShipError
+from ratchet.types import Candidate, Declaration, ForgeUnavailable, PromptTemplate, ShipError
 
 KNOB = "k=ratchet.Int(5, 1, 20)"
 
@@ -298,3 +298,38 @@ def test_an_ssh_that_hangs_is_ended_with_all_it_started(
     os.set_blocking(held, True)
     assert os.read(held, 1) == b""
     os.close(held)
+
+
+PROMPT = "You are a booking assistant for ACME. Answer in one sentence."
+
+
+@pytest.mark.parametrize(
+    ("file", "source"),
+    [
+        ("agent.js", f'const a = 1;\nconst prompt = "{PROMPT}";\nconst b = 2;\n'),
+        ("prompts.yaml", f"a: 1\nsystem: {PROMPT}\nb: 2\n"),
+    ],
+)
+def test_a_prompt_known_by_its_text_is_made_anew_on_a_moved_base(
+    at_github: Any, file: str, source: str
+) -> None:
+    project = at_github.project
+    project.write(file, source)
+    project.commit()
+    project.git("push", "--quiet", "origin", "main")
+    before, after = PromptTemplate(PROMPT), PromptTemplate(PROMPT.replace("one", "two"))
+    baseline = Candidate.of({"system": before})
+    release = project.ship(
+        baseline.derive({"system": after}, algorithm="APO"),
+        baseline=baseline,
+        declarations={"system": Declaration("system", before, located_by="text")},
+        agent_entry="node agent.js",
+    )
+    project.file = file
+    theirs = at_github.push_elsewhere(
+        lambda text: text.replace("a = 1", "a = 10").replace("a: 1", "a: 10")
+    )
+    request = at_github.propose(release)
+    assert parents(at_github, request.head) == [release.commit, theirs]
+    moved = run(at_github.remote, "show", f"{theirs}:{file}")
+    assert shown(at_github, request.head, file) == moved.replace("one sentence", "two sentence")
