@@ -70,8 +70,19 @@ def test_an_unknown_candidate_does_not_become_active(http: Any) -> None:
 def test_an_agent_has_settings_whose_defaults_are_off(http: Any) -> None:
     assert ok(http.get("/v1/agents/booker"))["substitute"] is False
     ok(http.put("/v1/agents/booker", json={"substitute": True}))
-    assert ok(http.get("/v1/agents"))["agents"] == [{"name": "booker", "substitute": True}]
+    switched = {"name": "booker", "substitute": True, "mirror": None}
+    assert ok(http.get("/v1/agents"))["agents"] == [switched]
     ok(http.get("/v1/agents/no%20name"), 422)
+
+
+def test_mirroring_that_is_switched_off_stays_off_until_it_is_named(http: Any) -> None:
+    ok(http.put("/v1/agents/booker", json={"substitute": True, "mirror": 0.0}))
+    assert ok(http.put("/v1/agents/booker", json={"substitute": False}))["mirror"] == 0.0
+    assert (
+        ok(http.put("/v1/agents/booker", json={"substitute": False, "mirror": None}))["mirror"]
+        is None
+    )
+    ok(http.put("/v1/agents/booker", json={"substitute": False, "mirror": 2}), 422)
 
 
 def test_a_dataset_is_versioned_by_its_content(http: Any) -> None:

@@ -45,16 +45,17 @@ class NewAgentSettings(Request, frozen=True, kw_only=True):
 
     substitute: bool
     """Whether the gateway replaces registered prompts by those of the candidate or the release."""
-    mirror: Annotated[float, Meta(ge=0, le=1)] | None = None
-    """Share of live calls that may be repeated for a candidate; null leaves it to the agent."""
+    mirror: Annotated[float, Meta(ge=0, le=1)] | msgspec.UnsetType | None = msgspec.UNSET
+    """Share of live calls that may be repeated for a candidate; null leaves it to the agent. Left
+    out, it stays as it is."""
 
 
 @group.route("PUT", "/v1/agents/{name}", ADMIN, audited=True)
 async def put_agent(server: Services, name: str, body: NewAgentSettings) -> AgentSettings:
     """Change an agent's settings."""
-    settings = AgentSettings(
-        name=checked_name(name), substitute=body.substitute, mirror=body.mirror
-    )
+    before = await server.in_thread(server.store.agents.settings, checked_name(name))
+    mirror = before.mirror if isinstance(body.mirror, msgspec.UnsetType) else body.mirror
+    settings = AgentSettings(name=name, substitute=body.substitute, mirror=mirror)
     await server.in_thread(server.store.agents.put, settings, time.time())
     server.activity_log.event("agents.changed", {"name": name})
     return settings
