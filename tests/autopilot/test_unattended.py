@@ -7,7 +7,7 @@ the long form it is an example under traffic, on Postgres.
 from __future__ import annotations
 
 import json
-import os
+import shutil
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,8 +17,6 @@ import pytest
 from tests.autopilot.unattended import Site, active
 
 from ratchet.types import Activation, Cycle, Params
-
-LONG = bool(os.environ.get("RATCHET_LONG_FAULTS"))
 
 pytestmark = pytest.mark.xdist_group("unattended")
 
@@ -60,6 +58,67 @@ repetitions = 1
 metric = "latency"
 off = true
 """
+
+
+HELPER = Path(__file__).parents[2] / "examples" / "stdlib_helper"
+
+KNOWN = '''
+import json
+from pathlib import Path
+
+import ratchet
+
+ANSWERS = {
+    task["input"]: task["expected"]
+    for task in map(json.loads, (Path(__file__).parent / "known.jsonl").open())
+}
+
+
+@ratchet.evaluator
+def known_answer(output, input):
+    """1 when an accepted answer is first, 1/2 when it is second, and so on."""
+    question = input["question"] if isinstance(input, dict) else input
+    places = [place for place, name in enumerate(output, 1) if name in ANSWERS[question]]
+    return 1 / places[0] if places else 0.0
+'''
+
+HELPER_SETTINGS = """
+[[evaluators]]
+use = "known:known_answer"
+vouched = true
+
+[run]
+executor = "process"
+timeout_s = 60
+
+[improve]
+algorithm = "tune"
+
+[improve.budget]
+rollouts = 1500
+
+[prove]
+repetitions = 1
+
+[[guardrails]]
+metric = "latency"
+off = true
+
+[shadow]
+max_pairs = 400
+"""
+
+
+def helper(folder: Path) -> None:
+    """The example, with one of its knobs set badly."""
+    shutil.copytree(HELPER / "stdlib_helper", folder / "stdlib_helper")
+    scoring = folder / "stdlib_helper" / "scoring.py"
+    text = scoring.read_text()
+    good = "name_weight=ratchet.Float(1.0, "
+    assert good in text
+    scoring.write_text(text.replace(good, "name_weight=ratchet.Float(0.0, "))
+    (folder / "known.py").write_text(KNOWN)
+    shutil.copy(HELPER / "tasks.jsonl", folder / "known.jsonl")
 
 
 def toy(folder: Path) -> None:
@@ -140,3 +199,20 @@ def test_an_agent_is_improved_and_guarded_without_a_person(
         pause_s=0.02,
     )
     check_the_loop(made, {"low": 0.0}, 120.0)
+
+
+@pytest.mark.long
+def test_an_example_under_traffic_is_improved_and_guarded_without_a_person(
+    site: Callable[..., Site],
+) -> None:
+    made = site(
+        helper,
+        entry="stdlib_helper.agent:answer",
+        evaluator="known_answer",
+        settings=HELPER_SETTINGS,
+        questions=HELPER / "tasks.jsonl",
+        tasks=400,
+        pause_s=0.02,
+    )
+    bad = {"name_weight": 0.0, "summary_weight": 0.0, "details_weight": 0.0}
+    check_the_loop(made, bad, 300.0)
