@@ -113,6 +113,27 @@ def test_several_arguments_are_one_object(store: Store) -> None:
     assert one.task.input == {"question": "q", "city": "Oslo"}
 
 
+def test_below_a_step_without_an_input_the_agents_call_gives_input_and_answer(
+    store: Store,
+) -> None:
+    around = span("t1", at=0)
+    call = agent_call("t1", "Where?", "Here.", parent_id=around.span_id)
+    inner = agent_call("t1", "From one agent to another.", parent_id=call.span_id)
+    put(store, inner, call, around)
+    store.labels.add([Label(id="l", value=1.0, trace_id="t1")], 1.0)
+    (one,) = captured(store).tasks
+    assert (one.task.input, one.task.expected) == ("Where?", "Here.")
+
+
+def test_a_step_around_several_calls_of_agents_has_no_single_input(store: Store) -> None:
+    around = span("t1", at=0, end_ns=5 * SECOND)
+    calls = [
+        agent_call("t1", text, at=at, parent_id=around.span_id) for at, text in enumerate("ab")
+    ]
+    put(store, around, *calls)
+    assert captured(store).left_out == {"no input was recorded": 1}
+
+
 def test_a_call_through_the_gateway_gives_what_the_user_said(store: Store) -> None:
     put(store, model_call("t1", [("system", "Be kind."), ("user", QUESTIONS[1])]))
     (one,) = captured(store).tasks

@@ -11,6 +11,7 @@ from ratchet.cli.show_trace import feedback_line, print_messages
 from ratchet.curate.recorded_values import Incomplete, input_of, output_of
 from ratchet.evaluate.labelling import LabelCase, in_random_order
 from ratchet.store import Store
+from ratchet.store.recordings import agent_call
 from ratchet.store.usage import used_in
 from ratchet.types import RIGHT_FROM, Span
 from ratchet.types.trace import (
@@ -139,9 +140,11 @@ class TraceSubject:
         if not spans:
             return {"input": None, "output": None}
         calls = [span for span in spans if used_in(span) is not None]
+        root = next((span for span in spans if span.parent_id is None), spans[0])
         recording = TraceRecording(
             trace=self._trace,
-            root=next((span for span in spans if span.parent_id is None), spans[0]),
+            root=root,
+            call=agent_call(root, spans),
             first_call=calls[0] if calls else None,
             last_call=calls[-1] if calls else None,
         )

@@ -24,7 +24,8 @@ class Incomplete(Exception):
 
 
 def input_of(recording: TraceRecording) -> Any:
-    """The input: of the root span, or else what the user said in the first model call.
+    """The input: of the root span, else of the agent's call below it, else what the user said in
+    the first model call.
 
     A call's arguments are the input, or if there is one argument its value. Of messages it is the
     user's text; with more than that, all messages up to the user's last.
@@ -35,7 +36,7 @@ def input_of(recording: TraceRecording) -> Any:
     Raises:
         Incomplete: It was recorded in part only.
     """
-    stated = recording.root.attributes.get(names.INPUT)
+    stated = _stating(recording).attributes.get(names.INPUT)
     if stated not in (None, ""):
         return _argument(_whole(stated))
     for span in _calls(recording, recording.first_call):
@@ -45,7 +46,7 @@ def input_of(recording: TraceRecording) -> Any:
 
 
 def output_of(recording: TraceRecording) -> Any:
-    """The output: of the root span, or else the text of the last model call's answer.
+    """The output: of the span with the input, or else the text of the last model call's answer.
 
     Returns:
         The output, or None when nothing is recorded.
@@ -53,7 +54,7 @@ def output_of(recording: TraceRecording) -> Any:
     Raises:
         Incomplete: It was recorded in part only.
     """
-    stated = recording.root.attributes.get(names.OUTPUT)
+    stated = _stating(recording).attributes.get(names.OUTPUT)
     if stated not in (None, ""):
         return _whole(stated)
     for span in _calls(recording, recording.last_call):
@@ -64,6 +65,11 @@ def output_of(recording: TraceRecording) -> Any:
                 raise Incomplete
             return answers[-1]
     return None
+
+
+def _stating(recording: TraceRecording) -> Span:
+    """The span whose input and output are the agent's."""
+    return recording.call if recording.call is not None else recording.root
 
 
 def user_of(recording: TraceRecording) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Text, select, type_coerce
 
 from ratchet.store.engine import Database, chunks
 from ratchet.store.span_rows import NOT_A_HEAD
@@ -15,12 +15,15 @@ from ratchet.store.summaries import NAMES_NO_TRACE, SummaryKey, among
 from ratchet.store.tables import feedback, spans
 from ratchet.store.texts import spans_of
 from ratchet.store.traces import cursor_of, oldest_of, page_of, position_of
-from ratchet.store.usage import Price
+from ratchet.store.usage import OPERATION, Price
 from ratchet.types import Feedback, Span
 from ratchet.types.trace import EVERY, Trace, TraceFilter, TraceRecording
 
 PAGE = 200
 """Traces per page, at most."""
+
+_INPUT = "ratchet.input"
+_AGENT = "invoke_agent"
 
 _feedback = msgspec.json.Decoder(Feedback).decode
 
@@ -33,8 +36,44 @@ class _Chosen(NamedTuple):
     last_call: int | None
 
 
+class _Call(Protocol):
+    @property
+    def parent_id(self) -> str | None: ...
+    @property
+    def start_ns(self) -> int: ...
+    @property
+    def end_ns(self) -> int: ...
+
+
+C = TypeVar("C", bound=_Call)
+
+
+def outermost(calls: Sequence[C]) -> C | None:
+    """The call of an agent that holds all others of a trace; None when there is no such call."""
+    if not calls:
+        return None
+    outer = min(calls, key=lambda call: (call.start_ns, -call.end_ns))
+    holds = all(
+        call is outer or (call.end_ns <= outer.end_ns and call.parent_id != outer.parent_id)
+        for call in calls
+    )
+    return outer if holds else None
+
+
+def agent_call(root: Span, spans: Iterable[Span]) -> Span | None:
+    """The agent's call below a root span that records no input; None when there are several."""
+    if states_input(root):
+        return None
+    return outermost([span for span in spans if span.attributes.get(OPERATION) == _AGENT])
+
+
+def states_input(span: Span) -> bool:
+    """Whether the span records an input."""
+    return span.attributes.get(_INPUT) not in (None, "")
+
+
 class Recordings:
-    """Inputs and outputs of traces; of a trace at most three spans are read."""
+    """Inputs and outputs of traces; few spans of a trace are read."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -111,12 +150,13 @@ def _recordings(
         return []
     chosen = _chosen(connection, list(traces))
     numbers = sorted({n for one in chosen.values() for n in one if n is not None})
-    by_number: dict[int, Span] = {}
-    for chunk in chunks(numbers):
-        rows = connection.execute(select(spans).where(spans.c.seq.in_(chunk))).all()
-        # One row at a time: on Postgres a span may be deleted after its row was read.
-        for row in rows:
-            by_number.update((row.seq, span) for span in spans_of(connection, [row]))
+    by_number = _numbered(connection, numbers)
+    silent = [
+        key
+        for key, one in chosen.items()
+        if one.root in by_number and not states_input(by_number[one.root])
+    ]
+    called = _agent_calls(connection, silent)
     items = _feedback_of(connection, [trace for trace in traces.values() if trace.feedback])
     found = []
     for key, trace in traces.items():
@@ -127,12 +167,47 @@ def _recordings(
             TraceRecording(
                 trace=trace,
                 root=by_number[root],
+                call=called.get(key),
                 first_call=by_number.get(first) if first is not None else None,
                 last_call=by_number.get(last) if last is not None else None,
                 feedback=tuple(items.get(trace.trace_id, ())),
             )
         )
     return found
+
+
+def _numbered(connection: Connection, numbers: Sequence[int]) -> dict[int, Span]:
+    found: dict[int, Span] = {}
+    for chunk in chunks(numbers):
+        rows = connection.execute(select(spans).where(spans.c.seq.in_(chunk))).all()
+        # One row at a time: on Postgres a span may be deleted after its row was read.
+        for row in rows:
+            found.update((row.seq, span) for span in spans_of(connection, [row]))
+    return found
+
+
+def _agent_calls(connection: Connection, keys: Sequence[SummaryKey]) -> dict[SummaryKey, Span]:
+    """The agent's call in each of these traces, where it is one."""
+    if not keys:
+        return {}
+    light = select(
+        spans.c.seq,
+        spans.c.rollout_seq,
+        spans.c.fence,
+        spans.c.trace_id,
+        spans.c.parent_id,
+        spans.c.start_ns,
+        spans.c.end_ns,
+    )
+    # As attributes are written; quotes within a text are escaped there.
+    written = f'"{OPERATION}":"{_AGENT}"'
+    stated = type_coerce(spans.c.attributes, Text).contains(written, autoescape=True)
+    of: dict[SummaryKey, builtins.list[Any]] = {}
+    for row in connection.execute(light.where(among(keys), stated)):
+        of.setdefault(SummaryKey(row.rollout_seq, row.fence, row.trace_id), []).append(row)
+    chosen = {key: row.seq for key, rows in of.items() if (row := outermost(rows)) is not None}
+    read = _numbered(connection, sorted(chosen.values()))
+    return {key: read[number] for key, number in chosen.items() if number in read}
 
 
 def _chosen(connection: Connection, keys: Sequence[SummaryKey]) -> dict[SummaryKey, _Chosen]:

@@ -160,6 +160,9 @@ class TraceRecording(msgspec.Struct, frozen=True, kw_only=True):
     trace: Trace
     root: Span
     """The root span, or the first received one while there is no root."""
+    call: Span | None = None
+    """The call of the agent below a root without an input, such as a web request or a step of its
+    own around the call; None when there are several."""
     first_call: Span | None = None
     """The first model call; None when none is recorded."""
     last_call: Span | None = None
