@@ -1,7 +1,7 @@
 """The whole loop without a person: a defect is found, learned away, proposed, merged and watched.
 
 Then a bad release is forced, and the watch takes it back. In the short form the agent is a toy; in
-the long form it is an example under traffic, on Postgres.
+the long form it is an example under traffic, whose server is killed now and then.
 """
 
 from __future__ import annotations
@@ -163,9 +163,15 @@ def seen(cycle: Cycle) -> int:
     return int(cycle.progress.get("taken", 0))
 
 
-def check_the_loop(site: Site, bad: dict[str, Any], seconds: float) -> None:
+def check_the_loop(
+    site: Site, bad: dict[str, Any], seconds: float, *, crashes: bool = False
+) -> None:
     """A cycle proposes, the test merges; a bad release is forced, and a second cycle undoes it."""
     site.deploy()
+    if crashes:
+        for state in ("learn", "shadow", "pull_request"):
+            site.wait_for(lambda cycle, at=state: at in site.path(cycle), seconds)  # type: ignore[misc]
+            site.crash()
     proposed = site.wait_for(lambda cycle: bool(cycle.request), seconds)
     assert "newest live traces are bad" in proposed.trigger
     assert [decision.verdict for decision in proposed.decisions] == ["pass"]
@@ -215,4 +221,4 @@ def test_an_example_under_traffic_is_improved_and_guarded_without_a_person(
         pause_s=0.02,
     )
     bad = {"name_weight": 0.0, "summary_weight": 0.0, "details_weight": 0.0}
-    check_the_loop(made, bad, 300.0)
+    check_the_loop(made, bad, 300.0, crashes=True)

@@ -121,19 +121,28 @@ class Site:
         }
         self.log = folder / "server.log"
         self.store = Store.open(store_url)
+        self.port = 0
         self.server = self._start_server()
         self.traffic: subprocess.Popen[str] | None = None
         self.deployed = 0
 
     def _start_server(self) -> subprocess.Popen[str]:
-        command = [sys.executable, "-m", "ratchet", "serve", "--autopilot", "--port", "0", "--json"]
+        options = ["--autopilot", "--port", str(self.port), "--json"]
+        command = [sys.executable, "-m", "ratchet", "serve", *options]
         with self.log.open("a") as log:
             process = interpreters.Interpreter(
                 command, cwd=self.root, env=self.environ, stdout=subprocess.PIPE, stderr=log
             )
         assert process.stdout is not None
         self.url = str(json.loads(process.stdout.readline())["url"])
+        self.port = int(self.url.rpartition(":")[2])
         return process
+
+    def crash(self) -> None:
+        """Kill the server, and start it again at the same address."""
+        self.server.kill()
+        self.server.communicate()
+        self.server = self._start_server()
 
     def deploy(self) -> None:
         """Start the live agent with the source as it is now."""

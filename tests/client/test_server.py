@@ -21,6 +21,8 @@ from ratchet.types import (
     Candidate,
     Code,
     ConfigError,
+    Cycle,
+    CycleTransition,
     Dataset,
     Experiment,
     Feedback,
@@ -28,6 +30,7 @@ from ratchet.types import (
     Int,
     Label,
     NotFound,
+    OperatorCommand,
     Outcome,
     Params,
     PromptTemplate,
@@ -273,6 +276,49 @@ def test_traffic_is_split_and_read_when_it_has_changed(server: RunningServer, ca
     unknown = msgspec.structs.replace(split, candidate_id="unknown")
     with pytest.raises(InputError, match="no candidate 'unknown'"):
         call(server.url, "traffic.put", unknown)
+
+
+def test_cycles_are_read_and_people_tell_the_autopilot(server: RunningServer, call: Call) -> None:
+    cycle = Cycle(
+        id="c1",
+        agent="bot",
+        state="capture",
+        trigger="22 of 100 traces are bad.",
+        started_at=1.0,
+        entered_at=1.0,
+        updated_at=1.0,
+        progress={"test": {"units": ["a user"]}},
+    )
+    move = CycleTransition(
+        cycle_id="c1",
+        number=1,
+        source="idle",
+        target="capture",
+        rule="A rule.",
+        inputs="digest",
+        actor="autopilot",
+        at=1.0,
+    )
+    with Store.open(server.store_url) as store:
+        store.cycles.put(cycle, move)
+    shown = msgspec.structs.replace(cycle, progress={})  # names of users stay where they are
+    assert call(server.url, "cycles.list", "bot") == [shown]
+    assert call(server.url, "cycles.list", "other") == []
+    assert call(server.url, "cycles.get", "c1") == shown
+    assert call(server.url, "cycles.get", "c2") is None
+    assert call(server.url, "cycles.transitions", "c1") == [move]
+    pause = OperatorCommand(verb="pause", agent="bot", by="ann", reason="Release week.", at=0.0)
+    call(server.url, "operator_commands.add", pause)
+    stop = OperatorCommand(verb="stop", agent="bot", cycle_id="c1", by="ann", at=0.0)
+    call(server.url, "operator_commands.add", stop)
+    with Store.open(server.store_url) as store:
+        found = store.operator_commands.pause("bot")
+        assert found is not None
+        assert (found.by, found.reason, found.at > 0) == ("ann", "Release week.", True)
+        assert [one.verb for one in store.operator_commands.about("c1")] == ["stop"]
+    elsewhere = msgspec.structs.replace(stop, cycle_id="c2")
+    with pytest.raises(InputError, match="no cycle 'c2' to stop"):
+        call(server.url, "operator_commands.add", elsewhere)
 
 
 def test_code_that_was_not_merged_is_not_activated(server: RunningServer, call: Call) -> None:

@@ -9,6 +9,7 @@ import msgspec
 
 from ratchet.client.agents import Agents
 from ratchet.client.call import RemoteRepository, Steps, TransportT, endpoint, get
+from ratchet.client.cycles import Cycles, OperatorCommands
 from ratchet.client.fleet import Fleet
 from ratchet.client.labels import Labels
 from ratchet.client.rollouts import Rollouts
@@ -83,5 +84,7 @@ class Repositories(Generic[TransportT]):
         self.labels = Labels(transport)
         self.agents = Agents(transport)
         self.traffic = Traffic(transport)
+        self.cycles = Cycles(transport)
+        self.operator_commands = OperatorCommands(transport)
         self.experiments = Experiments(transport)
         self.releases = Releases(transport)

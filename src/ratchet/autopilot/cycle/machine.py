@@ -193,7 +193,7 @@ class CycleMachine:
         active = self.parts.active()
         if active is None or self.clock() - active.activated_at > DAY_S * self.config.watch.days:
             return None
-        for cycle in self.store.cycles.list(self.agent, limit=1000):
+        for cycle in self.store.cycles.list(self.agent):
             mine = cycle.candidate_id == active.candidate_id or cycle.state == "quarantined"
             if mine and cycle.started_at <= active.activated_at <= cycle.updated_at:
                 return None  # released, watched or restored by that cycle
@@ -534,7 +534,7 @@ class CycleMachine:
         order: list[CycleState] = ["learn", "shadow", "approval", "canary"]
         after = [*order[order.index(cycle.state) + 1 :], "activate", "pull_request"]
         target = next(stage for stage in stages if stage in after)
-        changes = {**(changes or {}), "progress": {}}  # of no use to the next stage
+        changes = dict(changes or {})
         if cycle.state == "learn" and no_shadow:
             why = f"{why} No shadow stage: {no_shadow}"
         now = self.clock()
@@ -560,7 +560,7 @@ class CycleMachine:
             text = f"Candidate {cycle.candidate_id[:12]} is released. {why}"
             actions = (("activate", {}), ("notify", {"event": "released", "text": text}))
         if wait is not None:
-            return Stay(changes=changes | {"progress": cycle.progress}, wait=wait)
+            return Stay(changes=changes, wait=wait)
         return Move(target=target, rule=why, changes=changes, actions=actions, spent=spent)
 
     def _noted(self, cycle: Cycle, measured: StageMeasurement) -> dict[str, Any]:
@@ -599,7 +599,10 @@ class CycleMachine:
             fields |= {"state": step.target, "entered_at": now, "held_at": None}
         else:
             fields |= {"waits": step.wait.why, "waits_until": step.wait.until}
-        after = msgspec.structs.replace(cycle, **{**fields, **step.changes})
+        fields |= step.changes
+        if isinstance(step, Move) and step.target != cycle.state:
+            fields["progress"] = {}  # of no use to the next stage; what it rests on is journaled
+        after = msgspec.structs.replace(cycle, **fields)
         if after == cycle:
             return cycle
         after = msgspec.structs.replace(after, version=cycle.version + 1, updated_at=now)

@@ -1,0 +1,91 @@
+"""Cycles of the autopilot: what it does, and what people tell it."""
+
+from __future__ import annotations
+
+import time
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from ratchet.server.api.agents import checked_name
+from ratchet.server.api.fields import Limit, Name, Request, ShortText, Version
+from ratchet.server.problems import Problem
+from ratchet.server.routes import ADMIN, READ, RouteGroup
+from ratchet.server.services import Services
+from ratchet.types import Cycle, CycleTransition, OperatorCommand, OperatorVerb
+
+group = RouteGroup("cycles")
+
+
+class CycleQuery(Request, frozen=True, kw_only=True):
+    """Which cycles."""
+
+    agent: Name | None = None
+    """Only of this agent."""
+    limit: Limit = 100
+
+
+class CycleList(msgspec.Struct, frozen=True):
+    """Cycles, newest first, without what their stages have measured so far."""
+
+    cycles: list[Cycle]
+
+
+class CycleDetail(msgspec.Struct, frozen=True):
+    """A cycle with its moves, oldest first."""
+
+    cycle: Cycle
+    transitions: list[CycleTransition]
+
+
+class NewCommand(Request, frozen=True, kw_only=True):
+    """What a person tells the autopilot."""
+
+    verb: OperatorVerb
+    by: Annotated[str, Meta(min_length=1, max_length=200)]
+    cycle_id: Version = ""
+    """The cycle that is approved, denied or stopped."""
+    candidate_id: Version = ""
+    """The candidate that is approved or denied."""
+    reason: ShortText = ""
+
+
+@group.route("GET", "/v1/cycles", READ)
+async def list_cycles(server: Services, query: CycleQuery) -> CycleList:
+    """List the cycles."""
+    found = await server.in_thread(server.store.cycles.list, query.agent, query.limit)
+    return CycleList([_shown(cycle) for cycle in found])
+
+
+@group.route("GET", "/v1/cycles/{id}", READ)
+async def get_cycle(server: Services, id: str) -> CycleDetail:
+    """Get a cycle with its moves."""
+    found = await server.in_thread(server.store.cycles.get, id)
+    if found is None:
+        raise Problem(404, f"There is no cycle {id[:200]!r}.", field="id")
+    moves = await server.in_thread(server.store.cycles.transitions, id)
+    return CycleDetail(_shown(found), moves)
+
+
+@group.route("POST", "/v1/agents/{name}/autopilot", ADMIN, audited=True)
+async def tell_autopilot(server: Services, name: str, body: NewCommand) -> OperatorCommand:
+    """Pause or resume an agent's autopilot; approve, deny or stop its cycle."""
+    if body.verb in ("approve", "deny", "stop"):
+        cycle = await server.in_thread(server.store.cycles.get, body.cycle_id)
+        if cycle is None or cycle.agent != name:
+            raise Problem(
+                422,
+                f"{name[:100]} has no cycle {body.cycle_id!r} to {body.verb}.",
+                field="cycle_id",
+            )
+    command = OperatorCommand(
+        agent=checked_name(name), at=time.time(), **msgspec.structs.asdict(body)
+    )
+    await server.in_thread(server.store.operator_commands.add, command)
+    return command
+
+
+def _shown(cycle: Cycle) -> Cycle:
+    """Without the state of its tests, which names the users of a canary."""
+    return msgspec.structs.replace(cycle, progress={})
