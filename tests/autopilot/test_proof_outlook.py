@@ -23,6 +23,7 @@ def dataset(test: int, *, unanswered: int = 0) -> Dataset:
 
 def said(store: Store, tasks: Dataset, **changes: Any) -> str:
     options: dict[str, Any] = {
+        "answered": False,
         "alpha": 0.0146,
         "min_gain": 0.01,
         "repetitions": "auto",
@@ -70,7 +71,9 @@ def test_capture_is_dated_by_the_traffic_of_the_last_week(store: Store) -> None:
 
 
 def test_open_test_tasks_are_the_soonest_way(store: Store) -> None:
-    assert "(1) 30 test tasks have no expected answer" in said(store, dataset(100, unanswered=30))
+    tasks = dataset(100, unanswered=30)
+    assert "(1) 30 test tasks have no expected answer" in said(store, tasks)
+    assert "and there are 70: only" in said(store, tasks, answered=True)
 
 
 def test_fixed_repetitions_can_be_planned_instead(store: Store) -> None:

@@ -281,6 +281,50 @@ def test_eval_run_and_improve_take_a_dataset(make_project: MakeProject) -> None:
     assert "The store has no dataset 'other'." in unknown.stderr
 
 
+COLOURS = """
+import ratchet
+
+KNOBS = ratchet.params("knobs", aim=ratchet.Float(0.0, 0.0, 1.0))
+
+
+@ratchet.agent
+def answer(number):
+    return f"{number} {'red' if KNOBS.aim > 0.5 else 'blue'}"
+"""
+
+
+def test_open_tasks_take_no_part_where_the_objective_compares(make_project: MakeProject) -> None:
+    from tests.cli.conftest import CONFIG, INLINE
+
+    compares = CONFIG.replace('use = "agent:closeness"\nvouched = true', 'use = "exact_match"')
+    project = make_project(agent=COLOURS, config=compares + INLINE, tasks=0)
+    tasks = [{"id": f"t{n}", "input": n, "expected": f"{n} red"} for n in range(150)]
+    tasks += [{"id": f"open{n}", "input": 1000 + n} for n in range(60)]
+    project.write("tasks.jsonl", "\n".join(map(json.dumps, tasks)) + "\n")
+    project.commit()
+    done = project.ratchet("improve", "--no-ship", "--json")
+    assert "60 of 210 tasks have no expected answer, which 'exact_match' needs" in done.stderr
+    found = json.loads(done.stdout)
+    assert found["verdict"] == "promote", done.stderr
+    evidence = json.loads(Path(str(found["evidence"])).read_text())
+    assert all(pair["task"].startswith("t") for pair in evidence["pairs"])
+
+
+def test_without_any_answer_an_objective_that_compares_is_refused(
+    make_project: MakeProject,
+) -> None:
+    from tests.cli.conftest import CONFIG, INLINE
+
+    compares = CONFIG.replace('use = "agent:closeness"\nvouched = true', 'use = "exact_match"')
+    project = make_project(agent=COLOURS, config=compares + INLINE, tasks=0)
+    tasks = [{"id": f"open{n}", "input": n} for n in range(210)]
+    project.write("tasks.jsonl", "\n".join(map(json.dumps, tasks)) + "\n")
+    project.commit()
+    refused = project.ratchet("improve", "--no-ship")
+    assert refused.returncode == 2
+    assert "has an expected answer, which the objective 'exact_match' needs" in refused.stderr
+
+
 def test_a_dataset_in_ratchet_toml_replaces_the_task_file(make_project: MakeProject) -> None:
     from tests.cli.conftest import CONFIG, INLINE
 

@@ -57,6 +57,8 @@ class ExperimentSettings(msgspec.Struct, frozen=True, kw_only=True):
     baseline: Candidate
     candidate: Candidate
     dataset: Dataset
+    answered: bool = False
+    """Whether only tasks with an expected answer take part, since the objective needs one."""
     objective: str
     alpha: float
     """Error budget of the whole stream of experiments of this project, agent and objective."""
@@ -179,7 +181,7 @@ def next_level(setting: ExperimentSettings, store: Store) -> float:
 
 def _level(setting: ExperimentSettings, history: Sequence[bool]) -> float:
     """The level after this history; ConfigError when it is out of reach of the test tasks."""
-    tasks = len(setting.dataset.split("test"))
+    tasks = len(setting.dataset.split("test", answered=setting.answered))
     alpha = level(setting.alpha, history)
     if fewest_pairs_to_promote(_plan(setting, alpha, tasks)) is not None:
         return alpha
@@ -233,7 +235,7 @@ def pairs_to_label(setting: ExperimentSettings, repetitions: int) -> list[tuple[
 
 def _ordered(setting: ExperimentSettings) -> list[Task]:
     """The test tasks in the order of the pairs."""
-    tasks = list(setting.dataset.split("test"))
+    tasks = list(setting.dataset.split("test", answered=setting.answered))
     random.Random(setting.run.seed).shuffle(tasks)  # noqa: S311 - reproducible, not secret
     return tasks
 

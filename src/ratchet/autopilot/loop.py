@@ -47,18 +47,22 @@ from ratchet.run.program import AnyAgent, ProgramAgent
 from ratchet.ship import activate, check_clean, find_literal, make_patch, ship
 from ratchet.store import Store
 from ratchet.types import (
+    SPLITS,
     AgentError,
     Candidate,
     Conflict,
     Dataset,
     Decision,
     Experiment,
+    InputError,
     PromptTemplate,
     RatchetError,
     Release,
     Run,
     ShipError,
+    Split,
     Stage,
+    Task,
     content_hash,
 )
 
@@ -140,6 +144,11 @@ class _ImproveRun:
         self.dataset = dataset
         self.evaluators: tuple[Evaluator, ...] = project.evaluators(self.agent)
         self.objective = project.objective(self.evaluators, self.agent)
+        self.answered = any(
+            e.name == self.objective and getattr(e, "needs_expected", False)
+            for e in self.evaluators
+        )
+        """Whether only tasks with an expected answer take part: the objective needs one."""
         self.guardrails = project.guardrails(self.evaluators)
         self.algorithm = make_algorithm(
             project.config.improve.algorithm, project.config.improve.options
@@ -210,6 +219,7 @@ class _ImproveRun:
             return self.run
         try:
             if self.run.stage in ("baseline", "learn"):
+                self._say_unanswered()
                 check_reach(self._setting(self.baseline), self.store)
                 check_objective(self.project, self.store, self.evaluators, self.objective)
             if ship_it:
@@ -274,10 +284,37 @@ class _ImproveRun:
     def _has_begun(self) -> bool:
         return bool(self.store.rollouts.counts(queue=self.run.id))
 
+    def _tasks(self, split: Split) -> tuple[Task, ...]:
+        """The tasks of a split that the objective can score."""
+        return self.dataset.split(split, answered=self.answered)
+
+    def _say_unanswered(self) -> None:
+        """Tell how many tasks are left out for want of an expected answer.
+
+        Raises:
+            InputError: None of a split that is needed is left.
+        """
+        tasks = self.dataset.tasks
+        if not self.answered or all(task.expected is not None for task in tasks):
+            return
+        for split in SPLITS:
+            if self.dataset.split(split) and not self._tasks(split):
+                raise InputError(
+                    f"No {split} task of {self.dataset.name!r} has an expected answer, which the"
+                    f" objective {self.objective!r} needs.",
+                    hint="Give answers: ratchet feedback --correction and ratchet datasets"
+                    " capture, or a file and ratchet datasets import.",
+                )
+        unanswered = sum(task.expected is None for task in tasks)
+        self.watcher.message(
+            f"{unanswered} of {len(tasks)} tasks have no expected answer, which"
+            f" {self.objective!r} needs: they are left out."
+        )
+
     async def _baseline(self, runner: Runner) -> None:
         lab = self._lab(runner)
-        self.watcher.expects(len(self.dataset.split("val")))
-        evaluations = await lab.evaluate(self.baseline, self.dataset.split("val"))
+        self.watcher.expects(len(self._tasks("val")))
+        evaluations = await lab.evaluate(self.baseline, self._tasks("val"))
         failed = [e.rollout for e in evaluations if e.rollout.status != "succeeded"]
         if len(failed) == len(evaluations):
             raise AgentError(
@@ -298,6 +335,7 @@ class _ImproveRun:
         for sentence in proof_outlook(
             self.dataset,
             scores,
+            answered=self.answered,
             alpha=next_level(self._setting(self.baseline), self.store),
             min_gain=self.project.config.prove.min_gain,
             repetitions=self.project.config.prove.repetitions,
@@ -364,7 +402,7 @@ class _ImproveRun:
         async def repetitions(plan: ExperimentPlan) -> RepetitionPlan:
             return await self._repetitions(runner, candidate, plan)
 
-        self.watcher.expects(2 * len(self.dataset.split("test")))
+        self.watcher.expects(2 * len(self._tasks("test")))
         experiment = await run_experiment(
             self._setting(candidate),
             store=self.store,
@@ -516,6 +554,7 @@ class _ImproveRun:
             baseline=self.baseline,
             candidate=candidate,
             dataset=self.dataset,
+            answered=self.answered,
             objective=self.objective,
             alpha=config.prove.alpha,
             min_gain=config.prove.min_gain,
@@ -555,8 +594,8 @@ class _ImproveRun:
                 again=self._retries(),
             ),
             baseline=self.baseline,
-            train=self.dataset.split("train"),
-            val=self.dataset.split("val"),
+            train=self._tasks("train"),
+            val=self._tasks("val"),
             runner=runner,
             scorer=self._scorer(),
             store=self.store,

@@ -20,6 +20,7 @@ def proof_outlook(
     dataset: Dataset,
     scores: Sequence[float],
     *,
+    answered: bool,
     alpha: float,
     min_gain: float,
     repetitions: int | str,
@@ -34,6 +35,7 @@ def proof_outlook(
 
     Args:
         dataset: The tasks.
+        answered: Whether only those with an expected answer take part.
         scores: The baseline's scores on val tasks.
         alpha: Level of the next experiment.
         min_gain: The smallest relevant gain.
@@ -43,7 +45,7 @@ def proof_outlook(
         now: Unix seconds.
     """
     gain = max(GAIN, min_gain)
-    test = len(dataset.split("test"))
+    test = len(dataset.split("test", answered=answered))
     needed = tasks_needed(alpha, gain, _variance(scores))
     said = f"Proving a gain of {gain:.2g} will take about {needed} test tasks"
     if test >= needed:

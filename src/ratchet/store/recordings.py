@@ -205,7 +205,7 @@ def _agent_calls(connection: Connection, keys: Sequence[SummaryKey]) -> dict[Sum
     of: dict[SummaryKey, builtins.list[Any]] = {}
     for row in connection.execute(light.where(among(keys), stated)):
         of.setdefault(SummaryKey(row.rollout_seq, row.fence, row.trace_id), []).append(row)
-    chosen = {key: row.seq for key, rows in of.items() if (row := outermost(rows)) is not None}
+    chosen = {key: call.seq for key, rows in of.items() if (call := outermost(rows)) is not None}
     read = _numbered(connection, sorted(chosen.values()))
     return {key: read[number] for key, number in chosen.items() if number in read}
 

@@ -64,9 +64,18 @@ class Dataset(msgspec.Struct, frozen=True):
             [[t.id, t.content(), self.splits[t.id]] for t in sorted(self.tasks, key=_by_id)]
         )
 
-    def split(self, name: Split) -> tuple[Task, ...]:
-        """Return the tasks of one split, in the dataset's order."""
-        return tuple(t for t in self.tasks if self.splits[t.id] == name)
+    def split(self, name: Split, *, answered: bool = False) -> tuple[Task, ...]:
+        """Return the tasks of one split, in the dataset's order.
+
+        Args:
+            name: The split.
+            answered: Only those with an expected answer.
+        """
+        return tuple(
+            task
+            for task in self.tasks
+            if self.splits[task.id] == name and not (answered and task.expected is None)
+        )
 
 
 class DatasetSummary(msgspec.Struct, frozen=True, kw_only=True):
