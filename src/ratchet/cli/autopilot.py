@@ -84,7 +84,7 @@ def status(folder: Folder = Path("."), json: Json = False) -> None:
 
     project = project_in(folder)
     with project.open_store() as store:
-        found = status_of(store, project.config, live_agent(project), time.time())
+        found = status_of(store, project.config, live_agent(project, store), time.time())
     if json:
         print_json(found)
         return
@@ -175,7 +175,7 @@ def approve(
                 hint="See: ratchet autopilot status.",
             )
         verb: OperatorVerb = "deny" if deny else "approve"
-        command = _command(project, verb, who, reason, selected)
+        command = _command(project, store, verb, who, reason, selected)
         store.operator_commands.add(command)
     done = "Denied" if deny else "Approved"
     _print(command, json, f"{done}: candidate {short(selected.candidate_id)}.")
@@ -196,7 +196,7 @@ def stop(
     project = project_in(folder)
     with project.open_store() as store:
         selected = _selected(project, store, cycle)
-        command = _command(project, "stop", by or getpass.getuser(), reason, selected)
+        command = _command(project, store, "stop", by or getpass.getuser(), reason, selected)
         store.operator_commands.add(command)
     _print(command, json, f"Cycle {short(selected.id)} ends as soon as the autopilot looks.")
 
@@ -205,20 +205,25 @@ def _tell(
     folder: Path, verb: OperatorVerb, by: str | None, reason: str, json: bool, done: str
 ) -> None:
     project = project_in(folder)
-    command = _command(project, verb, by or getpass.getuser(), reason, None)
     with project.open_store() as store:
+        command = _command(project, store, verb, by or getpass.getuser(), reason, None)
         store.operator_commands.add(command)
     _print(command, json, done)
 
 
 def _command(
-    project: Project, verb: OperatorVerb, by: str, reason: str, cycle: Cycle | None
+    project: Project,
+    store: Store,
+    verb: OperatorVerb,
+    by: str,
+    reason: str,
+    cycle: Cycle | None,
 ) -> OperatorCommand:
     from ratchet.autopilot.cycle.project_parts import live_agent
 
     return OperatorCommand(
         verb=verb,
-        agent=live_agent(project),
+        agent=live_agent(project, store),
         cycle_id=cycle.id if cycle else "",
         candidate_id=cycle.candidate_id if cycle else "",
         by=by,
@@ -230,7 +235,7 @@ def _command(
 def _selected(project: Project, store: Store, prefix: str | None) -> Cycle:
     from ratchet.autopilot.cycle.project_parts import live_agent
 
-    underway = store.cycles.underway(live_agent(project))
+    underway = store.cycles.underway(live_agent(project, store))
     if underway is None:
         raise InputError("No cycle is under way.", hint="See: ratchet autopilot status.")
     if prefix is not None and not underway.id.startswith(prefix):

@@ -92,5 +92,5 @@ def rollback(
 
 def _where(release: Release) -> str:
     if release.agent:
-        return f"gateway: {release.agent}"
+        return f"at run time: {release.agent}"
     return release.request.url if release.request else release.branch

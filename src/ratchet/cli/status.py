@@ -94,7 +94,7 @@ def _print_run(outcome: RunOutcome, learning: dict[str, Any]) -> None:
         out.print(f"  {run.message}", markup=False)
     if outcome.release:
         release = outcome.release
-        where = f"branch {release.branch}" if release.branch else f"gateway: {release.agent}"
+        where = f"branch {release.branch}" if release.branch else f"at run time: {release.agent}"
         where = release.request.url if release.request else where
         out.print(f"  {where} ({release.state.replace('_', ' ')})")
     at_gateway = outcome.release is not None and bool(outcome.release.agent)

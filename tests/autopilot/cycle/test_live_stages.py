@@ -16,7 +16,15 @@ from ratchet.autopilot.cycle.parts import StageMeasurement
 from ratchet.autopilot.project import Project
 from ratchet.prove import ShadowPair, level, verify
 from ratchet.store import Store
-from ratchet.types import Cycle, CycleState, CycleTransition, Experiment, LiveOutcome
+from ratchet.types import (
+    Cycle,
+    CycleState,
+    CycleTransition,
+    Experiment,
+    LiveOutcome,
+    Release,
+    ReleaseState,
+)
 
 BEGAN = 1_000.0
 
@@ -237,3 +245,44 @@ def test_only_metrics_that_were_measured_are_watched() -> None:
     assert set(plan(outcomes(100, None, cost_usd=0.01))) == {"errors", "latency", "cost"}
     assert set(plan(outcomes(100, 0.0))) == {"errors", "latency"}  # nothing is worse than 0
     assert set(plan([])) == {"errors"}
+
+
+def test_the_level_of_a_stage_counts_what_users_got_and_not_what_was_proved_on_tasks(
+    store: Store, tmp_path: Path
+) -> None:
+    earlier = store.experiments.get("e")
+    assert earlier is not None
+    for place, candidate in enumerate(("c1", "c2", "c3"), 1):
+        store.experiments.put(
+            msgspec.structs.replace(
+                earlier, id=f"e{place}", candidate_id=candidate, history=(True,) * place
+            )
+        )
+    store.releases.put(release("better", "active"))
+    store.releases.put(release("c1", "branched"))
+    store.releases.put(release("c2", "rolled_back"))
+    cycle = msgspec.structs.replace(begun(store, "shadow"), experiment_id="e3", candidate_id="c3")
+
+    def decided() -> float:
+        return measure(stages(store, tmp_path, Recorded()), cycle).decision.alpha
+
+    assert decided() == level(0.05, (True, False, False))
+    store.releases.put(release("c1", "merged"))
+    assert decided() == level(0.05, (True, False, False)), "fixed when the first stage began"
+
+
+def release(candidate: str, state: ReleaseState) -> Release:
+    return Release(
+        id=candidate,
+        experiment_id="",
+        candidate_id=candidate,
+        baseline_id="b",
+        state=state,
+        repo="",
+        branch="",
+        base="",
+        commit="",
+        pull_request="",
+        evidence="",
+        created_at=1.0,
+    )

@@ -33,7 +33,7 @@ def project_autopilot(
     from ratchet.autopilot.cycle.source_files import SourceFiles
 
     files = SourceFiles(project.root)
-    agent = live_agent(project)
+    agent = live_agent(project, store)
     traffic = ProjectTraffic(project, store, agent, clock, say)
     parts = ProjectParts(project, store, traffic, agent=agent, clock=clock, say=say)
     return Autopilot(

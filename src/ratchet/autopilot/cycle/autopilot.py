@@ -110,9 +110,17 @@ class Autopilot:
         before = self.machine.store.cycles.underway(self.machine.agent)
         after = await self.machine.step()
         moved = after is not None and (before is None or before.state != after.state)
-        if after is not None and (moved or not after.waits.startswith(MEASURES)):
-            self._tell(_line(after))
+        if after is not None and moved:
+            self._tell(self._move(after))
+        elif after is not None and not after.waits.startswith(MEASURES):
+            self._tell(f"{_named(after)}: {after.waits or after.message or after.trigger}")
         return moved or performed > 0
+
+    def _move(self, cycle: Cycle) -> str:
+        """What the cycle does now, and the rule by which it moved there."""
+        moves = self.machine.store.cycles.transitions(cycle.id)
+        first = f" {cycle.trigger}" if len(moves) == 1 else ""
+        return f"{_named(cycle)}:{first} {moves[-1].rule}"
 
     def _tell(self, sentence: str) -> None:
         if sentence != self._said:
@@ -120,9 +128,8 @@ class Autopilot:
             self.say(sentence)
 
 
-def _line(cycle: Cycle) -> str:
-    doing = cycle.waits or cycle.message or cycle.trigger
-    return f"Cycle {cycle.id[:8]}, {cycle.state.replace('_', ' ')}: {doing}"
+def _named(cycle: Cycle) -> str:
+    return f"Cycle {cycle.id[:8]}, {cycle.state.replace('_', ' ')}"
 
 
 async def _pause(stop: asyncio.Event, seconds: float) -> None:

@@ -35,6 +35,9 @@ from ratchet.types import Cycle, Experiment, LiveOutcome, LiveStage
 
 StageTest = TypeVar("StageTest", bound=msgspec.Struct)
 
+MOST_RELEASES = 10_000
+"""Releases that are looked through for candidates that users got."""
+
 
 class ObservationBatch(msgspec.Struct, frozen=True):
     """Observations that were read at once."""
@@ -168,12 +171,34 @@ class LiveStages:
         return next(move.at for move in moves if move.target == "canary")
 
     def _alpha(self, cycle: Cycle) -> float:
-        """The candidate's level, from the one budget of its stream.
+        """The level of the cycle's shadow and canary, from the one budget of its stream.
 
-        A candidate is released only if it passes every stage, so each may have the whole level:
-        whoever is released wrongly has passed the first stage wrongly.
+        What is bounded is the share of wrong ones among the candidates that users got. So the level
+        depends on which earlier candidates of the stream were released, not on which were proved
+        on held-out tasks. A candidate has to pass every stage, so each may have the whole level.
         """
-        return self._experiment(cycle).alpha
+        return level(self.project.config.prove.alpha, self._history(cycle))
+
+    def _history(self, cycle: Cycle) -> tuple[bool, ...]:
+        """For each earlier experiment of the stream, whether its candidate was released.
+
+        It is fixed when the first stage begins. A release that was taken back does not count: that
+        only lowers the level.
+        """
+        known = self.store.journal.get(cycle.id, "stages/history")
+        if known is None:
+            experiment = self._experiment(cycle)
+            released = {
+                release.candidate_id
+                for release in self.store.releases.list(limit=MOST_RELEASES)
+                if release.state in ("merged", "active")
+            }
+            found = [False] * len(experiment.history)
+            for each in self.store.experiments.history():
+                if each.stream == experiment.stream and len(each.history) < len(found):
+                    found[len(each.history)] = each.candidate_id in released
+            known = self.store.journal.append(cycle.id, "stages/history", found, self.clock())
+        return tuple(known)
 
     def _experiment(self, cycle: Cycle) -> Experiment:
         found = self.store.experiments.get(cycle.experiment_id)
@@ -209,9 +234,8 @@ class LiveStages:
             if key.startswith(f"{stage}/batch/")
             for each in body["observations"]
         ][:count]
-        experiment = self.store.experiments.get(cycle.experiment_id)
-        history = () if experiment is None else experiment.history
         alpha = self.project.config.prove.alpha
+        history = () if stage == "watch" else self._history(cycle)
         write_stage_evidence(
             stage_evidence(self.project, cycle, stage),
             plan,
@@ -230,7 +254,7 @@ def shadow_plan(config: Config, alpha: float) -> ShadowPlan:
     """The rules of a shadow stage in `[shadow]`."""
     section = config.shadow
     return ShadowPlan(
-        metric=config.objective.evaluator or SCORE,
+        metric=config.autopilot.evaluator or SCORE,
         alpha=alpha,
         margin=section.margin,
         harm_alpha=section.harm_alpha,
@@ -243,7 +267,7 @@ def canary_plan(config: Config, alpha: float) -> CanaryPlan:
     """The rules of a canary in `[canary]`."""
     section = config.canary
     return CanaryPlan(
-        metric=config.objective.evaluator or SCORE,
+        metric=config.autopilot.evaluator or SCORE,
         alpha=alpha,
         min_effect=-section.margin,
         harm_alpha=section.harm_alpha,

@@ -25,21 +25,28 @@ from ratchet.autopilot.project import Project
 from ratchet.observe.agent_names import agent_name
 from ratchet.store import Store
 from ratchet.types import ActionKind, Activation, Cycle, CycleAction, TrafficSplit
+from ratchet.types.trace import MIRRORED, OWN_AGENTS
 
 AGENT_VARIABLE = "RATCHET_AGENT"
 
 
-def live_agent(project: Project) -> str:
+def live_agent(project: Project, store: Store) -> str:
     """Name of the project's agent in its live traces.
 
-    [autopilot] agent; or RATCHET_AGENT; or the entry of an agent in Python; or else the name at the
-    gateway.
+    [autopilot] agent; or RATCHET_AGENT; or the entry of an agent in Python, or else the name at the
+    gateway. If there are no traces of that name, and those of one other live agent, it is that one.
     """
     named = project.config.autopilot.agent or os.environ.get(AGENT_VARIABLE)
+    if named:
+        return agent_name(named)
     entry = project.config.agent.entry
-    if named or entry:
-        return agent_name(named or entry or "")
-    return project.agent_name
+    usual = agent_name(entry) if entry else project.agent_name
+    seen = [
+        name
+        for name in store.spans.agents()
+        if name not in OWN_AGENTS and not name.endswith(MIRRORED)
+    ]
+    return seen[0] if len(seen) == 1 else usual
 
 
 class ProjectParts:

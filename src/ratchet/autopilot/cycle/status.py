@@ -76,6 +76,11 @@ def status_of(store: Store, config: Config, agent: str, now: float) -> Autopilot
         waits = f"{pause.by} paused it. It goes on after: ratchet autopilot resume."
     elif not running:
         waits = "No process runs it: ratchet autopilot run, or ratchet serve --autopilot."
+    elif cycle is None and agent not in (names := store.spans.agents()):
+        others = f" There are those of {', '.join(names)}." if names else ""
+        waits = (
+            f"There are no live traces of {agent!r}.{others} Name it as agent under [autopilot]."
+        )
     return AutopilotStatus(
         agent=agent,
         mode=policy.mode,

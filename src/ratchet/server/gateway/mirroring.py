@@ -15,15 +15,13 @@ from ratchet.server.gateway.recording_queue import RecordingQueue
 from ratchet.server.gateway.relay import CallRelay, UpstreamFailure, UpstreamRequest
 from ratchet.server.gateway.substitution import Shadow
 from ratchet.server.problems import Problem
+from ratchet.types.trace import MIRRORED
 
 MIRROR_OF = "ratchet.mirror_of"
 """Attribute of a mirrored call: trace id of the live call."""
 
 MIRROR_ID = "ratchet.mirror_id"
 """Attribute of both: what pairs them, since a trace may have several calls."""
-
-SHADOW = ".shadow"
-"""Suffix of the agent's name under which mirrored calls are recorded."""
 
 MAX_NAME = 100
 
@@ -44,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 def shadow_name(agent: str) -> str:
     """The agent's name under which its mirrored calls are recorded."""
-    return agent[: MAX_NAME - len(SHADOW)] + SHADOW
+    return agent[: MAX_NAME - len(MIRRORED)] + MIRRORED
 
 
 class _Spent:
