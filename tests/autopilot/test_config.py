@@ -173,7 +173,7 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
             "max_tasks": 500,
             "cooldown_hours": 24.0,
             "dollars_per_day": 10.0,
-            "rollouts_per_day": 10000,
+            "rollouts_per_day": 10_000,
             "requests_per_day": 2,
             "resources": (),
             "paths": (),
@@ -203,7 +203,7 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
         "watch": {
             "metrics": ("score", "errors"),
             "alpha": 0.05,
-            "outcomes": 10000,
+            "outcomes": 10_000,
             "days": 7.0,
             "tolerance": 0.02,
             "reference": 500,
