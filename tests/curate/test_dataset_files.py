@@ -84,7 +84,7 @@ def test_bad_records_are_named_by_line_and_the_others_read(tmp_path: Path) -> No
         {"id": "a", "input": "again"},
         {"id": "e", "input": "y", "origin": {"made": "guessed"}},
         b"",
-        {"id": "f", "input": {"q": 1}, "expected": ["z"], "split": "validation", "extra": 5},
+        {"id": "f", "input": {"q": 1}, "expected": ["z"], "split": "Validation", "extra": 5},
     )
     read = read_dataset_file(path)
     assert [task.id for task in read.tasks] == ["a", "f"]

@@ -6,6 +6,7 @@ import asyncio
 import random
 from typing import Any
 
+import msgspec
 import pytest
 from jsonschema import Draft202012Validator
 
@@ -173,6 +174,10 @@ def test_unanswered_tasks_are_kept_only_on_request_where_others_have_answers() -
     kept = made(weather(), 10, methods=["boundary"], open_answers=True).tasks
     assert len(kept) >= 5
     assert {task.expected for task in kept} == {None}
+    mixed = [*weather(), Task("open", "What is the weather in Bern on Friday?")]
+    assert made(mixed, 10, methods=["boundary"]).tasks == ()
+    unanswered = [msgspec.structs.replace(task, expected=None) for task in weather()]
+    assert made(unanswered, 10, methods=["boundary"]).tasks
 
 
 def test_no_sample_repeats_a_task_or_another_sample() -> None:

@@ -136,7 +136,8 @@ def _read(value: Any, names: Mapping[str, str], at: float) -> tuple[Task, Split 
             del fields["origin"]
         except msgspec.ValidationError as error:
             raise ValueError(f"its origin is not valid: {error}") from None
-    named = _SPLIT_NAMES.get(split, split) if isinstance(split, str) else None
+    lower = split.lower() if isinstance(split, str) else None
+    named = _SPLIT_NAMES.get(lower, lower) if lower else None
     own: Split | None = next((each for each in SPLITS if each == named), None)
     if own is not None:
         del fields["split"]

@@ -92,7 +92,7 @@ async def synthesize(
         check: Whether the agent takes an input.
         split: The split whose tasks are the sources.
         open_answers: Whether to keep tasks without an expected answer; by default if the sources
-            have some without.
+            have none.
         seed: Seed of all choices.
         now: Unix seconds, noted in each task's origin.
         on_progress: Called with the number of tasks kept so far.
@@ -110,7 +110,7 @@ async def synthesize(
     rng = random.Random(seed)  # noqa: S311
     whole = dict(schema or infer_schema([task.input for task in sources]))
     if open_answers is None:
-        open_answers = any(task.expected is None for task in sources)
+        open_answers = all(task.expected is None for task in sources)
     made: dict[MethodName, Method] = {}
     for name in methods:
         if name == "slots":
