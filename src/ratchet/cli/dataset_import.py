@@ -76,7 +76,8 @@ def import_(
         more = f" ({len(read.bad) - 1} more records are bad.)" if len(read.bad) > 1 else ""
         raise InputError(
             f"{read.bad[0]}{more} Nothing was imported.",
-            hint="Correct the file, or skip bad records with --skip-bad.",
+            hint="Correct the file, or skip bad records with --skip-bad. --input and --expected"
+            " name other keys or columns.",
         )
     if not read.tasks:
         raise InputError(

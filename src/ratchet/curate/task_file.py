@@ -84,7 +84,8 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
     except OSError as error:
         raise InputError(
             f"The task file {path} cannot be read: {error.strerror}.",
-            hint="Check file under [tasks] in ratchet.toml.",
+            hint="Check file under [tasks] in ratchet.toml, or name a dataset of the store:"
+            ' dataset = "NAME" there, or --dataset NAME.',
         ) from None
 
 

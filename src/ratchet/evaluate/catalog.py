@@ -136,6 +136,10 @@ def import_function(use: str, what: str) -> Callable[..., Any]:
     module, _, name = use.partition(":")
     try:
         found = getattr(importlib.import_module(module), name)
+    except RatchetError as error:
+        raise ConfigError(
+            f"The {what} {use!r} cannot be loaded. {error.message}", hint=error.hint
+        ) from None
     except (Exception, SystemExit) as error:
         raise ConfigError(
             f"The {what} {use!r} cannot be loaded: {type(error).__name__}: {error}.",
