@@ -13,7 +13,7 @@ import typer
 from ratchet.cli.app import COMMANDS, app_for, run
 from ratchet.store import Store
 from ratchet.types import Run
-from tests.cli.conftest import CONFIG, INLINE, MakeProject, Project
+from tests.cli.conftest import AGENT, CONFIG, INLINE, MakeProject, Project
 
 
 def test_run_shows_one_rollout_with_its_answer_and_trace(make_project: MakeProject) -> None:
@@ -160,6 +160,24 @@ def test_diff_is_a_patch_from_the_source_and_a_comparison_between_candidates(
     alone = improved.ratchet("diff", "--patch").stdout
     assert alone.startswith("--- ")
     assert "identical" in improved.ratchet("diff", best, best).stdout
+
+
+def test_what_an_evaluator_prints_stays_out_of_json(make_project: MakeProject) -> None:
+    agent = AGENT.replace("    return output\n", '    print("scored")\n    return output\n')
+    project = make_project(agent=agent, config=CONFIG + INLINE)
+    done = project.ratchet("eval", "--limit", "2", "--json")
+    assert isinstance(json.loads(done.stdout), dict), done.stdout
+    assert "scored" in done.stderr
+
+
+def test_eval_shows_the_evaluators_of_today(make_project: MakeProject) -> None:
+    project = make_project(config=CONFIG + INLINE)
+    project.json("eval", "--limit", "2")
+    renamed = CONFIG.replace("vouched = true", 'vouched = true\nname = "near"')
+    project.write("ratchet.toml", renamed + INLINE)
+    (found,) = project.json("eval", "--limit", "2")["candidates"]  # type: ignore[misc]
+    names = [entry["evaluator"] for entry in found["evaluators"]]  # type: ignore[index]
+    assert names == ["near", "latency", "cost"]
 
 
 def test_json_output_is_one_object_and_nothing_else(improved: Project) -> None:

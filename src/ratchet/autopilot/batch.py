@@ -18,7 +18,8 @@ class Batch(msgspec.Struct, frozen=True):
 
     candidate: Candidate
     rows: tuple[tuple[Task, Rollout, dict[str, Score]], ...]
-    """Each task with its rollout and scores by evaluator name; repetitions are adjacent."""
+    """Each task with its rollout and its scores by evaluator: those of the evaluators asked for and
+    what the agent gave itself. Repetitions are adjacent."""
 
 
 async def evaluate_batch(
@@ -67,7 +68,12 @@ async def evaluate_batch(
         for repetition in range(repeat)
     }
     ended = await runner.run(list(plan.values()), candidates, on_rollout)
-    scores = await Scorer(store, evaluators).score(ended.values())
+    scored = await Scorer(store, evaluators).score(ended.values())
+    asked = {evaluator.name for evaluator in evaluators}
+    scores = {
+        id: {name: s for name, s in found.items() if name in asked or s.version == "agent"}
+        for id, found in scored.items()
+    }
     return [
         Batch(
             candidate,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
@@ -55,8 +56,13 @@ class Interrupted(RatchetError):
     exit_code = 130
 
 
-def wait_for(work: Coroutine[Any, Any, Result]) -> Result:
+def wait_for(work: Coroutine[Any, Any, Result], *, quiet: bool = False) -> Result:
     """Run a coroutine to its end.
+
+    Args:
+        work: The coroutine.
+        quiet: Keep standard output for JSON: what evaluators and agents print in this process goes
+            to standard error.
 
     Raises:
         Interrupted: On Ctrl-C, after running work has been stopped and returned to the queue.
@@ -64,7 +70,8 @@ def wait_for(work: Coroutine[Any, Any, Result]) -> Result:
     try:
         import asyncio
 
-        return asyncio.run(work)
+        with contextlib.redirect_stdout(sys.stderr) if quiet else contextlib.nullcontext():
+            return asyncio.run(work)
     except KeyboardInterrupt:
         raise Interrupted(
             "Interrupted. Finished work is saved; run the same command again to continue."

@@ -70,7 +70,8 @@ def evaluate(
         agent_model(project, watcher.message),
     ):
         batches = wait_for(
-            _evaluate(project, store, watcher, split, candidate, limit, repeat, fresh, skip_bad)
+            _evaluate(project, store, watcher, split, candidate, limit, repeat, fresh, skip_bad),
+            quiet=json,
         )
     rows = [_summary(batch) for batch in batches]
     if json:

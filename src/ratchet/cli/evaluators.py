@@ -121,7 +121,7 @@ def check(
         agent_model(project, lambda said: err.print(said, style="dim", markup=False)),
     ):
         made = _selected(_evaluators(project), names)
-        cards = wait_for(_check(project, store, made, seed, quiet=json))
+        cards = wait_for(_check(project, store, made, seed, quiet=json), quiet=json)
         spent = [said for each in made if (said := getattr(each, "spending", ""))]
     if plot is not None:
         plot_reliability(cards, plot)

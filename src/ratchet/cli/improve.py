@@ -96,7 +96,8 @@ def improve_project(
     """Run the loop with progress output, on standard error when `quiet`."""
     with project.open_store() as store, TerminalWatcher(err if quiet else out) as watcher:
         run = wait_for(
-            go_around(project, store, watcher=watcher, seed=seed, skip_bad=skip_bad, ship_it=ship)
+            go_around(project, store, watcher=watcher, seed=seed, skip_bad=skip_bad, ship_it=ship),
+            quiet=quiet,
         )
         return outcome_of(store, run)
 
