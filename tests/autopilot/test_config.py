@@ -199,6 +199,9 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
             "harm_alpha": 0.05,
             "min_units": 100,
             "max_units": 5000,
+            "guardrails": ("errors",),
+            "error_margin": 0.05,
+            "relative_margin": 0.5,
         },
         "watch": {
             "metrics": ("score", "errors"),

@@ -99,6 +99,9 @@ class CanarySection(Section):
     harm_alpha: Level = 0.05
     min_units: Count = 100
     max_units: Count = 5000
+    guardrails: Several[Literal["errors", "latency", "cost"]] = ("errors",)
+    error_margin: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    relative_margin: Annotated[float, Field(gt=0, lt=3)] = 0.5
 
 
 class WatchSection(Section):

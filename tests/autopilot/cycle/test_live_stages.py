@@ -204,6 +204,36 @@ def test_a_canary_compares_the_arms_of_its_own_units(store: Store, tmp_path: Pat
     verify(tmp_path / ".ratchet" / "evidence" / "cycle-canary.json").require()
 
 
+@pytest.mark.parametrize(
+    ("fails", "seconds", "verdict", "said"),
+    [(0.0, 1.0, "pass", ""), (0.3, 1.0, "harm", "errors"), (0.0, 3.0, "harm", "latency")],
+    ids=["as before", "fails more often", "takes longer"],
+)
+def test_a_canary_that_scores_better_has_to_keep_its_guardrails(
+    store: Store, tmp_path: Path, fails: float, seconds: float, verdict: str, said: str
+) -> None:
+    before = outcomes(200, 0.5, at=BEGAN - 10, latency_s=1.0)
+    arms = [
+        outcome
+        for n in range(4000)
+        for outcome in outcomes(
+            1,
+            0.95 if n % 2 else 0.5,
+            at=BEGAN + n,
+            experiment_id="cycle",
+            arm="candidate" if n % 2 else "baseline",
+            error=n % 2 == 1 and n % 20 < 20 * fails,
+            latency_s=seconds if n % 2 else 1.0,
+        )
+    ]
+    guarded = {"guardrails": ["errors", "latency"]}
+    found = stages(store, tmp_path, Recorded([*before, *arms]), canary=guarded)
+    measured, _ = to_the_end(found, begun(store, "canary"))
+    assert measured.decision.verdict == verdict
+    assert said in measured.decision.sentence
+    assert [one.metric for one in measured.decision.guardrails] == ["errors", "latency"]
+
+
 def test_a_watch_expects_what_came_before_the_release(store: Store, tmp_path: Path) -> None:
     before = outcomes(400, 0.9, at=BEGAN - 10)
     worse = outcomes(400, 0.4, at=BEGAN, candidate_id="better")

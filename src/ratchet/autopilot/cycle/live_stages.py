@@ -27,13 +27,16 @@ from ratchet.prove import (
     expected_mean,
     level,
 )
-from ratchet.prove.live_metrics import SCORE, live_value
+from ratchet.prove.live_metrics import SCORE, LiveGuardrail, live_value
 from ratchet.prove.live_state import load_stage, save_stage
 from ratchet.prove.stage_evidence import StagePlan, write_stage_evidence
 from ratchet.store import Store
 from ratchet.types import Cycle, Experiment, LiveOutcome, LiveStage
 
 StageTest = TypeVar("StageTest", bound=msgspec.Struct)
+
+CEILING = 4.0
+"""Latency and cost above so many times their mean before count as that."""
 
 MOST_RELEASES = 10_000
 """Releases that are looked through for candidates that users got."""
@@ -114,7 +117,7 @@ class LiveStages:
         """Read the outcomes of both arms since the last measurement."""
         test = _resumed(CanaryTest, cycle)
         if test is None:
-            test = CanaryTest.begin(canary_plan(self.project.config, self._alpha(cycle)))
+            test = CanaryTest.begin(await self._canary_plan(cycle))
         batch = self._known(cycle, "canary")
         if batch is None:
             found = await self.traffic.outcomes(
@@ -152,6 +155,19 @@ class LiveStages:
                 break
         progress = {"test": save_stage(test), "cursor": batch.cursor, "taken": taken}
         return StageMeasurement(decision=test.decision(), progress=progress, units=taken)
+
+    async def _canary_plan(self, cycle: Cycle) -> CanaryPlan:
+        """What is expected of the guardrails' metrics: what came before the canary."""
+        known = self.store.journal.get(cycle.id, "canary/plan")
+        if known is None:
+            reference = self.project.config.watch.reference
+            earlier = await self.traffic.before(
+                self._began(cycle), reference, without=cycle.candidate_id
+            )
+            plan = canary_plan(self.project.config, self._alpha(cycle), earlier)
+            body = msgspec.to_builtins(plan)
+            known = self.store.journal.append(cycle.id, "canary/plan", body, self.clock())
+        return msgspec.convert(known, CanaryPlan)
 
     async def _watch_plan(self, cycle: Cycle) -> WatchPlan:
         """What is expected of a release: what came before it, estimated with caution."""
@@ -263,9 +279,28 @@ def shadow_plan(config: Config, alpha: float) -> ShadowPlan:
     )
 
 
-def canary_plan(config: Config, alpha: float) -> CanaryPlan:
-    """The rules of a canary in `[canary]`."""
+def canary_plan(config: Config, alpha: float, earlier: Sequence[LiveOutcome]) -> CanaryPlan:
+    """The rules of a canary in `[canary]`.
+
+    A guardrail's metric that no earlier outcome has is not guarded. The margin of errors is
+    absolute; that of latency and cost is a part of the mean before.
+
+    Args:
+        config: The project's configuration.
+        alpha: The level.
+        earlier: Outcomes of what was released before.
+    """
     section = config.canary
+    guardrails: list[LiveGuardrail] = []
+    for metric in section.guardrails:
+        if metric == "errors":
+            guardrails.append(LiveGuardrail(metric=metric, margin=section.error_margin))
+            continue
+        values = [v for o in earlier if (v := live_value(o, metric)) is not None]
+        mean = sum(values) / len(values) if values else 0.0
+        if mean > 0:
+            margin = section.relative_margin * mean
+            guardrails.append(LiveGuardrail(metric=metric, margin=margin, ceiling=CEILING * mean))
     return CanaryPlan(
         metric=config.autopilot.evaluator or SCORE,
         alpha=alpha,
@@ -273,6 +308,7 @@ def canary_plan(config: Config, alpha: float) -> CanaryPlan:
         harm_alpha=section.harm_alpha,
         min_units=section.min_units,
         max_units=section.max_units,
+        guardrails=tuple(guardrails),
     )
 
 
@@ -294,7 +330,7 @@ def watch_plan(config: Config, earlier: Sequence[LiveOutcome]) -> WatchPlan:
             continue
         ceiling = 1.0
         if metric in ("latency", "cost"):
-            ceiling = max(4 * sum(values) / len(values), 1e-9)
+            ceiling = max(CEILING * sum(values) / len(values), 1e-9)
         expected = expected_mean(metric, earlier, ceiling=ceiling)
         scale = 1.0 if metric in (SCORE, "errors") else expected
         watched = _watched(metric, expected, section.tolerance * scale, ceiling)
