@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from typing import Any
 
 import msgspec
@@ -18,6 +19,8 @@ from ratchet.types import (
     Experiment,
     GuardrailResult,
     LabelledGain,
+    Span,
+    SpanRecord,
     StageDecision,
 )
 from tests.cli.conftest import CONFIG, INLINE, MakeProject, Project
@@ -78,6 +81,56 @@ def test_status_says_what_is_done_why_it_waits_and_what_comes_next(
     assert found["does"] == "30 of the 100 newest live traces are bad."
     assert found["next"].endswith("ratchet autopilot approve")
     assert "https://forge/1" in project.ratchet("autopilot", "status").stdout
+
+
+def test_the_live_agent_is_the_one_that_has_traces_and_of_several_one_has_to_be_named(
+    make_project: MakeProject,
+) -> None:
+    project = make_project(config=CONFIG + INLINE)
+    put(project)
+    assert "  autopilot of agent-answer: approval" in project.ratchet("status").stdout
+    record(project, "coach", "spelling")
+    found: Any = project.json("autopilot", "status")
+    assert (found["agent"], found["state"]) == ("spelling", "idle")
+    record(project, "billing")
+    several: Any = project.json("autopilot", "status")
+    assert several["agent"] == "agent-answer"
+
+
+def record(project: Project, *agents: str) -> None:
+    """Store a live trace of each agent."""
+    with Store.open(f"sqlite:///{project.root}/.ratchet/ratchet.db") as store:
+        store.spans.put(
+            [
+                SpanRecord(
+                    span=Span(
+                        trace_id=uuid.uuid4().hex,
+                        span_id="a" * 16,
+                        parent_id=None,
+                        name="answer",
+                        start_ns=1,
+                        end_ns=2,
+                        attributes={},
+                    ),
+                    agent=agent,
+                )
+                for agent in agents
+            ]
+        )
+
+
+def test_without_traces_of_the_agent_its_status_names_those_there_are(
+    make_project: MakeProject,
+) -> None:
+    project = make_project(config=CONFIG + INLINE + '[autopilot]\nagent = "helper"\n')
+    record(project, "billing", "spelling")
+    with Store.open(f"sqlite:///{project.root}/.ratchet/ratchet.db") as store:
+        assert store.leases.acquire("autopilot/helper", "me", now=time.time(), ttl_s=60.0)
+    found: Any = project.json("autopilot", "status")
+    assert found["waits"] == (
+        "There are no live traces of 'helper'. There are those of billing, spelling."
+        " Name it as agent under [autopilot]."
+    )
 
 
 def test_a_pause_is_shown_until_it_is_lifted(make_project: MakeProject) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from ratchet.cli.console import Folder, Json, number, out, print_json, project_in, short, table
 from ratchet.cli.run_outcome import RunOutcome, outcome_of
 from ratchet.store import Store
-from ratchet.types import Stage
+from ratchet.types import FINAL_CYCLE_STATES, Stage
 
 NEXT: dict[Stage, str] = {
     "baseline": "ratchet improve continues it",
@@ -30,6 +30,9 @@ def status(folder: Folder = Path("."), json: Json = False) -> None:
         run = store.runs.latest()
         outcome = outcome_of(store, run) if run else None
         learning = _learning(store, outcome) if outcome else {}
+        cycles = [
+            each for each in store.cycles.list(limit=20) if each.state not in FINAL_CYCLE_STATES
+        ]
     if json:
         print_json(
             {
@@ -37,15 +40,20 @@ def status(folder: Folder = Path("."), json: Json = False) -> None:
                 "summary": summary,
                 "newest_run": outcome.for_machines() if outcome else None,
                 "learning": learning,
+                "cycles": cycles,
             }
         )
         return
     out.print(f"[bold]{project.config.agent.label}[/] in {project.root}", highlight=False)
     _print_counts(summary)
+    for cycle in cycles:
+        state = cycle.state.replace("_", " ")
+        out.print(f"  autopilot of {cycle.agent}: {state}; see ratchet autopilot status")
     if outcome is None:
         out.print("\nNothing has run yet. Start with: ratchet improve")
         return
-    _print_run(outcome, learning)
+    by_autopilot = any(cycle.run_id == outcome.run.id for cycle in cycles)
+    _print_run(outcome, learning, "the autopilot goes on with it" if by_autopilot else "")
 
 
 def _learning(store: Store, outcome: RunOutcome) -> dict[str, Any]:
@@ -71,7 +79,7 @@ def _print_counts(summary: dict[str, Any]) -> None:
     out.print(rows)
 
 
-def _print_run(outcome: RunOutcome, learning: dict[str, Any]) -> None:
+def _print_run(outcome: RunOutcome, learning: dict[str, Any], following: str) -> None:
     run = outcome.run
     when = datetime.fromtimestamp(run.updated_at).astimezone()
     out.print(
@@ -98,4 +106,5 @@ def _print_run(outcome: RunOutcome, learning: dict[str, Any]) -> None:
         where = release.request.url if release.request else where
         out.print(f"  {where} ({release.state.replace('_', ' ')})")
     at_gateway = outcome.release is not None and bool(outcome.release.agent)
-    out.print(f"  next: {'ratchet rollback undoes it' if at_gateway else NEXT[run.stage]}")
+    usual = "ratchet rollback undoes it" if at_gateway else NEXT[run.stage]
+    out.print(f"  next: {following or usual}")
