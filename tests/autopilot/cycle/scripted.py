@@ -279,14 +279,11 @@ class ScriptedParts:
         return self.measured(cycle, "shadow", self.scenario.shadow, 20)
 
     async def canary(self, cycle: Cycle) -> StageMeasurement:
-        stopped = "canary" in self.scenario.says
-        return (
-            self.measured(
-                cycle, "canary", self.scenario.canary, 40 if self.scenario.canary == "pass" else 10
-            )
-            if not stopped
-            else self.measured(cycle, "canary", "pass", 10**9)
-        )
+        if "canary" in self.scenario.says:  # it stays at its first step until somebody speaks
+            found = self.measured(cycle, "canary", "pass", 10**9)
+            return msgspec.structs.replace(found, units=0)
+        after = 40 if self.scenario.canary == "pass" else 10
+        return self.measured(cycle, "canary", self.scenario.canary, after)
 
     async def watch(self, cycle: Cycle) -> StageMeasurement:
         return self.measured(cycle, "watch", self.scenario.watch, 20)
