@@ -136,6 +136,14 @@ def test_what_is_kept_is_written_and_loads_and_scores(
     assert verdicts == [1.0, 0.0]
 
 
+def test_what_the_configuration_has_is_not_proposed_again(project: Project, opened: Store) -> None:
+    built_in = [each.proposal for each in generated(project, opened).values() if each.proposal.use]
+    assert built_in
+    write_evaluators(project.root, built_in)
+    found = generated(Project.find(project.root), opened).values()
+    assert not [each.proposal.name for each in found if each.proposal.use]
+
+
 def test_a_module_that_is_there_is_left_alone(project: Project) -> None:
     (project.root / "generated_evaluators.py").write_text("MINE = 1\n")
     one = ProposedEvaluator(

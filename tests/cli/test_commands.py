@@ -122,6 +122,14 @@ def test_status_says_where_things_stand_and_what_is_next(improved: Project) -> N
     assert "ratchet rollback" in done.stdout
 
 
+def test_status_without_tasks_says_how_to_get_them(make_project: MakeProject) -> None:
+    project = make_project(tasks=0)
+    (project.root / "tasks.jsonl").unlink()
+    said = " ".join(project.ratchet("status").stdout.split())
+    assert "There are no tasks: write tasks.jsonl" in said
+    assert "ratchet datasets capture NAME" in said
+
+
 def test_show_finds_anything_by_the_start_of_its_id(
     improved: Project, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -168,7 +168,12 @@ async def generate_evaluators(
     name = project.objective(evaluators, agent)
     objective = next((each for each in evaluators if each.name == name), None)
     examples = examples_of(store, rollouts, objective)
-    proposals = propose_from_data(examples, seed=seed)
+    there = [(section.use, section.options) for section in project.config.evaluators]
+    proposals = [
+        proposal
+        for proposal in propose_from_data(examples, seed=seed)
+        if (proposal.use, proposal.options) not in there
+    ]
     if ask if ask is not None else bool(coach_models(project.config.coach)):
         proposals += await _asked(project, store, agent, examples, count, say, seed)
     taken = {each.name for each in evaluators}

@@ -160,7 +160,9 @@ def _half_width(values: Sequence[float], mean: float | None) -> float | None:
 def _print(rows: Sequence[dict[str, Any]], split: str) -> None:
     shown = table("candidate", "evaluator", "mean", "± 95 %", "n", "errors", right=("mean", "n"))
     for row in rows:
-        label = "source" if row["algorithm"] == "source" else short(row["candidate"])
+        # "discover": of an agent whose prompts were found in its calls.
+        own = row["algorithm"] in ("source", "discover")
+        label = "source" if own else short(row["candidate"])
         for entry in row["evaluators"]:
             unit = f" {entry['unit']}" if entry["unit"] else ""
             shown.add_row(

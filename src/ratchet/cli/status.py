@@ -6,6 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from ratchet.autopilot import Project
 from ratchet.cli.console import Folder, Json, number, out, print_json, project_in, short, table
 from ratchet.cli.run_outcome import RunOutcome, outcome_of
 from ratchet.store import Store
@@ -50,10 +51,20 @@ def status(folder: Folder = Path("."), json: Json = False) -> None:
         state = cycle.state.replace("_", " ")
         out.print(f"  autopilot of {cycle.agent}: {state}; see ratchet autopilot status")
     if outcome is None:
-        out.print("\nNothing has run yet. Start with: ratchet improve")
+        out.print(f"\nNothing has run yet. {_first_step(project)}")
         return
     by_autopilot = any(cycle.run_id == outcome.run.id for cycle in cycles)
     _print_run(outcome, learning, "the autopilot goes on with it" if by_autopilot else "")
+
+
+def _first_step(project: Project) -> str:
+    tasks = project.config.tasks
+    if tasks.dataset is not None or (project.root / tasks.file).exists():
+        return "Start with: ratchet improve"
+    return (
+        f"There are no tasks: write {tasks.file}, or make a dataset of recorded traces and use it:"
+        " ratchet datasets capture NAME; ratchet improve --dataset NAME"
+    )
 
 
 def _learning(store: Store, outcome: RunOutcome) -> dict[str, Any]:
