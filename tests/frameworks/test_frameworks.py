@@ -17,14 +17,10 @@ from tests.frameworks.running import Outcome, try_framework
 from tests.frameworks.table import FRAMEWORKS, Framework
 from tests.frameworks.tree import COLUMNS, in_one_trace, look
 
-FAST = [
-    pytest.param(each, id=each.name, marks=() if each.name == "openai" else pytest.mark.long)
-    for each in FRAMEWORKS
-    if each.fast
-]
+FAST = [each for each in FRAMEWORKS if each.fast]
 
 
-@pytest.mark.parametrize("framework", FAST)
+@pytest.mark.parametrize("framework", FAST, ids=lambda each: each.name)
 def test_a_run_is_captured_whole(framework: Framework) -> None:
     outcome = try_framework(framework, Path(sys.executable), both_orders=False)
     assert outcome.passed, outcome
