@@ -22,7 +22,7 @@ from tests.autopilot.cycle.scripted import (
 from ratchet.autopilot.cycle import autopilot
 from ratchet.autopilot.cycle.autopilot import Autopilot
 from ratchet.autopilot.cycle.leader import TTL_S
-from ratchet.autopilot.cycle.machine import AUTOPILOT
+from ratchet.autopilot.cycle.moves import AUTOPILOT
 from ratchet.store import Store
 from ratchet.types import Cycle, CycleAction, LeaseLost, OperatorCommand, StoreError
 

@@ -9,9 +9,10 @@ from collections.abc import Callable
 
 from ratchet.autopilot.config import Config
 from ratchet.autopilot.cycle.leader import Leader
-from ratchet.autopilot.cycle.machine import MEASURES, CycleMachine
+from ratchet.autopilot.cycle.machine import CycleMachine
 from ratchet.autopilot.cycle.parts import Parts
 from ratchet.autopilot.cycle.performing import Performer
+from ratchet.autopilot.cycle.rules import MEASURES
 from ratchet.store import Store
 from ratchet.types import Cycle, RatchetError
 

@@ -1,4 +1,4 @@
-"""The state machine of a cycle: each state's rule, and what a move sets off.
+"""The state machine of a cycle: it begins one, applies the rule of its state, and stores the move.
 
 A tick looks once, moves at most once, and stores the move with the actions that it asks for in one
 transaction. So a cycle can be killed at any moment: what was not stored did not happen, and what
@@ -8,94 +8,35 @@ was stored goes on.
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
-from typing import Any, ClassVar, TypeAlias
+from typing import Any
 
 import msgspec
 
 from ratchet.autopilot.config import Config
-from ratchet.autopilot.cycle.parts import Parts, StageMeasurement
+from ratchet.autopilot.cycle.moves import AUTOPILOT, Move, Order, Stay, Step
+from ratchet.autopilot.cycle.parts import Parts
 from ratchet.autopilot.cycle.performing import FIRST_S, MOST_S, TOLD_AFTER
 from ratchet.autopilot.cycle.policy import (
-    PolicyRefusal,
     Wait,
-    approved,
     day_of,
-    may_change,
     may_learn,
-    may_propose,
-    may_touch,
 )
+from ratchet.autopilot.cycle.rules import DAY_S, StateRules
 from ratchet.store import Store
 from ratchet.types import (
-    CYCLE_LIMITS,
-    ActionKind,
     Activation,
     Cycle,
     CycleAction,
     CycleState,
     CycleTransition,
     LeaseLost,
-    OperatorCommand,
     RatchetError,
-    Spending,
     content_hash,
 )
 
 _log = logging.getLogger("ratchet")
-
-DAY_S = 86_400.0
-
-CAPTURE_S = 60.0
-"""Seconds between two looks for more tasks."""
-
-MEASURES = "It measures."
-"""How the reason begins for which a live stage waits."""
-
-AUTOPILOT = "autopilot"
-"""The actor of moves that no person made."""
-
-WORKS = Wait("")
-"""Nothing to wait for: the state's own work goes on."""
-
-
-Order: TypeAlias = tuple[ActionKind, dict[str, Any]]
-"""An action that a step asks for: its kind and its body."""
-
-
-class Taken(msgspec.Struct, frozen=True):
-    """What was taken of a day's budget for one purpose, in all."""
-
-    purpose: str
-    amount: Spending
-    at: float
-    """When the budget was taken, Unix seconds: it counts on that day."""
-
-
-class Move(msgspec.Struct, frozen=True, kw_only=True):
-    """A move that a state's rule allows."""
-
-    target: CycleState
-    rule: str
-    """Why, in one sentence."""
-    changes: dict[str, Any] = {}
-    """Fields of the cycle."""
-    actions: tuple[Order, ...] = ()
-    spent: tuple[Taken, ...] = ()
-    actor: str = AUTOPILOT
-
-
-class Stay(msgspec.Struct, frozen=True, kw_only=True):
-    """The cycle stays in its state: its work went on, or waits."""
-
-    changes: dict[str, Any]
-    spent: tuple[Taken, ...] = ()
-    wait: Wait = WORKS
-    actions: tuple[Order, ...] = ()
-
-
-Step = Move | Stay | Wait
 
 
 class CycleMachine:
@@ -123,6 +64,7 @@ class CycleMachine:
         self.store = store
         self.parts = parts
         self.clock = clock
+        self.rules = StateRules(agent, config, store, parts, clock)
         self._rests = 0
         """Version of the cycle that this process does not look at before `waits_until`."""
 
@@ -139,7 +81,7 @@ class CycleMachine:
         cycle = self.store.cycles.underway(self.agent)
         if cycle is None:
             return await self._begin()
-        step: Step | None = self._told(cycle) or self._overdue(cycle)
+        step: Step | None = self.rules.told(cycle) or self.rules.overdue(cycle)
         if step is None:
             if self._rests == cycle.version and self.clock() < (cycle.waits_until or 0.0):
                 return cycle
@@ -153,7 +95,7 @@ class CycleMachine:
     async def _look(self, cycle: Cycle) -> Step:
         """Apply the state's rule; a failure is a reason to wait, and to tell a person of once."""
         try:
-            return await self.RULES[cycle.state](self, cycle)
+            return await self.rules.look(cycle)
         except LeaseLost:
             raise
         except RatchetError as error:
@@ -181,7 +123,7 @@ class CycleMachine:
         if self.store.operator_commands.pause(self.agent) is not None:
             return None
         cooled = 0.0 if last is None else last.updated_at + 3600 * self.policy.cooldown_hours
-        if now < cooled or may_learn(self.policy, self._spent(), now) is not None:
+        if now < cooled or may_learn(self.policy, self.rules.spent(), now) is not None:
             return None
         trigger = await self.parts.noticed(0.0 if last is None else last.updated_at)
         if not trigger:
@@ -217,375 +159,6 @@ class CycleMachine:
         move = _transition(cycle, "idle", 1, rule, [trigger], AUTOPILOT, now)
         self.store.cycles.put(cycle, move)
         return cycle
-
-    # ---- what holds in every state
-
-    def _told(self, cycle: Cycle) -> Move | None:
-        """End a cycle that a person stopped."""
-        for command in self.store.operator_commands.about(cycle.id):
-            if command.verb == "stop" and cycle.state != "rollback":
-                return self._stopped(cycle, command)
-        return None
-
-    def _stopped(self, cycle: Cycle, command: OperatorCommand) -> Move:
-        rule = f"{command.by} stopped it. {command.reason}".strip()
-        if cycle.state == "activate":  # half of it may be done: undo it
-            return self._back(rule, cycle, actor=command.by)
-        target: CycleState = "done" if cycle.state == "watch" else "dropped"
-        return Move(
-            target=target,
-            rule=rule,
-            changes={"message": rule},
-            actions=self._cleanup(cycle, rule),
-            actor=command.by,
-        )
-
-    def _overdue(self, cycle: Cycle) -> Move | None:
-        limit = CYCLE_LIMITS.get(cycle.state)
-        if limit is None or self.clock() - cycle.entered_at <= limit[0]:
-            return None
-        days = limit[0] / DAY_S
-        span = f"{days:g} days" if days >= 1 else f"{limit[0] / 60:g} minutes"
-        rule = f"It was in the state {cycle.state} for more than {span}."
-        if cycle.waits:
-            rule += f" {cycle.waits}"
-        if limit[1] == "rollback":
-            return self._back(rule, cycle)
-        if limit[1] == "held":
-            return self._hold(cycle, rule)
-        return self._drop(cycle, rule)
-
-    def _drop(self, cycle: Cycle, rule: str, **changes: Any) -> Move:
-        return Move(
-            target="dropped",
-            rule=rule,
-            changes={"message": rule, **changes},
-            actions=self._cleanup(cycle, rule),
-        )
-
-    def _hold(self, cycle: Cycle, rule: str, **changes: Any) -> Move:
-        ends = self._cleanup(cycle, rule) if cycle.state == "canary" else ()
-        text = f"Held at {cycle.state.replace('_', ' ')}: {rule}"
-        return Move(
-            target="held",
-            rule=rule,
-            changes={"held_at": cycle.state, **changes},
-            actions=(*ends, ("notify", {"event": "held", "text": text})),
-        )
-
-    def _back(self, rule: str, cycle: Cycle, *, actor: str = AUTOPILOT, **changes: Any) -> Move:
-        """Undo what the cycle released."""
-        actions: list[Order] = []
-        if cycle.state == "canary":
-            actions.append(("split", {"enrolled": 0.0}))
-        elif cycle.request:
-            actions.append(("revert", {"why": rule}))
-        else:
-            actions.append(("deactivate", {"candidate_id": cycle.candidate_id, "why": rule}))
-        actions.append(("notify", {"event": "rollback", "text": f"Rolled back: {rule}"}))
-        return Move(
-            target="rollback",
-            rule=rule,
-            changes={"message": rule, **changes},
-            actions=tuple(actions),
-            actor=actor,
-        )
-
-    def _cleanup(self, cycle: Cycle, why: str) -> tuple[Order, ...]:
-        """What must not be left behind when a cycle ends early."""
-        where = cycle.held_at or cycle.state
-        if where == "canary" and cycle.held_at is None:
-            return (("split", {"enrolled": 0.0}),)
-        if where == "pull_request":
-            return (("close_request", {"why": why}),)
-        return ()
-
-    # ---- the states
-
-    async def _capture(self, cycle: Cycle) -> Step:
-        if paused := self._paused():
-            return paused
-        captured = self.parts.capture(cycle)
-        if captured.tasks < self.policy.min_tasks:
-            return Wait(
-                f"There are {captured.tasks} tasks to learn from, and min_tasks ="
-                f" {self.policy.min_tasks} are needed.",
-                self.clock() + CAPTURE_S,
-            )
-        wait = may_learn(self.policy, self._spent(), self.clock())
-        if wait is not None:
-            return wait
-        spent = self._spent()
-        rollouts = self.policy.rollouts_per_day - spent.rollouts
-        dollars = self.policy.dollars_per_day - spent.dollars
-        return Move(
-            target="learn",
-            rule=f"{captured.tasks} tasks, {captured.added} of them new, and budget left today.",
-            changes={"dataset": captured.dataset, "rollouts": rollouts, "dollars": dollars},
-            # Taken in full until it is known what learning took.
-            spent=(Taken("learn", Spending(rollouts=rollouts, dollars=dollars), self.clock()),),
-        )
-
-    async def _learn(self, cycle: Cycle) -> Step:
-        if paused := self._paused():
-            return paused
-        if cycle.candidate_id:  # proved, and kept from going on
-            proved = self.store.experiments.get(cycle.experiment_id)
-            assert proved is not None
-            assert proved.decision is not None
-            return self._onward(cycle, proved.decision.sentence)
-        learned = await self.parts.learn(cycle)
-        found = {
-            "run_id": learned.run_id,
-            "baseline_id": learned.baseline_id,
-            "candidate_id": learned.candidate_id,
-            "experiment_id": learned.experiment_id,
-            "runtime_refusal": learned.runtime_refusal,
-        }
-        amount = Spending(rollouts=learned.rollouts, dollars=learned.dollars)
-        spent = Taken("learn", amount, cycle.entered_at)
-        if learned.verdict == "waits":
-            return Stay(changes={"run_id": learned.run_id}, wait=Wait(learned.sentence))
-        ended = None
-        if learned.verdict == "no_gain":
-            ended = learned.sentence
-        elif self._is_quarantined(learned.candidate_id):
-            ended = "The same candidate was rolled back before; it is not tried again."
-        elif refusal := may_touch(self.policy, learned.resources, learned.files):
-            ended = refusal.why
-        elif learned.request_refusal and (self.policy.mode != "auto" or learned.runtime_refusal):
-            ended = f"It was proved better, and cannot be proposed: {learned.request_refusal}"
-        if ended is not None:
-            return Move(
-                target="dropped", rule=ended, changes={**found, "message": ended}, spent=(spent,)
-            )
-        cycle = msgspec.structs.replace(cycle, **found)
-        step = self._onward(cycle, learned.sentence)
-        changes = {**found, **step.changes}
-        return msgspec.structs.replace(step, changes=changes, spent=(*step.spent, spent))
-
-    async def _shadow(self, cycle: Cycle) -> Step:
-        if paused := self._paused():
-            return paused
-        if decision := _ended(cycle, "shadow"):
-            return self._onward(cycle, decision)
-        measured = await self.parts.shadow(cycle)
-        verdict, sentence = measured.decision.verdict, measured.decision.sentence
-        done = self._noted(cycle, measured)
-        if verdict is None:
-            return Stay(changes={"progress": measured.progress}, wait=_measuring(measured))
-        if verdict == "pass":
-            return self._onward(cycle, sentence, done)
-        if verdict == "harm":
-            return self._drop(cycle, sentence, **done)
-        return self._hold(cycle, sentence, **done)
-
-    async def _approval(self, cycle: Cycle) -> Step:
-        commands = self.store.operator_commands.about(cycle.id)
-        said = approved(self.policy, commands, cycle.candidate_id)
-        if isinstance(said, Wait):
-            return said
-        if isinstance(said, PolicyRefusal):
-            return self._drop(cycle, said.why)
-        step = self._onward(cycle, f"{said.by} approved it.")
-        return msgspec.structs.replace(step, actor=said.by) if isinstance(step, Move) else step
-
-    async def _canary(self, cycle: Cycle) -> Step:
-        if not _ended(cycle, "canary"):
-            measured = await self.parts.canary(cycle)
-            verdict, sentence = measured.decision.verdict, measured.decision.sentence
-            done = self._noted(cycle, measured)
-            if verdict == "harm":
-                return self._back(sentence, cycle, **done)
-            if verdict is None:
-                return self._next_share(cycle, measured)
-            if verdict != "pass":
-                return self._hold(cycle, sentence, **done)
-            if paused := self._paused():
-                return Stay(changes=done, wait=paused)
-            move = self._onward(cycle, sentence, done)
-        else:
-            if paused := self._paused():
-                return paused
-            move = self._onward(cycle, _ended(cycle, "canary"))
-        if isinstance(move, Move):  # whatever follows, the canary's split is over after it
-            actions = (*move.actions, ("split", {"enrolled": 0.0}))
-            return msgspec.structs.replace(move, actions=actions)
-        return move
-
-    def _next_share(self, cycle: Cycle, measured: StageMeasurement) -> Step:
-        """The canary's next step, once this one had its time and its units without harm."""
-        canary, now = self.config.canary, self.clock()
-        progress = {"progress": measured.progress}
-        units = measured.units - cycle.units_before_step
-        waited_h = (now - cycle.entered_at) / 3600
-        if (
-            cycle.step + 1 >= len(canary.steps)
-            or units < canary.step_units
-            or waited_h < canary.step_hours
-        ):
-            return Stay(changes=progress, wait=_measuring(measured))
-        if wait := self._paused() or may_change(self.policy, now):
-            return Stay(changes=progress, wait=wait)
-        share = canary.steps[cycle.step + 1]
-        return Move(
-            target="canary",
-            rule=f"{units} units in {waited_h:.1f} h without harm: {share:.0%} take part now.",
-            changes={**progress, "step": cycle.step + 1, "units_before_step": measured.units},
-            actions=(("split", {"enrolled": share}),),
-        )
-
-    async def _pull_request(self, cycle: Cycle) -> Step:
-        propose = self._last(cycle, "propose")
-        if propose is not None and propose.state != "done":
-            return _trying(propose, "The pull request is not open yet") or WORKS
-        if not cycle.request and propose is not None:
-            return Stay(changes=_fields(propose))
-        state = await self.parts.request_state(cycle)
-        if state == "merged":
-            return Move(target="watch", rule="The pull request was merged.")
-        if state == "closed":
-            rule = "The pull request was closed unmerged."
-            return Move(target="dropped", rule=rule, changes={"message": rule})
-        return Wait(f"It waits for the merge of {cycle.request or 'the pull request'}.")
-
-    async def _activate(self, cycle: Cycle) -> Step:
-        activate = self._last(cycle, "activate")
-        assert activate is not None
-        if activate.state != "done":
-            return _trying(activate, "The release is not active yet") or WORKS
-        return Move(target="watch", rule="The release is active.", changes=_fields(activate))
-
-    async def _watch(self, cycle: Cycle) -> Step:
-        if self._replaced(cycle):
-            rule = "Another release was made since; this one is not watched any more."
-            return Move(target="done", rule=rule, changes={"message": rule})
-        measured = await self.parts.watch(cycle)
-        verdict, sentence = measured.decision.verdict, measured.decision.sentence
-        done = self._noted(cycle, measured)
-        if verdict == "alarm":
-            return self._back(sentence, cycle, **done)
-        days = (self.clock() - cycle.entered_at) / DAY_S
-        if verdict is None and days <= self.config.watch.days:
-            return Stay(changes={"progress": measured.progress}, wait=_measuring(measured))
-        if verdict is None:
-            sentence = f"No alarm within {self.config.watch.days:g} days. {sentence}"
-        actions: tuple[Order, ...] = ()
-        if verdict == "drift":
-            actions = (("notify", {"event": "drift", "text": sentence}),)
-        changes = {**done, "message": sentence}
-        return Move(target="done", rule=sentence, changes=changes, actions=actions)
-
-    def _replaced(self, cycle: Cycle) -> bool:
-        active = self.parts.active()
-        if cycle.request:
-            return active is not None and active.activated_at > cycle.entered_at
-        return active is None or active.candidate_id != cycle.candidate_id
-
-    async def _rollback(self, cycle: Cycle) -> Step:
-        actions = self.store.outbox.list(cycle.id)
-        undoing = [a for a in actions if a.kind in ("split", "deactivate", "revert")]
-        open_ones = [a for a in undoing if a.state != "done"]
-        if open_ones:
-            return _trying(open_ones[0], "The rollback is not done yet") or WORKS
-        changes = _fields(undoing[-1]) if undoing else {}
-        return Move(target="quarantined", rule="What was released is undone.", changes=changes)
-
-    async def _held(self, cycle: Cycle) -> Step:
-        why = Wait(f"Held at {cycle.held_at}: what is not proved is not shipped.")
-        if cycle.held_at != "pull_request" or not cycle.request:
-            return why
-        state = await self.parts.request_state(cycle)
-        if state == "merged":
-            return Move(target="watch", rule="The pull request was merged.")
-        if state == "closed":
-            rule = "The pull request was closed unmerged."
-            return Move(target="dropped", rule=rule, changes={"message": rule})
-        return Wait(f"It waits for the merge of {cycle.request}.")
-
-    RULES: ClassVar[dict[CycleState, Callable[[Any, Cycle], Awaitable[Step]]]] = {
-        "capture": _capture,
-        "learn": _learn,
-        "shadow": _shadow,
-        "approval": _approval,
-        "canary": _canary,
-        "pull_request": _pull_request,
-        "activate": _activate,
-        "watch": _watch,
-        "rollback": _rollback,
-        "held": _held,
-    }
-    """The rule of each state that can be left."""
-
-    # ---- from one stage to the next
-
-    def _onward(self, cycle: Cycle, why: str, changes: dict[str, Any] | None = None) -> Move | Stay:
-        """The move to the next stage of the policy, or why it has to wait."""
-        stages: list[CycleState] = ["learn"]
-        no_shadow = "" if not self.config.shadow.enabled else self.parts.why_no_shadow(cycle)
-        if self.config.shadow.enabled and not no_shadow:
-            stages.append("shadow")
-        if self.policy.approval:
-            stages.append("approval")
-        if self.policy.mode != "propose" and not cycle.runtime_refusal:
-            stages.append("canary")
-        at_run_time = self.policy.mode == "auto" and not cycle.runtime_refusal
-        stages.append("activate" if at_run_time else "pull_request")
-        order: list[CycleState] = ["learn", "shadow", "approval", "canary"]
-        after = [*order[order.index(cycle.state) + 1 :], "activate", "pull_request"]
-        target = next(stage for stage in stages if stage in after)
-        changes = dict(changes or {})
-        if cycle.state == "learn" and no_shadow:
-            why = f"{why} No shadow stage: {no_shadow}"
-        now = self.clock()
-        wait: Wait | None = None
-        spent: tuple[Taken, ...] = ()
-        actions: tuple[Order, ...] = ()
-        if target == "shadow":
-            pass
-        elif target == "approval":
-            text = f"Candidate {cycle.candidate_id[:12]} waits for approval. {why}"
-            actions = (("notify", {"event": "approval", "text": text}),)
-        elif wait := may_change(self.policy, now):
-            pass
-        elif target == "canary":
-            share = self.config.canary.steps[0]
-            actions = (("split", {"enrolled": share}),)
-            changes |= {"step": 0, "units_before_step": 0}
-        elif target == "pull_request":
-            wait = may_propose(self.policy, self._spent(), now)
-            actions = (("propose", {}),)
-            spent = (Taken("propose", Spending(requests=1), now),)
-        else:
-            text = f"Candidate {cycle.candidate_id[:12]} is released. {why}"
-            actions = (("activate", {}), ("notify", {"event": "released", "text": text}))
-        if wait is not None:
-            return Stay(changes=changes, wait=wait)
-        return Move(target=target, rule=why, changes=changes, actions=actions, spent=spent)
-
-    def _noted(self, cycle: Cycle, measured: StageMeasurement) -> dict[str, Any]:
-        """The changes that note a stage's end."""
-        return {"decisions": (*cycle.decisions, measured.decision), "progress": measured.progress}
-
-    def _paused(self) -> Wait | None:
-        command = self.store.operator_commands.pause(self.agent)
-        if command is None:
-            return None
-        why = f" {command.reason}" if command.reason else ""
-        return Wait(f"{command.by} paused it.{why} It goes on after: ratchet autopilot resume.")
-
-    def _spent(self) -> Spending:
-        return self.store.cycles.spent(self.agent, day_of(self.policy, self.clock()))
-
-    def _is_quarantined(self, candidate_id: str) -> bool:
-        return any(
-            cycle.state == "quarantined" and cycle.candidate_id == candidate_id
-            for cycle in self.store.cycles.list(self.agent, limit=1000)
-        )
-
-    def _last(self, cycle: Cycle, kind: ActionKind) -> CycleAction | None:
-        found = [a for a in self.store.outbox.list(cycle.id) if a.kind == kind]
-        return found[-1] if found else None
 
     # ---- storing
 
@@ -652,24 +225,3 @@ def _transition(
         actor=actor,
         at=now,
     )
-
-
-def _ended(cycle: Cycle, stage: str) -> str:
-    """The sentence of a stage that passed but could not be left yet; empty otherwise."""
-    passed = [d for d in cycle.decisions if d.stage == stage and d.verdict == "pass"]
-    return passed[-1].sentence if passed else ""
-
-
-def _measuring(measured: StageMeasurement) -> Wait:
-    return Wait(f"{MEASURES} {measured.decision.sentence}".strip())
-
-
-def _trying(action: CycleAction, what: str) -> Wait | None:
-    if not action.error:
-        return None
-    return Wait(f"{what}: {action.error}", action.next_at)
-
-
-def _fields(action: CycleAction) -> dict[str, Any]:
-    """The fields of the cycle in an action's result."""
-    return {k: v for k, v in action.result.items() if k in Cycle.__struct_fields__}
