@@ -87,7 +87,7 @@ def check_objective(
         missing = limits.labels - labels
         raise _refusal(
             objective,
-            f"it does not compare with the expected answer, and {labels or 'no'} of its outputs"
+            f"it does not compare with the expected answer, and {labels or 'none'} of its outputs"
             f" {'is' if labels <= 1 else 'are'} labelled",
             missing,
         )

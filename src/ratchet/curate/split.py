@@ -69,7 +69,8 @@ def split_tasks(
             count = len(set(groups.values()))
             raise InputError(
                 f"No task is in the {split} split: there are {len(tasks)} tasks in {count} groups.",
-                hint="Add tasks, or change split or group_by under [tasks] in ratchet.toml.",
+                hint="Add tasks, or group them otherwise: --group-by, or group_by and split under"
+                " [tasks] in ratchet.toml.",
             )
     return Dataset(name=name, tasks=tuple(tasks), splits=splits)
 
@@ -189,8 +190,8 @@ def _group_value(task: Task, group_by: str) -> Any:
     kind, _, key = group_by.partition(".")
     if kind != "metadata" or not key:
         raise ConfigError(
-            f"group_by = {group_by!r} under [tasks] is none of 'expected',"
-            " 'conversation', 'user' and 'metadata.KEY'."
+            f"Tasks cannot be grouped by {group_by!r}.",
+            hint="Group by 'expected', 'conversation', 'user' or 'metadata.KEY'.",
         )
     if key not in task.metadata:
         raise ConfigError(f"group_by names metadata {key!r}, which task {task.id!r} does not have.")
