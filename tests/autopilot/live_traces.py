@@ -20,14 +20,19 @@ def record(
     agent: str = "bot",
     error: str = "",
     at: float | None = None,
+    around: bool = False,
     **attributes: Any,
 ) -> str:
-    """Store a live trace of one call; return its id. Call `number` begins after so many seconds."""
+    """Store a live trace of one call; return its id. Call `number` begins after so many seconds.
+
+    With `around`, the root is a step without input and output around the call.
+    """
     trace_id = f"{number:032x}"
     start_ns = int((START_S + number if at is None else at) * 1e9)
-    root = Span(
+    call = Span(
         trace_id=trace_id,
         span_id=f"{number:016x}",
+        parent_id="a" * 16 if around else None,
         name="answer",
         start_ns=start_ns,
         end_ns=start_ns + 500_000_000,
@@ -40,5 +45,15 @@ def record(
             **attributes,
         },
     )
-    store.spans.put([SpanRecord(span=root, agent=agent)])
+    spans = [call]
+    if around:
+        step = Span(
+            trace_id=trace_id,
+            span_id="a" * 16,
+            name="request",
+            start_ns=start_ns - 1_000,
+            end_ns=start_ns + 500_001_000,
+        )
+        spans.append(step)
+    store.spans.put([SpanRecord(span=span, agent=agent) for span in spans])
     return trace_id

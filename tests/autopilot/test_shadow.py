@@ -173,6 +173,14 @@ def test_only_calls_of_agents_that_allow_it_are_mirrored(store: Store) -> None:
     assert found.left_out == {"its agent does not allow it": 1}
 
 
+def test_a_call_within_a_step_is_mirrored_as_its_agent_allows(store: Store) -> None:
+    record(store, 1, "one", around=True)
+    record(store, 2, "two", around=True, **ALLOWED)
+    found = mirror(store, MirrorBounds())
+    assert called == ["two"]
+    assert found.left_out == {"its agent does not allow it": 1}
+
+
 def test_a_share_of_calls_is_mirrored(store: Store) -> None:
     for number in range(1, 101):
         record(store, number)

@@ -275,7 +275,8 @@ class Mirror:
         trace, attributes = recording.trace, recording.root.attributes
         if trace.rootless:
             raise Unusable("it has not ended")
-        if share is None and attributes.get(MIRROR) is not True:
+        call = recording.call or recording.root
+        if share is None and call.attributes.get(MIRROR) is not True:
             raise Unusable("its agent does not allow it")
         if share is not None and position(SALT, self._stage.experiment_id, trace.trace_id) >= share:
             raise Unusable("it is not in the share")
