@@ -61,6 +61,14 @@ def test_a_trace_is_scored_with_what_it_ran_and_cost(store: Store) -> None:
     assert one.at == pytest.approx(START_S + 1.5)
 
 
+def test_a_call_within_a_web_request_counts_by_what_the_call_says(store: Store) -> None:
+    record(store, 1, answer="please", around=True, **enrolled("ann"), **{GROUP: "english"})
+    record(store, 2, error="boom", around=True, **enrolled("bob", "baseline"))
+    good, failed = read(reader(store), experiment_id="e").outcomes
+    assert (good.unit, good.arm, good.score, good.group) == ("ann", "candidate", 1.0, "english")
+    assert (failed.unit, failed.arm, failed.error, failed.score) == ("bob", "baseline", True, 0.0)
+
+
 def test_outcomes_come_oldest_first_and_each_once(store: Store) -> None:
     ids = [record(store, n) for n in range(1, PAGE + 50)]
     record(store, 9_999, agent="other")

@@ -122,19 +122,19 @@ def _not_counted(recording: TraceRecording, experiment_id: str) -> str:
     """Why a trace has no outcome; empty if it has one."""
     if recording.trace.rootless:
         return "it has not ended"
-    if experiment_id and recording.root.attributes.get(EXPERIMENT) != experiment_id:
+    if experiment_id and recording.attributes.get(EXPERIMENT) != experiment_id:
         return "it is not in the canary"
     return ""
 
 
 def _unit(recording: TraceRecording) -> str:
     trace = recording.trace
-    stated = recording.root.attributes.get(UNIT)
+    stated = recording.attributes.get(UNIT)
     return str(stated or trace.conversation_id or user_of(recording) or trace.trace_id)
 
 
 def _outcome(recording: TraceRecording, score: float | None, reason: str) -> LiveOutcome:
-    trace, attributes = recording.trace, recording.root.attributes
+    trace, attributes = recording.trace, recording.attributes
     arm = attributes.get(ARM)
     return LiveOutcome(
         trace_id=trace.trace_id,
@@ -145,7 +145,7 @@ def _outcome(recording: TraceRecording, score: float | None, reason: str) -> Liv
         arm=arm if arm in ("baseline", "candidate") else None,
         score=score,
         reason=reason,
-        error=recording.root.status == "error",
+        error=recording.failed,
         latency_s=trace.duration_s,
         cost_usd=trace.cost_usd,
         group=_text(attributes, GROUP),

@@ -45,8 +45,8 @@ def recorded_rollout(recording: TraceRecording) -> Rollout:
     Raises:
         Unusable: Its answer is missing or cut, and it did not fail.
     """
-    trace, root = recording.trace, recording.root
-    failed = root.status == "error"
+    trace, failed = recording.trace, recording.failed
+    call = recording.call or recording.root
     try:
         output = None if failed else output_of(recording)
     except Incomplete:
@@ -61,13 +61,13 @@ def recorded_rollout(recording: TraceRecording) -> Rollout:
     return Rollout(
         id=trace.trace_id,
         queue=trace.agent,
-        candidate_id=str(root.attributes.get("ratchet.candidate_id", "")),
+        candidate_id=str(recording.attributes.get("ratchet.candidate_id", "")),
         task_id=content_hash(given),
         input=given,
         purpose="live",
         status="failed" if failed else "succeeded",
         output=output,
-        error=root.message,
+        error=call.message or recording.root.message,
         created_at=started_at,
         started_at=started_at,
         ended_at=started_at + trace.duration_s,

@@ -36,7 +36,7 @@ class RecordedScores:
         Raises:
             StoreError: The store cannot be read or written.
         """
-        if recording.root.status == "error":
+        if recording.failed:
             return 0.0, ""
         if self._evaluator is None:
             return _by_feedback(recording)

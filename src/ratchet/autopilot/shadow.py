@@ -272,11 +272,10 @@ class Mirror:
 
     def _input(self, recording: TraceRecording, share: float | None) -> object:
         """The input of a call that is to be mirrored; Unusable says why it is not."""
-        trace, attributes = recording.trace, recording.root.attributes
+        trace, attributes = recording.trace, recording.attributes
         if trace.rootless:
             raise Unusable("it has not ended")
-        call = recording.call or recording.root
-        if share is None and call.attributes.get(MIRROR) is not True:
+        if share is None and attributes.get(MIRROR) is not True:
             raise Unusable("its agent does not allow it")
         if share is not None and position(SALT, self._stage.experiment_id, trace.trace_id) >= share:
             raise Unusable("it is not in the share")
@@ -359,7 +358,7 @@ class Mirror:
         else:
             baseline, _ = await self._recorded.of(recording)
         blocked = candidate.status == "inconclusive"
-        group = recording.root.attributes.get(GROUP)
+        group = recording.attributes.get(GROUP)
         pair = ShadowPair(
             trace_id=recording.trace.trace_id,
             baseline=baseline,

@@ -173,6 +173,18 @@ class TraceRecording(msgspec.Struct, frozen=True, kw_only=True):
     feedback: tuple[Feedback, ...] = ()
     """About the trace, its conversation and its rollout; newest first."""
 
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """Attributes of the agent's call, and those of the root that it lacks."""
+        if self.call is None:
+            return self.root.attributes
+        return {**self.root.attributes, **self.call.attributes}
+
+    @property
+    def failed(self) -> bool:
+        """Whether the agent's call failed, or what was around it."""
+        return any(span.status == "error" for span in (self.root, self.call) if span)
+
 
 class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """A conversation: the traces of one user's exchange with an agent."""
