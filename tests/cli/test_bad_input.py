@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 import sqlite3
@@ -92,6 +93,9 @@ def answer(number):
 """
     config = '[agent]\nentry = "agent:answer"\n[[evaluators]]\nuse = "exact_match"\n'
     project = make_project(agent=agent, config=config)
+    lines = [json.dumps({"input": n, "expected": str(n)}) for n in range(60)]
+    project.write("tasks.jsonl", "\n".join(lines))
+    project.commit()
     check_refused(project.ratchet("improve"), 3, "langauge", "['language', 'question']")
 
 
