@@ -180,7 +180,7 @@ def main() -> None:
             parser.error(f"There is no data set {name!r}; there are {', '.join(DATASETS)}.")
     names = names[:1] if given.quick else names
     seeds = range(1 if given.quick else given.seeds)
-    rollouts = given.rollouts or (60 if given.quick else ROLLOUTS)
+    rollouts = given.rollouts or (120 if given.quick else ROLLOUTS)
 
     began = time.monotonic()
     datasets: dict[str, Any] = {}

@@ -93,7 +93,7 @@ def answer(number):
 """
     config = '[agent]\nentry = "agent:answer"\n[[evaluators]]\nuse = "exact_match"\n'
     project = make_project(agent=agent, config=config)
-    lines = [json.dumps({"input": n, "expected": str(n)}) for n in range(60)]
+    lines = [json.dumps({"input": n, "expected": str(n)}) for n in range(200)]
     project.write("tasks.jsonl", "\n".join(lines))
     project.commit()
     check_refused(project.ratchet("improve"), 3, "langauge", "['language', 'question']")
