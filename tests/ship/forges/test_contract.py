@@ -98,6 +98,7 @@ def github(mock: str) -> GitHub:
     return made
 
 
+@pytest.mark.long
 @pytest.mark.xdist_group("prism")
 def test_every_request_is_one_that_github_describes(github: GitHub) -> None:
     opened = github.open(DRAFT)
@@ -112,6 +113,7 @@ def test_every_request_is_one_that_github_describes(github: GitHub) -> None:
     assert github.is_protected("main") in (True, False)
 
 
+@pytest.mark.long
 @pytest.mark.xdist_group("prism")
 def test_the_mock_refuses_what_does_not_follow_the_description(github: GitHub) -> None:
     http: ForgeHttp = github._http
