@@ -242,6 +242,25 @@ def test_rollouts_are_selected_by_their_score(store: Store) -> None:
     assert not captured(store).tasks, "rollouts are not live traffic"
 
 
+def test_tasks_of_an_experiment_do_not_come_back_as_tasks_to_learn_from(store: Store) -> None:
+    rollout = Rollout(
+        id="r",
+        queue="q",
+        candidate_id="",
+        task_id="x",
+        input=QUESTIONS[0],
+        status="succeeded",
+        fence=1,
+        purpose="prove/run",
+    )
+    store.rollouts.create([rollout], 1.0)
+    store.spans.add("r", 1, [agent_call("t", "not this", at=1)])
+    store.scores.add([("r", Score(evaluator="e", version="1", value=0.0))], 1.0)
+    found = captured(store, evaluator="e")
+    assert not found.tasks
+    assert found.left_out == {"it ran in an experiment, whose tasks learning must not see": 1}
+
+
 def test_what_the_dataset_has_is_left_out(store: Store) -> None:
     put(store, agent_call("t1", f"  {QUESTIONS[0]}?! "), agent_call("t2", QUESTIONS[1]))
     put(store, agent_call("t3", f"Hi, {QUESTIONS[1]}? Thanks a lot!"))

@@ -38,6 +38,9 @@ if TYPE_CHECKING:
 PASSES_FROM = 0.5
 """Feedback or a person's label of at least this says that an answer is right."""
 
+PROVES = "prove/"
+"""Beginning of the purpose of rollouts of experiments."""
+
 _REMEMBERED = 2_000
 """Answers that passed, for older failed attempts at the same input."""
 
@@ -197,6 +200,9 @@ class _Search:
     ) -> None:
         trace = recording.trace
         selected = self._criteria.traces.fits(trace) and self._selects(recording, scores)
+        if rollout is not None and rollout.purpose.startswith(PROVES):
+            self._leave(selected, "it ran in an experiment, whose tasks learning must not see")
+            return
         try:
             given = rollout.input if rollout is not None else input_of(recording)
         except Incomplete:
