@@ -51,6 +51,22 @@ def ship(project: Project, *arguments: str, token: str = "secret-token-1") -> An
     return done
 
 
+def test_a_dry_run_shows_the_text_and_what_is_missing_where_nothing_could_be_sent(
+    make_project: MakeProject,
+) -> None:
+    project = make_project()
+    project.json("improve")
+    done = project.ratchet("ship", "--dry-run")
+    assert done.returncode == 0, done.stderr
+    assert "Nothing can be sent yet:" in done.stdout
+    assert "origin" in done.stdout
+    assert "## The proof" in done.stdout
+    shown = project.json("ship", "--dry-run")
+    assert (shown["request"]["url"], bool(shown["obstacle"])) == ("", True)
+    refused = project.ratchet("ship")
+    assert (refused.returncode, "origin" in refused.stderr) == (5, True)
+
+
 def test_a_release_goes_from_branch_to_request_to_merge_to_revert(
     make_project: MakeProject, forge: FakeGitHub
 ) -> None:

@@ -93,12 +93,18 @@ def _preview(project: Project, release: Release, live: Sequence[LiveProof], json
                 "title": shown.title,
                 "text": shown.text,
                 "diff": shown.diff,
+                "obstacle": shown.obstacle,
             }
         )
         return
-    out.print("Nothing is sent. This would be pushed and opened:", style="bold")
-    out.print(f"git push {shown.remote} {shown.commit[:12]}:refs/heads/{shown.branch}")
-    out.print(f"POST {shown.url}", soft_wrap=True)
+    if shown.obstacle:
+        out.print("Nothing can be sent yet:", style="bold yellow")
+        out.print(shown.obstacle, markup=False, soft_wrap=True)
+        out.print("\nThis would be opened:", style="bold")
+    else:
+        out.print("Nothing is sent. This would be pushed and opened:", style="bold")
+        out.print(f"git push {shown.remote} {shown.commit[:12]}:refs/heads/{shown.branch}")
+        out.print(f"POST {shown.url}", soft_wrap=True)
     for name, value in shown.body.items():
         if name not in ("body", "description"):
             out.print(f"  {name}: {value}", markup=False)

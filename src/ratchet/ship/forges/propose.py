@@ -23,6 +23,7 @@ from ratchet.ship.remote import BRANCHES, Remote
 from ratchet.ship.repository import Repository
 from ratchet.ship.rollback import UNMERGED, rollback
 from ratchet.types import (
+    ConfigError,
     Conflict,
     ForgeUnavailable,
     PullRequest,
@@ -55,6 +56,8 @@ class RequestPreview:
     title: str
     text: str
     diff: str
+    obstacle: str = ""
+    """Why it could not be sent as the project is; then there is no URL and no body."""
 
 
 def propose(
@@ -169,15 +172,12 @@ def preview(
     """What `propose` would push and send if there were no request yet; it connects to nothing.
 
     Raises:
-        ConfigError: The forge is not known.
-        ShipError: There is no such remote, or the text is gone.
+        ShipError: The text is gone.
     """
     settings = settings or ForgeSettings()
     repository = Repository.open(repo)
     files = _evidence_files(release, settings, live)
     title, text = _text(release, live, files, repository.root)
-    remote = Remote(repository, settings.remote)
-    place: ForgePlace = place_of(remote.url(), settings)
     marker = RequestMarker(
         release=release.id,
         candidate=release.candidate_id,
@@ -185,8 +185,19 @@ def preview(
         base=release.base,
         head=release.commit,
     )
-    base = settings.base or "(the default branch)"
-    url, body = place.opening(_draft(release.branch, base, title, marked(text, marker), settings))
+    draft = _draft(
+        release.branch,
+        settings.base or "(the default branch)",
+        title,
+        marked(text, marker),
+        settings,
+    )
+    obstacle = ""
+    try:
+        place: ForgePlace = place_of(Remote(repository, settings.remote).url(), settings)
+        url, body = place.opening(draft)
+    except (ConfigError, ShipError) as error:
+        url, body, obstacle = "", {}, str(error)
     changed = {
         path: (
             repository.content(release.base, path) or b"",
@@ -203,6 +214,7 @@ def preview(
         title=title,
         text=text,
         diff=diff_files(changed),
+        obstacle=obstacle,
     )
 
 
