@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast test-frameworks check faults bench docs serve constraints clean moved
+.PHONY: help setup demo test test-fast test-frameworks test-weights check faults bench docs serve constraints clean moved
 moved: ;
 
 help:  ## List the targets
@@ -38,6 +38,9 @@ test-fast: .venv/.dev  ## Run the tests that start no process and no server (abo
 
 test-frameworks: .venv/.dev  ## Test every agent framework, each in its own environment
 	$(BIN)/python -m tests.frameworks $(ARGS)
+
+test-weights: .venv/.train  ## Run the tests that need PyTorch (installs the extra `train`: 6 GB)
+	RATCHET_TEST_WEIGHTS=1 $(BIN)/python -m pytest -n $(CORES) -m torch tests/weights tests/models $(ARGS)
 
 check: .venv/.dev  ## Check format, lint, types and the import contract
 	$(BIN)/python -m ruff format --check .
@@ -71,7 +74,7 @@ serve: .venv/.core  ## Serve the API, the gateway and OTLP ingest at http://127.
 constraints: .venv/.dev  ## Pin the newest versions of all dependencies
 	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip -q
 	$(BIN)/python -m pip install -q uv
-	$(BIN)/python -m uv pip compile pyproject.toml --extra dev --extra docs --extra postgres --extra local \
+	$(BIN)/python -m uv pip compile pyproject.toml --extra dev --extra docs --extra postgres --extra local --extra train \
 		--universal --python-version 3.11 --upgrade --quiet \
 		--no-header --no-annotate --no-emit-index-url --no-emit-find-links -o constraints.txt
 
@@ -94,6 +97,9 @@ clean:  ## Delete .venv, caches and builds; ./demo stays
 .venv/.local: pyproject.toml constraints.txt $(MOVED)
 	$(call install,.[local])
 	@touch .venv/.core
+
+.venv/.train: .venv/.dev
+	$(call install,.[train])
 
 .venv/.docs: pyproject.toml constraints.txt $(MOVED)
 	$(call install,.[docs])

@@ -51,6 +51,7 @@ httpcore2.default_ssl_context = _SharedContext(httpcore2.default_ssl_context)  #
 settings.register_profile("same", derandomize=True, deadline=None, max_examples=30)
 settings.register_profile("new", deadline=None, max_examples=500)
 LONG = bool(os.environ.get("RATCHET_LONG_FAULTS"))
+WEIGHTS = bool(os.environ.get("RATCHET_TEST_WEIGHTS"))
 settings.load_profile("new" if LONG else "same")
 
 
@@ -66,11 +67,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the long tests, unless `make faults` runs or tests are named."""
-    if LONG or any("::" in argument for argument in config.args):
+    """Leave out the tests of `make faults` and `make test-weights`, unless tests are named."""
+    if any("::" in argument for argument in config.args):
         return
-    left_out = [item for item in items if item.get_closest_marker("long")]
-    items[:] = [item for item in items if not item.get_closest_marker("long")]
+    absent = ([] if LONG else ["long"]) + ([] if WEIGHTS else ["torch"])
+    left_out = [item for item in items if any(map(item.get_closest_marker, absent))]
+    items[:] = [item for item in items if not any(map(item.get_closest_marker, absent))]
     config.hook.pytest_deselected(items=left_out)
 
 

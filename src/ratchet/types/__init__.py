@@ -91,6 +91,14 @@ from ratchet.types.stage import LiveStage, StageDecision, StageVerdict, Subgroup
 from ratchet.types.task import SPLITS, Dataset, DatasetSummary, Origin, Provenance, Split, Task
 from ratchet.types.template import PromptTemplate
 from ratchet.types.traffic import Arm, LiveOutcome, LiveVersions, TrafficSplit, arm_of
+from ratchet.types.transition import (
+    SamplingSettings,
+    Transition,
+    pack_floats,
+    pack_ids,
+    unpack_floats,
+    unpack_ids,
+)
 
 __all__ = [
     "CYCLE_LIMITS",
@@ -176,6 +184,7 @@ __all__ = [
     "Rollout",
     "RolloutStatus",
     "Run",
+    "SamplingSettings",
     "Scope",
     "Score",
     "ShipError",
@@ -191,6 +200,7 @@ __all__ = [
     "SubgroupResult",
     "Task",
     "TrafficSplit",
+    "Transition",
     "Value",
     "Verdict",
     "VerificationError",
@@ -204,6 +214,10 @@ __all__ = [
     "is_bad",
     "kind_of",
     "label_fault",
+    "pack_floats",
+    "pack_ids",
     "total_cost",
+    "unpack_floats",
+    "unpack_ids",
     "version_of",
 ]
