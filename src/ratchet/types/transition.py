@@ -86,7 +86,7 @@ def unpack_floats(packed: bytes) -> array[float]:
 
 
 def _packed(code: Literal["i", "f"], values: Iterable[float]) -> bytes:
-    numbers = array(code, values)  # type: ignore[type-var]
+    numbers = array(code, values)
     if sys.byteorder == "big":
         numbers.byteswap()
     return numbers.tobytes()
