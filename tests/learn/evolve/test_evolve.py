@@ -368,3 +368,22 @@ def test_a_coach_whose_answers_cannot_be_used_is_not_asked_for_ever(make_store: 
     assert found.finding.best == SOURCE
     assert len(coach.calls) <= 80  # ten drafts of up to six calls, and those under way
     assert "drafts of llm in a row could not be used" in found.finding.sentence
+
+
+def test_a_parent_runs_no_more_tasks_while_its_failures_can_be_shown_in_another_way(
+    make_store: MakeStore,
+) -> None:
+    class Harms(RuleCoach):
+        async def ask(self, messages: Sequence[Message], **options: Any) -> Reply:
+            self.calls.append(messages[-1].content)
+            text = messages[-1].content
+            current = text.split("# Current instructions\n```\n")[1].split("\n```")[0]
+            text = f"It may help.\n```\n{current}\nharm {len(self.calls)}\n```"
+            return Reply(text=text, model="m")
+
+    store = make_store()
+    found = learn(store, coach=Harms(), rollouts=60)
+    assert len(found.proposals) > 6
+    rollouts = store.rollouts.get(list(found.runner.executed)).values()
+    own = [one for one in rollouts if one.candidate_id == SOURCE.id]
+    assert sum(one.input["split"] == "train" for one in own) == 12  # those that it started with

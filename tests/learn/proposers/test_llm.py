@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ratchet.learn.proposers import Draft, Example, LlmProposer, ProposalRequest, TriedChange
-from ratchet.learn.proposers.llm import STEPS
+from ratchet.learn.proposers.llm import SHOWN, STEPS
 from ratchet.llm import Message, Reply
 from ratchet.types import Candidate, Code, PromptTemplate
 from tests.learn.conftest import FakeRunner, MakeStore, make_lab
@@ -121,6 +121,28 @@ def test_a_step_that_refuses_or_throws_all_away_is_passed_over(make_store: MakeS
                      examples=tuple(Example(input=number) for number in range(20)))  # fmt: skip
     assert found.resources == {"system": PromptTemplate(good)}
     assert len(found.replies) == 3
+
+
+def test_each_step_shows_what_its_draft_showed_least_and_as_much_as_the_first(
+    make_store: MakeStore,
+) -> None:
+    texts = [f"You work for {{office}}.\nAnswer briefly.\nRule {number}." for number in range(4)]
+    examples = tuple(Example(input=f"task {number};") for number in range(11))
+    _, coach = draft(make_store, *map(fenced, texts), steps=4, examples=examples, first=7)
+    shown = [{number for number in range(11) if f"task {number};" in text} for text in coach.asked]
+    assert shown[0] == set(range(7))
+    assert shown[1] > {7, 8, 9, 10}
+    assert [len(numbers) for numbers in shown] == [7, 8, 8, 8]
+    times = [sum(number in numbers for numbers in shown) for number in range(11)]
+    assert max(times) - min(times) <= 1
+
+
+def test_a_draft_ends_when_its_text_and_its_examples_stay_the_same(make_store: MakeStore) -> None:
+    examples = tuple(Example(input=number) for number in range(SHOWN))
+    _, coach = draft(make_store, "", steps=4, examples=examples)
+    assert len(coach.asked) == 1
+    _, coach = draft(make_store, "", steps=2, examples=(*examples, Example(input="another")))
+    assert len(set(coach.asked)) == 2
 
 
 @pytest.mark.parametrize(

@@ -90,10 +90,6 @@ class EvidenceSelector:
             lines.append(f"- {counted(len(kind), 'time')} ({score}such as: {said})")
         return "\n".join(lines)
 
-    def is_seen(self, entry: RaceEntry, top: float = 1.0) -> bool:
-        """Whether each of a candidate's low rollouts was shown."""
-        return all(self._shown(entry, e) for e in self.failures(entry, top))
-
     def _shown(self, entry: RaceEntry, evaluation: Evaluation) -> int:
         return self._times[entry.id, evaluation.task.id]
 

@@ -300,13 +300,14 @@ class Breeding:
     def _parent(self, island: int) -> tuple[Member, dict[str, list[str]]] | NoProposal:
         """A parent with something to improve, and what each proposer can change of it.
 
-        Parents without failures, or whose failures the coach has all seen, are marked to run more
-        tasks.
+        Parents with fewer than two failures are marked to run more tasks. One whose failures the
+        coach has seen is not: another draft from the same failures costs no more rollouts, and may
+        be better. It runs more when there is no other selection of them to show (`_spare`).
         """
         failing, top = False, self._judging.top
         for parent in self._candidates(island):
             low = len(parent.failing(top))
-            if low < 2 or (self._roster.waits and self._evidence.is_seen(parent, top)):
+            if low < 2:
                 self._want_more(parent)
             if not low:
                 continue

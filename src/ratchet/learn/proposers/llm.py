@@ -11,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import random
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from functools import cache
 from importlib.resources import files
@@ -106,14 +107,16 @@ class LlmProposer:
         before = resource = case.parent.resources[name]
         replies, summaries = list[Reply](), list[str]()
         problem, declined, is_done = "", "", False
-        groups, asked = _groups(case), set[tuple[str, int]]()
-        for step in range(STEPS.get(operator, 1)):
-            number = step % len(groups)
-            if (_text(resource), number) in asked:
+        asked = set[tuple[str, frozenset[int]]]()
+        selections = _selections(case, rng)
+        for step, chosen in zip(range(STEPS.get(operator, 1)), selections, strict=False):
+            request = (_text(resource), frozenset(chosen))
+            if request in asked:
                 break  # there is nothing new to show
-            asked.add((_text(resource), number))
+            asked.add(request)
             file = f"{operator.split()[0]}_{'code' if isinstance(resource, Code) else 'prompt'}.md"
-            text = _asked(file, case, name, resource, groups[number], lab)
+            examples = [case.examples[number] for number in chosen]
+            text = _asked(file, case, name, resource, examples, lab)
             reply = await lab.coach([Message("user", text)], step=f"{case.step}/{step}", once=True)
             replies.append(reply)
             if declines(reply.text):
@@ -160,12 +163,19 @@ class LlmProposer:
         ]
 
 
-def _groups(case: ProposalRequest) -> list[Sequence[Example]]:
-    """The examples of each step: those chosen for the first, then the others."""
-    first = case.first or SHOWN
-    rest = case.examples[first:]
-    later = [rest[start : start + SHOWN] for start in range(0, len(rest), SHOWN)]
-    return [case.examples[:first], *later]
+def _selections(case: ProposalRequest, rng: random.Random) -> Iterator[Sequence[int]]:
+    """Numbers of the examples of each step: those chosen for the first, then those shown least.
+
+    A step that shows the few examples left over would hardly change anything, so it is filled with
+    earlier ones, drawn at random.
+    """
+    every = range(len(case.examples))
+    chosen: Sequence[int] = every[: case.first or SHOWN]
+    times = Counter[int]()
+    while True:
+        yield chosen
+        times.update(chosen)
+        chosen = sorted(every, key=lambda number: (times[number], rng.random()))[:SHOWN]
 
 
 @cache
