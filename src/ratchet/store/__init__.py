@@ -40,6 +40,7 @@ from ratchet.store.settings import Settings
 from ratchet.store.spans import Spans
 from ratchet.store.traces import Traces
 from ratchet.store.traffic import Traffic
+from ratchet.store.transitions import Transitions
 
 __all__ = ["Event", "Mean", "Store"]
 
@@ -61,7 +62,8 @@ class Store:
         self.candidates = Candidates(database, self.resources)
         self.datasets = Datasets(database)
         self.partitions = SpanPartitions(database)
-        self.spans = Spans(database, self.partitions)
+        self.transitions = Transitions(database)
+        self.spans = Spans(database, self.partitions, self.transitions)
         self.scores = Scores(database)
         self.rollouts = Rollouts(database, self.spans, self.scores)
         self.journal = Journal(database)

@@ -33,6 +33,7 @@ from ratchet.store.tables import (
     scores,
     spans,
     tasks,
+    transitions,
 )
 from ratchet.store.texts import left_traces, lock_texts, release_texts
 from ratchet.types import FINAL, Stage
@@ -84,7 +85,8 @@ class Pruning:
         return self._log(feedback, feedback.c.created_at, before, after, limit, in_order=False)
 
     def rollouts(self, before: float, after: int = 0, limit: int = 500) -> PruningStep:
-        """Delete rollouts that ended before a moment, with their attempts, spans and scores.
+        """Delete rollouts that ended before a moment, with their attempts, spans, transitions
+        and scores.
 
         Those for which `is_needed` holds are kept. Arguments as for `events`.
         """
@@ -114,17 +116,18 @@ class Pruning:
         def work(connection: Connection) -> PruningStep:
             if not self._is_mine(connection):
                 return PruningStep(0, None)
-            their_seqs = select(spans.c.seq).where(spans.c.rollout_seq.in_(old)).limit(limit)
-            found = connection.scalars(their_seqs).all()
-            for chunk in chunks(found):
-                # Their rollouts name the partition on Postgres.
-                theirs = spans.c.seq.in_(chunk), spans.c.rollout_seq.in_(old)
-                connection.execute(delete(spans).where(*theirs))
-            if len(found) == limit:
-                # More spans are left: examine the same rollouts again. They are deleted after their
-                # spans.
-                return PruningStep(len(found), after)
-            gone = len(found)
+            gone = 0
+            for table in (spans, transitions):
+                their_seqs = select(table.c.seq).where(table.c.rollout_seq.in_(old)).limit(limit)
+                found = connection.scalars(their_seqs).all()
+                for chunk in chunks(found):
+                    # Their rollouts name the partition of spans on Postgres.
+                    theirs = table.c.seq.in_(chunk), table.c.rollout_seq.in_(old)
+                    connection.execute(delete(table).where(*theirs))
+                gone += len(found)
+                if len(found) == limit:
+                    # More are left: examine the same rollouts again. They are deleted after these.
+                    return PruningStep(gone, after)
             for table in (scores, attempts):
                 gone += connection.execute(
                     delete(table).where(table.c.rollout_seq.in_(old))

@@ -134,6 +134,26 @@ CREATE TABLE scores (
 	CONSTRAINT uq_scores UNIQUE (rollout_seq, evaluator, version)
 );
 
+CREATE TABLE transitions (
+	seq INTEGER NOT NULL,
+	rollout_seq BIGINT NOT NULL,
+	fence INTEGER NOT NULL,
+	id TEXT NOT NULL,
+	drop_reason TEXT NOT NULL,
+	started_ns BIGINT NOT NULL,
+	ended_ns BIGINT NOT NULL,
+	size INTEGER NOT NULL,
+	digest BLOB NOT NULL,
+	written INTEGER NOT NULL,
+	base TEXT NOT NULL,
+	details TEXT NOT NULL,
+	prompt BLOB NOT NULL,
+	response BLOB NOT NULL,
+	logprobs BLOB NOT NULL,
+	PRIMARY KEY (seq),
+	CONSTRAINT uq_transitions UNIQUE (rollout_seq, fence, id)
+);
+
 CREATE TABLE spans (
 	seq INTEGER NOT NULL,
 	rollout_seq BIGINT NOT NULL,

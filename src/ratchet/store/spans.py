@@ -28,6 +28,7 @@ from ratchet.store.partitions import DEFAULT, SpanPartitions
 from ratchet.store.span_rows import Row, row_of, with_heads
 from ratchet.store.tables import rollouts, spans
 from ratchet.store.texts import spans_of, store_texts
+from ratchet.store.transitions import Transitions
 from ratchet.types import InputError, Span, SpanRecord
 
 UNKNOWN_ROLLOUT, UNKNOWN_ATTEMPT = "ratchet.rollout.id", "ratchet.attempt"
@@ -53,9 +54,12 @@ class Spans:
     On Postgres, two live spans of the same ids are different when one started in another partition.
     """
 
-    def __init__(self, database: Database, partitions: SpanPartitions) -> None:
+    def __init__(
+        self, database: Database, partitions: SpanPartitions, transitions: Transitions
+    ) -> None:
         self._database = database
         self._partitions = partitions
+        self._transitions = transitions
         # Directly to the driver: SQLAlchemy's processing of a row costs more than its INSERT.
         self._insert = _insert("?" if database.is_sqlite else "%s", 1)
         self._insert_together = _insert("?", _ROWS_PER_INSERT) if database.is_sqlite else None
@@ -97,7 +101,8 @@ class Spans:
         """Store spans of rollouts and of live agents in one transaction.
 
         Spans already stored are skipped. Spans of an unknown rollout are stored as live traffic of
-        their agent, with the rollout's id in an attribute. The rollouts' costs are updated.
+        their agent, with the rollout's id in an attribute, and without their transitions. The
+        rollouts' costs are updated.
 
         Args:
             records: The spans and their owners.
@@ -125,6 +130,15 @@ class Spans:
             hold(connection, billed)
             new = self._add_rows(connection, with_heads(rows))
             count_costs(connection, billed)
+            self._transitions.add_all(
+                connection,
+                (
+                    (keys[record.rollout_id], one)
+                    for record in records
+                    if record.transitions and record.rollout_id in keys
+                    for one in record.transitions
+                ),
+            )
             return new
 
         return self._database.write(work, patience_s=patience_s)

@@ -272,6 +272,31 @@ scores = Table(
     UniqueConstraint("rollout_seq", "evaluator", "version", name="uq_scores"),
 )
 
+# Model calls of rollouts as tokens. Of a prompt that begins with the prompt and response of another
+# row of its attempt (`base`), only the rest is stored.
+transitions = Table(
+    "transitions",
+    metadata,
+    _serial(),
+    _rollout(),
+    Column("fence", Integer, nullable=False),
+    _words("id"),
+    _words("drop_reason"),
+    Column("started_ns", BigInteger, nullable=False),
+    Column("ended_ns", BigInteger, nullable=False),
+    # Tokens of prompt and response, and a hash of both.
+    Column("size", Integer, nullable=False),
+    Column("digest", LargeBinary, nullable=False),
+    # Number of response tokens.
+    Column("written", Integer, nullable=False),
+    _words("base"),
+    _words("details"),
+    Column("prompt", LargeBinary, nullable=False),
+    Column("response", LargeBinary, nullable=False),
+    Column("logprobs", LargeBinary, nullable=False),
+    UniqueConstraint("rollout_seq", "fence", "id", name="uq_transitions"),
+)
+
 journal = Table(
     "journal",
     metadata,

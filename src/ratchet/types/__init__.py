@@ -92,10 +92,13 @@ from ratchet.types.task import SPLITS, Dataset, DatasetSummary, Origin, Provenan
 from ratchet.types.template import PromptTemplate
 from ratchet.types.traffic import Arm, LiveOutcome, LiveVersions, TrafficSplit, arm_of
 from ratchet.types.transition import (
+    TRAIN,
+    KeptTokens,
     SamplingSettings,
     Transition,
     pack_floats,
     pack_ids,
+    trains,
     unpack_floats,
     unpack_ids,
 )
@@ -115,6 +118,7 @@ __all__ = [
     "SPLITS",
     "SPOILED",
     "STAGE_TRANSITIONS",
+    "TRAIN",
     "ActionKind",
     "ActionState",
     "Activation",
@@ -155,6 +159,7 @@ __all__ = [
     "GuardrailResult",
     "InputError",
     "Int",
+    "KeptTokens",
     "Key",
     "Knob",
     "Label",
@@ -217,6 +222,7 @@ __all__ = [
     "pack_floats",
     "pack_ids",
     "total_cost",
+    "trains",
     "unpack_floats",
     "unpack_ids",
     "version_of",

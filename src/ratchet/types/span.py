@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from ratchet.types.transition import Transition
+
 
 class SpanEvent(msgspec.Struct, frozen=True):
     """A timestamped event within a span, such as an exception."""
@@ -47,3 +49,5 @@ class SpanRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Fencing token of the attempt, 0 for live traffic."""
     agent: str = ""
     """Name of the live agent, empty for rollouts."""
+    transitions: tuple[Transition, ...] = ()
+    """The tokens of a model call in a rollout, for each of its choices."""

@@ -26,19 +26,24 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     id: str
-    """The span id of the call."""
+    """The span id of the call. A call with several choices has one transition for each; further
+    ones end with `.1`, `.2` and so on."""
     rollout_id: str
     fence: int
     """The attempt, by its fencing token."""
-    call_index: int
-    """Place among the attempt's calls, in the order of their starts, from 0."""
+    call_index: int = 0
+    """Place among the attempt's calls, in the order of their starts, from 0. The store sets it when
+    it reads."""
     role: str = ""
     """The role of the agent that made the call, such as `planner`; empty for a single agent."""
     parent: str | None = None
-    """The latest earlier call of the attempt whose prompt and response are the beginning of this
-    call's prompt, token by token. None: this call begins a branch."""
-    model: str
+    """The earlier transition of the attempt and role whose prompt and response are the beginning of
+    this call's prompt, token by token: the longest such, and the latest of equal ones. None: this
+    call begins a branch. The store sets it when it reads."""
+    model: str = ""
     """The model's name in the request that the engine received."""
+    response_id: str = ""
+    """The engine's id of the response, such as `chatcmpl-1`."""
     version_first: str = ""
     """Version of the weights that chose the first token: the adapter's content hash, or the
     engine's name of it; empty when the engine states none."""
@@ -48,9 +53,9 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     """Content hash of the tokenizer; empty when the engine states none."""
     template: str = ""
     """Content hash of the chat template; empty when the engine states none."""
-    prompt_ids: bytes
-    response_ids: bytes
-    logprobs: bytes
+    prompt_ids: bytes = b""
+    response_ids: bytes = b""
+    logprobs: bytes = b""
     """Log-probability of each response id under the sampler, natural logarithm."""
     sampling: SamplingSettings = SamplingSettings()
     finish_reason: str = ""
@@ -59,6 +64,29 @@ class Transition(msgspec.Struct, frozen=True, kw_only=True):
     """Start of the call, Unix nanoseconds."""
     ended_ns: int
     """End of the call, Unix nanoseconds."""
+    drop: str = ""
+    """Why the call's tokens are not known, such as `no_logprobs`; it has none then. Empty for a
+    call that is kept."""
+
+
+class KeptTokens(msgspec.Struct, frozen=True, kw_only=True):
+    """How much is kept of a rollout's newest attempt."""
+
+    transitions: int = 0
+    prompt_tokens: int = 0
+    """Those of continued conversations count once for each call, as the engine read them."""
+    response_tokens: int = 0
+    dropped: dict[str, int] = {}
+    """Number of calls whose tokens are not known, by reason."""
+
+
+TRAIN = "train"
+"""Part of the purpose of rollouts that train a model, as in `train/RUN`."""
+
+
+def trains(purpose: str) -> bool:
+    """Whether rollouts of a purpose train a model, so that their calls' tokens are kept."""
+    return TRAIN in purpose.split("/")
 
 
 def pack_ids(ids: Iterable[int]) -> bytes:

@@ -51,6 +51,10 @@ def _whole(*names: str, big: bool = False) -> list[sa.Column[Any]]:
     return [sa.Column(name, kind, nullable=False) for name in names]
 
 
+def _blobs(*names: str) -> list[sa.Column[Any]]:
+    return [sa.Column(name, sa.LargeBinary(), nullable=False) for name in names]
+
+
 def _index(table: str, name: str, columns: Sequence[str], where: str = "") -> None:
     condition = sa.text(where) if where else None
     op.create_index(
@@ -156,6 +160,20 @@ def _rollouts() -> None:
         *_words("unit", "rationale", "error"),
         *_floats("created_at"),
         sa.UniqueConstraint("rollout_seq", "evaluator", "version", name="uq_scores"),
+    )
+    op.create_table(
+        "transitions",
+        _seq(),
+        _rollout(),
+        *_whole("fence"),
+        *_words("id", "drop_reason"),
+        *_whole("started_ns", "ended_ns", big=True),
+        *_whole("size"),
+        *_blobs("digest"),
+        *_whole("written"),
+        *_words("base", "details"),
+        *_blobs("prompt", "response", "logprobs"),
+        sa.UniqueConstraint("rollout_seq", "fence", "id", name="uq_transitions"),
     )
 
 
