@@ -1,4 +1,4 @@
-"""Reads the header of a GGUF file: what the model is, and whether the file is whole.
+"""Reads a GGUF file's header: what the model is, where its tensors are, whether it is whole.
 
 The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 """
@@ -19,6 +19,12 @@ MAGIC, VERSIONS = b"GGUF", (2, 3)
 MAX_ENTRIES = 1_000_000
 """Metadata entries or tensors beyond which a header is taken for broken."""
 
+MAX_DIMENSIONS = 4
+"""Dimensions that a tensor can have (`GGML_MAX_DIMS`)."""
+
+ALIGNMENT = 32
+"""Bytes that a tensor's place is a multiple of, where the metadata does not say another number."""
+
 _STRING, _ARRAY = 8, 9
 _SCALARS = {
     0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?",
@@ -37,12 +43,45 @@ class GgufHeader(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes that one token of a conversation takes in the key-value cache, at 16 bits a number."""
 
 
+class GgufTensor(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a tensor is in a GGUF file."""
+
+    shape: tuple[int, ...]
+    """As in PyTorch: the last dimension is contiguous."""
+    type: int
+    """Number of its ggml type."""
+    offset: int
+    """Of its first byte, from the file's beginning."""
+
+
+class GgufContents(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a GGUF file says besides the numbers of its tensors."""
+
+    about: dict[str, Any]
+    """Metadata by key, such as `llama.block_count`; arrays are lists."""
+    tensors: dict[str, GgufTensor]
+    """Tensors by name, such as `blk.0.attn_q.weight`."""
+
+
 def read_header(path: Path) -> GgufHeader:
     """Read the header of a GGUF file, and check that its tensors lie within the file.
 
     Raises:
         ModelUnavailable: The file cannot be read, is of another format or version, or is truncated.
     """
+    return _header(_parse(path, arrays=False).about)
+
+
+def read_contents(path: Path) -> GgufContents:
+    """Read all metadata, the vocabulary included, and where each tensor is.
+
+    Raises:
+        ModelUnavailable: As `read_header`.
+    """
+    return _parse(path, arrays=True)
+
+
+def _parse(path: Path, *, arrays: bool) -> GgufContents:
     try:
         with path.open("rb") as file:
             if file.read(len(MAGIC)) != MAGIC:
@@ -51,15 +90,15 @@ def read_header(path: Path) -> GgufHeader:
                     hint="Name a model in the format of llama.cpp, or convert it to that.",
                 )
             with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
-                return _read(path, data)
+                return _read(path, data, arrays)
     except OSError as error:
         raise ModelUnavailable(f"{path} cannot be read: {error.strerror}.") from None
     except (struct.error, EOFError):
         raise _truncated(path) from None
 
 
-def _read(path: Path, data: mmap.mmap) -> GgufHeader:
-    cursor = _Cursor(data, len(MAGIC))
+def _read(path: Path, data: mmap.mmap, arrays: bool) -> GgufContents:
+    cursor = _Cursor(data, len(MAGIC), arrays)
     version = cursor.number("<I")
     if version not in VERSIONS:
         raise ModelUnavailable(
@@ -76,16 +115,26 @@ def _read(path: Path, data: mmap.mmap) -> GgufHeader:
     for _ in range(entries):
         key = cursor.text()
         about[key] = cursor.value(cursor.number("<I"), path)
-    last = 0
+    found: dict[str, tuple[tuple[int, ...], int, int]] = {}
     for _ in range(tensors):
-        cursor.text()
-        cursor.skip(8 * cursor.number("<I"))  # dimensions
-        cursor.skip(4)  # type
-        last = max(last, cursor.number("<Q"))
-    # Only where the last tensor begins is known here; llama.cpp checks where it ends.
-    if cursor.at + last >= len(data):
+        name, dimensions = cursor.text(), cursor.number("<I")
+        if dimensions > MAX_DIMENSIONS:
+            raise EOFError
+        shape = tuple(cursor.number("<Q") for _ in range(dimensions))[::-1]
+        found[name] = shape, cursor.number("<I"), cursor.number("<Q")
+    # Only where the last tensor begins is known here; whoever reads it knows where it ends.
+    if cursor.at + max((offset for *_, offset in found.values()), default=0) >= len(data):
         raise _truncated(path)
-    return _header(about)
+    alignment = about.get("general.alignment")
+    step = alignment if isinstance(alignment, int) and alignment > 0 else ALIGNMENT
+    begin = -(-cursor.at // step) * step
+    return GgufContents(
+        about=about,
+        tensors={
+            name: GgufTensor(shape=shape, type=kind, offset=begin + offset)
+            for name, (shape, kind, offset) in found.items()
+        },
+    )
 
 
 def _header(about: dict[str, Any]) -> GgufHeader:
@@ -118,8 +167,9 @@ def _truncated(path: Path) -> ModelUnavailable:
 class _Cursor:
     """Reads values one after another."""
 
-    def __init__(self, data: mmap.mmap, at: int) -> None:
+    def __init__(self, data: mmap.mmap, at: int, arrays: bool) -> None:
         self._data = data
+        self._arrays = arrays
         self.at = at
 
     def number(self, form: str) -> Any:
@@ -139,7 +189,7 @@ class _Cursor:
             raise EOFError
 
     def value(self, kind: int, path: Path) -> Any:
-        """A value of the metadata; arrays, such as the vocabulary, are skipped."""
+        """A value of the metadata; an array, such as the vocabulary, is skipped unless wanted."""
         if kind in _SCALARS:
             return self.number(_SCALARS[kind])
         if kind == _STRING:
@@ -147,12 +197,19 @@ class _Cursor:
         if kind == _ARRAY:
             kind, count = self.number("<I"), self.number("<Q")
             if kind in _SCALARS:
-                self.skip(count * struct.calcsize(_SCALARS[kind]))
-                return None
+                form, begin = _SCALARS[kind], self.at
+                self.skip(count * struct.calcsize(form))
+                if not self._arrays:
+                    return None
+                return list(struct.unpack_from(f"<{count}{form[1]}", self._data, begin))
             if kind == _STRING:
+                texts = []
                 for _ in range(count):
-                    self.skip(self.number("<Q"))
-                return None
+                    if self._arrays:
+                        texts.append(self.text())
+                    else:
+                        self.skip(self.number("<Q"))
+                return texts if self._arrays else None
         raise ModelUnavailable(
             f"The header of {path} is broken: it has a value of the unknown type {kind}.",
             hint="Fetch the file again.",

@@ -1,0 +1,199 @@
+"""A base model: its weights as a transformers model, its tokenizer, and hashes that identify it."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ratchet.models.failure import ModelUnavailable
+from ratchet.models.model_file import LOCAL, SMOLLM2, find_model
+from ratchet.models.policy.gguf_weights import load_gguf
+from ratchet.models.policy.safetensors_file import hash_tensors
+from ratchet.models.policy.tokens import ChatTokenizer
+from ratchet.types import LOCAL_MODELS
+
+DTYPES = ("float32", "bfloat16", "float16")
+
+
+@dataclass(frozen=True)
+class Base:
+    """A base model that adapters are trained on and served with."""
+
+    model: Any
+    """The causal language model, of a class of transformers, in evaluation mode."""
+    tokenizer: ChatTokenizer
+    name: str
+    """The name that it answers with, such as `local/smollm2`."""
+    fingerprint: str
+    """SHA-256 of the weights and of the configuration that they are used with."""
+    tokenizer_hash: str
+    template_hash: str
+    context: int
+    """Tokens of context that it was trained for."""
+    stop_ids: frozenset[int]
+    """Tokens that end an answer."""
+
+
+def load_base(source: str | Path, *, device: str = "cpu", dtype: str = "float32") -> Base:
+    """Load a base model.
+
+    Args:
+        source: A folder in the format of Hugging Face with safetensors, a GGUF file of a Llama, or
+            `smollm2`, which must have been fetched.
+        device: PyTorch's name of a device.
+        dtype: `float32`, `bfloat16` or `float16`.
+
+    Raises:
+        ModelUnavailable: The extra `train` is missing, there is no such model, or it is of a kind
+            that is not supported.
+    """
+    require_train()
+    import torch
+
+    if dtype not in DTYPES:
+        raise ModelUnavailable(f"There is no type {dtype!r}; there are {', '.join(DTYPES)}.")
+    path = find_base(source)
+    kind = getattr(torch, dtype)
+    with _without_progress():
+        model, inner = _load_folder(path, kind) if path.is_dir() else load_gguf(path, kind)
+    try:
+        model = model.to(device).eval()
+    except (RuntimeError, AssertionError) as error:
+        raise ModelUnavailable(
+            f"{path.name} cannot be put on the device {device!r}: {error}",
+            hint="Is there such a device, and has it the memory? cpu always works.",
+        ) from None
+    model.requires_grad_(False)
+    tokenizer = ChatTokenizer(inner)
+    return Base(
+        model=model,
+        tokenizer=tokenizer,
+        name=base_name(source),
+        fingerprint=fingerprint(path),
+        tokenizer_hash=tokenizer.hash,
+        template_hash=tokenizer.template_hash,
+        context=int(getattr(model.config, "max_position_embeddings", 0) or 2048),
+        stop_ids=_stop_ids(model, tokenizer),
+    )
+
+
+def require_train() -> None:
+    """Check that the packages of the extra `train` are installed.
+
+    Raises:
+        ModelUnavailable: One is missing.
+    """
+    for package in ("torch", "transformers", "peft", "safetensors"):
+        if find_spec(package) is None:
+            raise ModelUnavailable(
+                f"Weights that can be trained need the package {package}, which is missing.",
+                hint="Install it: pip install 'agent-ratchet[train]'.",
+            )
+
+
+def find_base(source: str | Path) -> Path:
+    """The folder or GGUF file of a base model.
+
+    Raises:
+        ModelUnavailable: There is none.
+    """
+    text = str(source).removeprefix(f"{LOCAL}:")
+    if text in (LOCAL, SMOLLM2):
+        return find_model(text, lambda _: None).path
+    path = Path(text).expanduser().absolute()
+    if path.is_file() and path.suffix == ".gguf":
+        return path
+    if path.is_dir() and (path / "config.json").is_file():
+        return path
+    raise ModelUnavailable(
+        f"There is no model {text!r}: it is neither `smollm2`, a GGUF file, nor a folder with a"
+        " config.json.",
+        hint="Name a folder in the format of Hugging Face, such as save_pretrained writes.",
+    )
+
+
+def base_name(source: str | Path) -> str:
+    """The name that a base model answers with, such as `local/smollm2`."""
+    text = str(source).removeprefix(f"{LOCAL}:")
+    if text in (LOCAL, SMOLLM2):
+        return f"{LOCAL_MODELS}{SMOLLM2}"
+    path = Path(text).expanduser().absolute()
+    return f"{LOCAL_MODELS}{path.stem if path.suffix == '.gguf' else path.name}"
+
+
+def fingerprint(path: Path) -> str:
+    """SHA-256 that identifies a base model: its weights, and the configuration of a folder.
+
+    Args:
+        path: As `find_base` returns it.
+
+    Raises:
+        ModelUnavailable: The weights cannot be read.
+    """
+    if path.is_file():
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    files = sorted(path.glob("*.safetensors"))
+    if not files:
+        raise ModelUnavailable(
+            f"The folder {path} has no weights in the safetensors format.",
+            hint="Save them so: model.save_pretrained(folder). Pickled weights are not read.",
+        )
+    config = _config(path)
+    for key in ("_name_or_path", "transformers_version", "dtype", "torch_dtype"):
+        config.pop(key, None)
+    about = [config, hash_tensors(files)]
+    return hashlib.sha256(msgspec.json.encode(about, order="deterministic")).hexdigest()
+
+
+def _config(path: Path) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode((path / "config.json").read_bytes(), type=dict[str, Any])
+    except (OSError, msgspec.DecodeError) as error:
+        raise ModelUnavailable(f"{path / 'config.json'} cannot be read: {error}.") from None
+
+
+def _load_folder(path: Path, dtype: Any) -> tuple[Any, Any]:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    try:
+        model = AutoModelForCausalLM.from_pretrained(
+            path, dtype=dtype, local_files_only=True, use_safetensors=True
+        )
+        tokenizer = AutoTokenizer.from_pretrained(path, local_files_only=True)
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+        raise ModelUnavailable(
+            f"The model in {path} cannot be loaded: {str(error).strip()[:500]}",
+            hint="It needs config.json, safetensors and the tokenizer's files of a causal language"
+            " model that transformers knows. Programs in the folder are not run.",
+        ) from None
+    return model, tokenizer
+
+
+@contextmanager
+def _without_progress() -> Iterator[None]:
+    """Keep transformers from drawing progress bars on standard error."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
+def _stop_ids(model: Any, tokenizer: ChatTokenizer) -> frozenset[int]:
+    """Tokens that end an answer, by the tokenizer and by the model's settings of generation."""
+    found = {tokenizer.eos_id}
+    said = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+    found.update(said if isinstance(said, list | tuple) else [said])
+    return frozenset(int(token) for token in found if token is not None)

@@ -1,0 +1,82 @@
+"""Reads what a safetensors file contains, and hashes it, without PyTorch.
+
+The format: https://github.com/huggingface/safetensors#format
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from ratchet.models.failure import ModelUnavailable
+
+MAX_HEADER = 100_000_000
+"""Bytes beyond which a header is taken for broken, as the format says."""
+
+
+class _Tensor(msgspec.Struct, frozen=True):
+    dtype: str
+    shape: list[int]
+    data_offsets: tuple[int, int]
+
+
+_header = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_tensor = msgspec.json.Decoder(_Tensor)
+
+
+def hash_tensors(paths: Iterable[Path]) -> str:
+    """SHA-256 of all tensors by name, type, shape and content, in whichever files they are.
+
+    Args:
+        paths: Files in the safetensors format; together they have each name once.
+
+    Raises:
+        ModelUnavailable: A file cannot be read, is no safetensors file, or is truncated.
+    """
+    tensors: dict[str, bytes] = {}
+    for path in paths:
+        tensors |= _digests(path)
+    whole = hashlib.sha256()
+    for name in sorted(tensors):
+        whole.update(msgspec.json.encode([name, tensors[name].hex()]))
+    return whole.hexdigest()
+
+
+def _digests(path: Path) -> dict[str, bytes]:
+    """A digest of each tensor in a file."""
+    found: dict[str, bytes] = {}
+    try:
+        with (
+            path.open("rb") as file,
+            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped,
+            memoryview(mapped) as data,
+        ):
+            size = int.from_bytes(data[:8], "little")
+            if size > min(MAX_HEADER, len(data) - 8):
+                raise _broken(path)
+            for name, raw in _header.decode(bytes(data[8 : 8 + size])).items():
+                if name == "__metadata__":
+                    continue
+                tensor = _tensor.decode(raw)
+                begin, end = (8 + size + offset for offset in tensor.data_offsets)
+                if not 8 + size <= begin <= end <= len(data):
+                    raise _broken(path)
+                digest = hashlib.sha256(msgspec.json.encode([tensor.dtype, tensor.shape]))
+                digest.update(data[begin:end])
+                found[name] = digest.digest()
+    except OSError as error:
+        raise ModelUnavailable(f"{path} cannot be read: {error.strerror}.") from None
+    except (ValueError, msgspec.DecodeError):
+        raise _broken(path) from None
+    return found
+
+
+def _broken(path: Path) -> ModelUnavailable:
+    return ModelUnavailable(
+        f"{path} is not a whole file in the safetensors format.",
+        hint="Save or fetch it again.",
+    )
