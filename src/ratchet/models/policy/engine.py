@@ -1,0 +1,420 @@
+"""Continuous batching: sequences join and leave the running batch with every step."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from ratchet.models.failure import ModelUnavailable
+from ratchet.models.policy import attention
+from ratchet.models.policy.base import Base
+from ratchet.models.policy.batch import Batch, Span
+from ratchet.models.policy.cache import KeyValueCache
+from ratchet.models.policy.forward import ModelForward
+from ratchet.models.policy.generation import Generation, TopTokens
+from ratchet.models.policy.llama import LlamaForward, is_llama_like
+from ratchet.models.policy.lora import LoadedAdapter
+from ratchet.models.policy.prefixes import PrefixStore
+from ratchet.models.policy.sampling import sample
+
+STEP_ROWS = 512
+"""Tokens that a step reads at most, beside one of each answer: it bounds how long a step takes."""
+
+PREFIX_BYTES = 512 * 1024 * 1024
+"""Bytes of keys and values of finished sequences that are kept."""
+
+ROW_MULTIPLE = 16
+"""Rows of a batch whose results do not depend on one another are a multiple of it."""
+
+
+class PolicyEngine:
+    """Generates answers for many requests at once.
+
+    Each step reads the newest token of every answer, and parts of new prompts beside them.
+    What was computed for a sequence is kept, and used by those of the same version that begin
+    alike.
+
+    A *deterministic* engine gives a request the same tokens and log-probabilities, bit for bit,
+    whatever else is in the batch, and whatever was computed before. Every pass then has the same
+    number of rows; attention is computed for each row at a length that follows from its position.
+
+    Args:
+        base: The model; it belongs to the engine from then on.
+        slots: Sequences at once; more wait.
+        context: Tokens of a sequence; at most what the model was trained for.
+        deterministic: See above.
+        prefix_bytes: Bytes of keys and values that are kept of finished sequences.
+        fused: Whether Llama and its relatives run by the quicker `LlamaForward`.
+
+    Raises:
+        ModelUnavailable: The model cannot be served, or not deterministically.
+    """
+
+    def __init__(
+        self,
+        base: Base,
+        *,
+        slots: int = 16,
+        context: int | None = None,
+        deterministic: bool = False,
+        prefix_bytes: int = PREFIX_BYTES,
+        fused: bool = True,
+    ) -> None:
+        import torch
+
+        self._torch = torch
+        self.base, self.deterministic = base, deterministic
+        self.slots = slots
+        self.context = min(context or base.context, base.context)
+        config = base.model.config.get_text_config()
+        weight = base.model.get_input_embeddings().weight
+        self._device = weight.device
+        heads = config.num_attention_heads
+        self.cache = KeyValueCache(
+            layers=config.num_hidden_layers,
+            slots=slots,
+            heads=getattr(config, "num_key_value_heads", None) or heads,
+            width=getattr(config, "head_dim", None) or config.hidden_size // heads,
+            dtype=weight.dtype,
+            device=weight.device,
+        )
+        self.prefixes = PrefixStore(prefix_bytes)
+        self._forward: LlamaForward | ModelForward = (
+            LlamaForward(base.model, self.cache, self.context, independent=deterministic)
+            if fused and is_llama_like(base.model)
+            else ModelForward(base.model, self.cache, independent=deterministic)
+        )
+        self._rows = -(-slots // ROW_MULTIPLE) * ROW_MULTIPLE
+        self._waiting: deque[Generation] = deque()
+        self._decoding: list[Generation] = []
+        """By slot, from 0."""
+        self._reading: list[Generation] = []
+        """Those whose prompt is being read, by slot, after those that are decoding."""
+        self._batch: Batch | None = None
+        """The last batch, when the next one is the same with each position one higher."""
+        self.steps = 0
+        self.tokens = 0
+        """Tokens generated."""
+        with torch.inference_mode():
+            self._check_rows()
+
+    @property
+    def waiting(self) -> int:
+        """Requests without a slot."""
+        return len(self._waiting)
+
+    @property
+    def idle(self) -> bool:
+        """Whether there is nothing to do."""
+        return not (self._waiting or self._decoding or self._reading)
+
+    def uses(self, adapter: LoadedAdapter) -> bool:
+        """Whether a request with this adapter waits or runs."""
+        return any(
+            one.adapter is adapter for one in (*self._waiting, *self._decoding, *self._reading)
+        )
+
+    def forget(self, adapter: LoadedAdapter) -> None:
+        """Drop what was prepared for an adapter that nothing uses."""
+        self._forward.forgotten(adapter)
+
+    def submit(self, generation: Generation) -> None:
+        """Add a request; `step` generates it. It may come from another thread than `step`'s."""
+        self._waiting.append(generation)
+
+    def run(self) -> None:
+        """Take steps until there is nothing to do."""
+        while not self.idle:
+            self.step()
+
+    def step(self) -> None:
+        """Read one batch, and add a token to each answer whose prompt was read.
+
+        When the step fails, as for want of memory, its sequences end with the error.
+        """
+        with self._torch.inference_mode():
+            try:
+                self._leave()
+                self._admit()
+                self._make_room()
+                if self._decoding or self._reading:
+                    self._step()
+            except Exception as error:
+                self._fail(error)
+
+    def _step(self) -> None:
+        batch, ends = self._next_batch()
+        scored = self._scored(batch)
+        wanted = [
+            *ends,
+            *(row for span, _ in scored for row in range(span.row, span.row + span.count)),
+        ]
+        rows = None if len(wanted) == len(batch.ids) or self.deterministic else wanted
+        logits = self._forward(batch, rows)
+        if self.deterministic:
+            logits = logits[wanted]
+        self.steps += 1
+        self._score_prompts(scored, logits[len(ends) :])
+        ready = self._read(batch)
+        finishing = [*self._decoding, *ready]
+        same = not self._reading and batch.decoding == len(finishing)
+        self._decoding = finishing
+        self._reading = self._reading[len(ready) :]
+        if not finishing:
+            return
+        tokens, logprobs, all_logprobs = sample(logits[: len(ends)], [one.row for one in finishing])
+        self._keep_top(finishing, all_logprobs)
+        for one, token, logprob in zip(finishing, tokens.tolist(), logprobs.tolist(), strict=True):
+            if one.max_tokens == 0:
+                one.finish_reason = "length"
+            else:
+                one.add(token, logprob, self.context)
+                self.tokens += 1
+            if one.changed is not None:
+                one.changed(one)
+        if same:
+            batch.ids = tokens
+        self._batch = batch if same else None
+
+    def _read(self, batch: Batch) -> list[Generation]:
+        """Count what was read; return those whose prompt is now read whole."""
+        for one in self._decoding:
+            one.read += 1
+        ready = []
+        spans = {span.slot: span.count for span in batch.spans}
+        for one in self._reading:
+            one.read += spans.get(one.slot, 0)
+            if one.read == len(one.prompt):
+                ready.append(one)
+                self.prefixes.add(one.version, one.prompt, self.cache, one.slot)
+        return ready
+
+    def _leave(self) -> None:
+        """Take those that ended out of their slots; the last sequences move into the gaps."""
+        if not any(one.ended for one in (*self._decoding, *self._reading)):
+            return
+        self._batch = None
+        for one in [*self._decoding, *self._reading]:
+            if one.ended:
+                if one.error is None:
+                    ids = [*one.prompt, *one.response][: one.read]
+                    self.prefixes.add(one.version, ids, self.cache, one.slot)
+                self.cache.clear(one.slot)
+                one.slot = -1
+        self._decoding = self._close_gaps(self._decoding, 0)
+        self._reading = self._close_gaps(self._reading, len(self._decoding))
+
+    def _close_gaps(self, sequences: list[Generation], first: int) -> list[Generation]:
+        left = [one for one in sequences if one.slot >= 0]
+        wanted = set(range(first, first + len(left)))
+        free = sorted(wanted - {one.slot for one in left})
+        for one in sorted(left, key=lambda one: one.slot, reverse=True):
+            if one.slot not in wanted:
+                target = free.pop(0)
+                self.cache.move(one.slot, target, one.read)
+                one.slot = target
+        return sorted(left, key=lambda one: one.slot)
+
+    def _admit(self) -> None:
+        """Give slots to those that wait."""
+        passed: list[Generation] = []
+        while self._waiting and len(self._decoding) + len(self._reading) < self.slots:
+            one = self._waiting.popleft()
+            if one.ended:
+                continue
+            one.keys = one.keys or self.prefixes.keys(one.version, one.prompt)
+            if self._is_being_read(one):
+                passed.append(one)
+                continue
+            try:
+                # Room for the prompt and the answer's beginning; it grows with the answer.
+                self.cache.reserve(len(one.prompt) + 1)
+            except ModelUnavailable as error:
+                self._end(one, error)
+                continue
+            if one.adapter is not None:
+                self._forward.adapted(one.adapter)
+            one.slot = len(self._decoding) + len(self._reading)
+            self.cache.clear(one.slot)
+            if not one.score_prompt:
+                one.read = one.cached = self.prefixes.restore(
+                    one.version, one.prompt, self.cache, one.slot
+                )
+            self._reading.append(one)
+            self._batch = None
+        self._waiting.extendleft(reversed(passed))
+
+    def _is_being_read(self, one: Generation) -> bool:
+        """Whether another is reading the same beginning, which then need not be read twice."""
+        if one.score_prompt or not one.keys or self.prefixes.covers(one.keys[-1]):
+            return False
+        return any(one.keys[-1] in other.keys for other in self._reading if not other.score_prompt)
+
+    def _make_room(self) -> None:
+        """Let the cache grow with the longest answer; without memory for it, that answer ends."""
+        longest = max((one.length for one in self._decoding), default=0)
+        if longest <= self.cache.capacity:
+            return
+        self._batch = None
+        try:
+            self.cache.reserve(longest)
+        except ModelUnavailable as error:
+            for one in self._decoding:
+                if one.length > self.cache.capacity:
+                    self._end(one, error)
+            self._leave()
+
+    def _next_batch(self) -> tuple[Batch, list[int]]:
+        """The next batch, and the rows that are followed by a new token, by slot."""
+        batch = self._batch
+        if batch is None or self.deterministic or self._wasteful(batch.length + 1):
+            return self._new_batch()
+        batch.positions += 1
+        batch.cells += 1
+        batch.length += 1
+        self.cache.mask.view(-1).index_fill_(0, batch.cells, 0)
+        return batch, list(range(batch.decoding))
+
+    def _wasteful(self, length: int) -> bool:
+        total = sum(one.length for one in self._decoding)
+        return length * len(self._decoding) > attention.WASTE * total
+
+    def _new_batch(self) -> tuple[Batch, list[int]]:
+        torch, capacity = self._torch, self.cache.capacity
+        members = self._decoding
+        ids = [one.response[-1] for one in members]
+        places = [(one.slot, one.length - 1) for one in members]
+        length = max((one.length for one in members), default=0)
+        together = not (self.deterministic or self._wasteful(length))
+        spans = [] if together else [Span(slot, slot, 1, at) for slot, at in places]
+        owners = [one.adapter for one in members]
+        ends = list(range(len(members)))
+        room = self._rows - len(ids) if self.deterministic else STEP_ROWS
+        for one in self._reading:
+            count = min(len(one.prompt) - one.read, room)
+            if count == 0:
+                break
+            spans.append(Span(one.slot, len(ids), count, one.read))
+            ids.extend(one.prompt[one.read : one.read + count])
+            places.extend((one.slot, one.read + i) for i in range(count))
+            owners.extend([one.adapter] * count)
+            room -= count
+            if one.read + count == len(one.prompt):
+                ends.append(len(ids) - 1)
+            else:
+                break  # those after it would become ready before it
+        real = len(ids)
+        if self.deterministic:
+            ids.extend([0] * (self._rows - real))
+        padding = [(self.slots, 0)] * (len(ids) - real)
+        cells = [slot * capacity + at for slot, at in (*places, *padding)]
+        device = self._device
+        batch = Batch(
+            ids=torch.tensor(ids, device=device),
+            positions=torch.tensor([at for _, at in (*places, *padding)], device=device),
+            cells=torch.tensor(cells, device=device),
+            decoding=len(members) if together else 0,
+            length=length,
+            spans=spans,
+            adapters=self._adapters(owners, len(ids)),
+        )
+        self.cache.mask.view(-1).index_fill_(0, batch.cells[:real], 0)
+        if self.deterministic:
+            attention.prepare_groups(batch, places, self.cache)
+        else:
+            attention.prepare(batch, self.cache)
+        return batch, ends
+
+    def _adapters(self, owners: list[LoadedAdapter | None], rows: int) -> list[tuple[Any, Any]]:
+        """Adapters with their rows; None for all."""
+        torch = self._torch
+        found = {one.version: one for one in owners if one is not None}
+        if len(found) == 1 and None not in owners:
+            return [(next(iter(found.values())), None)]
+        out: list[tuple[Any, Any]] = []
+        for version, adapter in found.items():
+            own = [row for row, one in enumerate(owners) if one and one.version == version]
+            places = torch.tensor(own, device=self._device)
+            if self.deterministic:
+                mask = torch.zeros(rows, 1, dtype=torch.bool, device=self._device)
+                mask[places] = True
+                places = mask
+            out.append((adapter, places))
+        return out
+
+    def _scored(self, batch: Batch) -> list[tuple[Span, Generation]]:
+        """Parts of prompts whose own tokens' log-probabilities were asked for."""
+        by_slot = {one.slot: one for one in self._reading if one.score_prompt}
+        return [(span, by_slot[span.slot]) for span in batch.spans if span.slot in by_slot]
+
+    def _score_prompts(self, scored: list[tuple[Span, Generation]], logits: Any) -> None:
+        """Keep the log-probabilities of the prompts' own tokens."""
+        torch, row = self._torch, 0
+        for span, one in scored:
+            following = one.prompt[span.start + 1 : span.start + span.count + 1]
+            found = torch.log_softmax(logits[row : row + len(following)], -1)
+            ids = torch.tensor(following, device=self._device, dtype=torch.long)
+            one.prompt_logprobs.extend(found.gather(1, ids[:, None])[:, 0].tolist())
+            if one.top:
+                one.prompt_tops.extend(_top(found, one.top))
+            row += span.count
+
+    def _keep_top(self, finishing: list[Generation], logprobs: Any) -> None:
+        for row, one in enumerate(finishing):
+            if one.top and one.max_tokens:
+                one.tops.extend(_top(logprobs[row : row + 1], one.top))
+
+    def _end(self, one: Generation, error: Exception) -> None:
+        one.error = error
+        if one.changed is not None:
+            one.changed(one)
+
+    def _fail(self, error: Exception) -> None:
+        """End what was in the batch; what waits goes on."""
+        self._batch = None
+        for one in [*self._decoding, *self._reading]:
+            one.slot = -1
+            if not one.ended:
+                self._end(one, error)
+        self._decoding, self._reading = [], []
+        self.cache.mask.fill_(-self._torch.inf)
+
+    def _check_rows(self) -> None:
+        """Check that a deterministic engine is one: a row's scores do not depend on its place.
+
+        Raises:
+            ModelUnavailable: They do.
+        """
+        if not self.deterministic:
+            return
+        torch, rows = self._torch, self._rows
+        size = self.base.model.get_input_embeddings().num_embeddings
+        numbers = torch.Generator().manual_seed(0)
+        probe = Batch(
+            ids=torch.zeros(rows, dtype=torch.long, device=self._device),
+            positions=torch.zeros(rows, dtype=torch.long, device=self._device),
+            cells=torch.full((rows,), self.slots * self.cache.capacity, device=self._device),
+            decoding=0,
+            length=1,
+            spans=[],
+        )
+        found = []
+        for row in range(rows):
+            probe.ids = torch.randint(size, (rows,), generator=numbers).to(self._device)
+            probe.ids[row] = 1
+            probe.cells = self.slots * self.cache.capacity + torch.arange(rows, device=self._device)
+            found.append(self._forward(probe, None)[row])
+        if not all(torch.equal(one, found[0]) for one in found):
+            raise ModelUnavailable(
+                f"{self.base.name} cannot be served deterministically on this machine: what it says"
+                " depends on what else is in the batch.",
+                hint="Leave --deterministic out. Mixtures of experts are such models.",
+            )
+
+
+def _top(logprobs: Any, count: int) -> list[TopTokens]:
+    best = logprobs.topk(min(count, logprobs.shape[1]), -1)
+    return [
+        list(zip(ids, values, strict=True))
+        for ids, values in zip(best.indices.tolist(), best.values.tolist(), strict=True)
+    ]

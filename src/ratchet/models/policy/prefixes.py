@@ -1,0 +1,96 @@
+"""What was computed for earlier sequences, found again by the tokens that a new one begins with."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+from ratchet.models.policy.cache import KeyValueCache
+
+BLOCK = 16
+"""Tokens of a block: shorter beginnings are not found."""
+
+
+class _Prefix:
+    __slots__ = ("bytes", "content", "ids", "keys")
+
+    def __init__(self, ids: tuple[int, ...], keys: list[int], content: list[Any], size: int):
+        self.ids, self.keys, self.content, self.bytes = ids, keys, content, size
+
+
+class PrefixStore:
+    """Copies of keys and values of finished sequences; the least recently used are dropped.
+
+    Args:
+        limit: Bytes of all copies together; 0 for none.
+    """
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._bytes = 0
+        self._prefixes: OrderedDict[int, _Prefix] = OrderedDict()
+        self._found: dict[int, _Prefix] = {}
+        """The latest prefix that has these blocks, by the hash of version and blocks."""
+
+    def keys(self, version: str, ids: Sequence[int]) -> list[int]:
+        """A hash of each beginning of `ids` that is of whole blocks, the shortest first."""
+        keys, key = [], hash(version)
+        for end in range(BLOCK, len(ids) + 1, BLOCK):
+            key = hash((key, tuple(ids[end - BLOCK : end])))
+            keys.append(key)
+        return keys
+
+    def restore(self, version: str, ids: Sequence[int], cache: KeyValueCache, slot: int) -> int:
+        """Put what is known of the beginning of `ids` into a slot; return how many tokens it is.
+
+        Args:
+            version: Version of the weights; those of another version are not used.
+            ids: Tokens of the new sequence; the last one is never taken, since it must be read.
+            cache: Where it is put.
+            slot: A slot that was cleared.
+        """
+        for key in reversed(self.keys(version, ids)):
+            found = self._found.get(key)
+            if found is None:
+                continue
+            most = min(len(found.ids), len(ids) - 1)
+            count = next((i for i in range(most) if found.ids[i] != ids[i]), most)
+            if count < BLOCK:  # two beginnings with the same hash
+                continue
+            self._prefixes.move_to_end(id(found))
+            cache.put(slot, count, found.content)
+            return count
+        return 0
+
+    def covers(self, key: int) -> bool:
+        """Whether a beginning with this hash is known."""
+        return key in self._found
+
+    def add(self, version: str, ids: Sequence[int], cache: KeyValueCache, slot: int) -> None:
+        """Keep a copy of a slot that holds exactly `ids`."""
+        keys = self.keys(version, ids)
+        size = cache.bytes_per_token * len(ids)
+        if not keys or size > self._limit:
+            return
+        known = self._found.get(keys[-1])
+        if known is not None and len(known.ids) >= len(ids):
+            self._prefixes.move_to_end(id(known))
+            return
+        made = _Prefix(tuple(ids), keys, cache.take(slot, len(ids)), size)
+        self._prefixes[id(made)] = made
+        self._bytes += size
+        # A prefix whose blocks all belong to the new one is never found again.
+        for key in keys:
+            self._found[key] = made
+        if known is not None and known.ids == made.ids[: len(known.ids)]:
+            self._drop(known)
+        while self._bytes > self._limit:
+            self._drop(next(iter(self._prefixes.values())))
+
+    def _drop(self, prefix: _Prefix) -> None:
+        del self._prefixes[id(prefix)]
+        self._bytes -= prefix.bytes
+        for key in prefix.keys:
+            if self._found.get(key) is prefix:
+                del self._found[key]
