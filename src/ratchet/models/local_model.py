@@ -2,38 +2,24 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import platform
 import secrets
-import selectors
-import signal
 import socket
-import subprocess
-import sys
-import threading
-import time
-from collections import deque
 from importlib.util import find_spec
-from typing import IO
 
 import msgspec
 
-from ratchet.models.engine import KEY_VARIABLE, STOP, EngineSettings
+from ratchet.models.engine import EngineSettings
 from ratchet.models.failure import ModelUnavailable
 from ratchet.models.model_file import ModelFile, check_memory
+from ratchet.models.process import ModelProcess
 
 SLOTS, CONTEXT = 4, 4096
 """Default number of slots, and of tokens of each."""
 
 START_S = 120.0
 """How long loading a model may take, in seconds."""
-
-STOP_S = 5.0
-"""How long a model may take to end before it is killed, in seconds."""
-
-LOG_LINES, LINE_BYTES = 12, 500
-"""How much of the process's output is kept for an error message."""
 
 
 class LocalModel:
@@ -80,10 +66,12 @@ class LocalModel:
         self.key = secrets.token_hex(16) if require_key else ""
         self.base_url = ""
         """Base URL for OpenAI's libraries, once the model is loaded."""
-        self._start_s = start_s
-        self._process: subprocess.Popen[bytes] | None = None
-        self._log: deque[str] = deque(maxlen=LOG_LINES)
-        self._reader: threading.Thread | None = None
+        self._process = ModelProcess(
+            "ratchet.models.engine",
+            file.path.name,
+            start_s=start_s,
+            hint="Is it a model that llama.cpp can run, and is the file whole?",
+        )
 
     def __enter__(self) -> LocalModel:
         """Start the process and wait until the model is loaded.
@@ -95,40 +83,17 @@ class LocalModel:
         require_engine()
         check_memory(self.file, self.settings.slots * self.settings.context)
         check_port(self.settings.port)
-        environ = {**os.environ, KEY_VARIABLE: self.key}
-        self._process = process = subprocess.Popen(
-            [
-                sys.executable,
-                "-P",
-                "-m",
-                "ratchet.models.engine",
-                msgspec.json.encode(self.settings).decode(),
-            ],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environ,
-            start_new_session=True,  # a terminal's Ctrl-C must not reach it before its clients
-        )
-        assert process.stdout is not None
-        assert process.stderr is not None
-        self._reader = threading.Thread(target=self._read, args=(process.stderr,), daemon=True)
-        self._reader.start()
-        try:
-            self.base_url = self._wait_until_loaded(process.stdout) + "/v1"
-        except BaseException:
-            self._end(at_once=True)
-            raise
+        self.base_url = self._process.start(msgspec.json.encode(self.settings), self.key) + "/v1"
         return self
 
     def __exit__(self, *_: object) -> None:
         """End the process."""
-        self._end(at_once=False)
+        self._process.end()
 
     @property
     def pid(self) -> int:
         """Process id; 0 before the start."""
-        return 0 if self._process is None else self._process.pid
+        return self._process.pid
 
     def wait(self) -> None:
         """Wait until the process ends by itself, which it should not.
@@ -136,71 +101,7 @@ class LocalModel:
         Raises:
             ModelUnavailable: Always; the message says how it ended.
         """
-        assert self._process is not None
         self._process.wait()
-        raise self._ended("ended")
-
-    def _wait_until_loaded(self, ready: IO[bytes]) -> str:
-        """The URL that the process prints."""
-        until = time.monotonic() + self._start_s
-        line = b""
-        with selectors.DefaultSelector() as selector:
-            selector.register(ready, selectors.EVENT_READ)
-            while not line.endswith(b"\n"):
-                left = until - time.monotonic()
-                if left <= 0 or not selector.select(left):
-                    raise self._failure(f"did not load within {self._start_s:g} s")
-                chunk = os.read(ready.fileno(), 4096)
-                if not chunk:
-                    assert self._process is not None
-                    with contextlib.suppress(subprocess.TimeoutExpired):
-                        self._process.wait(STOP_S)
-                    raise self._ended("could not be loaded: its process ended")
-                line += chunk
-        return str(msgspec.json.decode(line)["url"])
-
-    def _ended(self, how: str) -> ModelUnavailable:
-        assert self._process is not None
-        code = self._process.returncode
-        if code is not None and code < 0:
-            return self._failure(f"{how} by {signal.Signals(-code).name}")
-        return self._failure(f"{how} with exit code {code}")
-
-    def _failure(self, how: str) -> ModelUnavailable:
-        if self._reader is not None:
-            self._reader.join(0.5)
-        last = "\n".join(self._log)
-        return ModelUnavailable(
-            f"The model {self.file.path.name} {how}."
-            + (f" Its last output:\n{last}" if last else ""),
-            hint="Is it a model that llama.cpp can run, and is the file whole?",
-        )
-
-    def _read(self, log: IO[bytes]) -> None:
-        """Keep the last lines of the process's output, and never let it wait for a reader."""
-        with log:
-            while line := log.readline(LINE_BYTES):
-                if text := line.decode("utf-8", "replace").strip():
-                    self._log.append(text)
-
-    def _end(self, *, at_once: bool) -> None:
-        process, self._process = self._process, None
-        if process is None:
-            return
-        if not at_once and process.stdin is not None:
-            with contextlib.suppress(OSError):  # it has ended by itself
-                process.stdin.write(STOP)
-                process.stdin.flush()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(STOP_S)
-        process.kill()
-        process.wait()
-        for stream in (process.stdin, process.stdout):
-            if stream is not None:
-                with contextlib.suppress(OSError):
-                    stream.close()
-        if self._reader is not None:
-            self._reader.join(STOP_S)
 
 
 def default_threads() -> int:

@@ -170,8 +170,6 @@ class PolicyEngine:
             else:
                 one.add(token, logprob, self.context)
                 self.tokens += 1
-            if one.changed is not None:
-                one.changed(one)
         if same:
             batch.ids = tokens
         self._batch = batch if same else None
@@ -230,7 +228,7 @@ class PolicyEngine:
                 # Room for the prompt and the answer's beginning; it grows with the answer.
                 self.cache.reserve(len(one.prompt) + 1)
             except ModelUnavailable as error:
-                self._end(one, error)
+                one.error = error
                 continue
             if one.adapter is not None:
                 self._forward.adapted(one.adapter)
@@ -261,7 +259,7 @@ class PolicyEngine:
         except ModelUnavailable as error:
             for one in self._decoding:
                 if one.length > self.cache.capacity:
-                    self._end(one, error)
+                    one.error = error
             self._leave()
 
     def _next_batch(self) -> tuple[Batch, list[int]]:
@@ -364,18 +362,13 @@ class PolicyEngine:
             if one.top and one.max_tokens:
                 one.tops.extend(_top(logprobs[row : row + 1], one.top))
 
-    def _end(self, one: Generation, error: Exception) -> None:
-        one.error = error
-        if one.changed is not None:
-            one.changed(one)
-
     def _fail(self, error: Exception) -> None:
         """End what was in the batch; what waits goes on."""
         self._batch = None
         for one in [*self._decoding, *self._reading]:
             one.slot = -1
             if not one.ended:
-                self._end(one, error)
+                one.error = error
         self._decoding, self._reading = [], []
         self.cache.mask.fill_(-self._torch.inf)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ratchet.models.policy.sampling import SampledRow, SamplingRequest
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
 TopTokens = list[tuple[int, float]]
 """The most probable tokens with their log-probabilities."""
+
+
+OWN_DISTRIBUTION = SamplingRequest()
+"""Tokens drawn from the model's own distribution."""
 
 
 class Generation:
@@ -32,7 +36,6 @@ class Generation:
         tokenizer: Needed for `stop`.
         top: How many of the most probable tokens are kept for each token.
         score_prompt: Keep the log-probabilities of the prompt's own tokens.
-        changed: Called after each step in which something was added.
     """
 
     def __init__(
@@ -42,14 +45,13 @@ class Generation:
         adapter: LoadedAdapter | None,
         version: str,
         max_tokens: int,
-        sampling: SamplingRequest = SamplingRequest(),
+        sampling: SamplingRequest = OWN_DISTRIBUTION,
         seed: int | None = None,
         stop_ids: frozenset[int] = frozenset(),
         stop: Sequence[str] = (),
         tokenizer: ChatTokenizer | None = None,
         top: int = 0,
         score_prompt: bool = False,
-        changed: Callable[[Generation], None] | None = None,
     ) -> None:
         self.prompt = list(prompt)
         self.adapter, self.version = adapter, version
@@ -57,7 +59,7 @@ class Generation:
         self.sampling = sampling
         self.stop_ids = stop_ids
         self.stop = [text for text in stop if text]
-        self.top, self.score_prompt, self.changed = top, score_prompt, changed
+        self.top, self.score_prompt = top, score_prompt
         self.response: list[int] = []
         self.logprobs: list[float] = []
         """Of each token of the response."""

@@ -1,0 +1,495 @@
+"""OpenAI's API over the engine, as an ASGI application."""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+import logging
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from ratchet.models.failure import ModelUnavailable
+from ratchet.models.policy.adapters import AdapterRegistry
+from ratchet.models.policy.answers import AnswerWriter
+from ratchet.models.policy.base import Base
+from ratchet.models.policy.conversations import AnsweredConversations, normalise
+from ratchet.models.policy.engine import PolicyEngine
+from ratchet.models.policy.generation import OWN_DISTRIBUTION, Generation
+from ratchet.models.policy.lora import LoadedAdapter
+from ratchet.models.policy.requests import (
+    AdapterRequest,
+    AnswerRequest,
+    ChatRequest,
+    CompletionRequest,
+)
+from ratchet.types import InputError
+
+Send = Callable[[Mapping[str, Any]], Awaitable[None]]
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+
+RequestT = TypeVar("RequestT")
+
+MAX_BODY = 32 * 1024 * 1024
+"""Bytes of a request."""
+
+SLOW_STEP_S = 0.02
+"""Steps that take longer are taken in a thread, so that the server answers meanwhile."""
+
+_log = logging.getLogger("ratchet")
+
+
+class ApiError(Exception):
+    """An answer other than 200, as OpenAI's API has it."""
+
+    def __init__(
+        self, status: int, message: str, *, code: str | None = None, param: str | None = None
+    ) -> None:
+        super().__init__(message)
+        self.status, self.message, self.code, self.param = status, message, code, param
+
+    def body(self) -> dict[str, Any]:
+        """The error object."""
+        kind = "server_error" if self.status >= 500 else "invalid_request_error"
+        about = {"message": self.message, "type": kind, "param": self.param, "code": self.code}
+        return {"error": about}
+
+
+class PolicyApp:
+    """Serves a base model and its adapters.
+
+    Args:
+        base: The base model.
+        engine: The engine of this base.
+        adapters: The adapters of this base.
+        key: What requests must carry; empty for nothing.
+        queue: Requests that may wait for a slot; more are refused with 429.
+        own_distribution: Whether answers are drawn from the model's own distribution, whatever a
+            request says of temperature, top_p, top_k and penalties, as learning by reinforcement
+            wants it.
+    """
+
+    def __init__(
+        self,
+        base: Base,
+        engine: PolicyEngine,
+        adapters: AdapterRegistry,
+        *,
+        key: str = "",
+        queue: int = 256,
+        own_distribution: bool = False,
+    ) -> None:
+        self.base, self.engine, self.adapters = base, engine, adapters
+        self._key, self._queue, self._own = key, queue, own_distribution
+        self._conversations = AnsweredConversations(base.tokenizer)
+        self._created = int(time.time())
+        self._wake = asyncio.Event()
+        self._between_steps = asyncio.Lock()
+        self._watched: dict[Generation, tuple[asyncio.Event, bool]] = {}
+        """Who waits for each answer, and whether for each token or the end."""
+        self._driver: asyncio.Task[None] | None = None
+        self._routes: dict[tuple[str, str], Callable[..., Awaitable[None]]] = {
+            ("GET", "/health"): self._health,
+            ("GET", "/v1/models"): self._models,
+            ("POST", "/v1/chat/completions"): self._chat,
+            ("POST", "/v1/completions"): self._complete,
+            ("POST", "/v1/load_lora_adapter"): self._load,
+            ("POST", "/v1/unload_lora_adapter"): self._unload,
+        }
+
+    async def __call__(self, scope: Any, receive: Receive, send: Send) -> None:
+        """Serve one HTTP request, or handle the ASGI lifespan events."""
+        if scope["type"] == "lifespan":
+            await self._lifespan(receive, send)
+        elif scope["type"] == "http":
+            try:
+                await self._http(scope, receive, send)
+            except ApiError as error:
+                await _answer(send, error.status, error.body())
+            except ModelUnavailable as error:
+                await _answer(send, 400, ApiError(400, str(error)).body())
+            except _Gone:
+                return
+
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                self._driver = asyncio.create_task(self._drive())
+                await send({"type": "lifespan.startup.complete"})
+            elif message["type"] == "lifespan.shutdown":
+                if self._driver is not None:
+                    self._driver.cancel()
+                await send({"type": "lifespan.shutdown.complete"})
+                return
+
+    async def _http(self, scope: Any, receive: Receive, send: Send) -> None:
+        headers = dict(scope["headers"])
+        if b"origin" in headers:
+            raise ApiError(403, "Web pages may not use this server.")
+        given = headers.get(b"authorization", b"").removeprefix(b"Bearer ")
+        if self._key and not hmac.compare_digest(given, self._key.encode()):
+            raise ApiError(401, "The API key is missing or wrong.", code="invalid_api_key")
+        handler = self._routes.get((scope["method"], scope["path"]))
+        if handler is None:
+            raise ApiError(404, f"There is no {scope['method']} {scope['path']}.")
+        await handler(receive, send)
+
+    async def _health(self, receive: Receive, send: Send) -> None:
+        await _answer(send, 200, {"status": "ok"})
+
+    async def _models(self, receive: Receive, send: Send) -> None:
+        base = self.base
+        about = {"object": "model", "created": self._created, "owned_by": "ratchet"}
+        listed = [
+            {
+                **about,
+                "id": base.name,
+                "parent": None,
+                "max_model_len": self.engine.context,
+                "version": base.fingerprint,
+            }
+        ]
+        for name, known in self.adapters.names.items():
+            listed.append(
+                {
+                    **about,
+                    "id": name,
+                    "parent": base.name,
+                    "root": str(known.folder),
+                    "version": known.version,
+                }
+            )
+        await _answer(send, 200, {"object": "list", "data": listed})
+
+    async def _load(self, receive: Receive, send: Send) -> None:
+        request = await _read(receive, AdapterRequest)
+        async with self._between_steps:
+            known = self.adapters.load(request.lora_name, Path(request.lora_path))
+        await _answer(send, 200, {"id": request.lora_name, "version": known.version})
+
+    async def _unload(self, receive: Receive, send: Send) -> None:
+        request = await _read(receive, AdapterRequest)
+        async with self._between_steps:
+            if not self.adapters.unload(request.lora_name):
+                raise self._no_model(request.lora_name)
+        await _answer(send, 200, {"id": request.lora_name})
+
+    async def _chat(self, receive: Receive, send: Send) -> None:
+        request = await _read(receive, ChatRequest)
+        weights, version = await self._admit(request)
+        tools = [] if request.tool_choice == "none" else request.tools or []
+        scope = request.prompt_cache_key or ""
+        try:
+            messages = [normalise(message) for message in request.messages]
+        except ValueError as error:
+            raise ApiError(400, str(error), param="messages") from None
+        if not messages:
+            raise ApiError(400, "There are no messages.", param="messages")
+        try:
+            prompt = self._conversations.prompt(messages, tools, scope)
+        except InputError as error:
+            raise ApiError(400, str(error), param="messages") from None
+        limit = request.max_completion_tokens
+        generations = [
+            self._generation(
+                request, prompt, weights, version,
+                max_tokens=request.max_tokens if limit is None else limit,
+                number=number, top=request.top_logprobs or 0,
+            )
+            for number in range(request.n)
+        ]  # fmt: skip
+        writer = AnswerWriter(
+            generations,
+            self.base.tokenizer,
+            model=request.model,
+            about=self._about(version),
+            tools=tools,
+            stop=request.stops(),
+            token_ids=bool(request.return_token_ids),
+            logprobs=bool(request.logprobs),
+        )
+
+        def remember() -> None:
+            for one in generations:
+                answer = normalise(writer.message(writer.parsed(one)))
+                ids = [*one.prompt, *one.response]
+                self._conversations.answered([*messages, answer], tools, scope, ids)
+
+        if request.stream:
+            await self._stream(
+                send, receive, request, writer, writer.chat_chunks, "chat.completion.chunk",
+                remember,
+            )  # fmt: skip
+        else:
+            await self._whole(receive, generations)
+            remember()
+            await _answer(send, 200, writer.chat())
+
+    async def _complete(self, receive: Receive, send: Send) -> None:
+        request = await _read(receive, CompletionRequest)
+        weights, version = await self._admit(request)
+        try:
+            prompts = request.prompts()
+        except ValueError as error:
+            raise ApiError(400, str(error), param="prompt") from None
+        encode = self.base.tokenizer.encode
+        ids = [encode(one, whole=True) if isinstance(one, str) else one for one in prompts]
+        generations = [
+            self._generation(
+                request, prompt, weights, version,
+                max_tokens=16 if request.max_tokens is None else request.max_tokens,
+                number=number, top=request.logprobs or 0,
+                score=bool(request.echo) and request.logprobs is not None,
+            )
+            for prompt in ids
+            for number in range(request.n)
+        ]  # fmt: skip
+        writer = AnswerWriter(
+            generations,
+            self.base.tokenizer,
+            model=request.model,
+            about=self._about(version),
+            stop=request.stops(),
+            token_ids=bool(request.return_token_ids),
+            logprobs=request.logprobs is not None,
+            echo=bool(request.echo),
+        )
+        if request.stream:
+            await self._stream(
+                send, receive, request, writer, writer.completion_chunks, "text_completion"
+            )
+        else:
+            await self._whole(receive, generations)
+            await _answer(send, 200, writer.completion())
+
+    async def _admit(self, request: AnswerRequest) -> tuple[LoadedAdapter | None, str]:
+        """The weights that answer a request.
+
+        Raises:
+            ApiError: The request asks for something that is not supported, the model is unknown, or
+                too many requests wait.
+        """
+        wrong = request.check()
+        if wrong is not None:
+            raise ApiError(400, wrong[1], param=wrong[0])
+        if self.engine.waiting + request.n > self._queue:
+            raise ApiError(
+                429,
+                f"{self.engine.waiting} requests are waiting already; ask again later.",
+                code="rate_limit_exceeded",
+            )
+        async with self._between_steps:
+            found = self.adapters.find(request.model)
+        if found is None:
+            raise self._no_model(request.model)
+        return found
+
+    def _no_model(self, name: str) -> ApiError:
+        known = ", ".join(map(repr, (self.base.name, *self.adapters.names)))
+        return ApiError(
+            404, f"There is no model {name!r} here; there are {known}.",
+            code="model_not_found", param="model",
+        )  # fmt: skip
+
+    def _generation(
+        self,
+        request: AnswerRequest,
+        prompt: list[int],
+        weights: LoadedAdapter | None,
+        version: str,
+        *,
+        max_tokens: int | None,
+        number: int,
+        top: int,
+        score: bool = False,
+    ) -> Generation:
+        size = self.base.model.get_input_embeddings().num_embeddings
+        if not prompt or not all(0 <= token < size for token in prompt):
+            raise ApiError(400, f"A prompt has ids from 0 to {size - 1}, at least one.")
+        context, room = self.engine.context, self.engine.context - len(prompt)
+        if room < (0 if max_tokens == 0 else 1):
+            raise ApiError(
+                400,
+                f"The prompt has {len(prompt)} tokens, and the context of {self.base.name} is"
+                f" {context} tokens, prompt and answer together.",
+                code="context_length_exceeded",
+            )
+        return Generation(
+            prompt,
+            adapter=weights,
+            version=version,
+            max_tokens=room if max_tokens is None else min(max_tokens, room),
+            sampling=OWN_DISTRIBUTION if self._own else request.sampling(),
+            seed=None if request.seed is None else request.seed + number,
+            stop_ids=frozenset() if request.ignore_eos else self.base.stop_ids,
+            stop=request.stops(),
+            tokenizer=self.base.tokenizer,
+            top=top,
+            score_prompt=score,
+        )
+
+    def _about(self, version: str) -> dict[str, str]:
+        return {
+            "version_first": version,
+            "version_last": version,
+            "tokenizer": self.base.tokenizer_hash,
+            "template": self.base.template_hash,
+        }
+
+    async def _whole(self, receive: Receive, generations: Sequence[Generation]) -> None:
+        """Wait until all have ended.
+
+        Raises:
+            ApiError: The engine failed.
+        """
+        async for _ in self._progress(receive, generations, each=False):
+            pass
+
+    async def _stream(
+        self,
+        send: Send,
+        receive: Receive,
+        request: AnswerRequest,
+        writer: AnswerWriter,
+        chunks: Callable[[], list[dict[str, Any]]],
+        kind: str,
+        remember: Callable[[], None] | None = None,
+    ) -> None:
+        begun = False
+        try:
+            async for _ in self._progress(receive, writer.generations, each=True):
+                made = chunks()
+                if not begun:
+                    begun = True
+                    await send(
+                        {
+                            "type": "http.response.start",
+                            "status": 200,
+                            "headers": [
+                                (b"content-type", b"text/event-stream"),
+                                (b"cache-control", b"no-store"),
+                            ],
+                        }
+                    )
+                    if kind.startswith("chat"):
+                        made.insert(0, writer.first_chunk())
+                if made:
+                    await _piece(send, b"".join(map(_event, made)))
+        except ApiError as error:
+            if not begun:
+                raise
+            await _piece(send, _event(error.body()))
+            await send({"type": "http.response.body", "body": b""})
+            return
+        if remember is not None:
+            remember()
+        usage = request.stream_options is not None and request.stream_options.include_usage
+        last = _event(writer.last_chunk(kind, usage)) + b"data: [DONE]\n\n"
+        await send({"type": "http.response.body", "body": last})
+
+    async def _progress(
+        self, receive: Receive, generations: Sequence[Generation], *, each: bool
+    ) -> AsyncIterator[None]:
+        """Generate; yield at the ends, or at `each` token. What a client leaves is cancelled."""
+        news = asyncio.Event()
+        for one in generations:
+            self._watched[one] = news, each
+            self.engine.submit(one)
+        self._wake.set()
+        gone = asyncio.ensure_future(_until_gone(receive))
+        gone.add_done_callback(lambda _: news.set())
+        try:
+            while True:
+                await news.wait()
+                news.clear()
+                if gone.done():
+                    raise _Gone
+                for one in generations:
+                    if one.error is not None:
+                        raise _api_error(one.error)
+                yield
+                if all(one.finish_reason is not None for one in generations):
+                    return
+        finally:
+            gone.cancel()
+            for one in generations:
+                self._watched.pop(one, None)
+                if one.finish_reason is None:
+                    one.cancelled = True
+
+    async def _drive(self) -> None:
+        """Take steps while there is something to do."""
+        slow = False
+        while True:
+            if self.engine.idle:
+                self._wake.clear()
+                await self._wake.wait()
+            begun = time.perf_counter()
+            async with self._between_steps:
+                if slow:
+                    await asyncio.to_thread(self.engine.step)
+                else:
+                    self.engine.step()
+            slow = time.perf_counter() - begun > SLOW_STEP_S
+            for one, (news, each) in self._watched.items():
+                if one.ended or (each and one.response):
+                    news.set()
+            await asyncio.sleep(0)
+
+
+class _Gone(Exception):
+    """The client has closed the connection."""
+
+
+def _api_error(error: Exception) -> ApiError:
+    if isinstance(error, ModelUnavailable):
+        return ApiError(503, str(error), code="model_unavailable")
+    if isinstance(error, MemoryError | RuntimeError) and "memory" in str(error).lower():
+        return ApiError(503, f"The memory does not suffice: {error}", code="out_of_memory")
+    _log.error("a step of the engine failed", exc_info=error)
+    return ApiError(500, f"The engine failed on this request: {type(error).__name__}.")
+
+
+async def _until_gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _read(receive: Receive, kind: type[RequestT]) -> RequestT:
+    body = bytearray()
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise _Gone
+        body += message.get("body", b"")
+        if len(body) > MAX_BODY:
+            raise ApiError(413, f"The request is longer than {MAX_BODY} bytes.")
+        if not message.get("more_body"):
+            break
+    try:
+        return msgspec.json.decode(bytes(body), type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise ApiError(400, f"The request is malformed: {error}.") from None
+
+
+async def _answer(send: Send, status: int, body: dict[str, Any]) -> None:
+    content = msgspec.json.encode(body)
+    headers = [
+        (b"content-type", b"application/json"),
+        (b"content-length", str(len(content)).encode()),
+        *([(b"retry-after", b"1")] if status == 429 else []),
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": content})
+
+
+async def _piece(send: Send, content: bytes) -> None:
+    await send({"type": "http.response.body", "body": content, "more_body": True})
+
+
+def _event(body: dict[str, Any]) -> bytes:
+    return b"data: " + msgspec.json.encode(body) + b"\n\n"
