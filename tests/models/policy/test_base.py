@@ -19,16 +19,6 @@ pytestmark = [pytest.mark.torch, pytest.mark.xdist_group(GROUP)]
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_model(tmp_path_factory.mktemp("models") / "tiny")
-
-
-@pytest.fixture(scope="module")
-def base(folder: Path) -> Base:
-    return load_base(folder)
-
-
-@pytest.fixture(scope="module")
 def smollm2() -> Base:
     require_model()
     return load_base("smollm2")

@@ -152,8 +152,10 @@ def _by_groups(cells: Any, batch: Batch, queries: Any, scale: float) -> Any:
     for group in batch.groups:
         kept = cells[:, : group.length].index_select(0, group.slots)
         own = queries.index_select(0, group.rows).view(-1, kv_heads, heads // kv_heads, width)
-        scores = (own * scale) @ kept[:, :, 0].permute(0, 2, 3, 1)
-        weights = (scores + group.mask).softmax(-1)
-        found = weights @ kept[:, :, 1].transpose(1, 2)
+        # Contiguous for any number of rows: products are computed in another order if not.
+        keys = kept[:, :, 0].transpose(1, 2).contiguous()
+        values = kept[:, :, 1].transpose(1, 2).contiguous()
+        scores = (own * scale) @ keys.transpose(-1, -2)
+        found = (scores + group.mask).softmax(-1) @ values
         out.index_copy_(0, group.rows, found.reshape(len(found), -1))
     return out

@@ -14,7 +14,6 @@ import msgspec
 
 from ratchet.models.failure import ModelUnavailable
 from ratchet.models.model_file import LOCAL, SMOLLM2, find_model
-from ratchet.models.policy.gguf_weights import load_gguf
 from ratchet.models.policy.safetensors_file import hash_tensors
 from ratchet.models.policy.tokens import ChatTokenizer
 from ratchet.types import LOCAL_MODELS
@@ -56,6 +55,8 @@ def load_base(source: str | Path, *, device: str = "cpu", dtype: str = "float32"
     """
     require_train()
     import torch
+
+    from ratchet.models.policy.gguf_weights import load_gguf
 
     if dtype not in DTYPES:
         raise ModelUnavailable(f"There is no type {dtype!r}; there are {', '.join(DTYPES)}.")

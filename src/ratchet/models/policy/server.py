@@ -10,7 +10,7 @@ import msgspec
 
 from ratchet.models.local_model import check_port
 from ratchet.models.policy.base import base_name, find_base, require_train
-from ratchet.models.policy.serving import PolicySettings
+from ratchet.models.policy.serving import SLOTS, PolicySettings
 from ratchet.models.process import ModelProcess
 
 START_S = 600.0
@@ -50,7 +50,7 @@ class PolicyServer:
         *,
         adapters: Mapping[str, Path | str] | None = None,
         port: int = 0,
-        slots: int = 16,
+        slots: int = SLOTS,
         context: int | None = None,
         threads: int | None = None,
         device: str = "cpu",

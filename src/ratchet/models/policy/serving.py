@@ -18,6 +18,9 @@ import msgspec
 from ratchet.models.engine import KEY_VARIABLE, STOP
 from ratchet.types import RatchetError
 
+SLOTS = 16
+"""Default number of answers at once."""
+
 
 class PolicySettings(msgspec.Struct, frozen=True, kw_only=True):
     """Settings of a policy's process."""
@@ -28,7 +31,7 @@ class PolicySettings(msgspec.Struct, frozen=True, kw_only=True):
     """Folders of adapters by name."""
     port: int = 0
     """0 for a free one."""
-    slots: int = 16
+    slots: int = SLOTS
     """Answers at once; more wait."""
     context: int | None = None
     """Tokens of a conversation; None for all that the model was trained for."""
