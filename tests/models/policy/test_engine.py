@@ -284,13 +284,37 @@ def test_an_adapter_of_another_base_is_refused_by_both_names(
         load_adapter(adapters[0], other)
 
 
+@pytest.mark.parametrize(
+    ("kind", "given", "why"),
+    [
+        ("mamba", {"state_size": 8}, "MambaForCausalLM cannot be served here: "),
+        ("bloom", {"n_head": 4}, "BloomForCausalLM cannot be served here: "),
+        ("gemma2", {"head_dim": 16}, "Gemma2ForCausalLM computes attention in a way"),
+    ],
+)
 def test_a_model_whose_attention_is_not_the_usual_one_is_refused_by_its_class(
-    tmp_path: Path,
+    kind: str, given: dict[str, Any], why: str, tmp_path: Path
 ) -> None:
-    given = {"num_attention_heads": 4, "state_size": 8, "num_hidden_layers": 1}
-    mamba = load_base(save_model(tmp_path / "mamba", kind="mamba", **given))
-    with pytest.raises(ModelUnavailable, match="MambaForCausalLM does not let its attention"):
-        PolicyEngine(mamba)
+    model = load_base(save_model(tmp_path / kind, kind=kind, **given))
+    with pytest.raises(ModelUnavailable, match=why):
+        PolicyEngine(model)
+
+
+def test_a_sliding_window_limits_the_context_to_where_it_sees_everything(tmp_path: Path) -> None:
+    given = {"head_dim": 16, "sliding_window": 64}
+    engine = PolicyEngine(load_base(save_model(tmp_path / "m", kind="mistral", **given)))
+    assert engine.context == 64
+    one = ask([1] * 60, max_tokens=60)
+    answers(engine, one)
+    assert (len(one.response), one.finish_reason) == (4, "length")
+
+
+def test_a_mixture_of_experts_is_not_served_deterministically(tmp_path: Path) -> None:
+    given = {"num_experts": 4, "moe_intermediate_size": 32, "num_experts_per_tok": 2}
+    folder = save_model(tmp_path / "m", kind="qwen3_moe", head_dim=16, **given)
+    assert len(answers(PolicyEngine(load_base(folder)), ask([1]))[0][0]) == 20
+    with pytest.raises(ModelUnavailable, match="depends on what else is in the batch"):
+        PolicyEngine(load_base(folder), deterministic=True)
 
 
 def drawn(logits: list[float], count: int, **given: Any) -> list[float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ratchet.models.policy.batch import Batch, Span
+from ratchet.models.policy.batch import TokenBatch, TokenSpan
 from ratchet.models.policy.cache import KeyValueCache
 
 SHORTEST = 64
@@ -28,7 +28,7 @@ class RowGroup:
     """[n, 1, 1, length]"""
 
 
-def prepare(batch: Batch, cache: KeyValueCache) -> None:
+def prepare(batch: TokenBatch, cache: KeyValueCache) -> None:
     """Make the masks of the spans, which are the same for all layers."""
     import torch
 
@@ -41,7 +41,7 @@ def prepare(batch: Batch, cache: KeyValueCache) -> None:
             batch.masks.append(seen[None, :] <= own[:, None])
 
 
-def prepare_groups(batch: Batch, rows: list[tuple[int, int]], cache: KeyValueCache) -> None:
+def prepare_groups(batch: TokenBatch, rows: list[tuple[int, int]], cache: KeyValueCache) -> None:
     """Group rows by their rounded length, so that each one's result is a function of its own.
 
     Args:
@@ -73,7 +73,7 @@ def prepare_groups(batch: Batch, rows: list[tuple[int, int]], cache: KeyValueCac
         )
 
 
-def attend(cache: KeyValueCache, layer: int, batch: Batch, queries: Any, scale: float) -> Any:
+def attend(cache: KeyValueCache, layer: int, batch: TokenBatch, queries: Any, scale: float) -> Any:
     """Attention of each row to its own sequence, up to itself.
 
     Args:
@@ -118,7 +118,7 @@ def attend(cache: KeyValueCache, layer: int, batch: Batch, queries: Any, scale: 
     return torch.cat(out)
 
 
-def _span(cells: Any, span: Span, mask: Any, queries: Any, scale: float) -> Any:
+def _span(cells: Any, span: TokenSpan, mask: Any, queries: Any, scale: float) -> Any:
     from torch.nn.functional import scaled_dot_product_attention
 
     kept = cells[span.slot, : span.start + span.count]
@@ -145,7 +145,7 @@ def _span(cells: Any, span: Span, mask: Any, queries: Any, scale: float) -> Any:
     return found[0].transpose(0, 1).reshape(span.count, -1)
 
 
-def _by_groups(cells: Any, batch: Batch, queries: Any, scale: float) -> Any:
+def _by_groups(cells: Any, batch: TokenBatch, queries: Any, scale: float) -> Any:
     count, heads, width = queries.shape
     kv_heads = cells.shape[3]
     out = queries.new_zeros(count, heads * width)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Span:
+class TokenSpan:
     """Neighbouring tokens of one sequence."""
 
     slot: int
@@ -22,7 +22,7 @@ class Span:
 
 
 @dataclass
-class Batch:
+class TokenBatch:
     """N tokens and where they belong.
 
     The first `decoding` rows are the newest token of each of the slots 0, 1, …
@@ -37,7 +37,7 @@ class Batch:
     decoding: int
     length: int
     """Length of the longest of the decoding sequences, with this token."""
-    spans: list[Span]
+    spans: list[TokenSpan]
     """The rows after the decoding ones; and each decoding row by itself where that is quicker."""
     masks: list[Any] = field(default_factory=list)
     """Of each span: None when it is the beginning of its sequence, else what may be attended to."""

@@ -8,7 +8,7 @@ from typing import Any
 from ratchet.models.failure import ModelUnavailable
 from ratchet.models.policy import attention
 from ratchet.models.policy.base import Base
-from ratchet.models.policy.batch import Batch, Span
+from ratchet.models.policy.batch import TokenBatch, TokenSpan
 from ratchet.models.policy.cache import KeyValueCache
 from ratchet.models.policy.forward import ModelForward
 from ratchet.models.policy.generation import Generation, TopTokens
@@ -22,6 +22,9 @@ STEP_ROWS = 512
 
 PREFIX_BYTES = 512 * 1024 * 1024
 """Bytes of keys and values of finished sequences that are kept."""
+
+EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+"""Settings that a mixture of experts has."""
 
 ROW_MULTIPLE = 16
 """Rows of a batch whose results do not depend on one another are a multiple of it."""
@@ -69,7 +72,9 @@ class PolicyEngine:
         config = base.model.config.get_text_config()
         weight = base.model.get_input_embeddings().weight
         self._device = weight.device
-        heads = config.num_attention_heads
+        heads = getattr(config, "num_attention_heads", None)
+        if heads is None:
+            raise self._unusual("it has no attention heads")
         self.cache = KeyValueCache(
             layers=config.num_hidden_layers,
             slots=slots,
@@ -90,13 +95,15 @@ class PolicyEngine:
         """By slot, from 0."""
         self._reading: list[Generation] = []
         """Those whose prompt is being read, by slot, after those that are decoding."""
-        self._batch: Batch | None = None
+        self._batch: TokenBatch | None = None
         """The last batch, when the next one is the same with each position one higher."""
         self.steps = 0
         self.tokens = 0
         """Tokens generated."""
         with torch.inference_mode():
-            self._check_rows()
+            self._check_attention()
+            if deterministic:
+                self._check_rows()
 
     @property
     def waiting(self) -> int:
@@ -174,7 +181,7 @@ class PolicyEngine:
             batch.ids = tokens
         self._batch = batch if same else None
 
-    def _read(self, batch: Batch) -> list[Generation]:
+    def _read(self, batch: TokenBatch) -> list[Generation]:
         """Count what was read; return those whose prompt is now read whole."""
         for one in self._decoding:
             one.read += 1
@@ -262,7 +269,7 @@ class PolicyEngine:
                     one.error = error
             self._leave()
 
-    def _next_batch(self) -> tuple[Batch, list[int]]:
+    def _next_batch(self) -> tuple[TokenBatch, list[int]]:
         """The next batch, and the rows that are followed by a new token, by slot."""
         batch = self._batch
         if batch is None or self.deterministic or self._wasteful(batch.length + 1):
@@ -277,14 +284,14 @@ class PolicyEngine:
         total = sum(one.length for one in self._decoding)
         return length * len(self._decoding) > attention.WASTE * total
 
-    def _new_batch(self) -> tuple[Batch, list[int]]:
+    def _new_batch(self) -> tuple[TokenBatch, list[int]]:
         torch, capacity = self._torch, self.cache.capacity
         members = self._decoding
         ids = [one.response[-1] for one in members]
         places = [(one.slot, one.length - 1) for one in members]
         length = max((one.length for one in members), default=0)
         together = not (self.deterministic or self._wasteful(length))
-        spans = [] if together else [Span(slot, slot, 1, at) for slot, at in places]
+        spans = [] if together else [TokenSpan(slot, slot, 1, at) for slot, at in places]
         owners = [one.adapter for one in members]
         ends = list(range(len(members)))
         room = self._rows - len(ids) if self.deterministic else STEP_ROWS
@@ -292,7 +299,7 @@ class PolicyEngine:
             count = min(len(one.prompt) - one.read, room)
             if count == 0:
                 break
-            spans.append(Span(one.slot, len(ids), count, one.read))
+            spans.append(TokenSpan(one.slot, len(ids), count, one.read))
             ids.extend(one.prompt[one.read : one.read + count])
             places.extend((one.slot, one.read + i) for i in range(count))
             owners.extend([one.adapter] * count)
@@ -307,7 +314,7 @@ class PolicyEngine:
         padding = [(self.slots, 0)] * (len(ids) - real)
         cells = [slot * capacity + at for slot, at in (*places, *padding)]
         device = self._device
-        batch = Batch(
+        batch = TokenBatch(
             ids=torch.tensor(ids, device=device),
             positions=torch.tensor([at for _, at in (*places, *padding)], device=device),
             cells=torch.tensor(cells, device=device),
@@ -340,12 +347,12 @@ class PolicyEngine:
             out.append((adapter, places))
         return out
 
-    def _scored(self, batch: Batch) -> list[tuple[Span, Generation]]:
+    def _scored(self, batch: TokenBatch) -> list[tuple[TokenSpan, Generation]]:
         """Parts of prompts whose own tokens' log-probabilities were asked for."""
         by_slot = {one.slot: one for one in self._reading if one.score_prompt}
         return [(span, by_slot[span.slot]) for span in batch.spans if span.slot in by_slot]
 
-    def _score_prompts(self, scored: list[tuple[Span, Generation]], logits: Any) -> None:
+    def _score_prompts(self, scored: list[tuple[TokenSpan, Generation]], logits: Any) -> None:
         """Keep the log-probabilities of the prompts' own tokens."""
         torch, row = self._torch, 0
         for span, one in scored:
@@ -372,37 +379,66 @@ class PolicyEngine:
         self._decoding, self._reading = [], []
         self.cache.mask.fill_(-self._torch.inf)
 
+    def _check_attention(self) -> None:
+        """Check with one token that all attention is computed here; limit the context to it.
+
+        Raises:
+            ModelUnavailable: The model computes attention in a way of its own.
+        """
+        forward = self._forward
+        if isinstance(forward, LlamaForward):
+            return
+        try:
+            forward(self._probe(1), None)
+        except (RuntimeError, TypeError, AttributeError) as error:
+            raise self._unusual(str(error)) from None
+        if forward.attended != self.base.model.config.get_text_config().num_hidden_layers:
+            raise self._unusual("it does not let its attention be replaced")
+        # Within its window, a layer attends to all tokens.
+        self.context = min(self.context, forward.window or self.context)
+
+    def _unusual(self, why: str) -> ModelUnavailable:
+        return ModelUnavailable(
+            f"{type(self.base.model).__name__} cannot be served here: {why}.",
+            hint="Most decoders of transformers can: Llama, Qwen, Mistral, Gemma, Phi, OLMo, …",
+        )
+
     def _check_rows(self) -> None:
         """Check that a deterministic engine is one: a row's scores do not depend on its place.
 
         Raises:
             ModelUnavailable: They do.
         """
-        if not self.deterministic:
-            return
         torch, rows = self._torch, self._rows
+        config = self.base.model.config.get_text_config()
+        if any(getattr(config, name, None) for name in EXPERTS):
+            # Which rows an expert gets, and so the size of its product, depends on all rows.
+            raise self._dependent()
         size = self.base.model.get_input_embeddings().num_embeddings
         numbers = torch.Generator().manual_seed(0)
-        probe = Batch(
-            ids=torch.zeros(rows, dtype=torch.long, device=self._device),
-            positions=torch.zeros(rows, dtype=torch.long, device=self._device),
-            cells=torch.full((rows,), self.slots * self.cache.capacity, device=self._device),
-            decoding=0,
-            length=1,
-            spans=[],
-        )
         found = []
         for row in range(rows):
+            probe = self._probe(rows)
             probe.ids = torch.randint(size, (rows,), generator=numbers).to(self._device)
             probe.ids[row] = 1
-            probe.cells = self.slots * self.cache.capacity + torch.arange(rows, device=self._device)
             found.append(self._forward(probe, None)[row])
         if not all(torch.equal(one, found[0]) for one in found):
-            raise ModelUnavailable(
-                f"{self.base.name} cannot be served deterministically on this machine: what it says"
-                " depends on what else is in the batch.",
-                hint="Leave --deterministic out. Mixtures of experts are such models.",
-            )
+            raise self._dependent()
+
+    def _dependent(self) -> ModelUnavailable:
+        return ModelUnavailable(
+            f"{self.base.name} cannot be served deterministically on this machine: what it says"
+            " depends on what else is in the batch.",
+            hint="Leave --deterministic out. Mixtures of experts are such models.",
+        )
+
+    def _probe(self, rows: int) -> TokenBatch:
+        """First tokens of no sequence."""
+        torch, device = self._torch, self._device
+        zeros = torch.zeros(rows, dtype=torch.long, device=device)
+        first = self.slots * self.cache.capacity
+        cells = torch.arange(first, first + rows, device=device)
+        return TokenBatch(ids=zeros, positions=zeros, cells=cells, decoding=0, length=1, spans=[])
 
 
 def _top(logprobs: Any, count: int) -> list[TopTokens]:

@@ -8,7 +8,7 @@ from typing import Any
 from ratchet.models.failure import ModelUnavailable
 from ratchet.models.policy import lora
 from ratchet.models.policy.attention import attend
-from ratchet.models.policy.batch import Batch
+from ratchet.models.policy.batch import TokenBatch
 from ratchet.models.policy.cache import KeyValueCache
 from ratchet.models.policy.lora import LoadedAdapter
 
@@ -30,19 +30,15 @@ class ModelForward:
         cache: Keys and values.
         independent: Whether a row's result may not depend on the other rows.
 
-    Raises:
-        ModelUnavailable: The model does not let its attention be replaced.
     """
 
     def __init__(self, model: Any, cache: KeyValueCache, *, independent: bool) -> None:
-        if not getattr(model, "_supports_attention_backend", False):
-            raise ModelUnavailable(
-                f"{type(model).__name__} does not let its attention be replaced, so it cannot be"
-                " served here.",
-                hint="Most decoders of transformers do: Llama, Qwen, Mistral, Gemma, Phi, OLMo, …",
-            )
         self.model, self.cache, self.independent = model, cache, independent
-        self.batch: Batch | None = None
+        self.batch: TokenBatch | None = None
+        self.window: int | None = None
+        """Tokens that some layer attends to at most, once a batch was read; None for all."""
+        self.attended = 0
+        """Layers whose attention was ours."""
         self._wrapped: set[str] = set()
         _register()
         model.set_attn_implementation(ATTENTION)
@@ -52,7 +48,7 @@ class ModelForward:
         for name in adapter.layers.keys() - self._wrapped:
             self._wrap(name)
 
-    def __call__(self, batch: Batch, rows: list[int] | None) -> Any:
+    def __call__(self, batch: TokenBatch, rows: list[int] | None) -> Any:
         """Scores of all tokens after the given rows (None: all), float32: [n, vocabulary]."""
         import torch
 
@@ -121,12 +117,9 @@ def _attention(
             f"{type(running.model).__name__} computes attention in a way that is not supported.",
             hint="Attention without soft caps and sinks, with keys as wide as values, is.",
         )
-    if sliding_window is not None and sliding_window < cache.capacity:
-        raise ModelUnavailable(
-            f"{type(running.model).__name__} attends to the last {sliding_window} tokens only,"
-            " which is not supported beyond them.",
-            hint=f"Lower --context to {sliding_window} or less.",
-        )
+    if sliding_window is not None:
+        running.window = min(sliding_window, running.window or sliding_window)
+    running.attended += 1
     assert running.batch is not None
     pairs = torch.cat([key[0], value[0]]).transpose(0, 1)
     cache.write(module.layer_idx, running.batch.cells, pairs)

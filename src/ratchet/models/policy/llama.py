@@ -11,7 +11,7 @@ from typing import Any
 
 from ratchet.models.policy import lora
 from ratchet.models.policy.attention import attend
-from ratchet.models.policy.batch import Batch
+from ratchet.models.policy.batch import TokenBatch
 from ratchet.models.policy.cache import KeyValueCache
 from ratchet.models.policy.lora import LoadedAdapter
 
@@ -110,7 +110,7 @@ class LlamaForward:
         """Drop what was prepared for an adapter."""
         self._adapters.pop(adapter.version, None)
 
-    def __call__(self, batch: Batch, rows: list[int] | None) -> Any:
+    def __call__(self, batch: TokenBatch, rows: list[int] | None) -> Any:
         """Scores of all tokens after the given rows (None: all), float32: [n, vocabulary]."""
         from torch.nn.functional import rms_norm
 
@@ -133,7 +133,7 @@ class LlamaForward:
         x: Any,
         cos: Any,
         sin: Any,
-        batch: Batch,
+        batch: TokenBatch,
         parts: list[tuple[Any, Any]],
     ) -> Any:
         import torch
