@@ -1,0 +1,61 @@
+/** What is carried along with OpenTelemetry's context: the conversation, and the live call. */
+
+import { context, createContextKey, trace, type Context, type Span } from "@opentelemetry/api";
+import type { Resources } from "./resources";
+
+/** Ids that each span of a conversation carries, as attributes. */
+export type Conversation = Readonly<Record<string, string>>;
+
+/** A live call: what it runs with, and whether it has ended. */
+export interface LiveCall {
+  readonly resources: Resources;
+  over: boolean;
+}
+
+const CONVERSATION = createContextKey("ratchet.conversation");
+const LIVE_CALL = Symbol("ratchet.live_call");
+
+type SpanOfCall = Span & { [LIVE_CALL]?: LiveCall | undefined };
+
+export const CONVERSATION_ID = "gen_ai.conversation.id";
+export const USER_ID = "user.id";
+const MAX_ID = 200;
+
+/** The conversation of a context. */
+export function conversationOf(from: Context): Conversation | undefined {
+  return from.getValue(CONVERSATION) as Conversation | undefined;
+}
+
+/** The live call that a context belongs to; undefined outside of one, and after its end. */
+export function liveCallOf(from: Context): LiveCall | undefined {
+  const call = (trace.getSpan(from) as SpanOfCall | undefined)?.[LIVE_CALL];
+  return call?.over ? undefined : call;
+}
+
+/**
+ * Makes a span part of a live call. It is kept on the span, which its context holds anyway: a value
+ * of its own in the context would make each step slower.
+ */
+export function setLiveCall(span: Span, call: LiveCall | undefined): void {
+  (span as SpanOfCall)[LIVE_CALL] = call;
+}
+
+/**
+ * Runs a function whose spans all belong to a conversation, those of instrumented libraries too.
+ *
+ * @param id Your own id of the conversation.
+ * @param run The function; its result is returned.
+ * @param options `user`: your own id of the user; it need not contain a name or an address.
+ * @example
+ * await conversation(chat.id, () => answer(question), { user: chat.userId });
+ */
+export function conversation<T>(id: string, run: () => T, options: { user?: string } = {}): T {
+  const ids: Record<string, string> = { [CONVERSATION_ID]: identifier(id) };
+  if (options.user !== undefined) ids[USER_ID] = identifier(options.user);
+  return context.with(context.active().setValue(CONVERSATION, ids), run);
+}
+
+/** An id as it is sent: at most 200 characters. */
+export function identifier(id: unknown): string {
+  return String(id).toWellFormed().slice(0, MAX_ID);
+}

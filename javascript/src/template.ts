@@ -1,0 +1,84 @@
+/** Prompt templates: text with `{placeholders}`; literal braces are doubled. */
+
+import { RatchetError } from "./errors";
+
+/** A parsed template. */
+export interface Template {
+  readonly text: string;
+  readonly placeholders: ReadonlySet<string>;
+  /** Texts, and the placeholders between them as paths: a name, then attributes or items. */
+  readonly parts: ReadonlyArray<string | readonly string[]>;
+}
+
+const FIELD = /^[\p{L}_$][\p{L}\p{N}_$]*(?:\.[\p{L}_$][\p{L}\p{N}_$]*|\[[^[\]{}]+\])*$/u;
+const STEP = /[^.[\]]+/g;
+
+/**
+ * Parses a template.
+ *
+ * Written as in Python: `{name}`, `{user.name}`, `{rows[0]}`. Conversions and format specifications
+ * are Python's alone.
+ *
+ * @throws RatchetError if a brace is not closed, or holds no name.
+ */
+export function parseTemplate(text: string): Template {
+  if (typeof text !== "string") throw new RatchetError(`A prompt is text, not ${typeof text}.`);
+  const parts: Array<string | string[]> = [];
+  const placeholders = new Set<string>();
+  let literal = "";
+  for (let index = 0; index < text.length; index++) {
+    const character = text[index] as string;
+    if (character !== "{" && character !== "}") {
+      literal += character;
+    } else if (text[index + 1] === character) {
+      literal += character;
+      index++;
+    } else {
+      const end = character === "{" ? text.indexOf("}", index) : -1;
+      const field = text.slice(index + 1, end);
+      if (end < 0 || !FIELD.test(field)) {
+        const found = text.slice(index, end < 0 ? index + 20 : end + 1);
+        throw new RatchetError(
+          `The prompt is no template: ${JSON.stringify(found)} is not a placeholder such as {name}.` +
+            " Double literal braces: {{ and }}.",
+        );
+      }
+      const path = field.match(STEP) as [string, ...string[]];
+      placeholders.add(path[0]);
+      if (literal) parts.push(literal);
+      parts.push(path);
+      literal = "";
+      index = end;
+    }
+  }
+  if (literal) parts.push(literal);
+  return { text, placeholders, parts };
+}
+
+/**
+ * Fills a template.
+ *
+ * @throws RatchetError if a placeholder has no value. Only own properties of plain data are reached.
+ */
+export function fill(template: Template, fields: Readonly<Record<string, unknown>>): string {
+  let made = "";
+  for (const part of template.parts) made += typeof part === "string" ? part : shown(part, fields);
+  return made;
+}
+
+function shown(path: readonly string[], fields: Readonly<Record<string, unknown>>): string {
+  let value: unknown = fields;
+  for (const step of path) {
+    if (typeof value !== "object" || value === null || !Object.hasOwn(value, step)) {
+      throw new RatchetError(
+        `The prompt has a placeholder {${path.join(".")}} that nothing fills;` +
+          ` the fields are ${JSON.stringify(Object.keys(fields))}.`,
+      );
+    }
+    value = (value as Record<string, unknown>)[step];
+  }
+  if (typeof value === "object" && value !== null && String(value) === "[object Object]") {
+    return JSON.stringify(value);
+  }
+  return String(value);
+}

@@ -1,0 +1,80 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { params, prompt, RatchetError } from "agent-ratchet";
+import { serve } from "../dist/resources.js";
+
+const released = (name, resource) => serve({ [name]: resource });
+
+test("a prompt fills its placeholders, and undoubles literal braces", () => {
+  const system = prompt("system", 'Be {tone}. Answer as {{"answer": …}}. {user.name} {rows[1]} {tone}');
+  const text = system.format({ tone: "brief", user: { name: "Ada" }, rows: [1, { a: 2 }], other: 1 });
+  assert.equal(text, 'Be brief. Answer as {"answer": …}. Ada {"a":2} brief');
+  assert.equal(`${system}`, system.text);
+});
+
+test("a placeholder without a value is named", () => {
+  const system = prompt("system", "Be {tone}.");
+  assert.throws(() => system.format({ mood: 1 }), {
+    name: "RatchetError",
+    message: 'The prompt has a placeholder {tone} that nothing fills; the fields are ["mood"].',
+  });
+});
+
+for (const text of ['{"a": 1}', "an open {brace", "a } brace", "{}", "{0}", "{x:>10}", "{x!r}", "{a b}"]) {
+  test(`what is no template is refused where it is declared: ${text}`, () => {
+    assert.throws(() => prompt("system", text), RatchetError);
+  });
+}
+
+test("a template reaches own properties of data alone", () => {
+  for (const field of ["x.constructor", "x.__proto__", "x.toString", "constructor", "x[constructor]"]) {
+    assert.throws(() => prompt("p", `{${field}}`).format({ x: {} }), RatchetError, field);
+  }
+});
+
+test("a released text replaces the source's, with the same placeholders", () => {
+  const system = prompt("system", "Be {tone}.");
+  released("system", { type: "prompt", text: "{tone}, always {tone}!", engine: "f-string" });
+  assert.equal(system.format({ tone: "brief" }), "brief, always brief!");
+  assert.equal(system.text, "{tone}, always {tone}!");
+  serve({});
+  assert.equal(system.format({ tone: "brief" }), "Be brief.");
+});
+
+test("a released text that does not fit is passed over, with one warning", async () => {
+  const warned = new Promise((resolve) => process.once("warning", resolve));
+  const system = prompt("fits-not", "Be {tone}.");
+  const texts = ["Be {mood}.", "Be {tone.first}.", "Be {tone!r}.", "an open {"];
+  for (const text of texts) {
+    released("fits-not", { type: "prompt", text, engine: "f-string" });
+    assert.equal(system.format({ tone: "brief" }), "Be brief.");
+  }
+  released("fits-not", { type: "prompt", text: "Be {{ tone }}.", engine: "jinja2" });
+  assert.equal(system.format({ tone: "brief" }), "Be brief.");
+  released("fits-not", { type: "params", values: {} });
+  assert.equal(system.format({ tone: "brief" }), "Be brief.");
+  const { name, message } = await warned;
+  assert.equal(name, "RatchetWarning");
+  assert.match(message, /"fits-not".*\{mood\}/);
+  serve({});
+});
+
+test("params are the released values of the same type, else the source's", () => {
+  const search = params("search", { k: 5, threshold: 0.3, mode: "fast", rerank: false });
+  released("search", { type: "params", values: { k: 7, threshold: 1, mode: 3, extra: 1, rerank: true } });
+  assert.deepEqual({ ...search }, { k: 7, threshold: 1, mode: "fast", rerank: true });
+  released("search", { type: "params", values: { k: 7.5 } });
+  assert.equal(search.k, 5);
+  serve({});
+  assert.deepEqual({ ...search }, { k: 5, threshold: 0.3, mode: "fast", rerank: false });
+  assert.throws(() => {
+    search.k = 9;
+  }, TypeError);
+});
+
+test("a default that is no knob is refused", () => {
+  assert.throws(() => params("search", { k: { low: 1 } }), /search\.k is neither a number/);
+  assert.throws(() => params("search", { k: NaN }), RatchetError);
+  assert.throws(() => prompt("system"), /A prompt is text, not undefined/);
+  assert.throws(() => prompt("", "x"), /needs a name/);
+});
