@@ -128,7 +128,9 @@ def model(
                 deterministic=deterministic,
                 require_key=False,
             ) as policy:
-                most = f"{context} tokens" if context else "all that it was trained for"
+                most = (
+                    f"{context} tokens" if context else "the tokens that the model was trained for"
+                )
                 _announce(
                     policy.base_url, policy.name, policy.pid, json, slots or TRAINABLE_SLOTS, most
                 )
@@ -178,7 +180,7 @@ def _announce(url: str, name: str, pid: int, json: bool, slots: int, context: st
     asked = [{"role": "user", "content": "Say hello."}]
     body = jsonlib.dumps({"model": name, "messages": asked})
     err.print(
-        f"  {slots} conversations at once, of {context} each\n"
+        f"  {slots} conversations at once, each of at most {context}\n"
         f"  OPENAI_BASE_URL={url} OPENAI_API_KEY=none\n"
         f"  curl {url}/chat/completions -H 'content-type: application/json' -d '{body}'\n"
         "Stop with Ctrl-C.",
