@@ -74,6 +74,11 @@ class Metrics:
             "dialect",
             "upstream",
         )
+        self._tokens = self._counter(
+            "gateway_token_calls",
+            "Model calls whose tokens were kept, or dropped by reason.",
+            "outcome",
+        )
         self._pruned = self._counter("pruned_rows", "Rows deleted by retention.", "noun")
         ProcessCollector(registry=self.registry)
         # Looking a child up by its labels costs as much as counting, so children are cached.
@@ -126,6 +131,10 @@ class Metrics:
     def spans_refused(self, count: int) -> None:
         """Count spans refused as malformed or beyond the limit."""
         self._spans.labels("refused").inc(count)
+
+    def tokens(self, outcome: str) -> None:
+        """Count a model call: `kept`, or the reason why its tokens were dropped."""
+        self._tokens.labels(outcome).inc()
 
     def gateway_call(
         self,

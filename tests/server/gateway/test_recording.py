@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from ratchet.observe.ids import attempt_span_id, attempt_trace_id
-from ratchet.server.gateway.dialects import DIALECTS, chat, completions, messages, responses
+from ratchet.server.gateway.dialects import DIALECTS, chat, messages, responses
 from ratchet.server.gateway.dialects.bounded_json import JSON_LIMIT, TEXT_LIMIT, GrowingText
 from ratchet.server.gateway.sse import EVENT_LIMIT, EventStreamParser
 from tests.server.gateway.conftest import Site, both, http_request, raw_call, read_all
 from tests.server.gateway.test_sdks import MESSAGE, MESSAGE_EVENTS
-from tests.server.gateway.upstreams import StubUpstream, event
+from tests.server.gateway.upstreams import StubUpstream
 
 CHAT = "/gateway/bot/openai/v1/chat/completions"
 
@@ -23,91 +23,6 @@ def ask(site: Site, body: Any, target: str = CHAT, **headers: str) -> None:
     request = http_request(target, json.dumps(body).encode(), {"connection": "close", **headers})
     with raw_call(site.port, request) as wire:
         read_all(wire)
-
-
-# Token ids and log-probabilities, as vLLM returns them
-
-
-def test_token_ids_and_logprobs_of_a_chat_are_recorded(site: Site, upstream: StubUpstream) -> None:
-    def choice(ids: list[int], logprobs: list[float]) -> dict[str, Any]:
-        return {
-            "message": {"role": "assistant", "content": "x"},
-            "token_ids": ids,
-            "logprobs": {"content": [{"token": "t", "logprob": one} for one in logprobs]},
-        }
-
-    upstream.answers(
-        {
-            "prompt_token_ids": [1, 2, 3],
-            "choices": [choice([4, 5], [-0.1, -0.2]), choice([6], [-0.3])],
-        }
-    )
-    ask(site, {"model": "m", "return_token_ids": True, "logprobs": True, "n": 2})
-    found = site.span().attributes
-    assert found["ratchet.prompt_token_ids"] == [[1, 2, 3]]
-    assert found["ratchet.token_ids"] == [[4, 5], [6]]
-    assert found["ratchet.logprobs"] == [[-0.1, -0.2], [-0.3]]
-
-
-def test_token_ids_and_logprobs_of_a_streamed_chat_are_recorded(
-    site: Site, upstream: StubUpstream
-) -> None:
-    def part(ids: list[int], logprobs: list[float]) -> bytes:
-        content = [{"token": "t", "logprob": one} for one in logprobs]
-        return event(
-            {
-                "choices": [
-                    {
-                        "index": 0,
-                        "delta": {"content": "x"},
-                        "token_ids": ids,
-                        "logprobs": {"content": content},
-                    }
-                ]
-            }
-        )
-
-    first = {"prompt_token_ids": [1, 2], "choices": [{"index": 0, "delta": {"role": "assistant"}}]}
-    upstream.streams([event(first), part([3], [-0.5]), part([4, 5], [-0.25, -1.0])])
-    ask(site, {"model": "m", "stream": True})
-    found = site.span().attributes
-    assert found["ratchet.prompt_token_ids"] == [[1, 2]]
-    assert found["ratchet.token_ids"] == [[3, 4, 5]]
-    assert found["ratchet.logprobs"] == [[-0.5, -0.25, -1.0]]
-
-
-def test_token_ids_of_completions_are_recorded_for_each_prompt() -> None:
-    answer = {
-        "choices": [
-            {
-                "text": "x",
-                "prompt_token_ids": [1],
-                "token_ids": [2, 3],
-                "logprobs": {"token_logprobs": [None, -0.5]},
-            },
-            {"text": "y", "prompt_token_ids": [4], "token_ids": [5], "logprobs": None},
-        ]
-    }
-    found = completions.response_attributes(answer)
-    assert found["ratchet.prompt_token_ids"] == [[1], [4]]
-    assert found["ratchet.token_ids"] == [[2, 3], [5]]
-    assert found["ratchet.logprobs"] == [[None, -0.5], None]
-    # What is asked for by ids has ids.
-    asked = completions.request_attributes({"prompt": [[1, 2], [3]]})
-    assert asked["ratchet.prompt_token_ids"] == [[1, 2], [3]]
-
-
-def test_too_many_token_ids_are_left_out_rather_than_cut(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    for module in ("chat", "bounded_json"):
-        monkeypatch.setattr(f"ratchet.server.gateway.dialects.{module}.MAX_TOKENS", 10)
-    whole = {"choices": [{"message": {}, "token_ids": list(range(11))}]}
-    assert "ratchet.token_ids" not in chat.response_attributes(whole)
-    assembly = chat.assembly()
-    for number in range(30):
-        assembly.add({"choices": [{"index": 0, "delta": {}, "token_ids": [number]}]})
-    assert "ratchet.token_ids" not in chat.response_attributes(assembly.response())
 
 
 # Traces

@@ -17,6 +17,7 @@ from ratchet.bind.live import EXPERIMENT
 from ratchet.observe.capture import readable
 from ratchet.server.access import check_attempt
 from ratchet.server.body import ClientDisconnected, decompressed, read_body
+from ratchet.server.gateway.call_tokens import TokenKeeping, TokenWatch
 from ratchet.server.gateway.dialects import DIALECTS, PASSED_THROUGH, GatewayDialect
 from ratchet.server.gateway.dialects.bounded_json import decoded
 from ratchet.server.gateway.headers import brings_key, request_headers
@@ -30,6 +31,7 @@ from ratchet.server.gateway.pool import UpstreamEndpoint, UpstreamPool
 from ratchet.server.gateway.recording import Recording
 from ratchet.server.gateway.recording_queue import RecordingQueue, Writer
 from ratchet.server.gateway.relay import CallRelay, Receive, UpstreamFailure, UpstreamRequest
+from ratchet.server.gateway.stripping import ResponseStripper
 from ratchet.server.gateway.substitution import Shadow, Substitute
 from ratchet.server.gateway.target import (
     AttemptGuard,
@@ -39,6 +41,7 @@ from ratchet.server.gateway.target import (
     target_of,
     trace_context,
 )
+from ratchet.server.gateway.training import CallSeeds, ReadPolicy, RolloutPolicy, role_of
 from ratchet.server.gateway.units import CallUnit, conversation_of, unit_of
 from ratchet.server.gateway.upstream import STANDARD, Upstream, choose_upstream
 from ratchet.server.metrics import Metrics
@@ -122,6 +125,7 @@ class Gateway:
         upstreams: The providers; by default the standard ones.
         writer: Stores spans.
         substitute: Replaces prompts; None to send requests unchanged.
+        policies: Reads how a rollout's calls reach its model; None to leave them.
         running: Reads the state of an attempt; None to accept any attempt.
         stream: Context manager entered for the duration of a streamed call, such as a limit per
             caller; it receives the caller.
@@ -136,6 +140,7 @@ class Gateway:
         writer: Writer,
         *,
         substitute: Substitute | None = None,
+        policies: ReadPolicy | None = None,
         running: ReadAttemptState | None = None,
         stream: Callable[[Any], AbstractContextManager[None]] | None = None,
         metrics: Metrics | None = None,
@@ -144,9 +149,11 @@ class Gateway:
         drain_s: float = DRAIN_S,
     ) -> None:
         self._pool = UpstreamPool(tuple(upstreams) or STANDARD, environ)
-        self._recordings = RecordingQueue(writer)
+        self._recordings = RecordingQueue(writer, TokenWatch(metrics))
         self._mirror = CallMirror(self._pool, self._recordings)
         self._substitute = substitute
+        self._policies = policies
+        self._seeds = CallSeeds()
         self._attempts = None if running is None else AttemptGuard(running)
         self._stream = stream
         self._metrics = metrics
@@ -181,6 +188,7 @@ class Gateway:
             fence: The attempt's fencing token.
         """
         target = GatewayTarget(rollout_id=rollout_id, fence=fence)
+        self._seeds.forget(target)
         if self._attempts is not None:
             self._attempts.forget(rollout_id, fence)
         ending = [task for task, whose in self._calls.items() if whose == target]
@@ -280,13 +288,16 @@ class Gateway:
         plain = _plain(body, encoding, self._body_limit)
         given = _decoded(plain)
         requested = given.get("model") if given is not None else None
-        endpoint, sent = self._choose(
-            request.provider, requested if isinstance(requested, str) else None
-        )
+        asked = requested if isinstance(requested, str) else None
+        policy = RolloutPolicy()
+        if given is not None and dialect.OPERATION != "embeddings":
+            policy = await self._policy(target)
+        endpoint, sent = self._choose(request.provider, policy.model(asked))
         self._check_key(endpoint, headers)
         attributes: dict[str, Any] = dict(endpoint.attributes)
         context = trace_context(parent) if parent else None
         mirrored: _Mirrored | None = None
+        stripper: ResponseStripper | None = None
         if given is not None:
             changed = given
             conversation = conversation_of(headers)
@@ -302,12 +313,21 @@ class Gateway:
             if sent is not None and sent != requested:
                 attributes["ratchet.asked_model"] = requested
                 changed = {**changed, "model": sent}
+            trained = dialect.training_request(changed) if policy.trains else None
+            if trained is not None:
+                stripper = ResponseStripper(changed)
+                changed = {**trained, "seed": self._seeds.next(target, plain)}
             if changed is not given:
                 body = _rewritten(plain, given, changed)
                 given = changed
                 headers = [one for one in headers if one[0] != b"content-encoding"]
-        recording = Recording(target, dialect, given, plain, attributes, context, endpoint.sellers)
-        outgoing = self._outgoing(endpoint, request, headers, body)
+        keeping: TokenKeeping | None = None
+        if target.is_attempt and dialect.OPERATION != "embeddings":
+            keeping = TokenKeeping(policy.trains, role_of(headers, attributes))
+        recording = Recording(
+            target, dialect, given, plain, attributes, context, endpoint.sellers, keeping
+        )
+        outgoing = self._outgoing(endpoint, request, headers, body, stripper)
         return outgoing, recording, given is not None and given.get("stream") is True, mirrored
 
     async def _mirrored(
@@ -428,10 +448,26 @@ class Gateway:
         request: _Request,
         headers: Sequence[tuple[bytes, bytes]],
         body: bytes | None,
+        stripper: ResponseStripper | None = None,
     ) -> UpstreamRequest:
         sent = request_headers(headers, endpoint.upstream.dialect, endpoint.key)
+        if stripper is not None:
+            sent["Accept-Encoding"] = "identity"
         url = endpoint.url(request.path, request.scope["query_string"])
-        return UpstreamRequest(endpoint, request.scope["method"], url, sent, body)
+        return UpstreamRequest(endpoint, request.scope["method"], url, sent, body, stripper)
+
+    async def _policy(self, target: GatewayTarget) -> RolloutPolicy:
+        """How a call reaches its model."""
+        if self._policies is None or not target.is_attempt:
+            return RolloutPolicy()
+        try:
+            return await self._policies(target.rollout_id)
+        except RatchetError as error:
+            raise Problem(
+                503,
+                f"The model of the rollout's candidate cannot be read: {error}",
+                headers={"retry-after": "1"},
+            ) from error
 
     async def _substituted(
         self,

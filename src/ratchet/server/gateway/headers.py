@@ -16,6 +16,9 @@ ROLLOUT_HEADER = b"x-ratchet-rollout"
 CONVERSATION_HEADER = b"x-ratchet-conversation"
 """Names the conversation that a live call belongs to."""
 
+ROLE_HEADER = b"x-ratchet-role"
+"""Names the role of the agent that makes a call, in a rollout with several."""
+
 _HOP_BY_HOP = frozenset(
     {
         b"connection",
@@ -42,6 +45,7 @@ _NOT_SENT = _HOP_BY_HOP | {
     b"x-real-ip",
     ROLLOUT_HEADER,
     CONVERSATION_HEADER,
+    ROLE_HEADER,
     # Replaced, below.
     b"accept-encoding",
     b"authorization",

@@ -16,11 +16,12 @@ from typing import Any
 from ratchet.llm import Usage, dollars
 from ratchet.observe.capture import CAPTURE_LIMIT, readable, shorten
 from ratchet.observe.ids import attempt_span_id, attempt_trace_id
+from ratchet.server.gateway.call_tokens import TokenKeeping, engine_of, transitions_of
 from ratchet.server.gateway.dialects import Assembly, GatewayDialect
 from ratchet.server.gateway.dialects.bounded_json import decoded, mapping, name
 from ratchet.server.gateway.sse import EventStreamParser
 from ratchet.server.gateway.target import GatewayTarget
-from ratchet.types import Span, SpanRecord
+from ratchet.types import SamplingSettings, Span, SpanRecord, Transition
 
 ANSWER_LIMIT = 16_777_216
 """Most bytes recorded of a response, and of a stream after decompression."""
@@ -46,6 +47,7 @@ class Recording:
         attributes: Attributes known at the start.
         context: Trace id and parent span id sent by the client, if any.
         sellers: Sellers to look up prices of, likeliest first, as named by `ratchet.llm.dollars`.
+        keeping: How the call's tokens are kept; None to keep none.
     """
 
     __slots__ = (
@@ -56,6 +58,7 @@ class Recording:
         "_events",
         "_first_at",
         "_inflate",
+        "_keeping",
         "_left",
         "_pieces",
         "_request",
@@ -79,8 +82,10 @@ class Recording:
         attributes: dict[str, Any],
         context: tuple[str, str] | None,
         sellers: tuple[str, ...] = (),
+        keeping: TokenKeeping | None = None,
     ) -> None:
         self.target = target
+        self._keeping = keeping
         self.attributes = attributes
         self.context = context
         self.trace_id = _trace_id(target, context)
@@ -189,7 +194,49 @@ class Recording:
         cost = self._cost()
         if cost is not None:
             attributes["ratchet.cost_usd"] = cost
-        return self._record(kind, message)
+        span_id = f"{_random.getrandbits(64) or 1:016x}"
+        transitions = () if self._keeping is None else self._tokens(answer, kind, span_id)
+        return self._record(kind, message, span_id, transitions)
+
+    def _tokens(self, answer: Mapping[str, Any], kind: str, span_id: str) -> tuple[Transition, ...]:
+        """The call's tokens, with their numbers as attributes of its span."""
+        assert self._keeping is not None
+        attributes, dialect = self.attributes, self._dialect
+        if self.status != 200 or (kind and "error" in answer):
+            return ()  # the model said nothing
+        fault = "incomplete" if kind else "unreadable" if self._defect else ""
+        if dialect.training_request({}) is None:
+            fault = "api"
+        call = Transition(
+            id=span_id,
+            rollout_id=self.target.rollout_id,
+            fence=self.target.fence,
+            role=self._keeping.role,
+            model=attributes.get("gen_ai.request.model", ""),
+            response_id=attributes.get("gen_ai.response.id", ""),
+            sampling=SamplingSettings(
+                temperature=attributes.get("gen_ai.request.temperature"),
+                top_p=attributes.get("gen_ai.request.top_p"),
+                top_k=attributes.get("gen_ai.request.top_k"),
+                seed=attributes.get("gen_ai.request.seed"),
+            ),
+            started_ns=self._started_ns,
+            ended_ns=self._ended_ns,
+        )
+        choices = dialect.choice_tokens(answer)
+        found = transitions_of(call, choices, engine_of(answer), self._keeping, fault)
+        if found and found[0].drop:
+            attributes["ratchet.tokens.dropped"] = found[0].drop
+        elif found:
+            attributes["ratchet.tokens.prompt"] = len(found[0].prompt_ids) // _ID_BYTES
+            attributes["ratchet.tokens.response"] = (
+                sum(len(one.response_ids) for one in found) // _ID_BYTES
+            )
+        return found
+
+    @property
+    def _ended_ns(self) -> int:
+        return self._started_ns + int((self._ended_at - self._started_at) * 1e9)
 
     def _read_request(self) -> None:
         request, self._request = self._request, None
@@ -283,30 +330,35 @@ class Recording:
             _log.exception("The price of a call could not be computed.")
         return None
 
-    def _record(self, kind: str, message: str) -> SpanRecord:
+    def _record(
+        self, kind: str, message: str, span_id: str, transitions: tuple[Transition, ...]
+    ) -> SpanRecord:
         target = self.target
         parent_id: str | None = None
         if self.context is not None:
             parent_id = self.context[1]
         elif target.is_attempt:
             parent_id = attempt_span_id(target.rollout_id, target.fence)
-        self.size = _size(self.attributes)
+        self.size = _size(self.attributes) + sum(
+            len(one.prompt_ids) + 2 * len(one.response_ids) for one in transitions
+        )
         model = self.attributes.get("gen_ai.request.model", "")
-        took_ns = int((self._ended_at - self._started_at) * 1e9)
         span = Span(
             trace_id=self.trace_id,
-            span_id=f"{_random.getrandbits(64) or 1:016x}",
+            span_id=span_id,
             parent_id=parent_id,
             name=f"{self._dialect.OPERATION} {model}".strip(),
             start_ns=self._started_ns,
-            end_ns=self._started_ns + took_ns,
+            end_ns=self._ended_ns,
             status="error" if kind else "ok",
             message=message,
             attributes=self.attributes,
         )
         if not target.is_attempt:
             return SpanRecord(span=span, agent=target.agent)
-        return SpanRecord(span=span, rollout_id=target.rollout_id, fence=target.fence)
+        return SpanRecord(
+            span=span, rollout_id=target.rollout_id, fence=target.fence, transitions=transitions
+        )
 
 
 def _trace_id(target: GatewayTarget, context: tuple[str, str] | None) -> str:
@@ -326,7 +378,7 @@ _LARGE = (
     "ratchet.request.body",
     "ratchet.response.body",
 )
-_LARGE_LISTS = ("ratchet.prompt_token_ids", "ratchet.token_ids", "ratchet.logprobs")
+_ID_BYTES = 4
 
 
 def _size(attributes: Mapping[str, Any]) -> int:
@@ -335,7 +387,4 @@ def _size(attributes: Mapping[str, Any]) -> int:
     for key in _LARGE:
         if key in attributes:
             size += len(attributes[key])
-    for key in _LARGE_LISTS:
-        for numbers in attributes.get(key, ()):
-            size += 16 * len(numbers or ())
     return size

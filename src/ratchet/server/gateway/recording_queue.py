@@ -10,6 +10,7 @@ from collections.abc import Coroutine, Sequence
 from typing import Any, Protocol
 
 from ratchet.llm import load, loaded
+from ratchet.server.gateway.call_tokens import TokenWatch
 from ratchet.server.gateway.recording import Recording
 from ratchet.server.gateway.target import GatewayTarget
 from ratchet.types import SpanRecord
@@ -59,10 +60,12 @@ class RecordingQueue:
 
     Args:
         writer: Stores spans.
+        watch: Takes note of the calls whose tokens are kept or dropped.
     """
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: Writer, watch: TokenWatch | None = None) -> None:
         self._writer = writer
+        self._watch = watch or TokenWatch()
         self._unflushed: dict[GatewayTarget, None] = {}
         self._batch: list[SpanRecord] = []
         self._batch_bytes = 0
@@ -126,6 +129,7 @@ class RecordingQueue:
             await asyncio.wait(missing)
 
     def _add(self, record: SpanRecord, size: int) -> None:
+        self._watch.note(record)
         self._batch_bytes += size
         self._batch.append(record)
         if len(self._batch) >= GATHER_MAX:

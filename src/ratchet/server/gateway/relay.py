@@ -16,6 +16,7 @@ from ratchet.llm.backoff import requested_delay
 from ratchet.server.gateway.headers import response_headers
 from ratchet.server.gateway.pool import CONNECT_S, UpstreamEndpoint, UpstreamPool
 from ratchet.server.gateway.recording import Recording
+from ratchet.server.gateway.stripping import ResponseStripper
 from ratchet.server.gateway.upstream import Upstream
 from ratchet.server.problems import Send
 
@@ -61,7 +62,7 @@ class UpstreamFailure(Exception):
 class UpstreamRequest:
     """A request to an upstream."""
 
-    __slots__ = ("body", "endpoint", "headers", "method", "url")
+    __slots__ = ("body", "endpoint", "headers", "method", "stripper", "url")
 
     def __init__(
         self,
@@ -70,7 +71,10 @@ class UpstreamRequest:
         url: URL,
         headers: CIMultiDict[str],
         body: bytes | None,
+        stripper: ResponseStripper | None = None,
     ) -> None:
+        self.stripper = stripper
+        """Changes the response for the client; None to pass it on byte for byte."""
         self.endpoint = endpoint
         self.method = method
         self.url = url
@@ -160,6 +164,9 @@ class CallRelay:
                 recording.begin(
                     status, given.get("Content-Type", ""), given.get("Content-Encoding", "")
                 )
+            stripper = self._outgoing.stripper
+            if stripper is not None:
+                headers = stripper.begin(status, headers)
             self.begun = True
             await send({"type": "http.response.start", "status": status, "headers": headers})
             content = response.content
@@ -168,7 +175,8 @@ class CallRelay:
                 last = content.at_eof()
                 if last:
                     self._over = True
-                await send({"type": "http.response.body", "body": piece, "more_body": not last})
+                shown = piece if stripper is None else stripper.feed(piece, last)
+                await send({"type": "http.response.body", "body": shown, "more_body": not last})
                 if piece and recording is not None:
                     recording.piece(piece)
                 if last:
@@ -204,7 +212,8 @@ class CallRelay:
         """
         rest = b"".join(getattr(content, "_buffer", ()))
         if rest and self.begun:
-            await send({"type": "http.response.body", "body": rest, "more_body": True})
+            if self._outgoing.stripper is None:
+                await send({"type": "http.response.body", "body": rest, "more_body": True})
             if self._recording is not None:
                 self._recording.piece(rest)
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any, Protocol
 
 from ratchet.server.gateway.dialects import chat, completions, embeddings, messages, responses
+from ratchet.server.gateway.dialects.engine_tokens import ChoiceTokens
 from ratchet.server.gateway.dialects.request_texts import Path
 from ratchet.server.gateway.upstream import DialectName
 
-__all__ = ["DIALECTS", "PASSED_THROUGH", "Assembly", "GatewayDialect", "Path"]
+__all__ = ["DIALECTS", "PASSED_THROUGH", "Assembly", "ChoiceTokens", "GatewayDialect", "Path"]
 
 
 class Assembly(Protocol):
@@ -43,6 +44,13 @@ class GatewayDialect(Protocol):
 
     def with_texts(self, request: dict[str, Any], texts: Mapping[Path, str]) -> dict[str, Any]:
         """A copy of the request with new texts at the given paths."""
+
+    def training_request(self, request: Mapping[str, Any]) -> dict[str, Any] | None:
+        """The request for tokens, sampled from the model's own distribution; None when the API has
+        no such request."""
+
+    def choice_tokens(self, response: Mapping[str, Any]) -> list[ChoiceTokens]:
+        """Tokens of each choice of a decoded response; empty when the API has none."""
 
 
 DIALECTS: dict[tuple[DialectName, str], GatewayDialect] = {

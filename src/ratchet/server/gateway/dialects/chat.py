@@ -18,15 +18,18 @@ from ratchet.server.gateway.dialects.bounded_json import (
     name,
     numbers,
 )
+from ratchet.server.gateway.dialects.engine_tokens import ChoiceTokens, for_training
 from ratchet.server.gateway.dialects.request_texts import Path, texts_of, with_texts
 from ratchet.server.gateway.dialects.settings import settings, usage
 
 __all__ = [
     "OPERATION",
     "assembly",
+    "choice_tokens",
     "request_attributes",
     "response_attributes",
     "system_texts",
+    "training_request",
     "with_texts",
 ]
 
@@ -66,7 +69,6 @@ def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
         reasons = [name(one.get("finish_reason")) for one in choices]
         if any(reasons):
             found["gen_ai.response.finish_reasons"] = reasons
-        found.update(_tokens(response, choices))
     reported = mapping(response.get("usage"))
     of_input = mapping(reported.get("prompt_tokens_details"))
     of_output = mapping(reported.get("completion_tokens_details"))
@@ -83,6 +85,34 @@ def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
+def training_request(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The request for tokens, sampled from the model's own distribution."""
+    return for_training(request, True)
+
+
+def choice_tokens(response: Mapping[str, Any]) -> list[ChoiceTokens]:
+    """Tokens of each choice."""
+    prompt = numbers(response.get("prompt_token_ids"), int)
+    found = []
+    for choice in items(response.get("choices")):
+        choice = mapping(choice)
+        content = mapping(choice.get("logprobs")).get("content")
+        logprobs = (
+            [mapping(token).get("logprob") for token in content]
+            if isinstance(content, list)
+            else None
+        )
+        found.append(
+            ChoiceTokens(
+                prompt,
+                numbers(choice.get("token_ids"), int),
+                numbers(logprobs, float),
+                name(choice.get("finish_reason")),
+            )
+        )
+    return found
+
+
 def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
     """Texts of system and developer messages, with their paths."""
     messages = request.get("messages")
@@ -94,6 +124,9 @@ def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
             path = ("messages", position, "content")
             found.extend(texts_of(message.get("content"), path, _TEXTS))
     return found
+
+
+_OF_RESPONSE = (*("id", "model", "usage", "service_tier", "prompt_token_ids", "ratchet", "error"),)
 
 
 def assembly() -> ChatAssembly:
@@ -110,7 +143,7 @@ class ChatAssembly:
 
     def add(self, event: Mapping[str, Any]) -> None:
         """Add a chunk."""
-        for key in ("id", "model", "usage", "service_tier", "prompt_token_ids", "error"):
+        for key in _OF_RESPONSE:
             value = event.get(key)
             if value is not None:
                 self._response[key] = value
@@ -137,8 +170,8 @@ class _Choice:
         self.words = {key: GrowingText() for key in ("content", "refusal", *_REASONING_KEYS)}
         self.calls: dict[int, _Call] = {}
         self.finish_reason = ""
-        self.token_ids: list[Any] = []
-        self.logprobs: list[Any] = []
+        self.token_ids: list[Any] | None = None
+        self.logprobs: list[Any] | None = None
 
     def add(self, choice: dict[str, Any]) -> None:
         delta = mapping(choice.get("delta"))
@@ -157,8 +190,9 @@ class _Choice:
         if delta.get("function_call"):
             self.calls.setdefault(0, _Call()).add({"function": delta["function_call"]})
         self.finish_reason = name(choice.get("finish_reason")) or self.finish_reason
-        _extend(self.token_ids, choice.get("token_ids"))
-        _extend(self.logprobs, mapping(choice.get("logprobs")).get("content"), key="logprob")
+        self.token_ids = _extended(self.token_ids, choice.get("token_ids"))
+        content = mapping(choice.get("logprobs")).get("content")
+        self.logprobs = _extended(self.logprobs, content, key="logprob")
 
     def whole(self) -> dict[str, Any]:
         message: dict[str, Any] = {"role": "assistant"}
@@ -166,9 +200,9 @@ class _Choice:
         if self.calls:
             message["tool_calls"] = [self.calls[index].whole() for index in sorted(self.calls)]
         choice: dict[str, Any] = {"message": message, "finish_reason": self.finish_reason}
-        if self.token_ids:
+        if self.token_ids is not None:
             choice["token_ids"] = self.token_ids
-        if self.logprobs:
+        if self.logprobs is not None:
             choice["logprobs"] = {"content": self.logprobs}
         return choice
 
@@ -197,10 +231,14 @@ class _Call:
 _REASONING_KEYS = ("reasoning_content", "reasoning")
 
 
-def _extend(collected: list[Any], more: Any, key: str = "") -> None:
+def _extended(collected: list[Any] | None, more: Any, key: str = "") -> list[Any] | None:
+    if not isinstance(more, list):
+        return collected
+    collected = [] if collected is None else collected
     # The list may exceed the limit once, which marks it as too long.
-    if isinstance(more, list) and len(collected) <= MAX_TOKENS:
+    if len(collected) <= MAX_TOKENS:
         collected.extend({key: mapping(one).get(key)} if key else one for one in more)
+    return collected
 
 
 def _message(message: Any) -> dict[str, Any]:
@@ -283,26 +321,3 @@ def _part(part: dict[str, Any]) -> parts.Part:
             return parts.media("document", own["file_data"])
         return parts.file("document", own.get("file_id"))
     return parts.other(kind)
-
-
-def _tokens(response: Mapping[str, Any], choices: list[dict[str, Any]]) -> dict[str, Any]:
-    """Token ids and log-probabilities, a list for each prompt and for each choice."""
-    found: dict[str, Any] = {}
-    prompt = numbers(response.get("prompt_token_ids"), int)
-    if prompt is not None:
-        found["ratchet.prompt_token_ids"] = [prompt]
-    ids = [numbers(one.get("token_ids"), int) for one in choices]
-    if any(one is not None for one in ids):
-        found["ratchet.token_ids"] = ids
-    probabilities = []
-    for one in choices:
-        content = mapping(one.get("logprobs")).get("content")
-        of_choice = (
-            [mapping(token).get("logprob") for token in content]
-            if isinstance(content, list)
-            else None
-        )
-        probabilities.append(numbers(of_choice, float))
-    if any(one is not None for one in probabilities):
-        found["ratchet.logprobs"] = probabilities
-    return found

@@ -18,15 +18,18 @@ from ratchet.server.gateway.dialects.bounded_json import (
     name,
     numbers,
 )
+from ratchet.server.gateway.dialects.engine_tokens import ChoiceTokens, for_training
 from ratchet.server.gateway.dialects.request_texts import Path, with_texts
 from ratchet.server.gateway.dialects.settings import settings
 
 __all__ = [
     "OPERATION",
     "assembly",
+    "choice_tokens",
     "request_attributes",
     "response_attributes",
     "system_texts",
+    "training_request",
     "with_texts",
 ]
 
@@ -43,9 +46,6 @@ def request_attributes(request: Mapping[str, Any]) -> dict[str, Any]:
     found["gen_ai.input.messages"] = json_text(
         [{"role": "user", "parts": [_prompt(one)]} for one in prompts]
     )
-    ids = [one for one in (numbers(one, int) for one in prompts) if one is not None]
-    if ids and len(ids) == len(prompts):
-        found["ratchet.prompt_token_ids"] = ids
     return found
 
 
@@ -60,13 +60,28 @@ def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
     reasons = [name(one.get("finish_reason")) for one in choices]
     if any(reasons):
         found["gen_ai.response.finish_reasons"] = reasons
-    for attribute, lists in (
-        ("ratchet.prompt_token_ids", [numbers(o.get("prompt_token_ids"), int) for o in choices]),
-        ("ratchet.token_ids", [numbers(one.get("token_ids"), int) for one in choices]),
-        ("ratchet.logprobs", [_logprobs(one) for one in choices]),
-    ):
-        if any(one is not None for one in lists):
-            found[attribute] = lists
+    return found
+
+
+def training_request(request: Mapping[str, Any]) -> dict[str, Any]:
+    """The request for tokens, sampled from the model's own distribution."""
+    return for_training(request, 1)
+
+
+def choice_tokens(response: Mapping[str, Any]) -> list[ChoiceTokens]:
+    """Tokens of each choice."""
+    found = []
+    for choice in items(response.get("choices")):
+        choice = mapping(choice)
+        prompt = choice.get("prompt_token_ids", response.get("prompt_token_ids"))
+        found.append(
+            ChoiceTokens(
+                numbers(prompt, int),
+                numbers(choice.get("token_ids"), int),
+                numbers(mapping(choice.get("logprobs")).get("token_logprobs"), float),
+                name(choice.get("finish_reason")),
+            )
+        )
     return found
 
 
@@ -96,7 +111,7 @@ class CompletionAssembly:
 
     def add(self, event: Mapping[str, Any]) -> None:
         """Add a chunk."""
-        for key in ("id", "model", "usage", "error"):
+        for key in ("id", "model", "usage", "prompt_token_ids", "ratchet", "error"):
             value = event.get(key)
             if value is not None:
                 self._response[key] = value
@@ -168,7 +183,3 @@ def _answer(choice: dict[str, Any]) -> dict[str, Any]:
     if reason := name(choice.get("finish_reason")):
         shown["finish_reason"] = reason
     return shown
-
-
-def _logprobs(choice: dict[str, Any]) -> list[Any] | None:
-    return numbers(mapping(choice.get("logprobs")).get("token_logprobs"), float)

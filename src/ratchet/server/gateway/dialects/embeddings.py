@@ -7,14 +7,18 @@ from typing import Any
 
 from ratchet.server.gateway.dialects import chat, completions
 from ratchet.server.gateway.dialects.bounded_json import count, items, mapping, name
+from ratchet.server.gateway.dialects.engine_tokens import no_tokens as choice_tokens
+from ratchet.server.gateway.dialects.engine_tokens import without_tokens as training_request
 from ratchet.server.gateway.dialects.request_texts import Path, with_texts
 
 __all__ = [
     "OPERATION",
     "assembly",
+    "choice_tokens",
     "request_attributes",
     "response_attributes",
     "system_texts",
+    "training_request",
     "with_texts",
 ]
 
@@ -26,7 +30,6 @@ _BYTES_PER_FLOAT = 4
 def request_attributes(request: Mapping[str, Any]) -> dict[str, Any]:
     """Span attributes of a request."""
     found = completions.request_attributes({**request, "prompt": request.get("input")})
-    found.pop("ratchet.prompt_token_ids", None)
     if form := name(request.get("encoding_format")):
         found["gen_ai.request.encoding_formats"] = [form]
     dimensions = count(request.get("dimensions"))

@@ -16,15 +16,19 @@ from ratchet.server.gateway.dialects.bounded_json import (
     mapping,
     name,
 )
+from ratchet.server.gateway.dialects.engine_tokens import no_tokens as choice_tokens
+from ratchet.server.gateway.dialects.engine_tokens import without_tokens as training_request
 from ratchet.server.gateway.dialects.request_texts import Path, texts_of, with_texts
 from ratchet.server.gateway.dialects.settings import settings, usage
 
 __all__ = [
     "OPERATION",
     "assembly",
+    "choice_tokens",
     "request_attributes",
     "response_attributes",
     "system_texts",
+    "training_request",
     "with_texts",
 ]
 

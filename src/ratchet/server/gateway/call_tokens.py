@@ -1,0 +1,154 @@
+"""The tokens of a recorded call: checked, packed, or dropped with a reason."""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ratchet.server.gateway.dialects import ChoiceTokens
+from ratchet.server.gateway.dialects.bounded_json import mapping, name
+from ratchet.server.metrics import Metrics
+from ratchet.types import SpanRecord, Transition, pack_floats, pack_ids
+
+REASONS = {
+    "api": "its API has no token ids; the agent must call /chat/completions or /completions",
+    "no_token_ids": "the engine returns no token ids, although return_token_ids was set; vLLM does"
+    " so from 0.10.2 on, as do models served by Ratchet",
+    "no_logprobs": "the engine returns no log-probabilities, although logprobs was set",
+    "lengths_differ": "the engine returned another number of log-probabilities than of token ids",
+    "bad_number": "the engine returned a number that is no token id or no log-probability",
+    "incomplete": "the response broke off",
+    "unreadable": "the response could not be read",
+}
+"""Why the tokens of a call are not known."""
+
+SLACK = 0.01
+"""How far above zero rounding may take a log-probability."""
+
+MOST_WARNINGS = 1_000
+
+_log = logging.getLogger(__name__)
+
+
+class TokenKeeping(msgspec.Struct, frozen=True):
+    """How the tokens of a call are kept."""
+
+    trains: bool
+    """Whether they must be known: if they are not, the call is dropped and counted."""
+    role: str = ""
+
+
+def transitions_of(
+    call: Transition,
+    choices: Sequence[ChoiceTokens],
+    engine: Mapping[str, Any],
+    keeping: TokenKeeping,
+    fault: str,
+) -> tuple[Transition, ...]:
+    """The transitions of a call: one for each choice; or one that is dropped.
+
+    Args:
+        call: The call without its tokens.
+        choices: Tokens of its choices.
+        engine: What the engine says of itself: its field `ratchet`.
+        keeping: How they are kept.
+        fault: Why the response is not whole: a key of REASONS; empty when it is.
+    """
+    reason = fault or ("" if choices else "no_token_ids")
+    found: list[Transition] = []
+    for number, one in enumerate(choices if not reason else ()):
+        reason = _fault(one)
+        if reason:
+            break
+        try:
+            found.append(
+                msgspec.structs.replace(
+                    call,
+                    id=f"{call.id}.{number}" if number else call.id,
+                    prompt_ids=pack_ids(one.prompt or ()),
+                    response_ids=pack_ids(one.response or ()),
+                    logprobs=pack_floats(min(value or 0.0, 0.0) for value in one.logprobs or ()),
+                    finish_reason=one.finish_reason,
+                    version_first=name(engine.get("version_first")),
+                    version_last=name(engine.get("version_last")),
+                    tokenizer=name(engine.get("tokenizer")),
+                    template=name(engine.get("template")),
+                )
+            )
+        except OverflowError:
+            reason = "bad_number"
+            break
+    if not reason:
+        return tuple(found)
+    # Of a rollout that does not train, nobody asked for tokens.
+    return (msgspec.structs.replace(call, drop=reason),) if keeping.trains else ()
+
+
+def _fault(one: ChoiceTokens) -> str:
+    if one.prompt is None or one.response is None:
+        return "no_token_ids"
+    if one.logprobs is None:
+        return "no_logprobs"
+    if len(one.response) != len(one.logprobs):
+        return "lengths_differ"
+    if any(id < 0 for id in one.prompt) or any(id < 0 for id in one.response):
+        return "bad_number"
+    if any(value is None or not -math.inf < value <= SLACK for value in one.logprobs):
+        return "bad_number"
+    return ""
+
+
+def engine_of(response: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What the engine says of itself in a response."""
+    return mapping(response.get("ratchet"))
+
+
+class TokenWatch:
+    """Counts the calls whose tokens are kept or dropped, and warns of each cause once.
+
+    Args:
+        metrics: Counts them.
+    """
+
+    def __init__(self, metrics: Metrics | None = None) -> None:
+        self._metrics = metrics
+        self._warned: set[tuple[str, str, str]] = set()
+        self._tokenizers: dict[str, str] = {}
+
+    def note(self, record: SpanRecord) -> None:
+        """Take note of a recorded call."""
+        if not record.transitions:
+            return
+        first = record.transitions[0]
+        if self._metrics is not None:
+            self._metrics.tokens(first.drop or "kept")
+        upstream = str(record.span.attributes.get("ratchet.upstream", ""))
+        if first.drop:
+            if self._first_time(upstream, first.model, first.drop):
+                _log.error(
+                    "Calls of the model %r at the upstream %r cannot be trained on: %s.",
+                    first.model,
+                    upstream,
+                    REASONS[first.drop],
+                )
+            return
+        before = self._tokenizers.setdefault(upstream, first.tokenizer)
+        if before != first.tokenizer:
+            self._tokenizers[upstream] = first.tokenizer
+            _log.error(
+                "The upstream %r has another tokenizer than before: %s instead of %s. Token ids of"
+                " both must not be trained on together.",
+                upstream,
+                first.tokenizer or "an unnamed one",
+                before or "an unnamed one",
+            )
+
+    def _first_time(self, *cause: str) -> bool:
+        if cause in self._warned or len(self._warned) >= MOST_WARNINGS:
+            return False
+        self._warned.add((cause[0], cause[1], cause[2]))
+        return True
