@@ -41,6 +41,9 @@ from ratchet.types import (
     StoreError,
     Task,
     TrafficSplit,
+    Transition,
+    pack_floats,
+    pack_ids,
 )
 from ratchet.types.trace import Trace, TraceFilter
 from tests.client.conftest import Call
@@ -94,6 +97,38 @@ def test_a_rollout_goes_through_the_queue(server: RunningServer, call: Call) -> 
     assert [each.name for each in call(url, "spans.of", "r1")] == ["step"]
     assert call(url, "spans.of", "r1", 7) == []
     assert [each.value for each in call(url, "scores.of", ["r1"])["r1"]] == [1.0]
+
+
+def test_transitions_and_the_rewards_of_calls_are_read(server: RunningServer, call: Call) -> None:
+    call(server.url, "rollouts.create", [rollout("r1"), rollout("r2")])
+    call(server.url, "rollouts.claim", "q", "me", 2)
+    kept = Transition(
+        id="a" * 16,
+        rollout_id="r1",
+        fence=1,
+        prompt_ids=pack_ids([1, 200_000]),
+        response_ids=pack_ids([3]),
+        logprobs=pack_floats([-0.5]),
+        started_ns=1,
+        ended_ns=2,
+    )
+    dropped = Transition(id="b", rollout_id="r2", fence=1, started_ns=1, ended_ns=2, drop="api")
+    server.app.services.store.transitions.add([kept, dropped])
+    span = Span(
+        trace_id="c" * 32,
+        span_id="d" * 16,
+        name="reward",
+        start_ns=5,
+        end_ns=5,
+        attributes={"ratchet.reward.value": 0.5},
+    )
+    call(server.url, "spans.put", [SpanRecord(span=span, rollout_id="r1", fence=1)])
+    ids = ["r1", "r2", "none"]
+    assert call(server.url, "transitions.of", ids) == {"r1": [kept], "r2": [], "none": []}
+    counts = call(server.url, "transitions.kept", ids)
+    assert (counts["r1"].prompt_tokens, counts["r2"].dropped) == (2, {"api": 1})
+    rewards = call(server.url, "transitions.call_rewards", ids)
+    assert rewards == {"r1": {kept.id: 0.5}, "r2": {}, "none": {}}
 
 
 def score(value: float, evaluator: str = "match") -> Score:

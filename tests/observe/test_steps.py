@@ -452,6 +452,24 @@ def test_a_reward_is_kept_with_its_name(rollout: Rollout) -> None:
     }
 
 
+def test_the_reward_of_a_call_is_a_span_and_no_score(rollout: Rollout) -> None:
+    with rollout() as collector:
+        ratchet.emit_reward(0.25, call=True)
+        ratchet.emit_reward(-1, call="chatcmpl-1", rationale="a wrong tool")
+    assert collector.scores == ()
+    assert [(span.name, dict(span.attributes)) for span in collector.spans] == [
+        ("reward", {"ratchet.reward.value": 0.25}),
+        (
+            "reward",
+            {
+                "ratchet.reward.value": -1.0,
+                "ratchet.reward.response_id": "chatcmpl-1",
+                "ratchet.reward.rationale": "a wrong tool",
+            },
+        ),
+    ]
+
+
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "1", None])
 def test_a_reward_that_is_no_finite_number_is_refused(rollout: Rollout, value: Any) -> None:
     with rollout() as collector, pytest.raises(ratchet.RatchetError, match="finite number"):

@@ -16,6 +16,7 @@ from ratchet.client.rollouts import Rollouts
 from ratchet.client.spans import FeedbackLog, Scores, Spans
 from ratchet.client.traces import Conversations, Recordings, Traces
 from ratchet.client.traffic import Traffic
+from ratchet.client.transitions import Transitions
 from ratchet.client.versions import Candidates, Datasets, Resources
 from ratchet.types import Experiment, NotFound, Release
 
@@ -76,6 +77,7 @@ class Repositories(Generic[TransportT]):
         self.rollouts = Rollouts(transport)
         self.fleet = Fleet(transport)
         self.spans = Spans(transport)
+        self.transitions = Transitions(transport)
         self.traces = Traces(transport)
         self.recordings = Recordings(transport)
         self.conversations = Conversations(transport)

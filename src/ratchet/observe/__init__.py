@@ -7,11 +7,11 @@ from ratchet.observe.collector import (
     collect_process,
     collecting,
     current_collector,
-    emit_reward,
 )
 from ratchet.observe.conversations import conversation
 from ratchet.observe.decorators import ENTRY_MARK, agent, llm_call, retriever, rollout, tool, trace
 from ratchet.observe.otel_spans import warm_up
+from ratchet.observe.rewards import emit_reward
 from ratchet.observe.rollout_capture import capture_rollouts
 from ratchet.observe.setup import Handle, init
 from ratchet.observe.step import SideEffectBlocked, Step, is_async

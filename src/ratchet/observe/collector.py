@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import math
-import numbers
 import os
 import threading
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Protocol
 
 from ratchet.observe.replay import Replay
-from ratchet.types import InputError, Score, Span
+from ratchet.types import Score, Span
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
@@ -123,28 +121,6 @@ def replayed(tool: str, arguments: str) -> tuple[bool, Any]:
     if collector is None or collector.replay is None:
         return False, None
     return collector.replay.take(tool, arguments)
-
-
-def emit_reward(value: float, *, name: str = "reward", rationale: str = "") -> None:
-    """Give the running rollout a score; do nothing outside of rollouts.
-
-    Args:
-        value: A finite number, preferably in [0, 1].
-        name: Name of the score; a later value of the same name replaces it.
-        rationale: The reason for the value.
-
-    Raises:
-        InputError: The value is not a finite number.
-    """
-    given: Any = value
-    # Real rather than float: NumPy's numbers are not floats.
-    if not isinstance(given, numbers.Real) or not math.isfinite(given):
-        raise InputError(f"The reward {value!r} is not a finite number.")
-    collector = current_collector()
-    if collector is not None:
-        collector.score(
-            Score(evaluator=name, version="agent", value=float(given), rationale=rationale)
-        )
 
 
 class Sink(Protocol):

@@ -13,14 +13,15 @@ from ratchet.store.columns import clean
 from ratchet.store.engine import Database, chunks
 from ratchet.store.keys import keys_of
 from ratchet.store.tables import rollouts, spans, transitions
-from ratchet.types import InputError, KeptTokens, SamplingSettings, Transition
-
-REWARD = "reward"
-"""Name of a span that rewards a model call."""
-
-REWARD_VALUE, REWARD_CALL = "ratchet.reward.value", "ratchet.reward.response_id"
-"""Attributes of such a span: the number; and the id of the response that is rewarded, else the
-latest call before the span."""
+from ratchet.types import (
+    REWARD_CALL,
+    REWARD_SPAN,
+    REWARD_VALUE,
+    InputError,
+    KeptTokens,
+    SamplingSettings,
+    Transition,
+)
 
 BATCH_BYTES = 67_108_864
 """About how many bytes of tokens `batches` returns at once."""
@@ -208,7 +209,8 @@ class Transitions:
         at the first.
 
         Returns:
-            Reward by transition id, for every requested rollout; calls without one are omitted.
+            Reward by transition id, for every requested rollout. Calls without one are omitted; one
+            that was dropped may have one.
         """
         stored = {id: clean(id) for id in rollout_ids}
         calls = _of_newest(
@@ -221,7 +223,7 @@ class Transitions:
                 spans,
                 and_(spans.c.rollout_seq == rollouts.c.seq, spans.c.fence == rollouts.c.fence),
             )
-            .where(spans.c.name == REWARD)
+            .where(spans.c.name == REWARD_SPAN)
             .order_by(spans.c.start_ns, spans.c.seq)
         )
 

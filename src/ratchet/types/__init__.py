@@ -92,6 +92,9 @@ from ratchet.types.task import SPLITS, Dataset, DatasetSummary, Origin, Provenan
 from ratchet.types.template import PromptTemplate
 from ratchet.types.traffic import Arm, LiveOutcome, LiveVersions, TrafficSplit, arm_of
 from ratchet.types.transition import (
+    REWARD_CALL,
+    REWARD_SPAN,
+    REWARD_VALUE,
     TRAIN,
     KeptTokens,
     SamplingSettings,
@@ -112,6 +115,9 @@ __all__ = [
     "MAX_DELIVERIES",
     "NOT_FOUND",
     "RELEASE_TRANSITIONS",
+    "REWARD_CALL",
+    "REWARD_SPAN",
+    "REWARD_VALUE",
     "RIGHT_FROM",
     "ROLLOUT_TRANSITIONS",
     "SCOPES",

@@ -80,6 +80,13 @@ class KeptTokens(msgspec.Struct, frozen=True, kw_only=True):
     """Number of calls whose tokens are not known, by reason."""
 
 
+REWARD_SPAN = "reward"
+"""Name of a span that rewards a model call."""
+
+REWARD_VALUE, REWARD_CALL = "ratchet.reward.value", "ratchet.reward.response_id"
+"""Attributes of such a span: the number; and the id of the response that is rewarded. Without the
+second it is the latest call before the span."""
+
 TRAIN = "train"
 """Part of the purpose of rollouts that train a model, as in `train/RUN`."""
 

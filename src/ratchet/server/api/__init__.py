@@ -22,6 +22,7 @@ from ratchet.server.api import (
     spans,
     traces,
     traffic,
+    transitions,
 )
 
 GROUPS = (
@@ -34,6 +35,7 @@ GROUPS = (
     cycles.group,
     datasets.group,
     spans.group,
+    transitions.group,
     traces.group,
     recordings.group,
     conversations.group,
