@@ -24,7 +24,7 @@ from ratchet.server.autopilot_process import AutopilotProcess
 from ratchet.server.gateway import STANDARD, Gateway, Upstream
 from ratchet.server.gateway.substitution import PromptSubstituter
 from ratchet.server.gateway.target import AttemptGuard, AttemptState, ReadAttemptState, state_of
-from ratchet.server.gateway.training import PolicyReader
+from ratchet.server.gateway.training import TrainingReader
 from ratchet.server.limits import ServerLimits
 from ratchet.server.metrics import Metrics
 from ratchet.server.otlp import Otlp
@@ -126,7 +126,7 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
         settings.upstreams,
         spans,
         substitute=PromptSubstituter(store),
-        policies=PolicyReader(store),
+        training=TrainingReader(store),
         running=_running(store),
         stream=gatekeeper.stream,
         metrics=metrics,

@@ -14,13 +14,13 @@ import jinja2
 import openai
 import pytest
 
+from ratchet.server.gateway import Upstream
 from ratchet.server.gateway.dialects import DIALECTS, chat, completions
-from ratchet.server.gateway.training import PolicyReader
+from ratchet.server.gateway.substitution import Substitution
+from ratchet.server.gateway.training import TrainingReader
 from ratchet.store import Store
 from ratchet.types import (
-    Candidate,
     KeptTokens,
-    Model,
     Rollout,
     Transition,
     unpack_floats,
@@ -107,16 +107,14 @@ def logprob(id: int) -> dict[str, Any]:
 def training(disk: Store, open_site: Callable[..., Site], upstream: StubUpstream) -> Site:
     """A gateway, and the running rollout r1 that trains a model."""
     begin(disk, "train/run")
-    return open_site(*both(upstream), policies=PolicyReader(disk))
+    return open_site(*both(upstream), training=TrainingReader(disk))
 
 
-def begin(store: Store, purpose: str, candidate: Candidate | None = None, id: str = "r1") -> None:
-    if candidate is not None:
-        store.candidates.put(candidate, now=1.0)
+def begin(store: Store, purpose: str, id: str = "r1") -> None:
     rollout = Rollout(
         id=id,
         queue="q",
-        candidate_id=candidate.id if candidate else "",
+        candidate_id="",
         task_id="t",
         input="?",
         purpose=purpose,
@@ -379,7 +377,7 @@ def test_a_rollout_that_does_not_train_is_left_alone(
     disk: Store, open_site: Callable[..., Site], upstream: StubUpstream
 ) -> None:
     begin(disk, "learn/run")
-    site = open_site(*both(upstream), policies=PolicyReader(disk))
+    site = open_site(*both(upstream), training=TrainingReader(disk))
     upstream.script = Engine("Yes.")
     answer = say(site, ASKED, temperature=0)
     assert answer.prompt_token_ids  # the engine returns it unasked, and nothing is stripped
@@ -392,26 +390,44 @@ def test_a_rollout_that_does_not_train_is_left_alone(
     assert site.store.transitions.kept(["r1"])["r1"].dropped == {}
 
 
-def test_the_model_under_training_answers_in_place_of_the_agents_own(
+class Renames:
+    """A substitution that names the candidate's model."""
+
+    async def __call__(self, target: Any, request: Any, dialect: Any, unit: Any) -> Substitution:
+        return Substitution({**request, "model": "adapter-7"})
+
+    def shadow_of(self, agent: str) -> None:
+        return None
+
+
+def test_the_candidates_model_chooses_its_own_upstream_and_leaves_embeddings(
     disk: Store, open_site: Callable[..., Site], upstream: StubUpstream
 ) -> None:
-    source = Candidate.of({"writer": Model("gpt-4o-mini")})
-    disk.candidates.put(source, now=1.0)
-    trained = Model("adapter-7", weights="/adapters/7")
-    begin(disk, "train/run", Candidate.of({"writer": trained}, parents=[source.id]))
-    begin(disk, "prove/run", Candidate.of({"policy": trained}), id="r2")
-    site = open_site(*both(upstream), policies=PolicyReader(disk))
-    upstream.script = Engine("Yes.")
-    for model in ("gpt-4o-mini", "adapter-7", "a-judge"):
-        say(site, ASKED, model=model)
-    create: Any = client(site, "r2@1").chat.completions.create
-    create(model="anything", messages=ASKED, temperature=0)
-    assert [one.json["model"] for one in upstream.seen] == [
-        *("adapter-7", "adapter-7", "a-judge"),
-        "adapter-7",
-    ]
-    assert upstream.seen[3].json["temperature"] == 0
-    assert stored(site, 3)[0].model == "adapter-7"
+    begin(disk, "train/run")
+    other = StubUpstream(Engine("Yes."))
+    agents = Upstream(
+        name="agent", dialect="openai", base_url=upstream.url, models={"*": "gpt-4o-mini"}
+    )
+    policy = Upstream(
+        name="policy", dialect="openai", base_url=other.url, models={"adapter-*": "adapter-*"}
+    )
+    training = TrainingReader(disk)
+    site = open_site(agents, policy, substitute=Renames(), training=training)
+    try:
+        say(site, ASKED, model="gpt")
+        upstream.answers({"data": []})
+        body = json.dumps({"model": "embed", "input": "x"}).encode()
+        path = "/gateway/r1@1/openai/v1/embeddings"
+        with raw_call(site.port, http_request(path, body, {"connection": "close"})) as wire:
+            read_all(wire)
+        assert other.seen[0].json["model"] == "adapter-7"
+        assert upstream.seen[0].json["model"] == "gpt-4o-mini"
+        assert stored(site, 2)[0].model == "adapter-7"
+        first = site.spans(2, "r1")[0].attributes
+        assert (first["ratchet.upstream"], first["ratchet.asked_model"]) == ("policy", "gpt")
+        assert site.store.transitions.kept(["r1"])["r1"].dropped == {}
+    finally:
+        other.close()
 
 
 def test_equal_calls_get_seeds_of_their_own_which_a_repeated_rollout_gets_again(
@@ -419,7 +435,7 @@ def test_equal_calls_get_seeds_of_their_own_which_a_repeated_rollout_gets_again(
 ) -> None:
     for id in ("r1", "r2"):
         begin(disk, "train/run", id=id)
-    site = open_site(*both(upstream), policies=PolicyReader(disk))
+    site = open_site(*both(upstream), training=TrainingReader(disk))
     upstream.script = Engine("Yes.")
 
     def seeds(scope: str) -> list[int]:

@@ -41,7 +41,7 @@ from ratchet.server.gateway.target import (
     target_of,
     trace_context,
 )
-from ratchet.server.gateway.training import CallSeeds, ReadPolicy, RolloutPolicy, role_of
+from ratchet.server.gateway.training import CallSeeds, ReadTraining, role_of
 from ratchet.server.gateway.units import CallUnit, conversation_of, unit_of
 from ratchet.server.gateway.upstream import STANDARD, Upstream, choose_upstream
 from ratchet.server.metrics import Metrics
@@ -125,7 +125,7 @@ class Gateway:
         upstreams: The providers; by default the standard ones.
         writer: Stores spans.
         substitute: Replaces prompts; None to send requests unchanged.
-        policies: Reads how a rollout's calls reach its model; None to leave them.
+        training: Reads whether a rollout trains a model; None if none does.
         running: Reads the state of an attempt; None to accept any attempt.
         stream: Context manager entered for the duration of a streamed call, such as a limit per
             caller; it receives the caller.
@@ -140,7 +140,7 @@ class Gateway:
         writer: Writer,
         *,
         substitute: Substitute | None = None,
-        policies: ReadPolicy | None = None,
+        training: ReadTraining | None = None,
         running: ReadAttemptState | None = None,
         stream: Callable[[Any], AbstractContextManager[None]] | None = None,
         metrics: Metrics | None = None,
@@ -152,7 +152,7 @@ class Gateway:
         self._recordings = RecordingQueue(writer, TokenWatch(metrics))
         self._mirror = CallMirror(self._pool, self._recordings)
         self._substitute = substitute
-        self._policies = policies
+        self._training = training
         self._seeds = CallSeeds()
         self._attempts = None if running is None else AttemptGuard(running)
         self._stream = stream
@@ -289,10 +289,9 @@ class Gateway:
         given = _decoded(plain)
         requested = given.get("model") if given is not None else None
         asked = requested if isinstance(requested, str) else None
-        policy = RolloutPolicy()
-        if given is not None and dialect.OPERATION != "embeddings":
-            policy = await self._policy(target)
-        endpoint, sent = self._choose(request.provider, policy.model(asked))
+        generates = dialect.OPERATION != "embeddings"
+        training = generates and target.is_attempt and await self._trains(target)
+        endpoint, sent = self._choose(request.provider, asked)
         self._check_key(endpoint, headers)
         attributes: dict[str, Any] = dict(endpoint.attributes)
         context = trace_context(parent) if parent else None
@@ -310,10 +309,17 @@ class Gateway:
                 if shadow is not None and self._mirror.admits(shadow):
                     mirrored = _Mirrored(shadow, plain, given, endpoint, sent, headers)
                     attributes[MIRROR_ID] = mirrored.id
+                named = changed.get("model")
+                if generates and named != requested:  # the candidate's own model
+                    endpoint, sent = self._choose(request.provider, named)
+                    self._check_key(endpoint, headers)
+                    attributes.update(endpoint.attributes)
             if sent is not None and sent != requested:
                 attributes["ratchet.asked_model"] = requested
                 changed = {**changed, "model": sent}
-            trained = dialect.training_request(changed) if policy.trains else None
+            elif changed.get("model") != requested:
+                changed = {**changed, "model": requested}
+            trained = dialect.training_request(changed) if training else None
             if trained is not None:
                 stripper = ResponseStripper(changed)
                 changed = {**trained, "seed": self._seeds.next(target, plain)}
@@ -322,8 +328,8 @@ class Gateway:
                 given = changed
                 headers = [one for one in headers if one[0] != b"content-encoding"]
         keeping: TokenKeeping | None = None
-        if target.is_attempt and dialect.OPERATION != "embeddings":
-            keeping = TokenKeeping(policy.trains, role_of(headers, attributes))
+        if target.is_attempt and generates:
+            keeping = TokenKeeping(training, role_of(headers, attributes))
         recording = Recording(
             target, dialect, given, plain, attributes, context, endpoint.sellers, keeping
         )
@@ -456,16 +462,16 @@ class Gateway:
         url = endpoint.url(request.path, request.scope["query_string"])
         return UpstreamRequest(endpoint, request.scope["method"], url, sent, body, stripper)
 
-    async def _policy(self, target: GatewayTarget) -> RolloutPolicy:
-        """How a call reaches its model."""
-        if self._policies is None or not target.is_attempt:
-            return RolloutPolicy()
+    async def _trains(self, target: GatewayTarget) -> bool:
+        """Whether an attempt's rollout trains a model."""
+        if self._training is None:
+            return False
         try:
-            return await self._policies(target.rollout_id)
+            return await self._training(target.rollout_id)
         except RatchetError as error:
             raise Problem(
                 503,
-                f"The model of the rollout's candidate cannot be read: {error}",
+                f"The purpose of the rollout cannot be read: {error}",
                 headers={"retry-after": "1"},
             ) from error
 
