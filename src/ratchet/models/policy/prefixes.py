@@ -34,7 +34,12 @@ class PrefixStore:
         """The latest prefix that has these blocks, by the hash of version and blocks."""
 
     def keys(self, version: str, ids: Sequence[int]) -> list[int]:
-        """A hash of each beginning of `ids` that is of whole blocks, the shortest first."""
+        """A hash of each beginning of `ids` that is of whole blocks, the shortest first.
+
+        None where nothing is kept.
+        """
+        if not self._limit:
+            return []
         keys, key = [], hash(version)
         for end in range(BLOCK, len(ids) + 1, BLOCK):
             key = hash((key, tuple(ids[end - BLOCK : end])))
