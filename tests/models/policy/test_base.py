@@ -14,6 +14,7 @@ from tests.models.policy.tiny_models import save_adapter, save_model
 
 from ratchet.models import LocalModel, ModelUnavailable
 from ratchet.models.policy import Base, adapter_hash, load_base
+from ratchet.models.policy.base import check_weights
 
 pytestmark = [pytest.mark.torch, pytest.mark.xdist_group(GROUP)]
 
@@ -82,6 +83,12 @@ def test_what_is_no_model_is_refused_with_what_was_expected(tmp_path: Path) -> N
         load_base(pickled)
     with pytest.raises(ModelUnavailable, match="no type 'int4'"):
         load_base(tmp_path, dtype="int4")
+
+
+def test_a_model_whose_weights_do_not_fit_is_refused_with_both_numbers(folder: Path) -> None:
+    check_weights(folder, "float32")
+    with pytest.raises(ModelUnavailable, match=r"tiny is too large .* about 269 MB .* 1 MB are"):
+        check_weights(folder, "float32", available=1_000_000)
 
 
 def texts(count: int) -> list[str]:

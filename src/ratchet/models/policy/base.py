@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,12 +14,15 @@ from typing import Any
 import msgspec
 
 from ratchet.models.failure import ModelUnavailable
+from ratchet.models.gguf import read_contents
+from ratchet.models.memory import OVERHEAD, as_megabytes, bytes_available
 from ratchet.models.model_file import LOCAL, SMOLLM2, find_model
-from ratchet.models.policy.safetensors_file import hash_tensors
+from ratchet.models.policy.safetensors_file import count_numbers, hash_tensors
 from ratchet.models.policy.tokens import ChatTokenizer
 from ratchet.types import LOCAL_MODELS
 
-DTYPES = ("float32", "bfloat16", "float16")
+DTYPES = {"float32": 4, "bfloat16": 2, "float16": 2}
+"""Bytes of a number, by PyTorch's name of its type."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +65,8 @@ def load_base(source: str | Path, *, device: str = "cpu", dtype: str = "float32"
     if dtype not in DTYPES:
         raise ModelUnavailable(f"There is no type {dtype!r}; there are {', '.join(DTYPES)}.")
     path = find_base(source)
+    if device == "cpu":
+        check_weights(path, dtype)
     kind = getattr(torch, dtype)
     with _without_progress():
         model, inner = _load_folder(path, kind) if path.is_dir() else load_gguf(path, kind)
@@ -118,6 +124,33 @@ def find_base(source: str | Path) -> Path:
         " config.json.",
         hint="Name a folder in the format of Hugging Face, such as save_pretrained writes.",
     )
+
+
+def check_weights(path: Path, dtype: str, available: int | None = None) -> None:
+    """Refuse a model whose weights do not fit into the memory that is available.
+
+    Args:
+        path: As `find_base` returns it.
+        dtype: Type of the weights in memory.
+        available: Bytes available; measured when left out.
+
+    Raises:
+        ModelUnavailable: They do not fit, or cannot be read.
+    """
+    if path.is_file():
+        tensors = read_contents(path).tensors.values()
+        numbers = sum(math.prod(tensor.shape) for tensor in tensors)
+    else:
+        numbers = count_numbers(path.glob("*.safetensors"))
+    free = bytes_available() if available is None else available
+    needed = numbers * DTYPES[dtype] + OVERHEAD
+    if needed > free:
+        raise ModelUnavailable(
+            f"{path.name} is too large for this machine: its weights need about"
+            f" {as_megabytes(needed)} of memory as {dtype}, and {as_megabytes(free)} are"
+            " available.",
+            hint="Choose a smaller model.",
+        )
 
 
 def base_name(source: str | Path) -> str:

@@ -6,9 +6,11 @@ The format: https://github.com/huggingface/safetensors#format
 from __future__ import annotations
 
 import hashlib
+import math
 import mmap
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import TypeVar
 
 import msgspec
 
@@ -23,6 +25,8 @@ class _Tensor(msgspec.Struct, frozen=True):
     shape: list[int]
     data_offsets: tuple[int, int]
 
+
+ResultT = TypeVar("ResultT")
 
 _header = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _tensor = msgspec.json.Decoder(_Tensor)
@@ -46,9 +50,35 @@ def hash_tensors(paths: Iterable[Path]) -> str:
     return whole.hexdigest()
 
 
+def count_numbers(paths: Iterable[Path]) -> int:
+    """Numbers in all tensors of these files together.
+
+    Raises:
+        ModelUnavailable: As `hash_tensors`.
+    """
+    return sum(
+        math.prod(tensor.shape)
+        for path in paths
+        for tensor, _ in _tensors(path, lambda content: None).values()
+    )
+
+
 def _digests(path: Path) -> dict[str, bytes]:
     """A digest of each tensor in a file."""
-    found: dict[str, bytes] = {}
+    found = {}
+    for name, (tensor, content) in _tensors(
+        path, lambda data: hashlib.sha256(data).digest()
+    ).items():
+        about = msgspec.json.encode([tensor.dtype, tensor.shape])
+        found[name] = hashlib.sha256(about + content).digest()
+    return found
+
+
+def _tensors(
+    path: Path, read: Callable[[memoryview], ResultT]
+) -> dict[str, tuple[_Tensor, ResultT]]:
+    """What a file says of its tensors, and what is read of their bytes."""
+    found: dict[str, tuple[_Tensor, ResultT]] = {}
     try:
         with (
             path.open("rb") as file,
@@ -65,9 +95,8 @@ def _digests(path: Path) -> dict[str, bytes]:
                 begin, end = (8 + size + offset for offset in tensor.data_offsets)
                 if not 8 + size <= begin <= end <= len(data):
                     raise _broken(path)
-                digest = hashlib.sha256(msgspec.json.encode([tensor.dtype, tensor.shape]))
-                digest.update(data[begin:end])
-                found[name] = digest.digest()
+                with data[begin:end] as content:
+                    found[name] = tensor, read(content)
     except OSError as error:
         raise ModelUnavailable(f"{path} cannot be read: {error.strerror}.") from None
     except (ValueError, msgspec.DecodeError):

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from ratchet.models.local_model import check_port
+from ratchet.models.local_model import check_port, default_threads
 from ratchet.models.policy.base import base_name, find_base, require_train
 from ratchet.models.policy.serving import SLOTS, PolicySettings
 from ratchet.models.process import ModelProcess
@@ -29,7 +29,8 @@ class PolicyServer:
         slots: Answers at once; further requests wait.
         context: Tokens of a conversation; at most what the model was trained for, and that when
             left out.
-        threads: Threads that compute; PyTorch's choice when left out.
+        threads: Threads that compute; by default one for every two cores, since PyTorch's wait for
+            one another, too (see `default_threads`).
         device: PyTorch's name of a device.
         dtype: `float32`, `bfloat16` or `float16`.
         deterministic: Whether a request's answer is the same, bit for bit, whatever else is served.
@@ -69,7 +70,7 @@ class PolicyServer:
             port=port,
             slots=slots,
             context=context,
-            threads=threads,
+            threads=threads or default_threads(),
             device=device,
             dtype=dtype,
             deterministic=deterministic,

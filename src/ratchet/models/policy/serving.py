@@ -35,8 +35,8 @@ class PolicySettings(msgspec.Struct, frozen=True, kw_only=True):
     """Answers at once; more wait."""
     context: int | None = None
     """Tokens of a conversation; None for all that the model was trained for."""
-    threads: int | None = None
-    """Threads that compute; None for PyTorch's choice."""
+    threads: int
+    """Threads that compute."""
     device: str = "cpu"
     dtype: str = "float32"
     deterministic: bool = False
@@ -66,8 +66,7 @@ def serve(settings: PolicySettings) -> None:
     from ratchet.models.policy.app import PolicyApp
     from ratchet.models.policy.engine import PolicyEngine
 
-    if settings.threads is not None:
-        torch.set_num_threads(settings.threads)
+    torch.set_num_threads(settings.threads)
     listening = socket.socket()
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listening.bind(("127.0.0.1", settings.port))
