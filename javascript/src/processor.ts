@@ -1,8 +1,10 @@
 /** Takes the spans of a provider: tags them with their conversation, and sends them. */
 
-import { TraceFlags, type Context } from "@opentelemetry/api";
+import { TraceFlags, type Attributes, type Context } from "@opentelemetry/api";
 import type { ReadableSpan, Span, SpanProcessor } from "@opentelemetry/sdk-trace";
 import { conversationOf, liveCallOf, setLiveCall } from "./context";
+import { CONTENT, type StepSpan } from "./otlp";
+import { conventionsOf } from "./vercel";
 
 const FLUSH_MS = 5_000;
 const PROVIDER = ["gen_ai.provider.name", "gen_ai.system", "llm.provider", "llm.system", "ai.model.provider"];
@@ -30,7 +32,9 @@ class RatchetProcessor implements SpanProcessor {
 
   onEnd(span: ReadableSpan): void {
     if (!this.sink || !(span.spanContext().traceFlags & TraceFlags.SAMPLED)) return;
-    if (this.sink.recorded.length && isRecorded(span, this.sink.recorded)) return;
+    const more = conventionsOf(span);
+    if (more) (span as StepSpan)[CONTENT] = more;
+    if (this.sink.recorded.length && isRecorded({ ...span.attributes, ...more }, this.sink.recorded)) return;
     this.sink.addSpan(span);
   }
 
@@ -58,7 +62,7 @@ export function spanProcessor(): SpanProcessor {
 }
 
 /** Whether a span is a model call that the gateway records as well. */
-function isRecorded({ attributes }: ReadableSpan, providers: readonly string[]): boolean {
+function isRecorded(attributes: Attributes, providers: readonly string[]): boolean {
   const kind = attributes["openinference.span.kind"];
   const operation = attributes["gen_ai.operation.name"] ?? "";
   if (kind !== "LLM" && !MODEL_CALLS.has(String(operation))) return false;

@@ -24,7 +24,7 @@ from tests.node_packages import node
 pytestmark = pytest.mark.xdist_group("node")
 
 AGENT = """
-import { agent, conversation, current, feedback, init, params, prompt, tool, trace } from "agent-ratchet";
+import { agent, init, params, prompt, tool } from "agent-ratchet";
 
 export const handle = init();
 const system = prompt("system", "You find rooms. {policy}");
@@ -32,7 +32,8 @@ const search = params("search", { people: 2 });
 const find = tool(async function findRooms({ people }) {
   return [{ name: "Cedar", seats: people + 2 }];
 });
-export const book = tool(async ({ room }) => ({ booked: room }), { name: "book", sideEffects: true });
+const booking = async ({ room }) => ({ booked: room });
+export const book = tool(booking, { name: "book", sideEffects: true });
 export const answer = agent(async (question) => {
   const [room] = await find({ people: search.people });
   return `${system.format({ policy: "Be brief." })} ${room.name} has ${room.seats}: ${question}`;
@@ -63,8 +64,8 @@ def test_a_call_is_one_trace_in_the_store(site: Site, folder: Path) -> None:
     name = f"a-{uuid.uuid4().hex}"
     rest = """
     import { conversation, current, feedback, trace } from "agent-ratchet";
-    const text = await conversation("talk", () => answer("Which room? My key is " + process.env.SECRET),
-      { user: "ada" });
+    const question = "Which room? My key is " + process.env.SECRET;
+    const text = await conversation("talk", () => answer(question), { user: "ada" });
     const traceId = await trace("another", () => current().traceId);
     feedback({ thumbs: "down", traceId, comment: "No." });
     console.log(JSON.stringify([text, traceId]));

@@ -77,15 +77,18 @@ def test_tools_for_published_packages_find_no_fault(package: Path) -> None:
 def test_its_types_hold_what_its_users_write(package: Path, folder: Path) -> None:
     (folder / "used.mts").write_text(
         """
-        import { agent, conversation, init, params, prompt, tool, trace, type Handle } from "agent-ratchet";
+        import { agent, conversation, init, params, prompt, tool, trace } from "agent-ratchet";
+        import type { Handle } from "agent-ratchet";
         const handle: Handle = init({ agent: "booking" });
         const system = prompt("system", "Be {tone}.");
         const search = params("search", { k: 5, mode: "fast", on: true });
-        const find = tool(async (given: { people: number }) => [given.people], { sideEffects: true });
+        const count = async (given: { people: number }) => [given.people];
+        const find = tool(count, { sideEffects: true });
         const answer = agent(async (question: string): Promise<string> => {
           const rows: number[] = await find({ people: search.k + 1 });
           const mode: string = search.mode;
-          return conversation("c", () => trace("t", (step) => `${step.traceId}${rows}${mode}${question}`));
+          const said = `${rows}${mode}${question}`;
+          return conversation("c", () => trace("t", (step) => step.traceId + said));
         });
         const text: Promise<string> = answer("x");
         const sent: Promise<boolean> = handle.flush();

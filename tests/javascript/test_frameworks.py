@@ -1,0 +1,78 @@
+"""Agents of other libraries, with their real packages, traced with the npm package."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.frameworks.model_simulator import ANSWERING, ASKING, ModelSimulator
+from tests.javascript.built import run
+from tests.javascript.conftest import Site
+from tests.node_packages import installed, node
+
+pytestmark = [pytest.mark.xdist_group("node"), pytest.mark.long]
+
+FRAMEWORKS = Path(__file__).parent / "frameworks"
+
+
+@pytest.fixture(scope="session")
+def programs(package: Path) -> Iterator[Path]:
+    """The programs, beside their packages and this one."""
+    folder = installed(FRAMEWORKS) / package.name
+    shutil.copytree(FRAMEWORKS, folder)
+    ours = folder / "node_modules" / "agent-ratchet"
+    shutil.copytree(package / "dist", ours / "dist")
+    shutil.copy(package / "package.json", ours)
+    yield folder
+    shutil.rmtree(folder)
+
+
+@pytest.mark.parametrize("library", ["openai", "anthropic", "langchain", "vercel"])
+def test_its_model_calls_and_tools_are_in_the_agents_trace(
+    site: Site, programs: Path, library: str
+) -> None:
+    name = f"{library}-{uuid.uuid4().hex}"
+    with ModelSimulator() as simulator:
+        done = run(
+            [node(), f"{library}.mjs"],
+            programs,
+            RATCHET_AGENT=name,
+            SIMULATOR=simulator.url,
+            **site.variables(),
+        )
+        assert done.returncode == 0, done.stderr
+        calls = simulator.calls
+    answer = json.loads(done.stdout)
+    assert "sunny in Paris" in answer
+    assert calls == [ASKING, ANSWERING]
+    spans, _ = site.store.spans.live(name)
+    by_id = {span.span_id: span for span in spans}
+    (root,) = [span for span in spans if span.parent_id is None]
+    assert root.name == "weather"
+    assert {span.trace_id for span in spans} == {root.trace_id}
+    assert all(span.parent_id in by_id for span in spans if span is not root)
+
+    def of(operation: str) -> list[dict[str, object]]:
+        found = [s for s in spans if s.attributes.get("gen_ai.operation.name") == operation]
+        return [span.attributes for span in sorted(found, key=lambda one: one.start_ns)]
+
+    first, last = of("chat")
+    for call, (given, made) in zip((first, last), (ASKING, ANSWERING), strict=True):
+        assert call["gen_ai.usage.input_tokens"] == given
+        assert call["gen_ai.usage.output_tokens"] == made
+    if library != "langchain":  # whose instrumentation leaves the system prompt out
+        said = str(first.get("gen_ai.input.messages")) + str(
+            first.get("gen_ai.system_instructions")
+        )
+        assert "You tell the weather." in said
+    assert "sunny in Paris" in str(last["gen_ai.output.messages"])
+    assert "get_weather" in str(first["gen_ai.output.messages"])
+    (tool,) = of("execute_tool")
+    assert tool["gen_ai.tool.name"] == "get_weather"
+    assert json.loads(str(tool["gen_ai.tool.call.arguments"])) == {"city": "Paris"}
+    assert "sunny in Paris" in str(tool["gen_ai.tool.call.result"])
