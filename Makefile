@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast test-frameworks test-weights check faults bench docs serve constraints clean moved
+.PHONY: help setup demo test test-fast test-frameworks test-javascript test-weights javascript check faults bench docs serve constraints clean moved
 moved: ;
 
 help:  ## List the targets
@@ -38,6 +38,9 @@ test-fast: .venv/.dev  ## Run the tests that start no process and no server (abo
 
 test-frameworks: .venv/.dev  ## Test every agent framework, each in its own environment
 	$(BIN)/python -m tests.frameworks $(ARGS)
+
+test-javascript: .venv/.dev  ## Test the npm package, also with other libraries' real packages
+	RATCHET_LONG_FAULTS=1 $(BIN)/python -m pytest tests/javascript $(ARGS)
 
 test-weights: .venv/.train  ## Run the tests that need PyTorch (installs the extra `train`: 6 GB)
 	RATCHET_TEST_WEIGHTS=1 $(BIN)/python -m pytest -n $(CORES) -m torch tests/weights tests/models $(ARGS)
@@ -68,6 +71,9 @@ docs: .venv/.docs  ## Build the handbook into docs/_build/html
 	$(BIN)/python -m sphinx -q -W --keep-going -b html -d docs/_build/doctrees docs docs/_build/html
 	@echo 'Built: docs/_build/html/index.html'
 
+javascript:  ## Build the npm package and pack it into javascript/agent-ratchet-VERSION.tgz
+	cd javascript && npm ci --ignore-scripts --no-audit --no-fund && npm run build && npm pack
+
 serve: .venv/.core  ## Serve the API, the gateway and OTLP ingest at http://127.0.0.1:8765
 	@$(BIN)/ratchet serve $(ARGS) || [ $$? -eq 130 ]
 
@@ -79,7 +85,7 @@ constraints: .venv/.dev  ## Pin the newest versions of all dependencies
 		--no-header --no-annotate --no-emit-index-url --no-emit-find-links -o constraints.txt
 
 clean:  ## Delete .venv, caches and builds; ./demo stays
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .bench dist docs/_build
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .bench dist docs/_build javascript/dist javascript/node_modules
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Installation, pinned by constraints.txt. Each stamp file marks the last installation, which is
