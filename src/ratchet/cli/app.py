@@ -110,6 +110,11 @@ COMMANDS: dict[str, Command] = {
         "datasets",
         "Capture, import, compare, refine, synthesize and export datasets, which have versions.",
     ),
+    "train": Command(
+        "train",
+        "train",
+        "Export training data, and train an agent's model at a hosted service.",
+    ),
     "candidates": Command(
         "candidates",
         "candidates",

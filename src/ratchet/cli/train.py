@@ -1,0 +1,14 @@
+"""`ratchet train`: the weights of an agent's model. Each command is in a file of its own."""
+
+from __future__ import annotations
+
+import typer
+
+from ratchet.cli.train_export import export
+
+train = typer.Typer(
+    help="Export training data, and train an agent's model at a hosted service.",
+    no_args_is_help=True,
+)
+
+train.command()(export)

@@ -1,0 +1,374 @@
+"""Selects what a model learns from: rollouts that scored well, corrections and preferences."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import msgspec
+
+from ratchet.observe.dialects import names
+from ratchet.store import Store
+from ratchet.types import Feedback, InputError, Rollout, Span, Split
+from ratchet.weights.recorded_chat import ChatExample, ChatMessage, ChatPair, recorded_chat
+
+PAGE = 200
+"""Rollouts, or items of feedback, that are in memory at once with their spans."""
+
+PROVES = "prove/"
+"""Beginning of the purpose of rollouts of experiments."""
+
+SplitOf = Callable[[Sequence[Any]], Sequence[Split]]
+"""The split of each of some inputs; what was never a task may be trained on."""
+
+Item = TypeVar("Item", ChatExample, ChatPair)
+
+
+class TrainingSelection(msgspec.Struct, frozen=True, kw_only=True):
+    """What is good enough to learn from.
+
+    Raises:
+        InputError: A number is out of its range.
+    """
+
+    evaluator: str
+    """The evaluator whose score counts; larger is better."""
+    min_score: float = 0.8
+    """Least score of a rollout whose answers are learned."""
+    best: int | None = None
+    """At most so many rollouts of a task, the best first; None for all."""
+    gap: float = 0.2
+    """Least difference between the scores of a pair."""
+    purpose: str = ""
+    """Only rollouts whose purpose begins so."""
+    rollouts: bool = True
+    """Whether to learn from rollouts."""
+    feedback: bool = True
+    """Whether to learn from corrections and preferences."""
+    redacted: bool = False
+    """Whether to use calls from which something was redacted."""
+
+    def __post_init__(self) -> None:
+        if self.best is not None and self.best < 1:
+            raise InputError(f"The best {self.best} rollouts of a task are none; give at least 1.")
+        if not self.gap > 0:
+            raise InputError(f"The gap between the scores of a pair is above 0, not {self.gap}.")
+
+
+class ScoredRollout(NamedTuple):
+    """A rollout that may be learned from, without its spans."""
+
+    id: str
+    task_id: str
+    score: float
+    split: Split
+
+
+class Selected:
+    """What was selected, with a count of what was left out.
+
+    Iterating over `examples` or `pairs` reads the store page by page and fills `left_out`.
+
+    Args:
+        store: The store.
+        selection: What is good enough.
+        split_of: The split of inputs. Those of `test` are never selected.
+    """
+
+    def __init__(self, store: Store, selection: TrainingSelection, split_of: SplitOf) -> None:
+        self._store = store
+        self._selection = selection
+        self._split_of = split_of
+        self.left_out: Counter[str] = Counter()
+        """Number of rollouts, calls or items of feedback that were left out, by reason."""
+
+    def examples(self) -> Iterator[tuple[Split, ChatExample]]:
+        """Conversations for supervised learning, each once, with `train` or `val`."""
+        found = itertools.chain(
+            self._of_rollouts() if self._selection.rollouts else (),
+            self._of_corrections() if self._selection.feedback else (),
+        )
+        return self._once(found)
+
+    def pairs(self) -> Iterator[tuple[Split, ChatPair]]:
+        """Pairs for preference learning, each once, with `train` or `val`."""
+        found = itertools.chain(
+            self._of_groups() if self._selection.rollouts else (),
+            self._of_feedback() if self._selection.feedback else (),
+        )
+        return self._once(found)
+
+    def _once(self, found: Iterator[tuple[Split, Item]]) -> Iterator[tuple[Split, Item]]:
+        seen: set[str] = set()
+        for split, one in found:
+            key = one.key()
+            if key in seen:
+                self.left_out["it teaches the same as another"] += 1
+                continue
+            seen.add(key)
+            yield split, one
+
+    def _of_rollouts(self) -> Iterator[tuple[Split, ChatExample]]:
+        selection = self._selection
+        of_task: dict[tuple[Split, str], list[ScoredRollout]] = defaultdict(list)
+        for one in self._scored():
+            if one.score < selection.min_score:
+                self.left_out[f"it scored below {selection.min_score:g}"] += 1
+            else:
+                of_task[one.split, one.task_id].append(one)
+        kept: list[ScoredRollout] = []
+        for group in of_task.values():
+            group.sort(key=lambda one: (-one.score, one.id))
+            kept += group[: selection.best]
+            if more := len(group[selection.best :]) if selection.best else 0:
+                self.left_out[f"{selection.best} of its task scored as well or better"] += more
+        for one, spans in self._with_spans(kept):
+            for example in self._chat(spans):
+                yield (
+                    one.split,
+                    msgspec.structs.replace(
+                        example, subject=one.id, task_id=one.task_id, score=one.score
+                    ),
+                )
+
+    def _of_groups(self) -> Iterator[tuple[Split, ChatPair]]:
+        """The best and the worst rollout of each task, where they part."""
+        of_task: dict[tuple[Split, str], list[ScoredRollout]] = defaultdict(list)
+        for one in self._scored():
+            of_task[one.split, one.task_id].append(one)
+        ends: list[ScoredRollout] = []
+        for group in of_task.values():
+            group.sort(key=lambda one: (-one.score, one.id))
+            if group[0].score - group[-1].score < self._selection.gap:
+                reason = f"the rollouts of its task score within {self._selection.gap:g}"
+                self.left_out[reason] += len(group)
+            else:
+                self.left_out["it is neither the best nor the worst of its task"] += len(group) - 2
+                ends += (group[0], group[-1])
+        read = self._with_spans(ends)
+        for (best, best_spans), (_, worst_spans) in zip(read, read, strict=True):
+            pair = _parted(self._chat(best_spans), self._chat(worst_spans))
+            if pair is None:
+                self.left_out["the best and the worst of its task share no beginning"] += 2
+            else:
+                yield (
+                    best.split,
+                    msgspec.structs.replace(pair, subject=best.id, task_id=best.task_id),
+                )
+
+    def _scored(self) -> Iterator[ScoredRollout]:
+        """Finished rollouts that may be learned from, page by page."""
+        cursor: str | None = None
+        while True:
+            page, cursor = self._store.rollouts.list(
+                purpose=self._selection.purpose or None, limit=PAGE, cursor=cursor
+            )
+            usable = [one for one in page if self._may_use(one)]
+            scores = self._store.scores.of([one.id for one in usable])
+            splits = self._split_of([one.input for one in usable])
+            for rollout, split in zip(usable, splits, strict=True):
+                if split == "test":
+                    self.left_out["its task is held out for proof"] += 1
+                    continue
+                values = [
+                    score.value
+                    for score in scores.get(rollout.id, [])
+                    if score.evaluator == self._selection.evaluator and not score.unit
+                ]
+                if not values or values[-1] is None:
+                    reason = f"it has no score of {self._selection.evaluator}"
+                    self.left_out[reason] += 1
+                    continue
+                yield ScoredRollout(rollout.id, rollout.task_id, values[-1], split)
+            if cursor is None:
+                return
+
+    def _may_use(self, rollout: Rollout) -> bool:
+        if rollout.purpose.removeprefix("fleet/").startswith(PROVES):
+            self.left_out["it ran in an experiment"] += 1
+            return False
+        if rollout.status != "succeeded":
+            self.left_out["it did not succeed"] += 1
+            return False
+        return True
+
+    def _with_spans(
+        self, rollouts: Sequence[ScoredRollout]
+    ) -> Iterator[tuple[ScoredRollout, list[Span]]]:
+        for start in range(0, len(rollouts), PAGE):
+            page = rollouts[start : start + PAGE]
+            spans = self._store.spans.of_newest_attempts([one.id for one in page])
+            for one in page:
+                yield one, spans[one.id]
+
+    def _chat(self, spans: Sequence[Span]) -> list[ChatExample]:
+        chat = recorded_chat(spans, redacted=self._selection.redacted)
+        self.left_out += chat.left_out
+        if not chat.examples and not chat.left_out:
+            self.left_out["no model call was recorded"] += 1
+        return chat.examples
+
+    def _of_corrections(self) -> Iterator[tuple[Split, ChatExample]]:
+        for item, split, example in self._rated():
+            if item.kind != "correction":
+                continue
+            right = self._corrected(item, example)
+            if right is not None:
+                yield (
+                    split,
+                    msgspec.structs.replace(
+                        example,
+                        messages=(*example.messages[:-1], right),
+                        learned=(len(example.messages) - 1,),
+                    ),
+                )
+
+    def _of_feedback(self) -> Iterator[tuple[Split, ChatPair]]:
+        for item, split, example in self._rated():
+            if item.kind == "correction":
+                chosen, rejected = self._corrected(item, example), example.messages[-1]
+            else:
+                chosen, rejected = (_said(item.content[key]) for key in ("chosen", "rejected"))
+            if chosen is None:
+                continue
+            if chosen == rejected:
+                self.left_out["both answers of a pair are the same"] += 1
+                continue
+            yield (
+                split,
+                ChatPair(
+                    messages=example.messages[:-1],
+                    chosen=chosen,
+                    rejected=rejected,
+                    tools=example.tools,
+                    subject=example.subject,
+                    task_id=example.task_id,
+                ),
+            )
+
+    def _corrected(self, item: Feedback, example: ChatExample) -> ChatMessage | None:
+        """The right answer; None when the model's answer is not what was corrected."""
+        if example.messages[-1].get("tool_calls"):
+            self.left_out["the corrected answer is not the model's last message"] += 1
+            return None
+        return _said(item.content)
+
+    def _rated(self) -> Iterator[tuple[Feedback, Split, ChatExample]]:
+        """Corrections and preferences, each with the conversation that it is about."""
+        cursor: str | None = None
+        while True:
+            page, cursor = self._store.feedback.list(limit=PAGE, cursor=cursor)
+            for item in page:
+                if item.kind in ("correction", "preference"):
+                    yield from self._about(item)
+            if cursor is None:
+                return
+
+    def _about(self, item: Feedback) -> Iterator[tuple[Feedback, Split, ChatExample]]:
+        rollout = None
+        if item.rollout_id:
+            rollout = self._store.rollouts.get([item.rollout_id]).get(item.rollout_id)
+            spans = self._store.spans.of_newest_attempts([item.rollout_id])[item.rollout_id]
+        elif item.trace_id:
+            spans = self._store.spans.of_trace(item.trace_id)
+        else:
+            self.left_out["the feedback is about a conversation, not one answer"] += 1
+            return
+        if rollout is not None and rollout.purpose.removeprefix("fleet/").startswith(PROVES):
+            self.left_out["it ran in an experiment"] += 1
+            return
+        examples = self._chat(spans)
+        if not examples:
+            return
+        example = next((one for one in examples if item.span_id in one.spans), None)
+        if example is not None:
+            example = _until(example, item.span_id)
+        else:
+            example = examples[-1]
+            if not _is_answer(_output(rollout, spans), example.messages[-1]):
+                self.left_out["the corrected answer is not the model's last message"] += 1
+                return
+        asked = rollout.input if rollout is not None else _asked(example)
+        (split,) = self._split_of([asked])
+        if split == "test":
+            self.left_out["its task is held out for proof"] += 1
+            return
+        yield (
+            item,
+            split,
+            msgspec.structs.replace(
+                example,
+                subject=item.rollout_id or item.trace_id,
+                task_id=rollout.task_id if rollout is not None else "",
+            ),
+        )
+
+
+def _parted(best: Sequence[ChatExample], worst: Sequence[ChatExample]) -> ChatPair | None:
+    """The first messages in which two rollouts differ, if the model wrote both."""
+    for one, other in itertools.product(best, worst):
+        if one.tools != other.tools:
+            continue
+        at = next(
+            (
+                n
+                for n, (a, b) in enumerate(zip(one.messages, other.messages, strict=False))
+                if a != b
+            ),
+            None,
+        )
+        if at and at in one.learned and at in other.learned:
+            return ChatPair(
+                messages=one.messages[:at],
+                chosen=one.messages[at],
+                rejected=other.messages[at],
+                tools=one.tools,
+            )
+    return None
+
+
+def _until(example: ChatExample, span_id: str) -> ChatExample:
+    """The conversation up to the answer of one call."""
+    count = example.spans.index(span_id) + 1
+    return msgspec.structs.replace(
+        example,
+        messages=example.messages[: example.learned[count - 1] + 1],
+        learned=example.learned[:count],
+        spans=example.spans[:count],
+    )
+
+
+def _output(rollout: Rollout | None, spans: Sequence[Span]) -> Any:
+    """The agent's answer; None when only its model calls were recorded."""
+    if rollout is not None:
+        return rollout.output
+    stated = next(
+        (s.attributes[names.OUTPUT] for s in spans if s.attributes.get(names.OUTPUT)), None
+    )
+    try:
+        return msgspec.json.decode(stated) if isinstance(stated, str) else stated
+    except msgspec.DecodeError:
+        return stated
+
+
+def _said(content: Any) -> ChatMessage:
+    text = content if isinstance(content, str) else msgspec.json.encode(content).decode()
+    return {"role": "assistant", "content": text}
+
+
+def _is_answer(output: Any, message: ChatMessage) -> bool:
+    """Whether the agent's output, if one is recorded, is the text of the model's last message."""
+    if message.get("tool_calls"):
+        return False
+    if output is None:
+        return True
+    text = output if isinstance(output, str) else msgspec.json.encode(output).decode()
+    return " ".join(text.split()) == " ".join(str(message["content"]).split())
+
+
+def _asked(example: ChatExample) -> Any:
+    """The user's last message, which is a live trace's input."""
+    asked = [one["content"] for one in example.messages if one["role"] == "user"]
+    return asked[-1] if asked else ""
