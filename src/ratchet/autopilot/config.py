@@ -383,6 +383,17 @@ class ImproveSection(Section):
     budget: BudgetSection = BudgetSection()
 
 
+class TrainSection(Section):
+    """[train]: the hosted service that trains a model."""
+
+    provider: Literal["openai", "together", "fireworks"] = "openai"
+    base_url: Url | None = None
+    key_env: EnvironmentVariable | None = None
+    account: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    model: ModelName | None = None
+    timeout_s: Positive = 60.0
+
+
 def _repetitions(value: Any) -> Any:
     whole = isinstance(value, int) and not isinstance(value, bool)
     if value == "auto" or (whole and 1 <= value <= MAX_REPETITIONS):
@@ -470,6 +481,7 @@ class Config(Section):
     report_card: ReportCardSection = ReportCardSection()
     run: RunSection = RunSection()
     improve: ImproveSection = ImproveSection()
+    train: TrainSection = TrainSection()
     coach: CoachSection = CoachSection()
     checks: ChecksSection = ChecksSection()
     sandbox: SandboxSection = SandboxSection()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import typer
 
 from ratchet.cli.train_export import export
+from ratchet.cli.train_hosted import cancel, jobs, start, watch
 
 train = typer.Typer(
     help="Export training data, and train an agent's model at a hosted service.",
@@ -12,3 +13,7 @@ train = typer.Typer(
 )
 
 train.command()(export)
+train.command()(start)
+train.command()(watch)
+train.command()(cancel)
+train.command()(jobs)

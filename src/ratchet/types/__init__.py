@@ -62,6 +62,7 @@ from ratchet.types.release import (
 )
 from ratchet.types.report_card import CardCheck, CardVerdict, ReportCard
 from ratchet.types.resource import (
+    Adapter,
     Code,
     Declaration,
     Model,
@@ -128,6 +129,7 @@ __all__ = [
     "ActionKind",
     "ActionState",
     "Activation",
+    "Adapter",
     "AgentError",
     "AgentSettings",
     "Arm",

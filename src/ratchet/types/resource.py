@@ -89,6 +89,27 @@ class Code(msgspec.Struct, frozen=True, tag="code"):
         return {"kind": "code", "source": self.source.strip(), "function": self.function}
 
 
+class Adapter(msgspec.Struct, frozen=True):
+    """Trained weights: a LoRA adapter of a base model. All hashes are content hashes.
+
+    Args:
+        hash: The adapter's, which also names its folder.
+        base: Fingerprint of the base model's weights.
+        tokenizer: The tokenizer's, or empty when unknown.
+        recipe: How it was trained: algorithm, settings, data.
+    """
+
+    hash: str
+    base: str
+    tokenizer: str = ""
+    recipe: dict[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        for name in ("hash", "base"):
+            if not getattr(self, name):
+                raise InputError(f"An Adapter needs its {name}.")
+
+
 class Model(msgspec.Struct, frozen=True, tag="model"):
     """A model endpoint with sampling settings, or local weights.
 
@@ -97,12 +118,14 @@ class Model(msgspec.Struct, frozen=True, tag="model"):
         base_url: OpenAI-compatible endpoint, or None for the client's own default.
         sampling: Request fields such as temperature, top_p, max_tokens.
         weights: Path of local weights, when the model is not served by an endpoint.
+        adapter: What was trained on top of the model; None for the model as it is.
     """
 
     model: str
     base_url: str | None = None
     sampling: dict[str, Any] = {}
     weights: str | None = None
+    adapter: Adapter | None = None
 
     def __post_init__(self) -> None:
         if not self.model:
@@ -116,6 +139,8 @@ class Model(msgspec.Struct, frozen=True, tag="model"):
             "base_url": self.base_url,
             "sampling": self.sampling,
             "weights": self.weights,
+            # The recipe says how the weights came about, and is not what answers.
+            **({"adapter": [self.adapter.hash, self.adapter.base]} if self.adapter else {}),
         }
 
 

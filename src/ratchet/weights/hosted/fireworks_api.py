@@ -1,0 +1,116 @@
+"""Fireworks' datasets and supervised fine-tuning jobs, as its Python client 1.2 uses them.
+
+Ids are the caller's own there, so a request that is sent again meets what the first one made.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+from ratchet.types import InputError
+from ratchet.weights.hosted.job import HostedJob
+from ratchet.weights.hosted.rest import Rest
+from ratchet.weights.hosted.service import JobReport
+
+_ENDED: dict[str, Literal["failed", "cancelled"]] = {
+    "JOB_STATE_FAILED": "failed",
+    "JOB_STATE_EXPIRED": "failed",
+    "JOB_STATE_CANCELLED": "cancelled",
+    "JOB_STATE_DELETING": "cancelled",
+}
+
+
+class FireworksService:
+    """Fireworks.
+
+    Args:
+        rest: Its API; the address ends with `/v1`.
+        account: The account's id.
+    """
+
+    def __init__(self, rest: Rest, account: str) -> None:
+        if not account:
+            raise InputError(
+                "Fireworks needs the id of an account.",
+                hint='Give it in ratchet.toml:\n\n[train]\naccount = "…"\n',
+            )
+        self._rest = rest
+        self._account = f"/accounts/{account}"
+
+    def find_file(self, name: str) -> str | None:
+        """Name of the dataset that was uploaded whole under this name; None without one."""
+        for one in self._rest.get(f"{self._account}/datasets", params={"pageSize": 200}).get(
+            "datasets", []
+        ):
+            if one.get("displayName") == name and one.get("state") == "READY":
+                return str(one["name"])
+        return None
+
+    def upload(self, path: Path, name: str) -> str:
+        """Make a dataset and upload its file; return its name."""
+        content = path.read_bytes()
+        id = name.removesuffix(".jsonl")
+        known = self._rest.get(f"{self._account}/datasets", params={"pageSize": 200})
+        whole = f"{self._account.lstrip('/')}/datasets/{id}"
+        if whole not in [one.get("name") for one in known.get("datasets", [])]:
+            count = str(len(content.splitlines()))
+            dataset = {
+                "displayName": name,
+                "exampleCount": count,
+                "format": "CHAT",
+                "userUploaded": {},
+            }
+            self._rest.post(f"{self._account}/datasets", json={"datasetId": id, "dataset": dataset})
+        self._rest.post(f"{self._account}/datasets/{id}:upload", files={"file": (name, content)})
+        return whole
+
+    def find_job(self, job: HostedJob) -> str | None:
+        """Name of the job that was started with this job's dataset; None without one."""
+        found = self._rest.get(
+            f"{self._account}/supervisedFineTuningJobs", params={"pageSize": 200}
+        )
+        names = [
+            one["name"]
+            for one in found.get("supervisedFineTuningJobs", [])
+            if one.get("dataset") == job.training_id
+        ]
+        return str(names[0]) if names else None
+
+    def start(self, job: HostedJob) -> str:
+        """Start the job; return its name.
+
+        Raises:
+            InputError: It learns from pairs.
+        """
+        if job.method != "sft":
+            raise InputError(
+                "Pairs are not trained at Fireworks from here.",
+                hint="Use --method sft, or another provider.",
+            )
+        body = {
+            "dataset": job.training_id,
+            "baseModel": job.model,
+            **({"evaluationDataset": job.validation_id} if job.validation_id else {}),
+            **({"displayName": job.suffix} if job.suffix else {}),
+            **job.hyperparameters,
+        }
+        return str(self._rest.post(f"{self._account}/supervisedFineTuningJobs", json=body)["name"])
+
+    def read(self, remote_id: str) -> JobReport:
+        """How far a job is."""
+        found = self._rest.get(f"/{remote_id}")
+        state = str(found.get("state", ""))
+        error = str((found.get("status") or {}).get("message", ""))
+        if state == "JOB_STATE_COMPLETED":
+            name = found.get("outputModel")
+            if not name:
+                return JobReport("failed", state, error="The service names no new model.")
+            return JobReport("succeeded", state, str(name))
+        if state in _ENDED:
+            return JobReport(_ENDED[state], state, error=error)
+        return JobReport("running", state)
+
+    def cancel(self, remote_id: str) -> None:
+        """Ask for a job's end."""
+        self._rest.post(f"/{remote_id}:cancel", json={})

@@ -1,0 +1,156 @@
+"""Any service with OpenAI's files and fine-tuning API."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from ratchet.weights.hosted.job import HostedJob
+from ratchet.weights.hosted.service import HostedFailure, JobReport
+
+Result = TypeVar("Result")
+
+_METHODS = {"sft": "supervised", "dpo": "dpo"}
+_NEWEST = 1_000
+"""Files and jobs that are searched, newest first."""
+
+
+class OpenAIService:
+    """OpenAI, or a service that answers as it does.
+
+    Args:
+        base_url: Its address.
+        key: Its key.
+        timeout_s: Seconds for one response.
+        retries: How often a request that may be repeated is.
+    """
+
+    def __init__(
+        self, base_url: str, key: str, *, timeout_s: float = 60.0, retries: int = 4
+    ) -> None:
+        import openai
+
+        self._openai = openai
+        self._url = base_url
+        self._client = openai.OpenAI(
+            base_url=base_url, api_key=key, timeout=timeout_s, max_retries=retries
+        )
+        # What makes something is not repeated blindly: it may have been made.
+        self._once = self._client.with_options(max_retries=0)
+
+    def find_file(self, name: str) -> str | None:
+        """Id of the uploaded file of this name; None when there is none."""
+
+        def work() -> str | None:
+            for number, file in enumerate(self._client.files.list(purpose="fine-tune")):
+                if file.filename == name and file.status != "error":
+                    return file.id
+                if number >= _NEWEST:
+                    break
+            return None
+
+        return self._asked(work)
+
+    def upload(self, path: Path, name: str) -> str:
+        """Upload a file of training data; return its id."""
+        with path.open("rb") as file:
+            return self._asked(
+                lambda: self._once.files.create(file=(name, file), purpose="fine-tune").id
+            )
+
+    def find_job(self, job: HostedJob) -> str | None:
+        """Id of the job that was started with this job's training file; None without one."""
+
+        def work() -> str | None:
+            for number, one in enumerate(self._client.fine_tuning.jobs.list()):
+                if one.training_file == job.training_id:
+                    return one.id
+                if number >= _NEWEST:
+                    break
+            return None
+
+        return self._asked(work)
+
+    def start(self, job: HostedJob) -> str:
+        """Start the job; return its id."""
+        kind = _METHODS[job.method]
+        options: dict[str, Any] = {
+            "model": job.model,
+            "training_file": job.training_id,
+            "method": {"type": kind, kind: {"hyperparameters": job.hyperparameters}},
+        }
+        if job.validation_id:
+            options["validation_file"] = job.validation_id
+        if job.suffix:
+            options["suffix"] = job.suffix
+        return self._asked(lambda: self._once.fine_tuning.jobs.create(**options).id)
+
+    def read(self, remote_id: str) -> JobReport:
+        """How far a job is."""
+        found = self._asked(lambda: self._client.fine_tuning.jobs.retrieve(remote_id))
+        error = (found.error.message if found.error else "") or ""
+        if found.status == "succeeded":
+            if not found.fine_tuned_model:
+                return JobReport("failed", found.status, error="The service names no new model.")
+            return JobReport("succeeded", found.status, found.fine_tuned_model)
+        if found.status in ("failed", "cancelled"):
+            return JobReport(found.status, found.status, error=error)
+        return JobReport("running", found.status)
+
+    def cancel(self, remote_id: str) -> None:
+        """Ask for a job's end."""
+        self._asked(lambda: self._client.fine_tuning.jobs.cancel(remote_id))
+
+    def _asked(self, work: Callable[[], Result]) -> Result:
+        """The answer, with errors as sentences.
+
+        Raises:
+            HostedFailure: There is none.
+        """
+        openai = self._openai
+        try:
+            return work()
+        except openai.APITimeoutError:
+            raise HostedFailure(
+                f"{self._url} did not answer in time.", hint="Run the same command again."
+            ) from None
+        except openai.APIConnectionError as error:
+            raise HostedFailure(
+                f"{self._url} cannot be reached: {error.__cause__ or error}.",
+                hint="Run the same command again.",
+            ) from None
+        except openai.APIStatusError as error:
+            raise refusal(self._url, error.status_code, _message(error)) from None
+        except (openai.OpenAIError, ValueError, TypeError, AttributeError) as error:
+            raise HostedFailure(
+                f"{self._url} does not answer as OpenAI's API does: {type(error).__name__}.",
+                hint="Check base_url under [train] in ratchet.toml.",
+            ) from None
+
+
+def refusal(url: str, status: int, message: str) -> HostedFailure:
+    """An error status as a sentence with a remedy."""
+    said = f" It says: {message[:500]}" if message else ""
+    if status in (401, 403):
+        return HostedFailure(
+            f"{url} refuses the key (HTTP {status}).{said}",
+            hint="Set the variable that key_env under [train] names to a key that may train.",
+        )
+    if status == 429:
+        return HostedFailure(
+            f"{url} asks to wait, or the quota is used up (HTTP 429).{said}",
+            hint="Run the same command again later.",
+        )
+    if status >= 500:
+        return HostedFailure(
+            f"{url} failed (HTTP {status}).{said}", hint="Run the same command again later."
+        )
+    return HostedFailure(f"{url} refuses the request (HTTP {status}).{said}")
+
+
+def _message(error: Any) -> str:
+    body = error.body
+    if isinstance(body, dict) and isinstance(body.get("message"), str):
+        return str(body["message"])
+    return ""

@@ -1,0 +1,84 @@
+"""Together's fine-tuning API, as its Python client 3.1 uses it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ratchet.weights.hosted.job import HostedJob
+from ratchet.weights.hosted.rest import Rest
+from ratchet.weights.hosted.service import HostedFailure, JobReport
+
+
+class TogetherService:
+    """Together.
+
+    Args:
+        rest: Its API; the address ends with `/v1`.
+    """
+
+    def __init__(self, rest: Rest) -> None:
+        self._rest = rest
+
+    def find_file(self, name: str) -> str | None:
+        """Id of the uploaded file of this name; None when there is none."""
+        files = self._rest.get("/files").get("data", [])
+        found = [one["id"] for one in files if one.get("filename") == name]
+        return found[0] if found else None
+
+    def upload(self, path: Path, name: str) -> str:
+        """Upload a file of training data to where the service says; return its id."""
+        asked = self._rest.send(
+            "POST",
+            "/files",
+            data={"purpose": "fine-tune", "file_name": name, "file_type": "jsonl"},
+            follow_redirects=False,
+        )
+        place, id = asked.headers.get("Location"), asked.headers.get("X-Together-File-Id")
+        if not place or not id:
+            raise HostedFailure(f"{self._rest.url} names no place for the file.")
+        self._rest.put_elsewhere(place, path.read_bytes())
+        self._rest.post(f"/files/{id}/preprocess")
+        return str(id)
+
+    def find_job(self, job: HostedJob) -> str | None:
+        """Id of the job that was started with this job's training file; None without one."""
+        jobs = self._rest.get("/fine-tunes").get("data", [])
+        found = [one["id"] for one in jobs if one.get("training_file") == job.training_id]
+        return str(found[0]) if found else None
+
+    def start(self, job: HostedJob) -> str:
+        """Start the job; return its id."""
+        method = (
+            {"method": "sft", "train_on_inputs": False}
+            if job.method == "sft"
+            else {"method": "dpo"}
+        )
+        body = {
+            "model": job.model,
+            "training_file": job.training_id,
+            "training_method": method,
+            **({"validation_file": job.validation_id} if job.validation_id else {}),
+            **({"suffix": job.suffix} if job.suffix else {}),
+            **job.hyperparameters,
+        }
+        return str(self._rest.post("/fine-tunes", json=body)["id"])
+
+    def read(self, remote_id: str) -> JobReport:
+        """How far a job is."""
+        found = self._rest.get(f"/fine-tunes/{remote_id}")
+        status = str(found.get("status", ""))
+        if status == "completed":
+            name = found.get("model_output_name")
+            if not name:
+                return JobReport("failed", status, error="The service names no new model.")
+            return JobReport("succeeded", status, str(name))
+        if status == "cancelled":
+            return JobReport("cancelled", status)
+        if status == "error":
+            events = [str(one.get("message", "")) for one in found.get("events") or ()]
+            return JobReport("failed", status, error=events[-1] if events else "")
+        return JobReport("running", status)
+
+    def cancel(self, remote_id: str) -> None:
+        """Ask for a job's end."""
+        self._rest.post(f"/fine-tunes/{remote_id}/cancel")
