@@ -1,0 +1,23 @@
+"""Examples: token sequences to imitate or to prefer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+
+class Example(msgspec.Struct, frozen=True):
+    """A conversation in tokens, with those to learn."""
+
+    ids: Sequence[int]
+    """Token ids, at least two."""
+    mask: Sequence[bool]
+    """Whether each token is learned; as long as `ids`, False at the first."""
+
+
+class PreferencePair(msgspec.Struct, frozen=True):
+    """Two continuations of one prompt, the first of which is better."""
+
+    chosen: Example
+    rejected: Example
