@@ -20,6 +20,7 @@ from ratchet.server.gateway.substitution import TTL_S, PromptSubstituter
 from ratchet.store import Store
 from ratchet.types import (
     Activation,
+    Adapter,
     AgentSettings,
     Candidate,
     InputError,
@@ -736,3 +737,39 @@ def test_rollouts_of_discovered_prompts_are_replaced_without_a_setting(world: Wo
     assert run(PromptSubstituter(world.store)(declared, request, CHAT)) is None
     unknown = world.rollout("not-stored", name="r3")
     assert run(PromptSubstituter(world.store)(unknown, request, CHAT)) is None
+
+
+TRAINED = Model("local/abc", adapter=Adapter("abc", "base"))
+
+
+def test_a_rollout_of_trained_weights_names_them_as_the_model(world: World) -> None:
+    trained = world.candidate(model=TRAINED)
+    request = chat("Anything.")
+    sent = run(PromptSubstituter(world.store)(world.rollout(trained.id), request, CHAT))
+    assert sent is not None
+    assert sent.request == {**request, "model": "local/abc"}
+    assert request["model"] == "m"
+    plain = world.candidate(model=Model("other"))
+    target = world.rollout(plain.id, name="r2")
+    assert run(PromptSubstituter(world.store)(target, request, CHAT)) is None
+
+
+def test_prompts_that_the_agents_process_has_are_left_to_it(world: World) -> None:
+    world.candidate(bot_system=SOURCE)
+    trained = world.candidate(bot_system=BETTER, model=TRAINED)
+    request = chat(SOURCE.format(**FILLED))
+    sent = run(PromptSubstituter(world.store)(world.rollout(trained.id), request, CHAT))
+    assert sent is not None
+    assert sent.request == {**request, "model": "local/abc"}
+
+
+def test_live_calls_get_released_weights_and_the_agents_own_after_a_rollback(world: World) -> None:
+    world.switch()
+    world.activate(world.candidate(model=TRAINED))
+    request = chat("Anything.")
+    sent = run(PromptSubstituter(world.store)(BOT, request, CHAT))
+    assert sent is not None
+    assert sent.request["model"] == "local/abc"
+    world.activate(None)
+    back = run(PromptSubstituter(world.store)(BOT, request, CHAT))
+    assert back is None or back.request["model"] == "m"

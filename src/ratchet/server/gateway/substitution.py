@@ -1,4 +1,4 @@
-"""Prompt substitution: replaces registered prompts in a request by those of the candidate."""
+"""Substitution: a request gets the prompts of the candidate, and the name of its trained model."""
 
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ from ratchet.types import (
     Candidate,
     InputError,
     LiveVersions,
+    Model,
     PromptTemplate,
     RatchetError,
     Resource,
@@ -158,6 +159,8 @@ class _Replacements(NamedTuple):
     discovered: bool
     """Whether its first ancestor's prompts were discovered in the agent's calls: then only the
     gateway can give the agent the candidate's prompts."""
+    model: str
+    """Name of the candidate's trained weights at the model's server; empty for the agent's own."""
 
 
 class PromptSubstituter:
@@ -220,8 +223,8 @@ class PromptSubstituter:
                     await self._replacements_of.get(candidate_id) if candidate_id else None
                 )
             found = None
-            if replacements is not None and replacements.prompts:
-                found = await _substituted(replacements, request, dialect)
+            if replacements is not None:
+                found = await _replaced(replacements, request, dialect)
             if not assigned:
                 return found
             found = found or Substitution(request)
@@ -242,7 +245,7 @@ class PromptSubstituter:
         self, candidate_id: str, request: dict[str, Any], dialect: GatewayDialect
     ) -> Substitution | None:
         """The request with a candidate's prompts; None when it has none of them."""
-        found = await _substituted(await self._replacements_of.get(candidate_id), request, dialect)
+        found = await _replaced(await self._replacements_of.get(candidate_id), request, dialect)
         return None if found is None or found.request is request else found
 
     async def _of_attempt(self, target: GatewayTarget) -> _Replacements | None:
@@ -256,7 +259,10 @@ class PromptSubstituter:
             replacements = await self._replacements_of.get(candidate_id)
         except InputError:  # made elsewhere, and not stored
             return None
-        return replacements if replacements.discovered else None
+        if replacements.discovered:
+            return replacements
+        # The agent's process has the candidate's prompts. Its weights are at the model's server.
+        return replacements._replace(prompts={}) if replacements.model else None
 
     async def _assigned(self, agent: str, unit: CallUnit) -> dict[str, str]:
         """Attributes of a live call that say which candidate it gets; empty for none."""
@@ -331,7 +337,14 @@ class PromptSubstituter:
             registered += [(name, one) for one in (*versions, version)]
         recogniser = self._recogniser(tuple(registered))
         discovered = any(one.algorithm == DISCOVERY for one in (*ancestors, candidate))
-        return _Replacements(candidate_id, prompts, recogniser, discovered)
+        trained = [
+            resource.model
+            for resource in candidate.resources.values()
+            if isinstance(resource, Model) and resource.adapter is not None
+        ]
+        # With several, only the agent can tell which call is whose.
+        model = trained[0] if len(trained) == 1 else ""
+        return _Replacements(candidate_id, prompts, recogniser, discovered, model)
 
     def _ancestors(self, candidate: Candidate) -> list[Candidate]:
         """The ancestors of a candidate, nearest first; those that were pruned are left out."""
@@ -367,6 +380,19 @@ class _RecognisedPrompt(NamedTuple):
     """Replacement text; None when the prompt stays."""
     reason: str
     """Why the prompt stays although the candidate has another version."""
+
+
+async def _replaced(
+    replacements: _Replacements, request: dict[str, Any], dialect: GatewayDialect
+) -> Substitution | None:
+    """The request with a candidate's prompts and model; None when it has neither."""
+    found = None
+    if replacements.prompts:
+        found = await _substituted(replacements, request, dialect)
+    if not replacements.model or "model" not in request:
+        return found
+    found = found or Substitution(request)
+    return Substitution({**found.request, "model": replacements.model}, found.attributes)
 
 
 async def _substituted(
