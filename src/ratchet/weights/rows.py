@@ -40,9 +40,7 @@ class Row(NamedTuple):
     """In the order of the row; they cover exactly the generated tokens."""
 
 
-def rows_of(
-    rollout: GradedRollout, *, vocabulary: int, mask_truncated: bool = False
-) -> list[Row]:
+def rows_of(rollout: GradedRollout, *, vocabulary: int, mask_truncated: bool = False) -> list[Row]:
     """Arrange the calls of a rollout into as few rows as possible.
 
     Args:

@@ -1,0 +1,42 @@
+"""Checks of examples before they are trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from ratchet.types import InputError
+from ratchet.weights.examples import Example
+from ratchet.weights.learner import Learner
+from ratchet.weights.rows import check_vocabulary
+
+
+def check_examples(learner: Learner, examples: Iterable[tuple[str, Example]]) -> None:
+    """Check that a learner can train on examples.
+
+    Args:
+        learner: The learner.
+        examples: With a name each, as the subject of an error message.
+
+    Raises:
+        InputError: One has no token to learn, a mask of another length, a token that the model
+            does not know, or more tokens than its context.
+    """
+    for name, example in examples:
+        if len(example.mask) != len(example.ids):
+            raise InputError(
+                f"{name} has {len(example.ids)} tokens and a mask of {len(example.mask)}."
+            )
+        if not np.any(example.mask) or example.mask[0]:
+            raise InputError(
+                f"{name} must have a token to learn, which is not its first: nothing predicts"
+                " that one."
+            )
+        if len(example.ids) > learner.base.context:
+            raise InputError(
+                f"{name} has {len(example.ids)} tokens, and the context of {learner.base.name}"
+                f" holds {learner.base.context}.",
+                hint="Leave it out, or train a model with a longer context.",
+            )
+        check_vocabulary(example.ids, learner.vocabulary, name)

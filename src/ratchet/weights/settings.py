@@ -1,0 +1,241 @@
+"""Settings of training: what is adapted, how it is optimised, and each method's own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from ratchet.types import ConfigError
+
+LossName: TypeAlias = Literal["token_mean", "rollout_mean", "constant", "sequence", "cispo"]
+
+CLIPS: dict[LossName, tuple[float, float]] = {
+    "token_mean": (0.2, 0.28),
+    "rollout_mean": (0.2, 0.28),
+    "constant": (0.2, 0.28),
+    "sequence": (3e-4, 4e-4),
+    "cispo": (1.0, 4.0),
+}
+"""How far the ratio may fall and rise, for each loss that does not set it. Sources: DAPO (2025)
+for the first three, GSPO (2025), and MiniMax-M1 (2025) for cispo, which has no lower bound."""
+
+
+def _whole(settings: msgspec.Struct, **least: int) -> None:
+    for name, lowest in least.items():
+        value = getattr(settings, name)
+        if type(value) is not int or value < lowest:
+            raise ConfigError(f"{name} is {value!r}; it must be a whole number, at least {lowest}.")
+
+
+def _positive(settings: msgspec.Struct, *names: str) -> None:
+    for name in names:
+        value = getattr(settings, name)
+        if not _number(value) or value <= 0.0:
+            raise ConfigError(f"{name} is {value!r}; it must be a number above 0.")
+
+
+def _within(settings: msgspec.Struct, low: float, high: float, *names: str) -> None:
+    for name in names:
+        value = getattr(settings, name)
+        if value is not None and not (_number(value) and low <= value <= high):
+            bounds = f"at least {low:g}" if math.isinf(high) else f"from {low:g} to {high:g}"
+            raise ConfigError(f"{name} is {value!r}; it must be a number, {bounds}.")
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _known(settings: msgspec.Struct, **choices: tuple[str, ...]) -> None:
+    named: Mapping[str, tuple[str, ...]] = choices
+    for name, known in named.items():
+        value = getattr(settings, name)
+        if value not in known:
+            raise ConfigError(f"{name} is {value!r}; it must be one of {', '.join(known)}.")
+
+
+class LoRA(msgspec.Struct, frozen=True, kw_only=True):
+    """The adapter: low-rank changes of all linear layers (Hu et al., ICLR 2022)."""
+
+    rank: int = 16
+    alpha: int = 32
+    """Scale; the change is multiplied by alpha / rank."""
+
+    def __post_init__(self) -> None:
+        _whole(self, rank=1, alpha=1)
+
+
+class Optimizer(msgspec.Struct, frozen=True, kw_only=True):
+    """AdamW, and how a batch is cut to fit into memory."""
+
+    learning_rate: float
+    warmup_steps: int = 0
+    """Steps in which the learning rate rises linearly to its value."""
+    betas: tuple[float, float] = (0.9, 0.95)
+    weight_decay: float = 0.0
+    max_gradient_norm: float = 1.0
+    """Longer gradients are shortened to this norm."""
+    micro_tokens: int = 4096
+    """Tokens computed at once, padding included; halved when memory does not suffice."""
+
+    def __post_init__(self) -> None:
+        _positive(self, "learning_rate", "max_gradient_norm")
+        _whole(self, warmup_steps=0, micro_tokens=1)
+        _within(self, 0.0, math.inf, "weight_decay")
+        if not all(0.0 <= beta < 1.0 for beta in self.betas):
+            raise ConfigError(f"betas is {self.betas}; both must be at least 0 and below 1.")
+
+
+class Schedule(msgspec.Struct, frozen=True, kw_only=True):
+    """How long training takes, and when it is looked at."""
+
+    steps: int
+    """Number of optimizer batches."""
+    validate_every: int = 10
+    """Steps between validations; the first is before training, the last behind its end."""
+    save_every: int = 1
+    """Steps between checkpoints. A killed run repeats at most so many."""
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        _whole(self, steps=1, validate_every=1, save_every=1, seed=0)
+
+
+class PolicyLoss(msgspec.Struct, frozen=True, kw_only=True):
+    """The objective of reinforcement learning; see `ratchet.weights.loss`."""
+
+    name: LossName = "token_mean"
+    clip_low: float | None = None
+    """How far below 1 a ratio counts. None: as in `CLIPS`."""
+    clip_high: float | None = None
+    """How far above 1 a ratio counts. None: as in `CLIPS`."""
+    dual_clip: float | None = 3.0
+    """Largest ratio that counts where the advantage is negative. None: no bound."""
+    max_weight: float | None = 2.0
+    """Bound of the importance weights between sampler and trainer. None: no weights."""
+    kl: float = 0.0
+    """Weight of the divergence from the base model."""
+    length: int = 1024
+    """Divisor of the loss `constant`, in tokens a rollout."""
+
+    def __post_init__(self) -> None:
+        _known(self, name=tuple(CLIPS))
+        _within(self, 0.0, 1.0, "clip_low")
+        _within(self, 0.0, math.inf, "clip_high", "kl")
+        _within(self, 1.0, math.inf, "dual_clip", "max_weight")
+        _whole(self, length=1)
+
+    @property
+    def clip(self) -> tuple[float, float]:
+        """The lowest and the highest ratio that counts."""
+        low, high = CLIPS[self.name]
+        low = low if self.clip_low is None else self.clip_low
+        high = high if self.clip_high is None else self.clip_high
+        return 1.0 - low, 1.0 + high
+
+
+class GRPO(msgspec.Struct, frozen=True, kw_only=True):
+    """Reinforcement learning by comparing the rollouts of a task with one another."""
+
+    schedule: Schedule = Schedule(steps=100)
+    lora: LoRA = LoRA()
+    optimizer: Optimizer = Optimizer(learning_rate=2e-5)
+    loss: PolicyLoss = PolicyLoss()
+    tasks: int = 8
+    """Tasks of a step."""
+    repetitions: int = 8
+    """Rollouts of each task: the group."""
+    mini_batches: int = 1
+    """Optimizer steps of a batch; the rollouts are spread over them."""
+    discount: float = 1.0
+    """Share of the advantage that is left one call earlier."""
+    scale: Literal["none", "group"] = "none"
+    """`group` divides advantages by the standard deviation of the group's rewards."""
+    call_weight: float = 1.0
+    """Weight of rewards of single calls."""
+    mask_truncated: bool = False
+    """Do not train responses that ended because they became too long."""
+    staleness: int = 1
+    """Steps by which rollouts may lag behind the weights: so many batches are sampled ahead, while
+    the weights are trained. 0: sampling and training take turns."""
+    val_repetitions: int = 1
+    """Rollouts of each val task."""
+    patience: int = 10
+    """Batches in a row in which every group earned the same, after which training ends."""
+
+    def __post_init__(self) -> None:
+        _whole(self, tasks=1, repetitions=2, mini_batches=1, staleness=0)
+        _whole(self, val_repetitions=1, patience=1)
+        _within(self, 0.0, 1.0, "discount")
+        _within(self, 0.0, math.inf, "call_weight")
+        _known(self, scale=("none", "group"))
+
+
+class PPO(msgspec.Struct, frozen=True, kw_only=True):
+    """Reinforcement learning with a critic that estimates what a rollout will earn."""
+
+    schedule: Schedule = Schedule(steps=100)
+    lora: LoRA = LoRA()
+    optimizer: Optimizer = Optimizer(learning_rate=2e-5)
+    loss: PolicyLoss = PolicyLoss()
+    tasks: int = 64
+    """Tasks of a step."""
+    repetitions: int = 1
+    """Rollouts of each task."""
+    mini_batches: int = 1
+    """Optimizer steps of a batch; the rollouts are spread over them."""
+    discount: float = 1.0
+    """γ, a call."""
+    trace: float = 1.0
+    """λ of generalized advantage estimation, a call."""
+    normalize: bool = True
+    """Give the advantages of a batch mean 0 and standard deviation 1."""
+    critic_learning_rate: float = 1e-3
+    """Of the value head; the trunk below it learns at the optimizer's rate."""
+    critic_weight: float = 0.5
+    """Weight of the critic's loss beside the policy's."""
+    critic_clip: float = 0.2
+    """How far an estimate may move from what it was before the batch."""
+    mask_truncated: bool = False
+    """Do not train responses that ended because they became too long."""
+    staleness: int = 1
+    """As for GRPO."""
+    val_repetitions: int = 1
+    """Rollouts of each val task."""
+
+    def __post_init__(self) -> None:
+        _whole(self, tasks=1, repetitions=1, mini_batches=1, staleness=0, val_repetitions=1)
+        _within(self, 0.0, 1.0, "discount", "trace")
+        _positive(self, "critic_learning_rate", "critic_weight", "critic_clip")
+
+
+class SFT(msgspec.Struct, frozen=True, kw_only=True):
+    """Imitation: the tokens of good examples become likelier."""
+
+    schedule: Schedule = Schedule(steps=100, save_every=10)
+    lora: LoRA = LoRA()
+    optimizer: Optimizer = Optimizer(learning_rate=2e-4)
+    batch: int = 16
+    """Examples of a step."""
+
+    def __post_init__(self) -> None:
+        _whole(self, batch=1)
+
+
+class DPO(msgspec.Struct, frozen=True, kw_only=True):
+    """Preferences: the better of two answers becomes likelier than the worse."""
+
+    schedule: Schedule = Schedule(steps=100, save_every=10)
+    lora: LoRA = LoRA()
+    optimizer: Optimizer = Optimizer(learning_rate=1e-5)
+    batch: int = 16
+    """Pairs of a step."""
+    beta: float = 0.1
+    """How closely the model is held to the base; smaller lets it move further."""
+
+    def __post_init__(self) -> None:
+        _whole(self, batch=1)
+        _positive(self, "beta")
