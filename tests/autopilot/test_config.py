@@ -97,6 +97,14 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
                 "dollars": None,
             },
         },
+        "train": {
+            "provider": "openai",
+            "base_url": None,
+            "key_env": None,
+            "account": None,
+            "model": None,
+            "timeout_s": 60.0,
+        },
         "coach": {
             "model": None,
             "models": (),

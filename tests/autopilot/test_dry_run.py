@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ratchet.autopilot.algorithms import ALGORITHMS
+from ratchet.autopilot.config import TRAINS_WEIGHTS
 from ratchet.autopilot.dry_run import DryRunLab, NoRunner, dry_run
 from ratchet.evaluate import Scorer
 from ratchet.learn import Budget, BudgetExhausted, Finding, Lab, LabSettings
@@ -51,7 +52,7 @@ def test_every_algorithm_refuses_a_budget_that_is_too_small_and_leaves_no_trace(
     assert store.rollouts.counts() == {}
 
 
-@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+@pytest.mark.parametrize("name", sorted(ALGORITHMS.keys() - TRAINS_WEIGHTS))
 def test_an_algorithm_that_can_work_is_let_through_and_leaves_no_trace(
     store: Store, name: str
 ) -> None:
@@ -87,3 +88,9 @@ def test_what_is_said_after_something_was_asked_for_is_no_refusal(
     store: Store, then: BaseException
 ) -> None:
     asyncio.run(dry_run(Asks(then), lab(store, 5_000)))
+
+
+@pytest.mark.parametrize("name", sorted(TRAINS_WEIGHTS))
+def test_an_algorithm_that_trains_weights_needs_a_model(store: Store, name: str) -> None:
+    with pytest.raises(InputError, match="none is named"):
+        asyncio.run(dry_run(ALGORITHMS[name](), lab(store, 5_000, coach=NoRunner())))

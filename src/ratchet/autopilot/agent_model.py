@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from ratchet.autopilot.project import Project
+
+if TYPE_CHECKING:
+    from ratchet.autopilot.trainable import TrainableModel
+    from ratchet.models import LocalModel
 
 Entered = TypeVar("Entered")
 
@@ -29,14 +33,25 @@ def agent_model(project: Project, say: Callable[[str], None]) -> Iterator[None]:
     if name is None or project.agent_model is not None:
         yield
         return
-    from ratchet.models import shared_model
-
-    with shared_model(name, say, project.root) as model:
+    with _started(project, name, say) as model:
         project.agent_model = model
         try:
             yield
         finally:
             project.agent_model = None
+
+
+def _started(
+    project: Project, name: str, say: Callable[[str], None]
+) -> AbstractContextManager[LocalModel | TrainableModel]:
+    if project.trains_weights:
+        from ratchet.autopilot.trainable import trainable_model
+
+        path = name.partition(":")[2]
+        return trainable_model(str(project.root / path) if path else name, project.state, say)
+    from ratchet.models import shared_model
+
+    return shared_model(name, say, project.root)
 
 
 @asynccontextmanager

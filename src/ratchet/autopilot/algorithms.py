@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import functools
 import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ratchet.autopilot.fine_tuning import FineTuning
+from ratchet.autopilot.policy_learning import PolicyLearning
 from ratchet.learn import Algorithm, Tune
 from ratchet.learn.apo import APO
 from ratchet.learn.auto import Auto
@@ -24,6 +27,10 @@ ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
     "few_shot": FewShot,
     "gepa": GEPA,
     "openevolve": OpenEvolve,
+    "sft": functools.partial(FineTuning, "sft"),
+    "dpo": functools.partial(FineTuning, "dpo"),
+    "grpo": functools.partial(PolicyLearning, "grpo"),
+    "ppo": functools.partial(PolicyLearning, "ppo"),
 }
 """Algorithm by name; each is called with its options."""
 

@@ -374,6 +374,10 @@ class BudgetSection(Section):
     dollars: Positive | None = None
 
 
+TRAINS_WEIGHTS = frozenset({"sft", "dpo", "grpo", "ppo"})
+"""Algorithms that train the model that the agent calls; it is served with its adapters then."""
+
+
 class ImproveSection(Section):
     """[improve]: the learning algorithm. `options` are the algorithm's own parameters."""
 

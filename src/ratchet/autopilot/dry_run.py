@@ -30,7 +30,12 @@ class DryRunLab(Lab):
     """Whether an operation was requested that would cost something."""
 
     async def evaluate(
-        self, candidate: Candidate, tasks: Sequence[Task], *, repetition: int = 0
+        self,
+        candidate: Candidate,
+        tasks: Sequence[Task],
+        *,
+        repetition: int = 0,
+        training: bool = False,
     ) -> list[Evaluation]:
         """End the dry run."""
         self._end()

@@ -36,9 +36,11 @@ from ratchet.autopilot.release_notes import release_notes
 from ratchet.autopilot.repetitions import plan_repetitions
 from ratchet.autopilot.report_cards import check_objective, trust_objective
 from ratchet.autopilot.runner import open_runner
+from ratchet.autopilot.trainable import TrainableModel
 from ratchet.autopilot.watcher import Watcher
+from ratchet.autopilot.weights_algorithm import WeightsAlgorithm
 from ratchet.evaluate import Evaluator, Scorer
-from ratchet.learn import Budget, Finding, Lab, LabSettings, mean
+from ratchet.learn import Algorithm, Budget, Finding, Lab, LabSettings, mean
 from ratchet.learn.work import RolloutRunner
 from ratchet.llm import Coach
 from ratchet.prove import ExperimentPlan, RepetitionPlan
@@ -55,6 +57,7 @@ from ratchet.types import (
     Decision,
     Experiment,
     InputError,
+    Model,
     PromptTemplate,
     RatchetError,
     Release,
@@ -150,15 +153,21 @@ class _ImproveRun:
         )
         """Whether only tasks with an expected answer take part: the objective needs one."""
         self.guardrails = project.guardrails(self.evaluators)
-        self.algorithm = make_algorithm(
-            project.config.improve.algorithm, project.config.improve.options
-        )
+        self.algorithm = self._make_algorithm()
         self.seed = project.config.improve.seed if seed is None else seed
         release_tests(project)  # refused before anything is spent
         self.coach: Coach | None = None
         self.waits = False
         """Whether the decision waits for people's labels."""
         self.run = self._begin(only_run)
+
+    def _make_algorithm(self) -> Algorithm:
+        section = self.project.config.improve
+        algorithm = make_algorithm(section.algorithm, section.options)
+        if isinstance(algorithm, WeightsAlgorithm):
+            model = self.project.agent_model
+            algorithm.model = model if isinstance(model, TrainableModel) else None
+        return algorithm
 
     def _begin(self, only_run: str | None) -> Run:
         identity = [
@@ -258,9 +267,8 @@ class _ImproveRun:
 
     async def _dry_run(self) -> None:
         """Let the algorithm refuse now what it would refuse after the baseline."""
-        config = self.project.config
-        algorithm = make_algorithm(config.improve.algorithm, config.improve.options)
-        coach = NoRunner() if uses_coach(config.coach, algorithm) else None
+        algorithm = self._make_algorithm()
+        coach = NoRunner() if uses_coach(self.project.config.coach, algorithm) else None
         await dry_run(algorithm, self._lab_of(DryRunLab, NoRunner(), coach))
 
     def _open_coach(self) -> AbstractAsyncContextManager[Coach | None]:
@@ -492,11 +500,18 @@ class _ImproveRun:
         return self._released(release, experiment.decision)
 
     def _unpatchable(self, candidate: Candidate) -> dict[str, str]:
-        """Why the prompts of an agent in another language cannot be patched, by name.
+        """Why resources cannot be patched, by name; then they are released at run time.
 
-        Its prompts may stand in no file, in several, or in a form that does not hold the new text;
-        then the release is made at the gateway. Empty for an agent in Python.
+        Trained weights stand in no source file. The prompts of an agent in another language may
+        stand in none, in several, or in a form that does not hold the new text.
         """
+        trained = [
+            name
+            for name in candidate.changed_from(self.baseline)
+            if isinstance(model := candidate.resources[name], Model) and model.adapter is not None
+        ]
+        if trained:
+            return dict.fromkeys(trained, "Trained weights stand in no source file.")
         if not isinstance(self.agent, ProgramAgent):
             return {}
         reasons: dict[str, str] = {}

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from ratchet.autopilot.config import CoachSection, Config, apply_prices, read_config
+from ratchet.autopilot.config import (
+    TRAINS_WEIGHTS,
+    CoachSection,
+    Config,
+    apply_prices,
+    read_config,
+)
 from ratchet.observe.project_paths import (
     FILE_NAME,
     STATE_NAME,
@@ -30,11 +36,13 @@ from ratchet.types import (
     ConfigError,
     Dataset,
     InputError,
+    Model,
     ShipError,
     defaults,
 )
 
 if TYPE_CHECKING:
+    from ratchet.autopilot.trainable import TrainableModel
     from ratchet.evaluate import Evaluator
     from ratchet.models import LocalModel
     from ratchet.observe.redaction import Redactor
@@ -83,7 +91,7 @@ class Project:
         self.root = root.resolve()
         self.config = config
         self.start_server = start_server
-        self.agent_model: LocalModel | None = None
+        self.agent_model: LocalModel | TrainableModel | None = None
         """The running local model of [agent] model; see `agent_model`."""
         apply_prices(config)
 
@@ -180,6 +188,11 @@ class Project:
         return redactor_of(RedactionRules(**self.config.redaction.model_dump()), os.environ)
 
     @property
+    def trains_weights(self) -> bool:
+        """Whether [improve] algorithm trains the model that the agent calls."""
+        return self.config.improve.algorithm in TRAINS_WEIGHTS
+
+    @property
     def agent_spec(self) -> AgentSpec:
         """Location of the agent."""
         from ratchet.run import AgentSpec
@@ -189,7 +202,7 @@ class Project:
             entry=agent.label,
             root=str(self.root),
             path=agent.path,
-            model="" if model is None else model.file.version,
+            model="" if model is None else model.version,
             variables=self.agent_variables,
         )
 
@@ -233,7 +246,7 @@ class Project:
                     root=str(self.root),
                     path=agent.path,
                     besides=(FILE_NAME, self.config.tasks.file),
-                    model="" if model is None else model.file.version,
+                    model="" if model is None else model.version,
                 )
             )
         from ratchet.run.environment import variables_set
@@ -245,7 +258,10 @@ class Project:
         """The user's own code in its present state, as a candidate."""
         if agent.kind == "program":
             reason = f"The prompts of {agent.spec.entry}, as its model calls have them."
-            return Candidate.of(defaults(agent.declarations), algorithm="discover", reason=reason)
+            resources = defaults(agent.declarations)
+            if self.trains_weights and self.config.agent.model is not None:
+                resources["model"] = Model(self.config.agent.model)
+            return Candidate.of(resources, algorithm="discover", reason=reason)
         return Candidate.of(defaults(agent.declarations), reason="The source's own resources.")
 
     def dataset(self, *, skip_bad: bool = False) -> tuple[Dataset, tuple[str, ...]]:

@@ -31,7 +31,14 @@ from ratchet.learn.coach_calls import (
 )
 from ratchet.learn.run_journal import RunJournal
 from ratchet.learn.verdicts import Judge, Verdicts
-from ratchet.learn.work import Evaluation, LabSettings, Proposal, RolloutRunner, objective_value
+from ratchet.learn.work import (
+    Evaluation,
+    LabSettings,
+    Proposal,
+    RolloutRunner,
+    RolloutTokens,
+    objective_value,
+)
 from ratchet.llm import ChatClient, Message, Reply
 from ratchet.store import Store
 from ratchet.types import Candidate, Cost, RatchetError, Resource, Rollout, Span, Task, content_hash
@@ -146,6 +153,11 @@ class Lab:
                 await self._journal.flush()
 
     @property
+    def run_id(self) -> str:
+        """The run that the lab belongs to."""
+        return self._work.run_id
+
+    @property
     def budget(self) -> Budget:
         """Spending limits."""
         return self._ledger.budget
@@ -156,7 +168,12 @@ class Lab:
         return self._ledger.spent
 
     async def evaluate(
-        self, candidate: Candidate, tasks: Sequence[Task], *, repetition: int = 0
+        self,
+        candidate: Candidate,
+        tasks: Sequence[Task],
+        *,
+        repetition: int = 0,
+        training: bool = False,
     ) -> list[Evaluation]:
         """Run and score a candidate on tasks. Rollouts that ran before come from the journal.
 
@@ -164,6 +181,8 @@ class Lab:
             candidate: The candidate; it is saved in the store.
             tasks: The tasks.
             repetition: Index of the repetition; each index is a separate rollout.
+            training: Whether a model learns from them: the tokens of their calls are kept, which
+                are sampled from the model's own distribution. They are no measure of the candidate.
 
         Returns:
             One evaluation per task, in the order of the tasks.
@@ -172,7 +191,9 @@ class Lab:
             BudgetExhausted: Too few rollouts are left, or the dollars are spent; nothing was run.
                 The time limit does not raise here: `may_continue` enforces it.
         """
-        rollouts = [self._work.rollout(task, candidate.id, repetition) for task in tasks]
+        rollouts = [
+            self._work.rollout(task, candidate.id, repetition, training=training) for task in tasks
+        ]
         new = self._ledger.fresh(rollout.id for rollout in rollouts)
         reached = self._ledger.refusal(rollouts=len(new)) if new else ""
         if reached:
@@ -201,7 +222,8 @@ class Lab:
             )
             for task, rollout in zip(tasks, rollouts, strict=True)
         ]
-        self._stats.setdefault(candidate.id, CandidateStats(candidate)).add(evaluations)
+        if not training:
+            self._stats.setdefault(candidate.id, CandidateStats(candidate)).add(evaluations)
         return evaluations
 
     async def rate(self, task: Task, output: Any) -> float | None:
@@ -324,6 +346,17 @@ class Lab:
         """Spans of the final attempt of an evaluation's rollout, in start order."""
         rollout = evaluation.rollout
         return await asyncio.to_thread(self._store.spans.of, rollout.id, rollout.fence)
+
+    async def tokens(self, evaluations: Sequence[Evaluation]) -> list[RolloutTokens]:
+        """The tokens of the final attempt of each evaluation's rollout, as far as they are kept."""
+        ids = [evaluation.rollout.id for evaluation in evaluations]
+
+        def read() -> list[RolloutTokens]:
+            transitions = self._store.transitions.of(ids)
+            rewards = self._store.transitions.call_rewards(ids)
+            return [RolloutTokens(tuple(transitions[id]), rewards[id]) for id in ids]
+
+        return await asyncio.to_thread(read)
 
     async def first(self, event: str, pending: Mapping[str, asyncio.Future[Any]]) -> str:
         """The name of the pending work that finished first; the same again when the run is resumed.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import msgspec
 
-from ratchet.types import Candidate, Cost, Rollout, Score, Task
+from ratchet.types import TRAIN, Candidate, Cost, Rollout, Score, Task, Transition
 
 
 class RolloutRunner(Protocol):
@@ -32,6 +32,14 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     """The objective's score; None if the evaluator failed."""
     scores: dict[str, Score]
     """All scores by evaluator name."""
+
+
+class RolloutTokens(NamedTuple):
+    """The model calls of a rollout as tokens."""
+
+    transitions: tuple[Transition, ...]
+    rewards: dict[str, float]
+    """Rewards of single calls by transition id."""
 
 
 class Proposal(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,15 +103,21 @@ class LabSettings(msgspec.Struct, frozen=True, kw_only=True):
     part: str = ""
     """Path of a part of the lab, `STEP/` for each level, prefixed to the names of its steps."""
 
-    def rollout(self, task: Task, candidate_id: str, repetition: int) -> Rollout:
-        """The rollout of a candidate on a task; each repetition is a separate rollout."""
+    def rollout(
+        self, task: Task, candidate_id: str, repetition: int, *, training: bool = False
+    ) -> Rollout:
+        """The rollout of a candidate on a task; each repetition is a separate rollout.
+
+        One that trains a model is another one than one that measures: the model's own distribution
+        is sampled.
+        """
         return Rollout.of(
             task,
             candidate_id,
-            scope=[self.run_id, self.again, repetition],
+            scope=[self.run_id, self.again, repetition, *([TRAIN] if training else [])],
             seed_parts=[self.seed, repetition],
             queue=self.queue,
-            purpose=f"{self.stage}/{self.run_id}",
+            purpose=f"{TRAIN if training else self.stage}/{self.run_id}",
             max_attempts=self.max_attempts,
         )
 

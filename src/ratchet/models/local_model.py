@@ -91,6 +91,11 @@ class LocalModel:
         self._process.end()
 
     @property
+    def version(self) -> str:
+        """Identifies the model in rollouts."""
+        return self.file.version
+
+    @property
     def pid(self) -> int:
         """Process id; 0 before the start."""
         return self._process.pid

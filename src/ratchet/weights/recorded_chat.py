@@ -81,7 +81,9 @@ class NotTrainable(Exception):
     """A call that cannot be used; the text says why."""
 
 
-def recorded_chat(spans: Sequence[Span], *, redacted: bool = False) -> RecordedChat:
+def recorded_chat(
+    spans: Sequence[Span], *, redacted: bool = False, truncated: bool = False
+) -> RecordedChat:
     """The conversations of one attempt or trace.
 
     A call that goes on from an earlier one, with the same tools, belongs to its conversation. One
@@ -90,6 +92,7 @@ def recorded_chat(spans: Sequence[Span], *, redacted: bool = False) -> RecordedC
     Args:
         spans: Its spans, in order of their start.
         redacted: Whether to use calls from which something was redacted.
+        truncated: Whether to use calls whose answer was cut off at the limit of tokens.
     """
     left_out: Counter[str] = Counter()
     found: list[ChatExample] = []
@@ -97,7 +100,7 @@ def recorded_chat(spans: Sequence[Span], *, redacted: bool = False) -> RecordedC
         if not _is_model_call(span):
             continue
         try:
-            _add(found, _call_of(span, redacted))
+            _add(found, _call_of(span, redacted, truncated))
         except NotTrainable as reason:
             left_out[str(reason)] += 1
     return RecordedChat(found, left_out)
@@ -139,7 +142,7 @@ def _add(found: list[ChatExample], call: _Call) -> None:
         found[at] = made
 
 
-def _call_of(span: Span, redacted: bool) -> _Call:
+def _call_of(span: Span, redacted: bool, truncated: bool) -> _Call:
     attributes = span.attributes
     if span.status == "error":
         raise NotTrainable("the call failed")
@@ -163,9 +166,8 @@ def _call_of(span: Span, redacted: bool) -> _Call:
         raise NotTrainable("it was recorded in part only")
     if len(answers) != 1:
         raise NotTrainable("it has no answer" if not answers else "it has several answers")
-    if "length" in (attributes.get(names.FINISH_REASONS) or ()) or (
-        _finish_reason(texts[1]) == "length"
-    ):
+    reasons = (*(attributes.get(names.FINISH_REASONS) or ()), _finish_reason(texts[1]))
+    if "length" in reasons and not truncated:
         raise NotTrainable("its answer was cut off at the limit of tokens")
     messages: list[ChatMessage] = [
         {"role": "system", "content": text} for text in instructions_in(texts[2])

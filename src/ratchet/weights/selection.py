@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import string
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -149,7 +150,7 @@ class Selected:
                 ends += (group[0], group[-1])
         read = self._with_spans(ends)
         for (best, best_spans), (_, worst_spans) in zip(read, read, strict=True):
-            pair = _parted(self._chat(best_spans), self._chat(worst_spans))
+            pair = first_difference(self._chat(best_spans), self._chat(worst_spans))
             if pair is None:
                 self.left_out["the best and the worst of its task share no beginning"] += 2
             else:
@@ -203,8 +204,8 @@ class Selected:
             for one in page:
                 yield one, spans[one.id]
 
-    def _chat(self, spans: Sequence[Span]) -> list[ChatExample]:
-        chat = recorded_chat(spans, redacted=self._selection.redacted)
+    def _chat(self, spans: Sequence[Span], *, truncated: bool = False) -> list[ChatExample]:
+        chat = recorded_chat(spans, redacted=self._selection.redacted, truncated=truncated)
         self.left_out += chat.left_out
         if not chat.examples and not chat.left_out:
             self.left_out["no model call was recorded"] += 1
@@ -279,7 +280,7 @@ class Selected:
         if rollout is not None and rollout.purpose.removeprefix("fleet/").startswith(PROVES):
             self.left_out["it ran in an experiment"] += 1
             return
-        examples = self._chat(spans)
+        examples = self._chat(spans, truncated=True)  # another answer takes its place
         if not examples:
             return
         example = next((one for one in examples if item.span_id in one.spans), None)
@@ -287,7 +288,7 @@ class Selected:
             example = _until(example, item.span_id)
         else:
             example = examples[-1]
-            if not _is_answer(_output(rollout, spans), example.messages[-1]):
+            if not is_answer(_output(rollout, spans), example.messages[-1]):
                 self.left_out["the corrected answer is not the model's last message"] += 1
                 return
         asked = rollout.input if rollout is not None else _asked(example)
@@ -306,7 +307,7 @@ class Selected:
         )
 
 
-def _parted(best: Sequence[ChatExample], worst: Sequence[ChatExample]) -> ChatPair | None:
+def first_difference(best: Sequence[ChatExample], worst: Sequence[ChatExample]) -> ChatPair | None:
     """The first messages in which two rollouts differ, if the model wrote both."""
     for one, other in itertools.product(best, worst):
         if one.tools != other.tools:
@@ -358,14 +359,21 @@ def _said(content: Any) -> ChatMessage:
     return {"role": "assistant", "content": text}
 
 
-def _is_answer(output: Any, message: ChatMessage) -> bool:
-    """Whether the agent's output, if one is recorded, is the text of the model's last message."""
+def is_answer(output: Any, message: ChatMessage) -> bool:
+    """Whether the agent's output, if one is recorded, is the text of the model's last message.
+
+    Case, white space, and punctuation around it may differ.
+    """
     if message.get("tool_calls"):
         return False
     if output is None:
         return True
     text = output if isinstance(output, str) else msgspec.json.encode(output).decode()
-    return " ".join(text.split()) == " ".join(str(message["content"]).split())
+    return _plain(text) == _plain(str(message["content"]))
+
+
+def _plain(text: str) -> str:
+    return " ".join(text.split()).strip(string.punctuation + " ").casefold()
 
 
 def _asked(example: ChatExample) -> Any:

@@ -1,0 +1,78 @@
+"""The trained adapters of a project, each in a folder named by its content hash."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from ratchet._private_files import make_folder
+from ratchet.types import LOCAL_MODELS, Adapter, InputError
+from ratchet.weights.whole_folder import write_folder
+
+
+class AdapterFolder:
+    """Keeps adapters, for as long as a release or a proof may ask for them.
+
+    Args:
+        folder: Their folder; it is created with the first one.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def keep(self, source: Path) -> str:
+        """Copy an adapter, whole or not at all; return its content hash.
+
+        Raises:
+            ModelUnavailable: It cannot be read.
+            StoreError: It cannot be written.
+        """
+        from ratchet.models.policy import adapter_hash
+
+        hash = adapter_hash(source)
+        make_folder(self._folder)
+        if not self.path(hash).is_dir():
+
+            def copy(partial: Path) -> None:
+                shutil.copytree(source, partial, dirs_exist_ok=True)
+
+            write_folder(self.path(hash), copy)
+        return hash
+
+    def path(self, hash: str) -> Path:
+        """The folder of an adapter."""
+        return self._folder / hash
+
+    def verified(self, adapter: Adapter) -> Path:
+        """The folder of an adapter, whose content is what its name says.
+
+        Raises:
+            InputError: It is missing or was changed.
+        """
+        from ratchet.models.policy import adapter_hash
+
+        path = self.path(adapter.hash)
+        if not path.is_dir():
+            raise InputError(
+                f"The trained adapter {adapter.hash[:12]} is not in {self._folder}.",
+                hint="Copy it there from where it was trained, or train it again.",
+            )
+        if adapter_hash(path) != adapter.hash:
+            raise InputError(
+                f"The adapter in {path} is not the one that it is named after.",
+                hint="Copy it again from where it was trained.",
+            )
+        return path
+
+    def known(self) -> Iterator[tuple[str, Path]]:
+        """Hash and folder of each adapter."""
+        if self._folder.is_dir():
+            for path in sorted(self._folder.iterdir()):
+                if (path / "adapter_config.json").is_file():
+                    yield path.name, path
+
+
+def served_name(hash: str) -> str:
+    """The name that an adapter answers to. As every local model, it costs nothing."""
+    return f"{LOCAL_MODELS}{hash[:32]}"

@@ -1,0 +1,98 @@
+"""Rollouts for reinforcement learning, made by a lab: weights under training are candidates."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+from ratchet.autopilot.trainable import TrainableModel
+from ratchet.autopilot.weights_algorithm import with_adapter
+from ratchet.learn import Lab
+from ratchet.types import Adapter, Candidate, Model, RatchetError, Task
+from ratchet.weights.sampler import GradedRollout
+
+VALIDATION = "val"
+"""Beginning of the names of batches that measure."""
+
+
+class LabSampler:
+    """Samples rollouts in a lab, which journals them: a killed run replays what it paid for.
+
+    Args:
+        lab: The lab.
+        model: The model that is trained.
+        base: Fingerprint of its base.
+        name: Name of the baseline's model.
+        resource: The baseline's model.
+        algorithm: Name of the algorithm, for the candidates.
+    """
+
+    def __init__(
+        self,
+        lab: Lab,
+        model: TrainableModel,
+        base: str,
+        name: str,
+        resource: Model,
+        algorithm: str,
+    ) -> None:
+        self._lab = lab
+        self._model = model
+        self._base = base
+        self._name = name
+        self._resource = resource
+        self._algorithm = algorithm
+
+    async def collect(
+        self, adapter: Path | None, tasks: Sequence[Task], repetitions: int, *, batch: str
+    ) -> list[GradedRollout]:
+        """Roll out each task `repetitions` times; see `Sampler`.
+
+        Raises:
+            BudgetExhausted: The budget does not cover the rollouts.
+            RatchetError: The tokens of no call were kept.
+        """
+        candidate = await asyncio.to_thread(self._candidate, adapter)
+        measures = batch.startswith(VALIDATION)
+        # Other rollouts of the same weights on the same task, in each batch.
+        first = 0 if measures else int(batch.rpartition("-")[2]) * repetitions
+        rounds = await asyncio.gather(
+            *(
+                self._lab.evaluate(
+                    candidate, tasks, repetition=first + number, training=not measures
+                )
+                for number in range(repetitions)
+            )
+        )
+        evaluations = [round[at] for at in range(len(tasks)) for round in rounds]
+        tokens = await self._lab.tokens(evaluations)
+        if not measures and not any(each.transitions for each in tokens):
+            raise RatchetError(
+                f"The tokens of no model call were kept in {len(evaluations)} rollouts.",
+                hint="The agent must call the model through the gateway, as a command does:"
+                " [agent] command in ratchet.toml.",
+            )
+        return [
+            GradedRollout(
+                rollout_id=evaluation.rollout.id,
+                task_id=evaluation.task.id,
+                reward=evaluation.value,
+                transitions=each.transitions,
+                call_rewards=each.rewards,
+            )
+            for evaluation, each in zip(evaluations, tokens, strict=True)
+        ]
+
+    def _candidate(self, adapter: Path | None) -> Candidate:
+        if adapter is None:
+            return self._lab.baseline
+        from ratchet.models.policy import adapter_hash
+
+        version = Adapter(hash=adapter_hash(adapter), base=self._base)
+        self._model.load(version.hash, adapter)
+        return self._lab.propose(
+            {self._name: with_adapter(self._resource, version)},
+            algorithm=self._algorithm,
+            reason="A version of the weights under training.",
+        )
