@@ -113,7 +113,7 @@ COMMANDS: dict[str, Command] = {
     "train": Command(
         "train",
         "train",
-        "Export training data, and train an agent's model at a hosted service.",
+        "Show trainings, export training data, and train at a hosted service.",
     ),
     "candidates": Command(
         "candidates",

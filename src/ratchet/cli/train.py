@@ -6,9 +6,10 @@ import typer
 
 from ratchet.cli.train_export import export
 from ratchet.cli.train_hosted import cancel, jobs, start, watch
+from ratchet.cli.train_runs import runs
 
 train = typer.Typer(
-    help="Export training data, and train an agent's model at a hosted service.",
+    help="Show trainings, export training data, and train at a hosted service.",
     no_args_is_help=True,
 )
 
@@ -17,3 +18,4 @@ train.command()(start)
 train.command()(watch)
 train.command()(cancel)
 train.command()(jobs)
+train.command()(runs)

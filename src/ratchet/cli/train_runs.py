@@ -1,0 +1,150 @@
+"""`ratchet train runs`: the curves of trainings on this machine, while they run and after."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from ratchet.autopilot.trainable import RUNS
+from ratchet.cli.console import (
+    Folder,
+    Json,
+    display_path,
+    number,
+    out,
+    print_json,
+    print_table,
+    project_in,
+    table,
+)
+from ratchet.types import InputError, NotFound
+from ratchet.weights.metrics import METRICS, read_metrics
+
+COLUMNS = {
+    "step": "step",
+    "reward": "reward",
+    "loss": "loss",
+    "entropy": "entropy",
+    "kl": "KL",
+    "clip_share": "clipped",
+    "gap": "gap",
+    "staleness": "stale",
+    "skipped_groups": "skipped",
+    "tokens_per_s": "tokens/s",
+}
+"""Column by metric; gap is the mean difference of log-probabilities between trainer and sampler."""
+
+PANELS = ("val", "reward", "loss", "entropy", "kl", "clip_share", "gap", "gradient_norm")
+
+
+def runs(
+    run: Annotated[
+        str | None,
+        typer.Argument(metavar="[RUN]", help="The start of a run's name; else the newest."),
+    ] = None,
+    png: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write the curves as a PNG.")
+    ] = None,
+    last: Annotated[int, typer.Option(min=1, help="Steps to show.")] = 20,
+    folder: Folder = Path("."),
+    json: Json = False,
+) -> None:
+    """Show the curves of a training on this machine, also while it runs.
+
+    Examples:
+
+      ratchet train runs
+
+      ratchet train runs 1f6c09ad --png curves.png
+
+      watch -n 5 ratchet train runs
+    """
+    found = _find(project_in(folder).state / RUNS, run)
+    records = read_metrics(found)
+    if png is not None:
+        if not records:
+            raise InputError(f"The training {found.name} has no step yet.")
+        _plot(records, found.name, png)
+    if json:
+        print_json({"run": found.name, "records": records, "png": str(png) if png else None})
+        return
+    steps = [record for record in records if "val" not in record]
+    values = {record["step"]: record["val"] for record in records if "val" in record}
+    out.print(f"{found.name}: {len(steps)} steps", markup=False)
+    if steps:
+        shown = {key: title for key, title in COLUMNS.items() if any(key in s for s in steps)}
+        rows = table(*shown.values(), "val", "95 %", right=(*shown.values(), "val"))
+        for step in steps[-last:]:
+            val = values.get(step["step"])
+            cells = [str(step["step"]), *(number(step.get(k)) for k in list(shown)[1:])]
+            rows.add_row(*cells, number(val["value"]) if val else "", _interval(val))
+        print_table(rows)
+    if values:
+        at, best = max(values.items(), key=lambda item: item[1]["value"])
+        out.print(f"best on val: {number(best['value'])} after step {at}", markup=False)
+    if png is not None:
+        out.print(f"curves: {display_path(png)}", markup=False)
+
+
+def _find(folder: Path, prefix: str | None) -> Path:
+    found = [path for path in folder.glob("*") if (path / METRICS).is_file()]
+    if not found:
+        raise NotFound(
+            "No model was trained here yet.",
+            hint='Train one: [improve] algorithm = "sft", "dpo", "grpo" or "ppo" in ratchet.toml.',
+        )
+    if prefix is None:
+        return max(found, key=lambda path: (path / METRICS).stat().st_mtime)
+    named = [path for path in found if path.name.startswith(prefix)]
+    if len(named) != 1:
+        many = f"{len(named)} trainings begin" if named else "No training begins"
+        names = ", ".join(sorted(path.name for path in named or found)[:10])
+        raise NotFound(f"{many} with {prefix!r}.", hint=f"There are: {names}.")
+    return named[0]
+
+
+def _interval(val: dict[str, Any] | None) -> str:
+    if val is None or val["low"] is None:
+        return ""
+    return f"{number(val['low'])} to {number(val['high'])}"
+
+
+def _plot(records: list[dict[str, Any]], name: str, path: Path) -> None:
+    """Write a panel for each metric that was measured."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    panels = [key for key in PANELS if any(record.get(key) is not None for record in records)]
+    figure, grid = pyplot.subplots(
+        len(panels), 1, figsize=(7, 2 * len(panels)), sharex=True, squeeze=False
+    )
+    for axes, key in zip(grid[:, 0], panels, strict=True):
+        points = [
+            (record["step"], record[key]) for record in records if record.get(key) is not None
+        ]
+        steps = [step for step, _ in points]
+        if key == "val":
+            axes.plot(steps, [val["value"] for _, val in points], marker="o")
+            bounded = [(step, val) for step, val in points if val["low"] is not None]
+            axes.fill_between(
+                [step for step, _ in bounded],
+                [val["low"] for _, val in bounded],
+                [val["high"] for _, val in bounded],
+                alpha=0.2,
+            )
+        else:
+            axes.plot(steps, [value for _, value in points])
+        axes.set_ylabel(key)
+    grid[-1, 0].set_xlabel("step")
+    figure.suptitle(name, fontsize=9)
+    figure.tight_layout()
+    try:
+        figure.savefig(path, format="png")
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror}.") from None
+    finally:
+        pyplot.close(figure)

@@ -1,0 +1,57 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import MakeProject, Project
+
+STEPS = [
+    {"step": 0, "val": {"value": 0.25, "low": 0.1, "high": 0.4, "count": 8}},
+    {"step": 1, "loss": 0.5, "reward": 0.5, "entropy": 2.0, "gap": 1e-5, "tokens_per_s": 12.5},
+    {"step": 2, "loss": 0.25, "reward": None, "entropy": 1.5, "gap": 1e-5, "tokens_per_s": 13.0},
+    {"step": 2, "val": {"value": 0.75, "low": None, "high": None, "count": 1}},
+]
+
+
+@pytest.fixture
+def trained(make_project: MakeProject) -> Project:
+    project = make_project(tasks=20)
+    for name, records in (("aa-sft", STEPS[:2]), ("ab-grpo", STEPS)):
+        folder = project.root / ".ratchet" / "training" / name
+        folder.mkdir(parents=True)
+        lines = "".join(json.dumps(record) + "\n" for record in records)
+        (folder / "metrics.jsonl").write_text(lines)
+    return project
+
+
+def test_the_steps_of_a_training_are_shown_with_val_and_its_interval(trained: Project) -> None:
+    done = trained.ratchet("train", "runs", "ab")
+    assert done.returncode == 0, done.stderr
+    assert "ab-grpo: 2 steps" in done.stdout
+    assert "best on val: 0.750 after step 2" in done.stdout
+    assert "entropy" in done.stdout
+    assert "KL" not in done.stdout
+
+
+def test_the_curves_are_written_as_json_and_png(trained: Project) -> None:
+    said = trained.json("train", "runs", "ab-grpo", "--png", "curves.png")
+    assert said["records"] == STEPS
+    assert (trained.root / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_a_training_that_is_not_there_is_named(trained: Project, tmp_path: Path) -> None:
+    for arguments, sentence in (
+        (("x",), "No training begins with 'x'"),
+        (("a",), "2 trainings begin with 'a'"),
+    ):
+        done = trained.ratchet("train", "runs", *arguments)
+        assert done.returncode == 2
+        assert sentence in done.stderr
+
+
+def test_before_the_first_training_the_hint_says_how_to_train(make_project: MakeProject) -> None:
+    done = make_project(tasks=20).ratchet("train", "runs")
+    assert done.returncode == 2
+    assert "No model was trained" in done.stderr
