@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.autopilot.tiny_model import write_tiny_model
 from tests.weights.recorded import asked
 
 from ratchet.autopilot.adapters import served_name
@@ -20,39 +21,11 @@ from ratchet.types import Adapter, Candidate, InputError, Model, Resource, Rollo
 
 pytestmark = pytest.mark.torch
 
-TEMPLATE = (
-    "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}<end>{% endfor %}"
-    "{% if add_generation_prompt %}<|assistant|>{% endif %}"
-)
-
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny Llama with random weights, whose tokens are bytes."""
-    import torch
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
-
-    letters = sorted(pre_tokenizers.ByteLevel.alphabet())
-    inner = Tokenizer(models.BPE({letter: at for at, letter in enumerate(letters)}, []))
-    inner.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    inner.decoder = decoders.ByteLevel()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner, eos_token="<end>")
-    tokenizer.chat_template = TEMPLATE
-    torch.manual_seed(0)
-    config = LlamaConfig(
-        vocab_size=len(tokenizer),
-        hidden_size=16,
-        intermediate_size=32,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        max_position_embeddings=128,
-        eos_token_id=tokenizer.eos_token_id,
-    )
-    made = tmp_path_factory.mktemp("tiny")
-    LlamaForCausalLM(config).save_pretrained(made)
-    tokenizer.save_pretrained(made)
-    return made
+    """A tiny model."""
+    return write_tiny_model(tmp_path_factory.mktemp("tiny"))
 
 
 class LoadedOnly(TrainableModel):

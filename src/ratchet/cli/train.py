@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import typer
 
+from ratchet.cli.train_doctor import doctor
 from ratchet.cli.train_export import export
 from ratchet.cli.train_hosted import cancel, jobs, start, watch
 from ratchet.cli.train_runs import runs
@@ -19,3 +20,4 @@ train.command()(watch)
 train.command()(cancel)
 train.command()(jobs)
 train.command()(runs)
+train.command()(doctor)

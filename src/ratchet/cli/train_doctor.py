@@ -1,0 +1,51 @@
+"""`ratchet train doctor`: whether a model can be trained here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ratchet.cli.console import Folder, Json, out, print_json, project_in
+from ratchet.observe.project_paths import folder_with_config
+from ratchet.types import RatchetError
+
+
+def doctor(
+    model: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[MODEL]", help="smollm2, a GGUF or a folder; else that of [agent]."
+        ),
+    ] = None,
+    folder: Folder = Path("."),
+    json: Json = False,
+) -> None:
+    """Check that a model can be trained: template, tokens, and that new weights reach it.
+
+    Examples:
+
+      ratchet train doctor
+
+      ratchet train doctor ./my-model
+    """
+    from ratchet.autopilot.train_doctor import check_training
+
+    if model is None and folder_with_config(folder) is not None:
+        project = project_in(folder)
+        named = project.config.agent.model
+        path = (named or "").partition(":")[2]
+        model = str(project.root / path) if path else named
+    checks = []
+    for check in check_training(model or "smollm2"):
+        checks.append(check)
+        if not json:
+            mark = "[green]ok[/]    " if check.passed else "[red]failed[/]"
+            out.print(mark, end=" ")
+            out.print(f"{check.name}: {check.sentence}", markup=False)
+    if json:
+        print_json({"checks": [check._asdict() for check in checks]})
+    failed = [check.name for check in checks if not check.passed]
+    if failed:
+        raise RatchetError(f"The model cannot be trained: {', '.join(failed)} failed.")
