@@ -217,6 +217,17 @@ def test_a_trace_is_shown_with_times_tokens_costs_and_errors(capsys: Output, url
     ]
 
 
+def test_rewards_and_dropped_tokens_of_calls_are_shown(capsys: Output, sqlite_url: str) -> None:
+    dropped = call("b" * 16, "a" * 16)
+    dropped.attributes["ratchet.tokens.dropped"] = "no_logprobs"
+    reward = span("c" * 16, "a" * 16, name="reward", attributes={"ratchet.reward.value": 0.25})
+    with Store.open(sqlite_url) as store:
+        store.spans.put([SpanRecord(span=one) for one in (span("a" * 16), dropped, reward)])
+    shown = ratchet(capsys, "show", "abcd", "--store", sqlite_url)
+    assert "tokens dropped: no_logprobs" in shown
+    assert re.search(r"reward .* \+0\.25", shown)
+
+
 def test_full_shows_what_was_said(capsys: Output, url: str) -> None:
     shown = ratchet(capsys, "show", "abcd", "--full", "--store", url)
     assert "user hi" in shown

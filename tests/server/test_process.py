@@ -17,7 +17,10 @@ import httpx2
 import psutil
 import pytest
 
+import ratchet
+from ratchet.types import unpack_ids
 from tests import interpreters
+from tests.server.gateway.upstreams import StubUpstream
 
 Serve = Callable[..., "Served"]
 
@@ -119,6 +122,38 @@ def test_what_was_acknowledged_survives_a_kill(serve: Serve) -> None:
     again = serve()
     counts = httpx2.get(f"{again.url}/v1/rollouts/counts").json()["counts"]
     assert counts == {"queued": 100}
+
+
+def test_tokens_of_a_finished_rollout_survive_a_kill(serve: Serve, tmp_path: Path) -> None:
+    upstream = StubUpstream()
+    content = {"content": [{"token": "x", "logprob": -0.5}]}
+    choice = {"message": {"role": "assistant", "content": "x"}, "token_ids": [3]}
+    upstream.answers({"prompt_token_ids": [1, 2], "choices": [{**choice, "logprobs": content}]})
+    (tmp_path / "ratchet.toml").write_text(
+        f'[upstreams.policy]\ndialect = "openai"\nbase_url = "{upstream.url}"\n'
+    )
+    served = serve()
+    with httpx2.Client(base_url=served.url) as http:
+        new = {"id": "r1", "input": 1, "purpose": "train/run"}
+        http.post("/v1/rollouts", json={"rollouts": [new]})
+        claim = http.post("/v1/rollouts/claim", json={"worker": "w"}).json()["claims"][0]
+        asked = {"model": "m", "messages": [{"role": "user", "content": "?"}]}
+        headers = {"authorization": f"Bearer {claim['token']}"}
+        path = "/gateway/r1@1/openai/v1/chat/completions"
+        answer = http.post(path, json=asked, headers=headers).json()
+        assert answer == {
+            "choices": [{"message": choice["message"], "logprobs": None}],
+        }
+        ended = {"rollout_id": "r1", "fence": 1, "status": "succeeded"}
+        times = {"started_at": 1, "ended_at": 2, "duration_s": 1}
+        http.post("/v1/rollouts/finish", json={"outcomes": [{**ended, **times}]})
+    served.process.kill()
+    served.process.wait()
+    upstream.close()
+    with ratchet.Client(serve().url) as client:
+        [kept] = client.transitions.of(["r1"])["r1"]
+        assert list(unpack_ids(kept.prompt_ids)) == [1, 2]
+        assert client.rollouts.get(["r1"])["r1"].status == "succeeded"
 
 
 def test_it_refuses_every_address_without_a_key_and_takes_it_with_one(

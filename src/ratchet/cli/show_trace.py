@@ -22,7 +22,7 @@ from ratchet.cli.console import (
 from ratchet.cli.trace_tree import TreeLine, bars, branches, forest, tree_lines
 from ratchet.store.messages import messages_in
 from ratchet.store.usage import cost_of, used_in
-from ratchet.types import Feedback, Span
+from ratchet.types import REWARD_VALUE, Feedback, Span
 from ratchet.types.trace import ConversationLog, ConversationMessage, Trace, TraceDetail
 
 _VALUES = (
@@ -131,6 +131,12 @@ def _line(line: TreeLine, *, ids: bool = False) -> Text:
         cost = cost_of(call, price)
         priced = format_dollars(cost) if cost is not None else "price unknown"
         made.append(f"  {priced}", style="green not dim" if cost is not None else "dim")
+    dropped = span.attributes.get("ratchet.tokens.dropped")
+    if isinstance(dropped, str):
+        made.append(f"  tokens dropped: {one_line(dropped, 40)}", style="yellow not dim")
+    reward = span.attributes.get(REWARD_VALUE)
+    if isinstance(reward, (int, float)):
+        made.append(f"  {reward:+g}", style="not dim")
     if failed:
         made.append(f"  {one_line(span.message or 'failed', 160)}", style="red not dim")
     if line.note:
