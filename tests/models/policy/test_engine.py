@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.local_models import require_model
 from tests.models.policy.tiny_models import save_adapter, save_model
 
 from ratchet.models import ModelUnavailable
@@ -109,6 +110,56 @@ def test_log_probabilities_are_those_of_the_forward_pass_that_trains(
         assert len(one.prompt_logprobs) == (len(one.prompt) - 1 if one.score_prompt else 0)
 
 
+def test_log_probabilities_of_the_small_model_are_those_that_training_computes(
+    tmp_path: Path,
+) -> None:
+    require_model()
+    base = load_base("smollm2")
+    trained = with_adapter(base, save_adapter(tmp_path / "adapter", base, r=16))
+    engine = PolicyEngine(base, context=512)
+    adapter = load_adapter(tmp_path / "adapter", base)
+    prompt = base.tokenizer.render([{"role": "user", "content": "Why is the sky blue?"}])
+    plain, adapted = ask(prompt, seed=1), ask(prompt, adapter, seed=1)
+    answers(engine, plain, adapted)
+    for one, model in ((plain, base.model), (adapted, trained)):
+        wanted = forward(model, [*one.prompt, *one.response])[len(prompt) - 1 :]
+        gaps = [
+            abs(float(wanted[at, token]) - one.logprobs[at])
+            for at, token in enumerate(one.response)
+        ]
+        assert max(gaps) < 1e-4
+    assert plain.response != adapted.response
+
+
+def test_a_scored_prompt_is_not_confused_with_one_that_ends_before_it(
+    folder: Path, base: Base
+) -> None:
+    engine = PolicyEngine(load_base(folder))
+    pair = ask([1, 2], max_tokens=1), ask([3, 4, 5], max_tokens=1, score_prompt=True)
+    answers(engine, *pair)
+    for one in pair:
+        wanted = forward(base.model, [*one.prompt, *one.response])
+        told = [*one.prompt_logprobs, *one.logprobs]
+        ids = [*one.prompt, *one.response][-len(told) :]
+        begin = len(one.prompt) - len(one.prompt_logprobs) - 1
+        assert told == pytest.approx(
+            [float(wanted[begin + at, token]) for at, token in enumerate(ids)], abs=1e-4
+        )
+
+
+@pytest.mark.parametrize("fused", [True, False])
+def test_half_precision_is_near(folder: Path, base: Base, fused: bool) -> None:
+    engine = PolicyEngine(load_base(folder, dtype="bfloat16"), fused=fused)
+    one = ask(list(range(40)), max_tokens=1, score_prompt=True)
+    answers(engine, one)
+    wanted = forward(base.model, one.prompt)
+    gaps = [
+        abs(float(wanted[at, token]) - one.prompt_logprobs[at])
+        for at, token in enumerate(one.prompt[1:])
+    ]
+    assert 0 < sum(gaps) / len(gaps) < 0.1
+
+
 def test_the_most_probable_tokens_are_those_of_transformers(folder: Path, base: Base) -> None:
     import torch
 
@@ -123,12 +174,13 @@ def test_the_most_probable_tokens_are_those_of_transformers(folder: Path, base: 
         assert made[0, len(prompt) :].tolist() == response
 
 
+@pytest.mark.parametrize("fused", [True, False])
 def test_a_deterministic_answer_is_the_same_bit_for_bit_in_any_company(
-    folder: Path, adapters: list[Path]
+    folder: Path, adapters: list[Path], fused: bool
 ) -> None:
     def engine() -> tuple[PolicyEngine, list[LoadedAdapter]]:
         base = load_base(folder)
-        made = PolicyEngine(base, slots=6, deterministic=True)
+        made = PolicyEngine(base, slots=6, deterministic=True, fused=fused)
         return made, [load_adapter(one, base) for one in adapters[:2]]
 
     together, loaded = engine()

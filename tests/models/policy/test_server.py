@@ -257,6 +257,9 @@ def test_completions_take_texts_and_ids(client: OpenAI) -> None:
     ids = text["choices"][0]["prompt_token_ids"]
     same = client.completions.create(prompt=ids, extra_body=extra, **options).model_dump()
     assert same["choices"][0]["token_ids"] == text["choices"][0]["token_ids"]
+    both = client.completions.create(prompt=[ids, ids], n=2, **options)
+    assert both.usage is not None
+    assert (both.usage.prompt_tokens, both.usage.completion_tokens) == (2 * len(ids), 20)
     stream = client.completions.create(prompt=[ids, ids], stream=True, extra_body=extra, **options)
     found: dict[int, list[int]] = {0: [], 1: []}
     for chunk in stream:

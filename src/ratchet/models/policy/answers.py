@@ -20,6 +20,7 @@ class AnswerWriter:
         tokenizer: The model's.
         model: The model's name in the answer.
         about: The object `ratchet`: versions of weights, tokenizer and template.
+        per_prompt: How many of the answers are to the same prompt.
         tools: The tools of the request.
         stop: Texts that end an answer; they are not part of it.
         token_ids: Whether ids are told.
@@ -34,6 +35,7 @@ class AnswerWriter:
         *,
         model: str,
         about: dict[str, str],
+        per_prompt: int = 1,
         tools: Sequence[Message] = (),
         stop: Sequence[str] = (),
         token_ids: bool = False,
@@ -41,7 +43,7 @@ class AnswerWriter:
         echo: bool = False,
     ) -> None:
         self.generations, self._tokenizer = generations, tokenizer
-        self._model, self._about = model, about
+        self._model, self._about, self._per_prompt = model, about, per_prompt
         self._tools, self._stop, self._echo = tools, stop, echo
         self._token_ids, self._logprobs = token_ids, logprobs
         self._id = secrets.token_hex(12)
@@ -199,13 +201,7 @@ class AnswerWriter:
         }
 
     def _usage(self) -> dict[str, Any]:
-        prompts = {id(one.prompt): one for one in self.generations}
-        # Choices of one prompt count it once.
-        tokens = (
-            len(next(iter(prompts.values())).prompt)
-            if not self._echo
-            else sum(len(one.prompt) for one in self.generations)
-        )
+        tokens = sum(len(one.prompt) for one in self.generations[:: self._per_prompt])
         written = sum(len(one.response) for one in self.generations)
         return {
             "prompt_tokens": tokens,

@@ -156,10 +156,13 @@ class PolicyEngine:
             *ends,
             *(row for span, _ in scored for row in range(span.row, span.row + span.count)),
         ]
-        rows = None if len(wanted) == len(batch.ids) or self.deterministic else wanted
+        rows: list[int] | None = wanted
+        if wanted == list(range(len(batch.ids))) or (self.deterministic and scored):
+            rows = None
+        elif self.deterministic and wanted:
+            rows = wanted + [0] * (self._rows - len(wanted))  # the same number in each pass
         logits = self._forward(batch, rows)
-        if self.deterministic:
-            logits = logits[wanted]
+        logits = logits[wanted] if rows is None and self.deterministic else logits[: len(wanted)]
         self.steps += 1
         self._score_prompts(scored, logits[len(ends) :])
         ready = self._read(batch)

@@ -52,7 +52,9 @@ class ModelForward:
         """Scores of all tokens after the given rows (None: all), float32: [n, vocabulary]."""
         import torch
 
-        keep = 0 if rows is None else torch.tensor(rows, device=batch.ids.device)
+        keep: Any = 0
+        if rows is not None:
+            keep = torch.tensor(rows, dtype=torch.long, device=batch.ids.device)
         _running.forward, self.batch = self, batch
         try:
             out = self.model(
