@@ -13,7 +13,8 @@ const MAX_DEPTH = 60;
 export function capture(value: unknown, limit = CAPTURE_LIMIT): string {
   let text: string | undefined;
   try {
-    text = JSON.stringify(new Plain(limit).of(value, 0));
+    room = limit;
+    text = JSON.stringify(isPlain(value, 0) ? value : new Plain(limit).of(value, 0));
   } catch (error) {
     // A getter or a `toJSON` of the user's may throw anything.
     text = JSON.stringify(`<a value that cannot be shown: ${nameOf(error)}>`);
@@ -43,6 +44,45 @@ function nameOf(value: unknown): string {
   } catch {
     return "object";
   }
+}
+
+const QUICK_DEPTH = 12;
+
+/** Characters that `isPlain` has left. */
+let room = 0;
+
+/** Whether a value is small data as JSON has it, which most are; makes no garbage. */
+function isPlain(value: unknown, depth: number): boolean {
+  switch (typeof value) {
+    case "string":
+      room -= value.length;
+      return room >= 0 && value.isWellFormed();
+    case "number":
+      return Number.isFinite(value);
+    case "boolean":
+    case "undefined":
+      return true;
+    case "object":
+      break;
+    default:
+      return false;
+  }
+  if (value === null) return true;
+  if (depth > QUICK_DEPTH) return false;
+  if (Array.isArray(value)) {
+    room -= value.length;
+    for (let index = 0; index < value.length; index++) {
+      if (room < 0 || !isPlain(value[index], depth + 1)) return false;
+    }
+    return true;
+  }
+  const record = value as Record<string, unknown>;
+  if (Object.getPrototypeOf(record) !== Object.prototype || record["toJSON"] !== undefined) return false;
+  for (const key in record) {
+    room -= key.length;
+    if (room < 0 || !isPlain(record[key], depth + 1)) return false;
+  }
+  return true;
 }
 
 /** Replaces what JSON cannot represent, and the parts that cannot fit into the limit. */
