@@ -35,5 +35,6 @@ def test_a_model_is_trained_through_an_agent_that_was_not_changed(tmp_path: Path
         (release,) = store.releases.list()
         assert release.state == "active"
         model = store.candidates.get(release.candidate_id).resources["model"]
-        assert (folder / ".ratchet" / "adapters" / model.adapter.hash).is_dir()
+        card = folder / ".ratchet" / "adapters" / model.adapter.hash / "README.md"
+        assert '"algorithm": "sft"' in card.read_text()
         assert store.agents.active(release.agent).candidate_id == release.candidate_id

@@ -15,6 +15,7 @@ from typing import Any, ClassVar, TypeVar
 import msgspec
 
 from ratchet._version import __version__
+from ratchet.autopilot.adapters import AdapterFolder
 from ratchet.autopilot.agent_model import agent_model, in_thread
 from ratchet.autopilot.algorithms import make_algorithm
 from ratchet.autopilot.checks import checked_finding, make_checks
@@ -28,6 +29,7 @@ from ratchet.autopilot.experiment import (
     pairs_to_label,
     run_experiment,
 )
+from ratchet.autopilot.model_card import write_model_card
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.prompt_discovery import discover_prompts, unrecognised
 from ratchet.autopilot.proof_outlook import proof_outlook
@@ -36,7 +38,7 @@ from ratchet.autopilot.release_notes import release_notes
 from ratchet.autopilot.repetitions import plan_repetitions
 from ratchet.autopilot.report_cards import check_objective, trust_objective
 from ratchet.autopilot.runner import open_runner
-from ratchet.autopilot.trainable import TrainableModel
+from ratchet.autopilot.trainable import ADAPTERS, TrainableModel
 from ratchet.autopilot.watcher import Watcher
 from ratchet.autopilot.weights_algorithm import WeightsAlgorithm
 from ratchet.evaluate import Evaluator, Scorer
@@ -50,6 +52,7 @@ from ratchet.ship import activate, check_clean, find_literal, make_patch, ship
 from ratchet.store import Store
 from ratchet.types import (
     SPLITS,
+    Adapter,
     AgentError,
     Candidate,
     Conflict,
@@ -466,6 +469,14 @@ class _ImproveRun:
         assert experiment.decision is not None
         candidate = self.store.candidates.get(self.run.best_id)
         reasons = self._unpatchable(candidate)
+        for adapter in _trained(self.baseline, candidate).values():
+            write_model_card(
+                AdapterFolder(self.project.state / ADAPTERS).verified(adapter),
+                adapter,
+                self.dataset,
+                experiment.decision,
+                experiment.evidence_path,
+            )
         if reasons:
             release = activate(
                 self.store,
@@ -505,11 +516,7 @@ class _ImproveRun:
         Trained weights stand in no source file. The prompts of an agent in another language may
         stand in none, in several, or in a form that does not hold the new text.
         """
-        trained = [
-            name
-            for name in candidate.changed_from(self.baseline)
-            if isinstance(model := candidate.resources[name], Model) and model.adapter is not None
-        ]
+        trained = _trained(self.baseline, candidate)
         if trained:
             return dict.fromkeys(trained, "Trained weights stand in no source file.")
         if not isinstance(self.agent, ProgramAgent):
@@ -628,6 +635,16 @@ class _ImproveRun:
             on_note=self.watcher.message,
             redact=self.project.redactor().text,
         )
+
+
+def _trained(baseline: Candidate, candidate: Candidate) -> dict[str, Adapter]:
+    """The adapters of a candidate that the baseline has not, by name of the model."""
+    changed = {name: candidate.resources[name] for name in candidate.changed_from(baseline)}
+    return {
+        name: model.adapter
+        for name, model in changed.items()
+        if isinstance(model, Model) and model.adapter is not None
+    }
 
 
 def _nothing_found(finding: Finding) -> str:
