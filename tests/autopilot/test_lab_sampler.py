@@ -3,6 +3,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from ratchet.autopilot.lab_sampler import LabSampler
 from ratchet.learn import Evaluation
 from ratchet.learn.work import LabSettings, RolloutTokens
 from ratchet.types import (
+    Adapter,
     Candidate,
     Model,
     RatchetError,
@@ -50,6 +52,7 @@ class RunningLab:
     def __init__(self, *, keeps: bool = True) -> None:
         self.baseline = Candidate.of({"model": Model("local")})
         self.ran: list[tuple[str, Rollout]] = []
+        self.proposed: list[Adapter] = []
         self._keeps = keeps
 
     async def evaluate(
@@ -72,6 +75,10 @@ class RunningLab:
         return [RolloutTokens((c,) if self._keeps else (), {c.id: 0.25}) for c in calls]
 
     def propose(self, resources: dict[str, Resource], **about: str) -> Candidate:
+        model = resources["model"]
+        assert isinstance(model, Model)
+        assert model.adapter is not None
+        self.proposed.append(model.adapter)
         return self.baseline.derive(resources, **about)
 
 
@@ -86,7 +93,10 @@ class Served:
 
 
 def sampler(lab: Any, model: Any) -> LabSampler:
-    return LabSampler(lab, model, "base", "model", Model("local"), "grpo")
+    base: Any = SimpleNamespace(fingerprint="base", tokenizer_hash="tokens")
+    made = LabSampler(lab, model, base, "model", Model("local"), "grpo")
+    made.recipe = {"rank": 4}
+    return made
 
 
 def collect(lab: Any, batch: str, adapter: Path | None = None, model: Any = None) -> list[Any]:
@@ -124,8 +134,11 @@ def test_a_version_of_the_weights_is_a_candidate_that_is_served(tmp_path: Path) 
     from tests.autopilot.test_adapters import adapter
 
     lab, model = RunningLab(), Served()
-    collect(lab, "train-00000", adapter(tmp_path / "one"), model)
-    collect(lab, "train-00001", adapter(tmp_path / "two", 2.0), model)
+    collect(lab, "train-00000", adapter(tmp_path / "000000"), model)
+    collect(lab, "train-00001", adapter(tmp_path / "000001", 2.0), model)
+    assert lab.proposed[-1] == Adapter(
+        model.loaded[1], "base", "tokens", {"algorithm": "grpo", "steps": 1, "rank": 4}
+    )
     assert len(set(model.loaded)) == 2
     assert len({candidate for candidate, _ in lab.ran}) == 2
     assert lab.baseline.id not in {candidate for candidate, _ in lab.ran}

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from ratchet.autopilot.trainable import TrainableModel
 from ratchet.autopilot.weights_algorithm import with_adapter
 from ratchet.learn import Lab
 from ratchet.types import Adapter, Candidate, Model, RatchetError, Task
 from ratchet.weights.sampler import GradedRollout
+
+if TYPE_CHECKING:
+    from ratchet.models.policy import Base
 
 VALIDATION = "val"
 """Beginning of the names of batches that measure."""
@@ -22,7 +26,7 @@ class LabSampler:
     Args:
         lab: The lab.
         model: The model that is trained.
-        base: Fingerprint of its base.
+        base: Its base.
         name: Name of the baseline's model.
         resource: The baseline's model.
         algorithm: Name of the algorithm, for the candidates.
@@ -32,7 +36,7 @@ class LabSampler:
         self,
         lab: Lab,
         model: TrainableModel,
-        base: str,
+        base: Base,
         name: str,
         resource: Model,
         algorithm: str,
@@ -43,6 +47,8 @@ class LabSampler:
         self._name = name
         self._resource = resource
         self._algorithm = algorithm
+        self.recipe: dict[str, Any] = {}
+        """How the weights are trained, which each version states."""
 
     async def collect(
         self, adapter: Path | None, tasks: Sequence[Task], repetitions: int, *, batch: str
@@ -89,7 +95,12 @@ class LabSampler:
             return self._lab.baseline
         from ratchet.models.policy import adapter_hash
 
-        version = Adapter(hash=adapter_hash(adapter), base=self._base)
+        version = Adapter(
+            hash=adapter_hash(adapter),
+            base=self._base.fingerprint,
+            tokenizer=self._base.tokenizer_hash,
+            recipe={"algorithm": self._algorithm, "steps": int(adapter.name), **self.recipe},
+        )
         self._model.load(version.hash, adapter)
         return self._lab.propose(
             {self._name: with_adapter(self._resource, version)},

@@ -113,11 +113,14 @@ class PolicyLearning(WeightsAlgorithm):
             f"Training for {steps} steps of {settings.tasks} tasks,"
             f" {settings.repetitions} rollouts each…"
         )
-        sampler = LabSampler(lab, model, base.fingerprint, name, resource, self.name)
-        if isinstance(settings, GRPO):
-            from ratchet.weights.grpo import GroupRelative
-
-            return GroupRelative(settings, sampler, lab.train, lab.val)
+        sampler = LabSampler(lab, model, base, name, resource, self.name)
+        from ratchet.weights.grpo import GroupRelative
         from ratchet.weights.ppo import ActorCritic
 
-        return ActorCritic(settings, sampler, lab.train, lab.val)
+        method: GroupRelative | ActorCritic
+        if isinstance(settings, GRPO):
+            method = GroupRelative(settings, sampler, lab.train, lab.val)
+        else:
+            method = ActorCritic(settings, sampler, lab.train, lab.val)
+        sampler.recipe = method.recipe
+        return method
