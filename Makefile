@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast test-frameworks test-javascript test-weights javascript check faults bench docs serve constraints clean moved
+.PHONY: help setup demo test test-fast test-frameworks test-javascript test-weights test-wire javascript check faults bench docs serve constraints clean moved
 moved: ;
 
 help:  ## List the targets
@@ -44,6 +44,9 @@ test-javascript: .venv/.dev  ## Test the npm package, also with other libraries'
 
 test-weights: .venv/.train  ## Run the tests that need PyTorch (installs the extra `train`: 6 GB)
 	RATCHET_TEST_WEIGHTS=1 $(BIN)/python -m pytest -n $(CORES) -m torch tests/weights tests/models $(ARGS)
+
+test-wire: .venv/.dev  ## Score what is found in look-alikes of real repositories
+	$(BIN)/python -m tests.wire.score $(ARGS)
 
 check: .venv/.dev  ## Check format, lint, types and the import contract
 	$(BIN)/python -m ruff format --check .

@@ -66,6 +66,11 @@ COMMANDS: dict[str, Command] = {
         "model",
         "Serve a language model on this machine with the OpenAI API, until Ctrl-C or SIGTERM.",
     ),
+    "init": Command(
+        "init",
+        "init",
+        "Look at a repository: its agent, entry points, prompts, tools, side effects and secrets.",
+    ),
     "status": Command(
         "status",
         "status",

@@ -1,0 +1,126 @@
+"""`ratchet init`: looks at a repository that nobody prepared."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.text import Text
+
+from ratchet.cli.console import Json, counted, one_line, out, print_json, print_table, table
+from ratchet.types import InputError
+
+if TYPE_CHECKING:
+    from ratchet.wire.facts import RepositoryLook
+
+SHOWN = 25
+"""Rows of a table; --json has all."""
+
+
+def init(
+    path: Annotated[
+        Path, typer.Argument(metavar="[PATH]", help="Folder of the repository.")
+    ] = Path("."),
+    look: Annotated[
+        bool, typer.Option("--look", help="Say what the repository is; change nothing.")
+    ] = False,
+    json: Json = False,
+) -> None:
+    """Look at a repository: its agent, entry points, prompts, tools, side effects and secrets.
+
+    Nothing is run, imported or written, and no .env file is opened.
+
+    Examples:
+
+      ratchet init --look
+
+      ratchet init --look ../my-agent --json
+    """
+    if not look:
+        raise InputError(
+            "ratchet init cannot wire a repository yet.",
+            hint="See what it is: ratchet init --look",
+        )
+    from ratchet.wire import look as look_at
+
+    found = look_at(path)
+    if json:
+        print_json(found)
+    else:
+        _print(found)
+
+
+def _say(text: str) -> None:
+    out.print(text, markup=False)
+
+
+def _print(found: RepositoryLook) -> None:
+    languages = (
+        ", ".join(f"{one.name} ({one.files})" for one in found.languages) or "no known language"
+    )
+    _say(f"{found.root}: {counted(found.files, 'file')}; {languages}")
+    if not found.git:
+        _say("It is not a git repository.")
+    if found.monorepo:
+        _say(f"{len(found.members)} projects have an agent. Name one: ratchet init --look PATH")
+        projects = table("project", "frameworks", "prompts", right=("prompts",))
+        for member in found.members:
+            projects.add_row(
+                Text(member.path), Text(", ".join(member.frameworks)), str(member.prompts)
+            )
+        print_table(projects)
+    if not found.model_calls and not found.prompts:
+        _say("No agent was found: no live code calls a model through a framework that is known.")
+        _say(f"Looked for: {', '.join(found.looked_for)}")
+    else:
+        names = [f"{one.name} {one.version}".strip() for one in found.frameworks]
+        _say(f"Made with: {', '.join(names) or 'no framework'}")
+        _rows(
+            "Entry points", [(str(e.place), e.kind, e.call) for e in found.entries], "kind", "call"
+        )
+        _rows(
+            "Prompts that reach a model call",
+            [(str(p.place), f"{p.kind}, {p.role}", f"{p.name}: {p.how}") for p in found.prompts],
+            "kind",
+            "how it can be bound",
+        )
+        if found.prompts_left_out:
+            count = counted(len(found.prompts_left_out), "more prompt")
+            _say(
+                f"{count} of tests, older copies and scripts would not be bound; --json has the reasons."
+            )
+        _rows(
+            "Model calls",
+            [(str(c.place), c.framework, c.callee) for c in found.model_calls],
+            "framework",
+            "call",
+        )
+        _rows(
+            "Tools",
+            [(str(t.place), t.name, t.description) for t in found.tools],
+            "name",
+            "description",
+        )
+    acting = [one for one in found.side_effects if one.acts]
+    _rows("Side effects", [(str(e.place), e.kind, e.what) for e in acting], "kind", "call")
+    reading = len(found.side_effects) - len(acting)
+    if reading:
+        _say(f"{counted(reading, 'call')} read from the web or a database.")
+    if found.secrets:
+        _say("\nSecrets, by name; no value was read:")
+        _say("  " + ", ".join(one.name for one in found.secrets))
+    for one in found.unreadable[:SHOWN]:
+        _say(f"Not read: {one.path} {one.reason}")
+
+
+def _rows(title: str, rows: list[tuple[str, str, str]], second: str, third: str) -> None:
+    if not rows:
+        return
+    out.print(f"\n[bold]{title}[/]")
+    shown = table("place", second, third)
+    for place, kind, text in rows[:SHOWN]:
+        shown.add_row(Text(place), Text(kind), Text(one_line(text, 100)))
+    print_table(shown)
+    if len(rows) > SHOWN:
+        _say(f"and {len(rows) - SHOWN} more; --json has all.")

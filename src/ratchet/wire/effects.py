@@ -1,0 +1,203 @@
+"""Calls that act outside of the process, and the functions that a model may call."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ratchet.wire.facts import EffectKind, Place, SideEffect, ToolSite
+from ratchet.wire.names import Names, last_name
+from ratchet.wire.syntax import (
+    AttributeUse,
+    CodeScope,
+    Invocation,
+    MappingLiteral,
+    NameUse,
+    SequenceLiteral,
+    Syntax,
+    TextValue,
+    chain_of,
+    static_text,
+    walk_syntax,
+)
+
+_CALLS: tuple[tuple[EffectKind, str], ...] = (
+    (
+        "mail",
+        r"sendmail|send_message$(?=.*smtp)|messages\.send$|drafts\.(?:create|send)$|send_e?mail|sendMail|Emails\.send|GmailCreateDraft|GmailSend|GmailToolkit|create_draft|send_raw_email|smtplib",
+    ),
+    (
+        "payment",
+        r"stripe\.|paypal|braintree|PaymentIntent|checkout\.sessions\.create|refunds?\.create|charges?\.create",
+    ),
+    (
+        "shell",
+        r"^subprocess\.|^os\.(?:system|popen|spawn\w*|exec\w*)$|create_subprocess_|child_process|execSync|spawnSync|^execa|ShellTool|BashTool|paramiko|exec_command|containers\.run",
+    ),
+    (
+        "exec",
+        r"^(?:builtins\.)?(?:exec|eval)$|PythonREPL|PythonAstREPL|run_code$|CodeInterpreter|code_interpreter|E2B|e2b|runInNewContext|LocalCommandLineCodeExecutor",
+    ),
+    (
+        "delete",
+        r"^os\.(?:remove|unlink|rmdir)$|shutil\.rmtree|\.unlink$|(?:fs\.|^)(?:unlink|rm|rmdir)(?:Sync)?$|delete_(?:one|many|object|item|message|file)|DeleteFileTool",
+    ),
+    (
+        "post",
+        r"(?:^|\.|_)(?:requests|httpx|session|axios|client|http)\.(?:\w+\.)?(?:post|put|patch|delete)$|requests\.request$|chat_postMessage|chat\.postMessage|create_tweet|twilio|\.(?:create_issue|create_pull|create_comment)$|events\.insert$|SlackSend|send_webhook|telegram",
+    ),
+    (
+        "file write",
+        r"\.write_(?:text|bytes)$|writeFile(?:Sync)?$|appendFile(?:Sync)?$|createWriteStream|^shutil\.(?:copy\w*|move)$|^os\.(?:makedirs|mkdir|rename|replace)$|\.to_(?:csv|json|excel|parquet)$|\.savefig$|FileWriterTool|WriteFileTool|FileManagementToolkit|mkdirSync|\.mkdir$|\.save$|dump_to_file|set_key$",
+    ),
+    (
+        "database write",
+        r"insert_(?:one|many)|update_(?:one|many)|replace_one|add_documents|add_texts|from_documents|from_texts|\.upsert$|executemany|session\.(?:add|add_all|commit|merge)$|prisma\.\w+\.(?:create|update|delete|upsert)|\.setex$|create_collection|SQLAlchemySession|SQLiteSession|PersistentClient",
+    ),
+    ("desktop", r"^pyautogui\.|^webbrowser\.open|\.(?:click|fill|goto|send_keys)$|ImageGrab"),
+    (
+        "database read",
+        r"asyncpg\.|psycopg|create_engine|sqlite3\.connect|pymongo|MongoClient|[Pp]inecone|[Cc]hroma|redis|Neo4j|weaviate|qdrant|fetch(?:val|row|all|one)$|create_pool",
+    ),
+    (
+        "web read",
+        r"[Tt]avily|[Ff]irecrawl|[Ss]erper|Exa\b|Exa[A-Z]|DuckDuckGo|DDGS|ScrapeWebsite|WebSearchTool|SerpAPI|BraveSearch|(?:requests|httpx|aiohttp|axios|session)\w*\.get$|^fetch$|wikipedia|arxiv|urlopen",
+    ),
+)
+_PATTERNS = [(kind, re.compile(pattern)) for kind, pattern in _CALLS]
+_READS = {"database read", "web read"}
+_VERBS = re.compile(
+    r"(?:^|_)(?:send|delete|remove|transfer|pay|refund|charge|purchase|buy|book|cancel|order|post"
+    r"|publish|tweet|create|update|write|save|insert|execute|deploy|login|log_in|authenticate|submit"
+    r"|assign|issue|move|rename|upload|schedule|reply|issue|withdraw|deposit|approve|install)(?:_|$)"
+)
+_SQL = re.compile(r"^\s*(?:INSERT|UPDATE|DELETE|CREATE|DROP|ALTER|MERGE|TRUNCATE)\b", re.IGNORECASE)
+_DECORATORS = re.compile(
+    r"(?:^|\.)(?:tool|function_tool|tool_plain|kernel_function|ai_function|beta_tool|register_for_llm|register_for_execution)$"
+)
+_TOOL_BASES = re.compile(r"(?:^|\.)(?:BaseTool|Tool|StructuredTool|FunctionTool)$")
+
+
+def effect_of(call: Invocation, scope: CodeScope, names: Names) -> tuple[EffectKind, str] | None:
+    """The effect of a call, with what it calls; None if it has none that is known."""
+    name = last_name(call.function)
+    if name in ("open", "fdopen"):
+        mode = call.keywords.get("mode") or (call.arguments[1] if len(call.arguments) > 1 else None)
+        if isinstance(mode, TextValue) and re.search(r"[wax+]", mode.value) and len(mode.value) < 5:
+            return "file write", "open(…, 'w')"
+        return None
+    if name in ("execute", "executescript", "query", "fetchval") and call.arguments:
+        if _SQL.match(static_text(call.arguments[0])):
+            return "database write", chain_of(call.function)
+    if name == "request" and call.arguments and isinstance(call.arguments[0], TextValue):
+        if call.arguments[0].value.upper() != "GET":
+            return "post", chain_of(call.function)
+    if name == "fetch":
+        method = call.keywords.get("method")
+        if isinstance(method, TextValue) and method.value.upper() != "GET":
+            return "post", "fetch"
+    if name == "Task" and "output_file" in call.keywords:
+        return "file write", f"output_file {static_text(call.keywords['output_file'])}".strip()
+    written = chain_of(call.function)
+    tried = [written]
+    if any(pattern.search(written) for _, pattern in _PATTERNS) or name[:1].isupper():
+        tried = [*names.outside_names(call, scope), written]
+    for one in tried:
+        for kind, pattern in _PATTERNS:
+            if pattern.search(one):
+                return kind, one
+    return None
+
+
+def find_tools(names: Names, live: frozenset[str]) -> Iterator[tuple[ToolSite, CodeScope]]:
+    """Functions that a model may call, each with its scope."""
+    seen: set[int] = set()
+    for module in names.program.modules:
+        if module.path not in live:
+            continue
+        for scope in module.scope.walk():
+            for one, reason in _tools_of(scope, names):
+                if id(one) not in seen:
+                    seen.add(id(one))
+                    text = one.docstring.value.strip().splitlines() if one.docstring else []
+                    verbs = _VERBS.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", one.name).lower())
+                    effects: tuple[EffectKind, ...] = ("named action",) if verbs else ()
+                    place = Place(one.module.path, one.line)
+                    yield (
+                        ToolSite(
+                            one.name or "tool", place, text[0] if text else "", effects, 0.9, reason
+                        ),
+                        one,
+                    )
+
+
+def _tools_of(scope: CodeScope, names: Names) -> Iterator[tuple[CodeScope, str]]:
+    for decorator in scope.decorators:
+        inner = decorator.function if isinstance(decorator, Invocation) else decorator
+        if scope.kind == "function" and _DECORATORS.search(chain_of(inner)):
+            yield scope, f"decorated with {chain_of(inner)}"
+    if scope.kind == "class" and any(_TOOL_BASES.search(chain_of(base)) for base in scope.bases):
+        yield scope, f"a subclass of {chain_of(scope.bases[0])}"
+    for call in scope.invocations:
+        given: list[Syntax] = []
+        name = last_name(call.function)
+        for key in (
+            "tools",
+            "functions",
+            "function_map",
+            "fn",
+            "async_fn",
+            "func",
+            "coroutine",
+            "execute",
+        ):
+            if key in call.keywords:
+                given.append(call.keywords[key])
+        if name in ("register_function", "FunctionTool", "Tool", "from_function", "bind_tools"):
+            given += call.arguments
+        for syntax in given:
+            listed = isinstance(syntax, (SequenceLiteral, MappingLiteral, NameUse, AttributeUse))
+            for inner_ in walk_syntax(syntax) if listed else [syntax]:
+                if (
+                    isinstance(inner_, (NameUse, AttributeUse))
+                    or type(inner_).__name__ == "ScopeValue"
+                ):
+                    for one in names.meanings(inner_, scope)[:3]:
+                        if (
+                            one.scope is not None
+                            and one.scope.kind == "function"
+                            and not one.instance
+                        ):
+                            yield one.scope, f"given to {name} as a tool"
+
+
+def find_effects(
+    names: Names, live: frozenset[str], tools: list[tuple[ToolSite, CodeScope]]
+) -> Iterator[SideEffect]:
+    """Effects of live code, and of tools whose name says that they act."""
+    owners = {id(inner): tool.name for tool, scope in tools for inner in scope.walk()}
+    acting: set[str] = set()
+    seen: set[tuple[str, int, str]] = set()
+    for module in names.program.modules:
+        if module.path not in live:
+            continue
+        for scope in module.scope.walk():
+            for call in scope.invocations:
+                found = effect_of(call, scope, names)
+                if found is None or (module.path, call.line, found[0]) in seen:
+                    continue
+                kind, what = found
+                seen.add((module.path, call.line, kind))
+                tool = owners.get(id(scope), "")
+                acts = kind not in _READS
+                if acts:
+                    acting.add(tool)
+                place = Place(module.path, call.line)
+                reason = f"calls {what}"
+                yield SideEffect(kind, what, place, scope.dotted, tool, acts, 0.9, reason)
+    for tool_, _ in tools:
+        if tool_.effects and tool_.name not in acting:
+            reason = "its name says that it acts; no call to the outside was found in it"
+            yield SideEffect(
+                "named action", tool_.name, tool_.place, tool_.name, tool_.name, True, 0.5, reason
+            )

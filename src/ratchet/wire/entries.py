@@ -1,0 +1,129 @@
+"""Ways into an agent: the functions, graphs, crews, routes and scripts that run it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import msgspec
+
+from ratchet.wire.facts import EntryKind, EntryPoint, Place
+from ratchet.wire.files import RepositoryFiles
+from ratchet.wire.names import Names, last_name
+from ratchet.wire.prompts import InputSite
+from ratchet.wire.syntax import CodeScope, Invocation, TextValue, chain_of
+
+_ROUTES = {"get", "post", "put", "patch", "delete", "route", "websocket", "api_route", "all", "use"}
+MOST = 40
+
+
+def find_entries(
+    names: Names, sites: list[InputSite], live: frozenset[str], files: RepositoryFiles
+) -> list[EntryPoint]:
+    """Ways into the agent, the likeliest first."""
+    found: dict[tuple[str, str], EntryPoint] = {}
+    for one in _declared(names, files):
+        found.setdefault((one.place.path, one.name), one)
+    for site in sites:
+        if site.what.runs:
+            for one in _from_site(names, site, live):
+                found.setdefault((one.place.path, one.name), one)
+    ordered = sorted(found.values(), key=lambda one: (-one.confidence, one.place))
+    return ordered[:MOST]
+
+
+def _declared(names: Names, files: RepositoryFiles) -> Iterator[EntryPoint]:
+    """Graphs that `langgraph.json` names."""
+    for path in files.named("langgraph.json"):
+        try:
+            graphs = msgspec.json.decode((files.text(path) or "").encode(), type=dict)["graphs"]
+            targets = [one if isinstance(one, str) else one["path"] for one in graphs.values()]
+        except (msgspec.DecodeError, KeyError, TypeError, AttributeError, msgspec.ValidationError):
+            continue
+        for target in targets:
+            file, _, name = target.partition(":")
+            where = f"{path.rpartition('/')[0]}/{file.removeprefix('./')}".lstrip("/")
+            module = names.program.module(where) if where in files.known else None
+            line = 1
+            if module is not None and name in module.scope.bindings:
+                line = module.scope.bindings[name][-1].line
+            call = f"{name}.invoke(…)"
+            yield EntryPoint(
+                name,
+                "graph",
+                Place(where, line),
+                call,
+                (),
+                "",
+                "langgraph",
+                0.99,
+                f"named in {path}",
+            )
+
+
+def _from_site(names: Names, site: InputSite, live: frozenset[str]) -> Iterator[EntryPoint]:
+    seen: set[int] = set()
+    waiting: list[tuple[CodeScope, int]] = [(site.scope, 0)]
+    while waiting:
+        scope, depth = waiting.pop(0)
+        if id(scope) in seen or scope.module.path not in live or depth > 6:
+            continue
+        seen.add(id(scope))
+        callers = [] if scope.kind == "module" else [one for _, one in names.calls_of(scope)]
+        if scope.kind == "module" or scope.name not in ("", "lambda"):
+            yield _entry(scope, site, depth, bool(callers))
+        if (
+            scope.kind == "function"
+            and scope.parent is not None
+            and scope.parent.kind == "function"
+        ):
+            waiting.append((scope.parent, depth + 1))
+        waiting += [(one, depth + 1) for one in callers]
+
+
+def _entry(scope: CodeScope, site: InputSite, depth: int, called: bool) -> EntryPoint:
+    route = _route(scope)
+    inputs = tuple(p.shown for p in scope.parameters if p.name not in ("self", "cls") and p.shown)
+    name, line = scope.dotted.removesuffix(".__init__"), scope.line
+    kind: EntryKind = "function"
+    call = f"{'await ' if scope.asynchronous else ''}{name}({', '.join(inputs)})"
+    confidence = 0.8 if inputs and not scope.name.startswith("_") else 0.6
+    if scope.kind == "module":
+        kind, name, line = (
+            "notebook" if scope.module.notebook else "script",
+            scope.module.path,
+            site.invocation.line if not depth else 1,
+        )
+        call, confidence = f"python {scope.module.path}", 0.7
+    elif route:
+        kind, name, call, confidence = "route", route, route, 0.9
+    elif site.what.symbol == "compile":
+        kind = "graph"
+        call, confidence = f"{name}(…)", 0.9
+    elif "kickoff" in site.what.symbol:
+        kind = "crew"
+    if any("guardrail" in chain_of(one) for one in scope.decorators):
+        confidence = 0.4
+    if called and kind == "function":
+        confidence -= 0.1
+    reason = f"it leads to {site.callee} at {site.place}"
+    return EntryPoint(
+        name,
+        kind,
+        Place(scope.module.path, line),
+        call,
+        inputs,
+        scope.returned_shown,
+        site.framework,
+        confidence,
+        reason,
+    )
+
+
+def _route(scope: CodeScope) -> str:
+    """`POST /chat`, if a function serves that; or empty."""
+    for decorator in scope.decorators:
+        if isinstance(decorator, Invocation) and last_name(decorator.function) in _ROUTES:
+            first = next(iter(decorator.arguments), None)
+            if isinstance(first, TextValue) and "." in chain_of(decorator.function):
+                return f"{last_name(decorator.function).upper()} {first.value}"
+    return ""

@@ -1,0 +1,845 @@
+"""Where text comes from: follows an expression back to literals, files, functions and outside names."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ratchet.wire.names import CallFrame, Meaning, Names, last_name
+from ratchet.wire.syntax import (
+    Alternatives,
+    AttributeUse,
+    BoundValue,
+    CodeScope,
+    ImportedName,
+    Invocation,
+    ItemUse,
+    MappingLiteral,
+    NameUse,
+    Operation,
+    OtherSyntax,
+    ScopeValue,
+    SequenceLiteral,
+    SpreadItem,
+    Syntax,
+    TextTemplate,
+    TextValue,
+)
+
+MAX_DEPTH = 22
+FUEL = 4000
+"""Expressions followed for one argument of a call."""
+
+UNCHANGED = frozenset(
+    {
+        *("strip", "lstrip", "rstrip", "format", "format_map", "replace", "dedent", "cleandoc"),
+        *("str", "String", "trim", "trimStart", "trimEnd", "substitute", "safe_substitute"),
+        *("removeprefix", "removesuffix", "expandtabs", "indent", "partial", "fill", "decode"),
+        *(
+            "encode",
+            "toString",
+            "replaceAll",
+            "list",
+            "tuple",
+            "copy",
+            "deepcopy",
+            "cast",
+            "with_config",
+        ),
+        *("partial_format", "stripIndent", "concat", "from_template", "fromTemplate", "ensure_str"),
+        *("format_messages", "format_prompt", "formatMessages", "formatPrompt", "invoke_template"),
+    }
+)
+"""Functions whose result is their text, with slots filled."""
+READERS = frozenset(
+    {
+        *(
+            "read",
+            "read_text",
+            "readFile",
+            "readFileSync",
+            "readlines",
+            "load",
+            "safe_load",
+            "loads",
+        ),
+        *("get_template", "getTemplate", "from_file", "fromFile", "load_prompt", "read_bytes"),
+        *(
+            "open",
+            "Path",
+            "full_load",
+            "parse",
+            "joinpath",
+            "files",
+            "from_template_file",
+            "Template",
+        ),
+        *("from_string", "render", "resolve", "absolute", "get_data", "read_resource", "execute"),
+        *("execute_async", "load_template", "text", "json", "open_text", "loadPrompt", "from_path"),
+    }
+)
+STORES = frozenset(
+    {"pull", "get_prompt", "getPrompt", "pull_prompt", "pullPrompt", "get_prompt_template"}
+)
+_FILE = re.compile(
+    r"[\w ./\\{…}@-]*\.(?:md|txt|j2|jinja|jinja2|prompty|prompt|mustache|hbs|tmpl|tpl|xml|ya?ml|json|toml)\b",
+    re.I,
+)
+MESSAGE_ROLES = {
+    "SystemMessage": "system",
+    "SystemMessagePromptTemplate": "system",
+    "DeveloperMessage": "system",
+    "from_system": "system",
+    "SystemMessageTextContent": "system",
+    "SystemPromptPart": "system",
+    "HumanMessage": "user",
+    "HumanMessagePromptTemplate": "user",
+    "UserMessage": "user",
+    "TextMessage": "user",
+    "from_user": "user",
+    "UserPromptPart": "user",
+    "ToolMessage": "tool",
+    "AIMessage": "assistant",
+    "AssistantMessage": "assistant",
+    "from_assistant": "assistant",
+    "AIMessagePromptTemplate": "assistant",
+}
+"""Constructors of messages, and the role of their text."""
+
+
+@dataclass(frozen=True, eq=False)
+class TextOrigin:
+    """One place that text comes from."""
+
+    kind: str
+    """`text`, `file`, `outside`, `store`."""
+    role: str
+    path: str
+    line: int = 0
+    syntax: TextValue | TextTemplate | None = None
+    scope: CodeScope | None = None
+    """Where the text stands."""
+    holder: str = ""
+    """Name that it is bound to."""
+    builder: CodeScope | None = None
+    """The function whose result it is, or a part of it."""
+    keys: tuple[str, ...] = ()
+    """Of a file of data: the keys that are read; empty for the whole file."""
+    joined: bool = False
+    """Joined with other text in the program."""
+
+
+class TextFlow:
+    """Follows expressions of a program.
+
+    Args:
+        names: Its names.
+    """
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.program = names.program
+        self.fuel = 0
+
+    def origins(self, syntax: Syntax, scope: CodeScope, role: str) -> list[TextOrigin]:
+        """Where the text of an argument comes from."""
+        self.fuel = FUEL
+        return list(self._from(_Step(syntax, scope, None, role)))
+
+    def files(self, syntax: Syntax, scope: CodeScope, role: str) -> list[TextOrigin]:
+        """Files of data that an argument is read from."""
+        return list(self._file(_Step(syntax, scope, None, role), syntax))
+
+    def _from(self, step: _Step) -> Iterator[TextOrigin]:
+        self.fuel -= 1
+        if step.depth > MAX_DEPTH or self.fuel < 0 or id(step.syntax) in step.seen:
+            return
+        match step.syntax:
+            case TextValue(value=value):
+                # What fills a slot is data, unless it is a text of some length.
+                if not step.slot or len(value.split()) > 3:
+                    yield self._text(step, step.syntax)
+            case TextTemplate():
+                yield from self._template(step, step.syntax)
+            case NameUse(name=name):
+                yield from self._name(step, name)
+            case AttributeUse():
+                yield from self._attribute(step, step.syntax)
+            case ItemUse(base=base, key=key):
+                yield from self._item(step, base, key)
+            case Invocation():
+                yield from self._call(step, step.syntax)
+            case MappingLiteral():
+                yield from self._mapping(step, step.syntax)
+            case SequenceLiteral(items=items):
+                yield from self._sequence(step, items)
+            case Operation(operator=operator, left=left, right=right):
+                if operator == "+":
+                    yield from self._from(step.to(left, joined=True))
+                    yield from self._from(step.to(right, joined=True))
+                elif operator == "%":
+                    yield from self._from(step.to(left))
+                elif operator == "|":
+                    yield from self._from(step.to(left))
+                    yield from self._from(step.to(right))
+                elif operator == "/":
+                    yield from self._file(step, step.syntax)
+            case Alternatives(options=options):
+                for one in options:
+                    yield from self._from(step.to(one))
+            case SpreadItem(value=value):
+                yield from self._from(step.to(value))
+            case ScopeValue(scope=function):
+                yield from self._result(step, function, None)
+            case OtherSyntax(children=children) if len(children) == 1:
+                yield from self._from(step.to(children[0]))
+
+    # Literals
+
+    def _text(self, step: _Step, syntax: TextValue | TextTemplate) -> TextOrigin:
+        return TextOrigin(
+            "text",
+            step.role,
+            step.scope.module.path,
+            syntax.line,
+            syntax,
+            step.scope,
+            step.holder,
+            step.builder,
+            joined=step.joined,
+        )
+
+    def _template(self, step: _Step, syntax: TextTemplate) -> Iterator[TextOrigin]:
+        own = "".join(part for part in syntax.parts if isinstance(part, str))
+        if re.search(r"\w", own):
+            yield self._text(step, syntax)
+        for part in syntax.parts:
+            if isinstance(part, (NameUse, AttributeUse)) or (
+                isinstance(part, Invocation) and not part.arguments
+            ):
+                yield from self._from(step.to(part, slot=True, joined=True))
+
+    def _mapping(self, step: _Step, syntax: MappingLiteral) -> Iterator[TextOrigin]:
+        given = syntax.get("role") or syntax.get("type")
+        role = step.role
+        if isinstance(given, TextValue):
+            role = _role(given.value, role)
+        content = [syntax.get(key) for key in ("content", "text", "parts", "input_text")]
+        if any(one is not None for one in content):
+            for one in content:
+                if one is not None:
+                    yield from self._from(step.to(one, role=role))
+            return
+        for key, value in syntax.entries:
+            name = key.value if isinstance(key, TextValue) else ""
+            if key is None or name in _CARRIERS:
+                inner = "system" if name in _SYSTEM_KEYS else step.role
+                yield from self._from(step.to(value, role=inner))
+
+    def _sequence(self, step: _Step, items: list[Syntax]) -> Iterator[TextOrigin]:
+        match items:
+            case [TextValue(value=name), content] if name in _PAIR_ROLES:
+                yield from self._from(step.to(content, role=_PAIR_ROLES[name]))
+                return
+        for one in items:
+            yield from self._from(step.to(one))
+
+    # Names
+
+    def _name(self, step: _Step, name: str) -> Iterator[TextOrigin]:
+        values, function = self.names.bound(name, step.scope)
+        if not values and function is None:
+            return
+        for bound in values[:12]:
+            yield from self._bound(step, bound, name)
+        if function is not None:
+            yield from self._parameter(step, function, name)
+
+    def _bound(self, step: _Step, bound: BoundValue, name: str) -> Iterator[TextOrigin]:
+        if isinstance(bound.value, ImportedName):
+            found = self.names.imported(bound.scope.module, bound.value)
+            if isinstance(found, Meaning):
+                if found.outside and not found.outside.startswith("."):
+                    yield TextOrigin(
+                        "outside",
+                        step.role,
+                        bound.scope.module.path,
+                        bound.line,
+                        holder=found.outside,
+                    )
+                return
+            for one in found[:8]:
+                yield from self._bound(step, one, bound.value.name)
+            return
+        if bound.how == "iterated" and step.slot:
+            return
+        frame = step.frame if bound.scope.enclosing("function") else None
+        yield from self._from(
+            step.to(bound.value, scope=bound.scope, frame=frame, holder=name, at=step.syntax)
+        )
+
+    def _parameter(self, step: _Step, function: CodeScope, name: str) -> Iterator[TextOrigin]:
+        frame = step.frame
+        while frame is not None:
+            if frame.function is function:
+                given = frame.argument(name)
+                if given is not None:
+                    yield from self._from(
+                        step.to(
+                            given,
+                            scope=frame.scope,
+                            frame=frame.parent,
+                            builder=step.outer,
+                            outer=None,
+                            at=step.syntax,
+                        )
+                    )
+                    return
+                break
+            frame = frame.parent
+        if step.slot:
+            return
+        parameter = next((one for one in function.parameters if one.name == name), None)
+        if parameter is None:
+            return
+        if parameter.default is not None:
+            yield from self._from(
+                step.to(
+                    parameter.default,
+                    scope=function.parent or function,
+                    frame=None,
+                    holder=name,
+                    at=step.syntax,
+                )
+            )
+        if frame is None:
+            for invocation, scope in self.names.calls_of(function)[:30]:
+                given = CallFrame(function, invocation, scope, None).argument(name)
+                if given is not None:
+                    yield from self._from(
+                        step.to(given, scope=scope, frame=None, holder="", at=step.syntax)
+                    )
+
+    def _attribute(self, step: _Step, syntax: AttributeUse) -> Iterator[TextOrigin]:
+        name = syntax.name
+        known = self.names.meanings(syntax.base, step.scope, step.frame)
+        for one in known[:6]:
+            if one.module is not None:
+                for bound in self.names.of_module(one.module, name)[:8]:
+                    yield from self._bound(step, bound, name)
+            elif one.scope is not None and one.scope.kind == "class":
+                yield from self._field(step, one.scope, name)
+            elif one.outside and not one.instance and name.isupper():
+                yield TextOrigin(
+                    "outside",
+                    step.role,
+                    step.scope.module.path,
+                    syntax.line,
+                    holder=f"{one.outside}.{name}",
+                )
+        if not known and not step.slot:
+            classes = self.names.classes_with(name)
+            if 0 < len(classes) <= 3:
+                for klass in classes:
+                    yield from self._field(step, klass, name)
+        for module in self.program.modules:
+            for bound in module.attribute_writes.get(name, ())[:4]:
+                if name in _WRITTEN:
+                    yield from self._bound(step, bound, name)
+
+    def _field(self, step: _Step, klass: CodeScope, name: str) -> Iterator[TextOrigin]:
+        for bound in self.names.attributes(klass, name)[:8]:
+            yield from self._bound(step, bound, name)
+        if name in klass.annotations and "__init__" not in klass.attributes:
+            for invocation, scope in self.names.constructions(klass)[:40]:
+                given = invocation.keywords.get(name)
+                order = [one for one in klass.annotations]
+                if given is None and order.index(name) < len(invocation.arguments):
+                    given = invocation.arguments[order.index(name)]
+                if given is not None:
+                    yield from self._from(
+                        step.to(given, scope=scope, frame=None, holder="", at=step.syntax)
+                    )
+
+    def _item(self, step: _Step, base: Syntax, key: Syntax) -> Iterator[TextOrigin]:
+        wanted = key.value if isinstance(key, TextValue) else ""
+        if isinstance(key, NameUse):
+            wanted = self._constant(key, step.scope, step.frame)
+        found = False
+        for value, scope, frame in self._mappings(base, step.scope, step.frame, 0):
+            for name, one in value.entries:
+                if (
+                    name is None
+                    or not wanted
+                    or (isinstance(name, TextValue) and name.value == wanted)
+                ):
+                    found = True
+                    holder = name.value if isinstance(name, TextValue) else ""
+                    yield from self._from(
+                        step.to(one, scope=scope, frame=frame, holder=holder, at=step.syntax)
+                    )
+        if not found:
+            inner = step.to(base, keys=(wanted, *step.keys) if wanted else step.keys)
+            for origin in self._from(inner):
+                if origin.kind == "file":
+                    yield origin
+
+    def _mappings(
+        self, syntax: Syntax, scope: CodeScope, frame: CallFrame | None, depth: int
+    ) -> Iterator[tuple[MappingLiteral, CodeScope, CallFrame | None]]:
+        """Dict literals that an expression may be."""
+        if depth > 6:
+            return
+        match syntax:
+            case MappingLiteral():
+                yield syntax, scope, frame
+            case NameUse(name=name):
+                for bound in self.names.bound(name, scope)[0][:8]:
+                    yield from self._bound_mappings(bound, depth)
+            case AttributeUse(base=base, name=name):
+                for one in self.names.meanings(base, scope, frame):
+                    if one.module is not None:
+                        for bound in self.names.of_module(one.module, name):
+                            yield from self._bound_mappings(bound, depth)
+                    elif one.scope is not None:
+                        for bound in self.names.attributes(one.scope, name):
+                            yield from self._bound_mappings(bound, depth)
+            case ItemUse(base=base, key=TextValue(value=key)):
+                for value, inner, where in self._mappings(base, scope, frame, depth + 1):
+                    one_ = value.get(key)
+                    if one_ is not None:
+                        yield from self._mappings(one_, inner, where, depth + 1)
+
+    def _bound_mappings(
+        self, bound: BoundValue, depth: int
+    ) -> Iterator[tuple[MappingLiteral, CodeScope, CallFrame | None]]:
+        if isinstance(bound.value, ImportedName):
+            found = self.names.imported(bound.scope.module, bound.value)
+            if not isinstance(found, Meaning):
+                for one in found[:6]:
+                    yield from self._bound_mappings(one, depth + 1)
+        else:
+            yield from self._mappings(bound.value, bound.scope, None, depth + 1)
+
+    # Calls
+
+    def _call(self, step: _Step, call: Invocation) -> Iterator[TextOrigin]:
+        name = last_name(call.function)
+        role = MESSAGE_ROLES.get(name)
+        if isinstance(call.function, AttributeUse) and role is None:
+            role = MESSAGE_ROLES.get(last_name(call.function.base))
+        if role is not None:
+            yield from self._contents(step.to(step.syntax, role=role, again=True), call)
+            return
+        if name in ("ChatMessage", "Message", "ChatCompletionMessageParam", "MessageParam"):
+            given = call.keywords.get("role") or next(iter(call.arguments), None)
+            text = ""
+            if isinstance(given, TextValue):
+                text = given.value
+            elif isinstance(given, AttributeUse):
+                text = given.name.lower()
+            yield from self._contents(
+                step.to(step.syntax, role=_role(text, step.role), again=True), call
+            )
+            return
+        if name in STORES:
+            yield TextOrigin(
+                "store",
+                step.role,
+                step.scope.module.path,
+                call.line,
+                holder=self._argument_text(call, step),
+            )
+            return
+        if name in UNCHANGED or name in _TEMPLATES:
+            yield from self._unchanged(step, call, name)
+            return
+        if name == "join":
+            for one in (call.function, *call.arguments):
+                base = one.base if isinstance(one, AttributeUse) else one
+                if isinstance(base, (SequenceLiteral, NameUse)):
+                    yield from self._from(step.to(base, joined=True))
+            return
+        if name in READERS:
+            files = list(self._file(step, call))
+            if files:
+                yield from files
+                return
+            if name in ("Template", "from_string", "render", "load", "safe_load", "loads"):
+                yield from self._unchanged(step, call, name)
+        if name == "get" and isinstance(call.function, AttributeUse) and call.arguments:
+            yield from self._item(step, call.function.base, call.arguments[0])
+            for one in call.arguments[1:]:
+                yield from self._from(step.to(one))
+            return
+        if name in _COMPUTED:
+            return
+        for one_ in self.names.meanings(call.function, step.scope, step.frame)[:4]:
+            if one_.scope is not None and one_.scope.kind == "function":
+                yield from self._result(step, one_.scope, call)
+            elif one_.scope is not None and not one_.instance:
+                # An object of the repository that holds text: its arguments.
+                for value in (*call.arguments, *call.keywords.values()):
+                    if isinstance(value, (SequenceLiteral, MappingLiteral)):
+                        yield from self._from(step.to(value))
+
+    def _unchanged(self, step: _Step, call: Invocation, name: str) -> Iterator[TextOrigin]:
+        if isinstance(call.function, AttributeUse):
+            base = call.function.base
+            outside = [m for m in self.names.meanings(base, step.scope, step.frame) if m.outside]
+            if not (outside and name in ("dedent", "cleandoc", "indent", "from_template", "fill")):
+                yield from self._from(step.to(base))
+            if name in ("format", "substitute", "safe_substitute", "format_map"):
+                for one in (*call.arguments, *call.keywords.values()):
+                    yield from self._from(step.to(one, slot=True, joined=True))
+                return
+            if name in ("strip", "replace", "replaceAll", "lstrip", "rstrip", "partial", "trim"):
+                return
+        for one in (*call.arguments[:2], *(v for k, v in call.keywords.items() if k in _CARRIERS)):
+            yield from self._from(step.to(one))
+
+    def _contents(self, step: _Step, call: Invocation) -> Iterator[TextOrigin]:
+        given = [
+            call.keywords[key]
+            for key in ("content", "text", "parts", "prompt", "template", "blocks")
+            if key in call.keywords
+        ]
+        if not given:
+            given = [
+                one
+                for one in call.arguments
+                if not isinstance(one, AttributeUse) or one.name.upper() not in ("SYSTEM", "USER")
+            ]
+        for one in given:
+            yield from self._from(step.to(one))
+
+    def _result(
+        self, step: _Step, function: CodeScope, call: Invocation | None
+    ) -> Iterator[TextOrigin]:
+        """Text that a function returns."""
+        frame = CallFrame(function, call, step.scope, step.frame) if call is not None else None
+        depth = 0
+        above = step.frame
+        while above is not None:
+            if above.function is function:
+                return
+            above = above.parent
+            depth += 1
+        if depth > 6:
+            return
+        for value in function.returns[:12]:
+            yield from self._from(
+                step.to(
+                    value,
+                    scope=function,
+                    frame=frame,
+                    builder=step.builder or function,
+                    outer=step.builder,
+                    holder="",
+                )
+            )
+
+    # Files
+
+    def _file(self, step: _Step, syntax: Syntax) -> Iterator[TextOrigin]:
+        """Files that an expression reads."""
+        texts = list(dict.fromkeys(self._path_texts(syntax, step.scope, step.frame, 0)))
+        seen: set[str] = set()
+        for text in texts:
+            found = _FILE.search(text)
+            if found is None:
+                continue
+            path = self._locate(found.group().strip(), step.scope.module.path)
+            if path is not None and path not in seen:
+                seen.add(path)
+                yield TextOrigin(
+                    "file", step.role, path, scope=step.scope, holder=step.holder, keys=step.keys
+                )
+
+    def _path_texts(
+        self, syntax: Syntax, scope: CodeScope, frame: CallFrame | None, depth: int
+    ) -> Iterator[str]:
+        """Texts that may be the end of a path."""
+        if depth > 12:
+            return
+        match syntax:
+            case TextValue(value=value):
+                yield value
+            case TextTemplate(parts=parts):
+                joined = ""
+                for part in parts:
+                    if isinstance(part, str):
+                        joined += part
+                    else:
+                        joined += next(self._path_texts(part, scope, frame, depth + 1), "…")
+                yield joined
+            case NameUse(name=name):
+                values, function = self.names.bound(name, scope)
+                for bound in values[:6]:
+                    if isinstance(bound.value, ImportedName):
+                        found = self.names.imported(bound.scope.module, bound.value)
+                        if not isinstance(found, Meaning):
+                            for one in found[:3]:
+                                if isinstance(one.value, Syntax):
+                                    yield from self._path_texts(
+                                        one.value, one.scope, None, depth + 1
+                                    )
+                    else:
+                        inner = frame if bound.scope.enclosing("function") else None
+                        yield from self._path_texts(bound.value, bound.scope, inner, depth + 1)
+                if function is not None:
+                    yield from self._path_parameter(function, name, frame, depth)
+            case AttributeUse(base=base, name=name):
+                for one_ in self.names.meanings(base, scope, frame)[:4]:
+                    if one_.scope is not None and one_.scope.kind == "class":
+                        for bound in self.names.attributes(one_.scope, name)[:4]:
+                            if isinstance(bound.value, Syntax):
+                                yield from self._path_texts(
+                                    bound.value, bound.scope, None, depth + 1
+                                )
+                if not isinstance(base, NameUse) or name in ("value",):
+                    yield from self._path_texts(base, scope, frame, depth + 1)
+            case Operation(left=left, right=right):
+                ends = list(self._path_texts(right, scope, frame, depth + 1))
+                starts = list(self._path_texts(left, scope, frame, depth + 1)) or [""]
+                for end in ends:
+                    for start in starts[:3]:
+                        glue = "/" if syntax.operator == "/" and start else ""
+                        yield f"{start}{glue}{end}"
+                if not ends:
+                    yield from starts
+            case Invocation():
+                given = [*syntax.arguments, *syntax.keywords.values()]
+                functions = [
+                    one
+                    for one in self.names.meanings(syntax.function, scope, frame)[:3]
+                    if one.scope is not None and one.scope.kind == "function"
+                ]
+                for function_ in functions:
+                    assert function_.scope is not None
+                    inner_ = CallFrame(function_.scope, syntax, scope, frame)
+                    for value in function_.scope.returns[:4]:
+                        yield from self._path_texts(value, function_.scope, inner_, depth + 1)
+                parts_ = [list(self._path_texts(one, scope, frame, depth + 1)) for one in given]
+                chosen = [one[0] for one in parts_ if one]
+                if len(chosen) > 1:
+                    yield "/".join(chosen)
+                for one in parts_:
+                    yield from one
+                if isinstance(syntax.function, AttributeUse):
+                    yield from self._path_texts(syntax.function.base, scope, frame, depth + 1)
+            case ItemUse(base=base):
+                yield from self._path_texts(base, scope, frame, depth + 1)
+            case Alternatives(options=options):
+                for one__ in options:
+                    yield from self._path_texts(one__, scope, frame, depth + 1)
+
+    def _path_parameter(
+        self, function: CodeScope, name: str, frame: CallFrame | None, depth: int
+    ) -> Iterator[str]:
+        here = frame
+        while here is not None:
+            if here.function is function:
+                given = here.argument(name)
+                if given is not None:
+                    yield from self._path_texts(given, here.scope, here.parent, depth + 1)
+                    return
+            here = here.parent
+        for parameter in function.parameters:
+            if parameter.name == name and parameter.default is not None:
+                yield from self._path_texts(parameter.default, function, None, depth + 1)
+        for invocation, scope in self.names.calls_of(function)[:12]:
+            given = CallFrame(function, invocation, scope, None).argument(name)
+            if given is not None:
+                yield from self._path_texts(given, scope, None, depth + 2)
+
+    def _locate(self, text: str, importer: str) -> str | None:
+        """The file that a path's end names: beside the code, else the only one of that name."""
+        known = self.program.files.known
+        text = text.replace("\\", "/").replace("…", "").lstrip("./")
+        while text.startswith("../"):
+            text = text[3:]
+        folder = importer.rpartition("/")[0]
+        while True:
+            for middle in ("", "src", "prompts", "templates", "config"):
+                path = posixpath.normpath(posixpath.join(folder, middle, text))
+                if path in known:
+                    return path
+            if not folder:
+                break
+            folder = folder.rpartition("/")[0]
+        tail = text.split("/")
+        for size in range(len(tail), 0, -1):
+            end = "/".join(tail[-size:])
+            fitting = [path for path in known if path == end or path.endswith("/" + end)]
+            if len(fitting) == 1:
+                return fitting[0]
+            if fitting and size == len(tail):
+                near = importer.split("/")[0]
+                same = [path for path in fitting if path.split("/")[0] == near]
+                if len(same) == 1:
+                    return same[0]
+        return None
+
+    def _constant(self, syntax: NameUse, scope: CodeScope, frame: CallFrame | None) -> str:
+        found = next(self._path_texts(syntax, scope, frame, 0), "")
+        return found if "…" not in found else ""
+
+    def _argument_text(self, call: Invocation, step: _Step) -> str:
+        for one in (*call.arguments, *call.keywords.values()):
+            for text in self._path_texts(one, step.scope, step.frame, 0):
+                return text
+        return ""
+
+
+@dataclass(frozen=True, eq=False)
+class _Step:
+    """An expression that is followed, and how it was reached."""
+
+    syntax: Syntax
+    scope: CodeScope
+    frame: CallFrame | None
+    role: str
+    holder: str = ""
+    builder: CodeScope | None = None
+    outer: CodeScope | None = None
+    joined: bool = False
+    slot: bool = False
+    keys: tuple[str, ...] = ()
+    depth: int = 0
+    seen: frozenset[int] = frozenset()
+
+    def to(
+        self, syntax: Syntax, *, at: Syntax | None = None, again: bool = False, **changes: object
+    ) -> _Step:
+        """The next step."""
+        values: dict[str, object] = {
+            "scope": self.scope,
+            "frame": self.frame,
+            "role": self.role,
+            "holder": self.holder,
+            "builder": self.builder,
+            "outer": self.outer,
+            "joined": self.joined,
+            "slot": self.slot,
+            "keys": self.keys,
+            **changes,
+        }
+        seen = self.seen if again else self.seen | {id(self.syntax)}
+        return _Step(syntax, depth=self.depth + 1, seen=seen, **values)  # type: ignore[arg-type]
+
+
+_PAIR_ROLES = {
+    "system": "system",
+    "developer": "system",
+    "human": "user",
+    "user": "user",
+    "ai": "assistant",
+    "assistant": "assistant",
+    "placeholder": "assistant",
+}
+_SYSTEM_KEYS = frozenset(
+    {
+        "system",
+        "system_prompt",
+        "systemPrompt",
+        "system_message",
+        "system_instruction",
+        "systemInstruction",
+        "instructions",
+    }
+)
+_CARRIERS = _SYSTEM_KEYS | {
+    *("messages", "prompt", "template", "prefix", "suffix", "system_template", "input", "contents"),
+    *("prompt_template", "content", "text", "value", "body", "json", "query", "question"),
+    *("user_prompt", "custom_prompt", "generationConfig", "config"),
+}
+"""Keys and arguments whose text goes on to the model."""
+_WRITTEN = frozenset(
+    {"instructions", "system_prompt", "system_message", "prompt", "system_instruction"}
+)
+_TEMPLATES = frozenset(
+    {
+        "PromptTemplate",
+        "ChatPromptTemplate",
+        "TextPrompt",
+        "f",
+        "from_messages",
+        "fromMessages",
+        "RichPromptTemplate",
+        "StringPromptTemplate",
+        "prompt",
+        "Content",
+        "Part",
+        "from_text",
+        "TextPart",
+        "UserContent",
+    }
+)
+_COMPUTED = frozenset(
+    {
+        *(
+            "len",
+            "print",
+            "range",
+            "int",
+            "float",
+            "bool",
+            "dumps",
+            "stringify",
+            "isoformat",
+            "strftime",
+        ),
+        *(
+            "toISOString",
+            "map",
+            "filter",
+            "keys",
+            "values",
+            "items",
+            "split",
+            "invoke",
+            "ainvoke",
+            "run",
+        ),
+        *(
+            "get_buffer_string",
+            "input",
+            "getenv",
+            "sorted",
+            "zip",
+            "enumerate",
+            "sum",
+            "max",
+            "min",
+        ),
+        *(
+            "create",
+            "query",
+            "retrieve",
+            "search",
+            "similarity_search",
+            "kickoff",
+            "fetch",
+            "generate",
+        ),
+    }
+)
+"""Functions whose result is data."""
+
+
+def _role(text: str, otherwise: str) -> str:
+    return {
+        "system": "system",
+        "developer": "system",
+        "user": "user",
+        "human": "user",
+        "assistant": "assistant",
+        "ai": "assistant",
+        "model": "assistant",
+        "tool": "tool",
+        "tool_result": "tool",
+        "function": "tool",
+    }.get(text.lower(), otherwise)

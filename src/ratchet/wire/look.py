@@ -1,0 +1,339 @@
+"""Looks at a repository: reads it, and runs and imports nothing of it."""
+
+from __future__ import annotations
+
+import re
+import time
+import tomllib
+from collections import defaultdict
+from pathlib import Path
+
+import msgspec
+
+from ratchet.wire.effects import find_effects, find_tools
+from ratchet.wire.entries import find_entries
+from ratchet.wire.facts import (
+    FrameworkUse,
+    LeftOut,
+    Manifest,
+    ModelCallSite,
+    Place,
+    ProjectMember,
+    PromptSite,
+    RepositoryLook,
+    SecretName,
+)
+from ratchet.wire.files import RepositoryFiles
+from ratchet.wire.frameworks import FRAMEWORKS, RANK, SDKS
+from ratchet.wire.names import Names, last_name
+from ratchet.wire.program import Program
+from ratchet.wire.prompts import InputSite, PromptFinder, input_sites
+from ratchet.wire.reach import unreached
+from ratchet.wire.syntax import CodeModule
+
+_MANIFESTS = {
+    "pyproject.toml": "pyproject",
+    "requirements.txt": "requirements",
+    "setup.py": "setup.py",
+    "setup.cfg": "setup.cfg",
+    "Pipfile": "pipfile",
+    "environment.yml": "conda",
+    "package.json": "package.json",
+    "langgraph.json": "langgraph",
+}
+_INDEXING = re.compile(
+    r"from_documents|from_texts|add_documents|add_texts|upsert|executemany|insert_many|persist"
+)
+_VERSIONED = re.compile(r"(?:^|[-_. ])v\d+$", re.IGNORECASE)
+_SECRET = re.compile(
+    r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|DATABASE_URL|_DSN", re.IGNORECASE
+)
+_REQUIREMENT = re.compile(r"^\s*([A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?\s*([^;#]*)")
+
+
+def look(root: Path) -> RepositoryLook:
+    """Look at a repository.
+
+    Files of environment variables and other secrets are never opened; git is not run.
+
+    Args:
+        root: Its folder.
+
+    Raises:
+        InputError: It is no folder, or too large.
+    """
+    begin = time.monotonic()
+    files = RepositoryFiles(root)
+    program = Program(files)
+    for path in program.select():
+        program.module(path)
+    for module in list(program.modules):
+        program.closure([module.path])
+    names = Names(program)
+    sites = list(input_sites(names))
+    dead = _dead(names, sites)
+    found = PromptFinder(names).find(sites)
+    prompts, left = _divided(program, found, dead)
+    live_sites = [site for site in sites if site.place.path not in dead]
+    used = {site.place.path for site in live_sites}
+    started = [path for path in _starts(program) if path not in dead]
+    live = (
+        frozenset(program.closure([*used, *started]) - dead.keys()) if live_sites else frozenset()
+    )
+    manifests = _manifests(files)
+    frameworks = _frameworks(program, live, used, manifests)
+    entries = tuple(find_entries(names, live_sites, live, files))
+    tools = list(find_tools(names, live))
+    members = _members(files, live_sites, prompts, entries)
+    return RepositoryLook(
+        root=str(files.root),
+        git=files.git,
+        files=len(files.paths),
+        languages=files.languages(),
+        manifests=manifests,
+        monorepo=len(members) > 1,
+        members=members,
+        frameworks=frameworks,
+        entries=entries,
+        model_calls=tuple(_model_call(site) for site in live_sites if site.what.runs),
+        prompts=prompts,
+        prompts_left_out=left,
+        tools=tuple(tool for tool, _ in tools),
+        side_effects=tuple(sorted(find_effects(names, live, tools), key=lambda one: one.place)),
+        secrets=tuple(_secrets(program, files, live)),
+        left_out=tuple(files.left_out),
+        unreadable=tuple(LeftOut(path, why) for path, why in sorted(files.unreadable.items())),
+        looked_for=() if live_sites else tuple(one.name for one in FRAMEWORKS),
+        seconds=round(time.monotonic() - begin, 2),
+    )
+
+
+def _starts(program: Program) -> list[str]:
+    """Modules that nobody imports."""
+    loaded = {path for module in program.modules for path in program.loads(module)}
+    return [module.path for module in program.modules if module.path not in loaded]
+
+
+def _dead(names: Names, sites: list[InputSite]) -> dict[str, str]:
+    """Files that are not the agent's, with the reason."""
+    program = names.program
+    dead: dict[str, str] = {}
+    for module in program.modules:
+        standing = program.standing(module.path)
+        if standing.kind != "own":
+            dead[module.path] = f"{standing.kind}: {standing.reason}"
+    calling = {site.place.path for site in sites}
+    if not calling - dead.keys():
+        # The only agent may well stand in a folder of examples.
+        dead = {path: why for path, why in dead.items() if not why.startswith("example")}
+    scripts = [path for path in calling - dead.keys() if not path.endswith(".ipynb")]
+    for path in calling - dead.keys():
+        if path.endswith(".ipynb") and scripts:
+            dead[path] = "example: a notebook beside the program"
+    tops = {path.split("/")[0] for path in scripts}
+    for path in [one for one in scripts if "/" in one]:
+        top = path.split("/")[0]
+        if _VERSIONED.search(top) and len(tops) > 1:
+            outer = {
+                loaded
+                for module in program.modules
+                if not module.path.startswith(top + "/")
+                for loaded in program.loads(module)
+            }
+            if not any(one.startswith(top + "/") for one in outer):
+                for module in program.modules:
+                    if module.path.startswith(top + "/"):
+                        dead[module.path] = (
+                            f"legacy: an older version, imported by nothing outside of {top}/"
+                        )
+    loaded = {path for module in program.modules for path in program.loads(module)}
+    indexing = [
+        module.path
+        for module in program.modules
+        if module.path not in loaded and module.path not in dead and _fills_index(module)
+    ]
+    if set(scripts) - set(indexing) - dead.keys():
+        for path in indexing:
+            dead[path] = "index: a script that fills an index, imported by nothing"
+    return dead
+
+
+def _fills_index(module: CodeModule) -> bool:
+    calls = [call for scope in module.scope.walk() for call in scope.invocations]
+    if any(_INDEXING.search(last_name(call.function)) for call in calls):
+        return True
+    embeds = any("embed" in name.lower() for scope in module.scope.walk() for name in scope.used)
+    return embeds and re.search(r"\bINSERT\s+INTO\b", module.text, re.IGNORECASE) is not None
+
+
+def _divided(
+    program: Program, found: list[PromptSite], dead: dict[str, str]
+) -> tuple[tuple[PromptSite, ...], tuple[PromptSite, ...]]:
+    """Prompts that reach a live call, and the others with the reason."""
+    kept, left = [], []
+    for one in found:
+        reasons = [
+            dead.get(place.path, "") or unreached(program, place, dead) for place in one.reaches
+        ]
+        own = dead.get(one.place.path, "")
+        if own or all(reasons):
+            reason = own or reasons[0]
+            left.append(msgspec.structs.replace(one, reason=reason))
+        else:
+            kept.append(one)
+    return tuple(kept), tuple(left)
+
+
+def _model_call(site: InputSite) -> ModelCallSite:
+    return ModelCallSite(
+        site.callee,
+        site.framework,
+        site.place,
+        site.scope.dotted,
+        0.95 if site.what.framework else 0.7,
+        f"{site.callee} runs a model or an agent",
+    )
+
+
+def _frameworks(
+    program: Program, live: frozenset[str], used: set[str], manifests: tuple[Manifest, ...]
+) -> tuple[FrameworkUse, ...]:
+    counts: dict[str, list[Place]] = defaultdict(list)
+    for module in program.modules:
+        if module.path in live:
+            for name, line in program.frameworks_of(module).items():
+                counts[name].append(Place(module.path, line))
+    found = []
+    for name in sorted(counts, key=lambda one: RANK[one]):
+        if name in SDKS and not any(place.path in used for place in counts[name]):
+            continue
+        places = sorted(counts[name])
+        found.append(
+            FrameworkUse(
+                name,
+                _version(name, manifests),
+                places[0],
+                len(places),
+                0.95,
+                f"imported at {places[0]}",
+            )
+        )
+    return tuple(found)
+
+
+def _version(name: str, manifests: tuple[Manifest, ...]) -> str:
+    framework = next(one for one in FRAMEWORKS if one.name == name)
+    for manifest in manifests:
+        for wanted in (*framework.distributions, *framework.javascript):
+            if wanted in manifest.dependencies:
+                return manifest.dependencies[wanted]
+    return ""
+
+
+def _manifests(files: RepositoryFiles) -> tuple[Manifest, ...]:
+    found = []
+    for path in files.named(*_MANIFESTS):
+        name = path.rpartition("/")[2]
+        text = files.text(path) or ""
+        beside = {one for one in files.folders.get(path.rpartition("/")[0], ())}
+        manager, declared = "pip", ""
+        dependencies: dict[str, str] = {}
+        try:
+            if name == "pyproject.toml":
+                data = tomllib.loads(text)
+                project = data.get("project", {})
+                declared = str(project.get("name", ""))
+                for one in project.get("dependencies", []):
+                    match = _REQUIREMENT.match(one)
+                    if match:
+                        dependencies[match[1].lower()] = match[2].strip(" ()")
+                poetry = data.get("tool", {}).get("poetry", {})
+                for key, value in poetry.get("dependencies", {}).items():
+                    dependencies[key.lower()] = value if isinstance(value, str) else ""
+                if "uv.lock" in beside:
+                    manager = "uv"
+                elif poetry or "poetry.lock" in beside:
+                    manager = "poetry"
+                elif "pdm" in data.get("tool", {}):
+                    manager = "pdm"
+            elif name == "requirements.txt":
+                for line in text.splitlines():
+                    match = _REQUIREMENT.match(line)
+                    if match:
+                        dependencies[match[1].lower()] = match[2].strip()
+            elif name == "package.json":
+                manager = (
+                    "pnpm"
+                    if "pnpm-lock.yaml" in beside
+                    else "yarn"
+                    if "yarn.lock" in beside
+                    else "npm"
+                )
+                package = msgspec.json.decode(text.encode(), type=dict)
+                declared = str(package.get("name", ""))
+                for section in ("dependencies", "devDependencies"):
+                    dependencies.update(
+                        {k: str(v) for k, v in (package.get(section) or {}).items()}
+                    )
+            elif name == "environment.yml":
+                manager = "conda"
+            elif name == "langgraph.json":
+                manager = ""
+        except (ValueError, TypeError, AttributeError) as error:
+            files.unreadable[path] = f"does not parse: {type(error).__name__}"
+        found.append(Manifest(path, _MANIFESTS[name], manager, declared, dependencies))
+    return tuple(found)
+
+
+def project_of(files: RepositoryFiles, path: str) -> str:
+    """Folder of the project that a file belongs to: the nearest with a manifest or an entry script."""
+    folder = path.rpartition("/")[0]
+    while folder:
+        names = files.folders.get(folder, ())
+        if any(name in _MANIFESTS for name in names):
+            return folder
+        folder = folder.rpartition("/")[0]
+    return "."
+
+
+def _members(
+    files: RepositoryFiles,
+    sites: list[InputSite],
+    prompts: tuple[PromptSite, ...],
+    entries: tuple[object, ...],
+) -> tuple[ProjectMember, ...]:
+    found: dict[str, set[str]] = defaultdict(set)
+    for site in sites:
+        found[project_of(files, site.place.path)].add(site.framework)
+    members = []
+    for folder, frameworks in sorted(found.items()):
+        own = [one for one in prompts if project_of(files, one.place.path) == folder]
+        ordered = tuple(sorted(frameworks, key=lambda one: RANK.get(one, 99)))
+        members.append(ProjectMember(folder, ordered, len(own)))
+    return tuple(members)
+
+
+def _secrets(program: Program, files: RepositoryFiles, live: frozenset[str]) -> list[SecretName]:
+    found: dict[str, SecretName] = {}
+    for module in program.modules:
+        if module.path not in live:
+            continue
+        for name, line in _variables(module.text):
+            if _SECRET.search(name):
+                place = Place(module.path, line)
+                found.setdefault(
+                    name, SecretName(name, place, "variable", "read from the environment")
+                )
+    named = [found[name] for name in sorted(found)]
+    for path in files.secret:
+        named.append(SecretName(path, Place(path), "file", "by its name; it was not opened"))
+    return named
+
+
+_VARIABLE = re.compile(
+    r"(?:os\.environ(?:\.get)?|getenv|process\.env|Bun\.env|config)\s*(?:\(\s*|\[\s*|\.)['\"]?([A-Z][A-Z0-9_]{2,})"
+)
+
+
+def _variables(text: str) -> list[tuple[str, int]]:
+    return [(one[1], text.count("\n", 0, one.start()) + 1) for one in _VARIABLE.finditer(text)]

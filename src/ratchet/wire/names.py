@@ -1,0 +1,430 @@
+"""What a name or expression stands for: scopes of the repository, or dotted names from outside."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass
+
+from ratchet.wire.program import Program
+from ratchet.wire.syntax import (
+    Alternatives,
+    AttributeUse,
+    BoundValue,
+    CodeModule,
+    CodeScope,
+    ImportedName,
+    Invocation,
+    ItemUse,
+    MappingLiteral,
+    NameUse,
+    Operation,
+    ScopeValue,
+    Syntax,
+)
+
+MAX_DEPTH = 14
+
+
+@dataclass(frozen=True, eq=False)
+class Meaning:
+    """What an expression stands for."""
+
+    scope: CodeScope | None = None
+    """Function or class."""
+    instance: bool = False
+    """Of that class, or of what the outside name is."""
+    module: CodeModule | None = None
+    outside: str = ""
+    """Dotted name with the module it is imported from: `openai.OpenAI.chat`."""
+
+
+@dataclass(frozen=True, eq=False)
+class CallFrame:
+    """A call whose parameters are known."""
+
+    function: CodeScope
+    invocation: Invocation
+    scope: CodeScope
+    """Where the call stands."""
+    parent: CallFrame | None
+
+    def argument(self, name: str) -> Syntax | None:
+        """What the call passes for a parameter."""
+        return argument_of(self.function, self.invocation, name)
+
+
+def argument_of(function: CodeScope, invocation: Invocation, name: str) -> Syntax | None:
+    """What a call passes for a parameter."""
+    if name in invocation.keywords:
+        return invocation.keywords[name]
+    parameters = function.parameters
+    if parameters and parameters[0].name in ("self", "cls") and function.method_of is not None:
+        parameters = parameters[1:]
+    for number, parameter in enumerate(parameters):
+        if parameter.name == name and not parameter.from_object and not parameter.rest:
+            if number < len(invocation.arguments):
+                return invocation.arguments[number]
+            return None
+    return None
+
+
+class Names:
+    """Resolves names of a program.
+
+    Args:
+        program: The program; modules that are needed are read.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self._calls: dict[str, list[tuple[Invocation, CodeScope]]] | None = None
+        self._fields: dict[str, list[CodeScope]] = {}
+        self._meanings: dict[tuple[int, int], list[Meaning]] = {}
+
+    # Names
+
+    def bound(self, name: str, scope: CodeScope) -> tuple[list[BoundValue], CodeScope | None]:
+        """Bindings of a name where it is used, or the function whose parameter it is."""
+        here: CodeScope | None = scope
+        while here is not None:
+            if here.kind != "class" or here is scope:
+                if any(parameter.name == name for parameter in here.parameters):
+                    return here.bindings.get(name, []), here
+                if name in here.bindings:
+                    return here.bindings[name], None
+            here = here.parent
+        return self.of_module(scope.module, name), None
+
+    def of_module(
+        self, module: CodeModule, name: str, seen: frozenset[str] = frozenset()
+    ) -> list[BoundValue]:
+        """Bindings of a name at the top of a module, through its star imports."""
+        name = module.exports.get(name, name)
+        if name in module.scope.bindings:
+            return module.scope.bindings[name]
+        for star in module.scope.stars:
+            path = self.program.resolve(module, star)
+            if path is None or path in seen:
+                continue
+            origin = self.program.module(path)
+            if origin is not None:
+                found = self.of_module(origin, name, seen | {path})
+                if found:
+                    return found
+        return []
+
+    def imported(self, module: CodeModule, one: ImportedName) -> list[BoundValue] | Meaning:
+        """What an import binds."""
+        path = self.program.submodule(module, one)
+        if path is None or (origin := self.program.module(path)) is None:
+            path = self.program.resolve(module, one)
+            origin = self.program.module(path) if path is not None else None
+            if origin is None:
+                joined = ".".join(part for part in (one.module, one.name) if part)
+                return Meaning(outside=joined)
+            if one.name and one.name != "*":
+                return self.of_module(origin, one.name, frozenset({module.path}))
+        return Meaning(module=origin)
+
+    # Meanings
+
+    def meanings(
+        self, syntax: Syntax, scope: CodeScope, frame: CallFrame | None = None, depth: int = 0
+    ) -> list[Meaning]:
+        """What an expression may stand for."""
+        if depth > MAX_DEPTH:
+            return []
+        if frame is not None:
+            return self._meanings_of(syntax, scope, frame, depth)
+        key = (id(syntax), id(scope))
+        if key not in self._meanings:
+            self._meanings[key] = []  # for a value that depends on itself
+            found = self._meanings_of(syntax, scope, None, depth)
+            if depth > MAX_DEPTH // 2 and not found:
+                del self._meanings[key]
+                return []
+            self._meanings[key] = found
+        return self._meanings[key]
+
+    def _meanings_of(
+        self, syntax: Syntax, scope: CodeScope, frame: CallFrame | None, depth: int
+    ) -> list[Meaning]:
+        match syntax:
+            case ScopeValue(scope=value):
+                return [Meaning(value)]
+            case NameUse(name=name):
+                return self._of_name(name, scope, frame, depth)
+            case AttributeUse(base=base, name=name):
+                found: list[Meaning] = []
+                for one in self.meanings(base, scope, frame, depth + 1)[:6]:
+                    found += self.attribute(one, name, depth + 1)
+                return found[:12]
+            case Invocation():
+                return self._of_call(syntax, scope, frame, depth)
+            case Alternatives(options=options):
+                return [m for one in options for m in self.meanings(one, scope, frame, depth + 1)]
+            case Operation(operator="|", left=left, right=right):
+                return [
+                    m for one in (left, right) for m in self.meanings(one, scope, frame, depth + 1)
+                ]
+            case ItemUse(base=base):
+                if isinstance(base, (NameUse, AttributeUse)):
+                    # Agent[Context](…): a parameter of the type. Or an item of a container.
+                    return [
+                        one
+                        for one in self.meanings(base, scope, frame, depth + 1)
+                        if not one.instance
+                    ]
+        return []
+
+    def _of_name(
+        self, name: str, scope: CodeScope, frame: CallFrame | None, depth: int
+    ) -> list[Meaning]:
+        if name in ("self", "cls", "this"):
+            owner = scope.enclosing("class")
+            if owner is not None:
+                return [Meaning(owner, instance=name != "cls")]
+        if name == "super":
+            owner = scope.enclosing("class")
+            return self._bases(owner, depth) if owner is not None else []
+        values, function = self.bound(name, scope)
+        found: list[Meaning] = []
+        for bound in values[:8]:
+            found += self.of_bound(bound, depth + 1)
+        if function is not None:
+            found += self._of_parameter(function, name, frame, depth + 1)
+        elif not values:
+            annotation = scope.annotations.get(name)
+            if annotation is not None:
+                found += self._typed(annotation, scope, depth + 1)
+        if not found and function is None:
+            annotation = scope.annotations.get(name)
+            if annotation is not None:
+                found += self._typed(annotation, scope, depth + 1)
+        return found
+
+    def _of_parameter(
+        self, function: CodeScope, name: str, frame: CallFrame | None, depth: int
+    ) -> list[Meaning]:
+        here = frame
+        while here is not None:
+            if here.function is function:
+                given = here.argument(name)
+                if given is not None:
+                    return self.meanings(given, here.scope, here.parent, depth + 1)
+            here = here.parent
+        parameter = next(one for one in function.parameters if one.name == name)
+        if parameter.annotation is not None:
+            typed = self._typed(parameter.annotation, function.parent or function, depth + 1)
+            if typed:
+                return typed
+        found: list[Meaning] = []
+        for invocation, scope in self.calls_of(function)[:6]:
+            given = argument_of(function, invocation, name)
+            if given is not None:
+                found += self.meanings(given, scope, None, depth + 2)
+        if not found and parameter.default is not None:
+            found = self.meanings(parameter.default, function.parent or function, None, depth + 1)
+        return found
+
+    def _typed(self, annotation: Syntax, scope: CodeScope, depth: int) -> list[Meaning]:
+        return [
+            Meaning(one.scope, True, None, one.outside)
+            for one in self.meanings(annotation, scope, None, depth)
+            if one.module is None
+        ]
+
+    def of_bound(self, bound: BoundValue, depth: int) -> list[Meaning]:
+        """What a binding stands for."""
+        if isinstance(bound.value, ImportedName):
+            found = self.imported(bound.scope.module, bound.value)
+            if isinstance(found, Meaning):
+                return [found]
+            return (
+                [m for one in found[:6] for m in self.of_bound(one, depth + 1)]
+                if depth < MAX_DEPTH
+                else []
+            )
+        if bound.how in ("added", "iterated"):
+            return []
+        return self.meanings(bound.value, bound.scope, None, depth + 1)
+
+    def attribute(self, one: Meaning, name: str, depth: int = 0) -> list[Meaning]:
+        """What an attribute stands for."""
+        if one.outside:
+            return [Meaning(outside=f"{one.outside}.{name}", instance=one.instance)]
+        if one.module is not None:
+            found = [
+                m
+                for bound in self.of_module(one.module, name)[:6]
+                for m in self.of_bound(bound, depth)
+            ]
+            if not found:
+                package = one.module.path.removesuffix("/__init__.py").removesuffix(".py")
+                for path in (f"{package}/{name}.py", f"{package}/{name}/__init__.py"):
+                    below = self.program.module(path) if path in self.program.files.known else None
+                    if below is not None:
+                        return [Meaning(module=below)]
+            return found
+        if one.scope is not None and one.scope.kind == "class":
+            found = []
+            for bound in self.attributes(one.scope, name)[:6]:
+                found += self.of_bound(bound, depth + 1)
+            if not found:
+                annotation = one.scope.annotations.get(name)
+                if annotation is not None:
+                    found += self._typed(annotation, one.scope, depth + 1)
+            if not found:
+                # What an outside base class has.
+                found = [
+                    Meaning(outside=f"{base.outside}.{name}", instance=True)
+                    for base in self._bases(one.scope, depth)
+                    if base.outside
+                ]
+            return found
+        return []
+
+    def attributes(self, klass: CodeScope, name: str, depth: int = 0) -> list[BoundValue]:
+        """Bindings of an attribute, in the class or its bases."""
+        if name in klass.attributes:
+            return klass.attributes[name]
+        if depth < 6:
+            for base in self._bases(klass, depth):
+                if base.scope is not None and base.scope is not klass:
+                    found = self.attributes(base.scope, name, depth + 1)
+                    if found:
+                        return found
+        return []
+
+    def _bases(self, klass: CodeScope, depth: int) -> list[Meaning]:
+        return [
+            one
+            for base in klass.bases
+            for one in self.meanings(base, klass.parent or klass, None, depth + 1)
+        ]
+
+    def outside_bases(self, klass: CodeScope, depth: int = 0) -> list[str]:
+        """Dotted names of the outside classes that a class is derived from."""
+        found: list[str] = []
+        for base in self._bases(klass, 0):
+            if base.outside:
+                found.append(base.outside)
+            elif base.scope is not None and base.scope is not klass and depth < 6:
+                found += self.outside_bases(base.scope, depth + 1)
+        return found
+
+    def _of_call(
+        self, call: Invocation, scope: CodeScope, frame: CallFrame | None, depth: int
+    ) -> list[Meaning]:
+        found: list[Meaning] = []
+        for one in self.meanings(call.function, scope, frame, depth + 1)[:6]:
+            if one.outside:
+                found.append(Meaning(outside=one.outside, instance=True))
+            elif one.scope is not None and one.scope.kind == "class":
+                found.append(Meaning(one.scope, instance=True))
+            elif one.scope is not None:
+                inner = CallFrame(one.scope, call, scope, frame)
+                for value in one.scope.returns[:6]:
+                    found += self.meanings(value, one.scope, inner, depth + 2)
+                if not found and one.scope.returned_type is not None:
+                    outer = one.scope.parent or one.scope
+                    found += self._typed(one.scope.returned_type, outer, depth + 1)
+        return found[:12]
+
+    # Calls
+
+    def calls_of(self, function: CodeScope) -> list[tuple[Invocation, CodeScope]]:
+        """Calls that may be calls of a function, by its name and then by what the name means."""
+        if self._calls is None:
+            self._calls = defaultdict(list)
+            for module in self.program.modules:
+                for scope in module.scope.walk():
+                    for invocation in scope.invocations:
+                        name = last_name(invocation.function)
+                        if name:
+                            self._calls[name].append((invocation, scope))
+        owner = function.method_of
+        name = function.name
+        if owner is not None and name in ("__init__", "constructor"):
+            name = owner.name
+        if owner is not None and name in ("__call__", "forward"):
+            return []
+        if not name:
+            return []
+        found = []
+        for invocation, scope in self._calls.get(name, [])[:60]:
+            if owner is not None and isinstance(invocation.function, AttributeUse):
+                base = invocation.function.base
+                known = self.meanings(base, scope, None, MAX_DEPTH - 5)
+                if known and not any(
+                    one.scope is not None and self._derives(one.scope, owner) for one in known
+                ):
+                    continue
+                found.append((invocation, scope))
+                continue
+            for one in self.meanings(invocation.function, scope, None, MAX_DEPTH - 6):
+                if one.scope is function or (owner is not None and one.scope is owner):
+                    found.append((invocation, scope))
+                    break
+        return found
+
+    def constructions(self, klass: CodeScope) -> list[tuple[Invocation, CodeScope]]:
+        """Calls that construct a class."""
+        stand_in = CodeScope("function", "__init__", klass.module, klass, klass.line)
+        return self.calls_of(stand_in)
+
+    def _derives(self, klass: CodeScope, owner: CodeScope, depth: int = 0) -> bool:
+        if klass is owner:
+            return True
+        return depth < 6 and any(
+            base.scope is not None and self._derives(base.scope, owner, depth + 1)
+            for base in self._bases(klass, 0)
+        )
+
+    def classes_with(self, field: str) -> list[CodeScope]:
+        """Classes of the repository that declare a field."""
+        if not self._fields:
+            for module in self.program.modules:
+                for scope in module.scope.walk():
+                    if scope.kind == "class":
+                        for name in {*scope.annotations, *scope.attributes}:
+                            self._fields.setdefault(name, []).append(scope)
+        return self._fields.get(field, [])
+
+    def outside_names(self, call: Invocation, scope: CodeScope) -> list[str]:
+        """Dotted outside names of what a call calls; of a local subclass, those of its bases."""
+        found: list[str] = []
+        for one in self.meanings(call.function, scope):
+            if one.outside:
+                found.append(one.outside)
+            elif one.scope is not None and one.scope.kind == "class" and not one.instance:
+                found += self.outside_bases(one.scope)
+            elif one.scope is not None and one.scope.kind == "class":
+                found += [f"{base}.__call__" for base in self.outside_bases(one.scope)]
+        match call.function:
+            case AttributeUse(base=Invocation(function=NameUse(name="super")), name="__init__"):
+                owner = scope.enclosing("class")
+                if owner is not None:
+                    found += self.outside_bases(owner)
+            case NameUse(name="super"):
+                owner = scope.enclosing("class")
+                if owner is not None:
+                    found += self.outside_bases(owner)
+        return list(dict.fromkeys(found))
+
+
+def last_name(syntax: Syntax) -> str:
+    """Last name of what is called."""
+    match syntax:
+        case NameUse(name=name) | AttributeUse(name=name):
+            return name
+        case ItemUse(base=base):
+            return last_name(base)
+        case Invocation(function=function):
+            return last_name(function)
+    return ""
+
+
+def mapping_values(syntax: Syntax) -> list[Syntax]:
+    """Values of a dict literal."""
+    return [value for _, value in syntax.entries] if isinstance(syntax, MappingLiteral) else []

@@ -1,0 +1,332 @@
+"""Prompts that reach a model call, with their places and how each can be bound."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ratchet.wire.facts import BindingWay, Place, PromptKind, PromptPart, PromptSite
+from ratchet.wire.flow import TextFlow, TextOrigin
+from ratchet.wire.model_inputs import LAST_NAMES, ModelInput, input_of
+from ratchet.wire.names import Names, last_name
+from ratchet.wire.syntax import (
+    AttributeUse,
+    CodeScope,
+    Invocation,
+    Syntax,
+    TextTemplate,
+    TextValue,
+    chain_of,
+    static_text,
+)
+
+LEAST_WORDS = {"system": 4, "user": 10, "tool": 20, "joined": 10}
+"""Words of static text from which text counts as a prompt: shorter messages are data."""
+
+HOW: dict[str, tuple[BindingWay, str]] = {
+    "constant": ("codemod", "wrap the literal in ratchet.prompt(…)"),
+    "f-string": ("codemod", "turn its slots into named ones and wrap it in ratchet.prompt(…)"),
+    "inline": ("codemod", "wrap the literal in ratchet.prompt(…) where it stands"),
+    "builder": ("function", "bind what the function returns, or use the gateway"),
+    "class attribute": ("codemod", "wrap the attribute's literal in ratchet.prompt(…)"),
+    "signature": ("codemod", "bind the signature's instructions"),
+    "yaml": ("overlay", "overlay the file; no code changes"),
+    "toml": ("overlay", "overlay the file; no code changes"),
+    "json": ("overlay", "overlay the file; no code changes"),
+    "text": ("overlay", "overlay the file; no code changes"),
+    "framework default": ("gateway", "replace it in the gateway; the text is the framework's"),
+    "store": ("adapter", "read and write it through the store's adapter"),
+}
+
+
+@dataclass(frozen=True)
+class InputSite:
+    """A call that gives text to a model."""
+
+    invocation: Invocation
+    scope: CodeScope
+    what: ModelInput
+    framework: str
+    callee: str
+
+    @property
+    def place(self) -> Place:
+        """Where it stands."""
+        return Place(self.scope.module.path, self.invocation.line)
+
+
+@dataclass
+class _Group:
+    """Texts that make one prompt."""
+
+    kind: PromptKind
+    name: str
+    role: str
+    framework: str
+    parts: dict[tuple[str, int, str], PromptPart] = field(default_factory=dict)
+    reaches: set[Place] = field(default_factory=set)
+    joined: bool = False
+
+
+def input_sites(names: Names) -> Iterator[InputSite]:
+    """All calls that give text to a model."""
+    for module in names.program.modules:
+        frameworks = names.program.frameworks_of(module)
+        for scope in module.scope.walk():
+            for call in scope.invocations:
+                name = last_name(call.function)
+                if (
+                    name not in LAST_NAMES
+                    and name != "__init__"
+                    and not name[:1].isupper()
+                    and name != "super"
+                ):
+                    continue
+                outside = names.outside_names(call, scope)
+                what = input_of(outside, chain_of(call.function))
+                if what is None:
+                    continue
+                if what.symbol == "UserProxyAgent" and "llm_config" not in call.keywords:
+                    continue
+                framework = what.framework or next(iter(frameworks), "") or "openai"
+                callee = outside[0] if outside else chain_of(call.function)
+                yield InputSite(call, scope, what, framework, callee)
+
+
+class PromptFinder:
+    """Finds the prompts that flow into calls.
+
+    Args:
+        names: Names of the program.
+    """
+
+    def __init__(self, names: Names) -> None:
+        self.names = names
+        self.flow = TextFlow(names)
+
+    def find(self, sites: list[InputSite]) -> list[PromptSite]:
+        """Prompts of these calls, in order of their places."""
+        groups: dict[tuple[str, int, str], _Group] = {}
+        for site in sites:
+            for argument, role, syntax in self._arguments(site):
+                if role == "signature":
+                    self._signature(site, syntax, groups)
+                elif role == "file":
+                    for origin in self.flow.files(syntax, site.scope, "system"):
+                        self._add(site, argument, origin, groups)
+                else:
+                    for origin in self.flow.origins(syntax, site.scope, role):
+                        self._add(site, argument, origin, groups)
+        self._decorated(groups)
+        return sorted(
+            (self._made(group) for group in groups.values() if self._counts(group)),
+            key=lambda one: one.place,
+        )
+
+    def _arguments(self, site: InputSite) -> Iterator[tuple[str, str, Syntax]]:
+        call, what = site.invocation, site.what
+        if what.symbol == "ChatMessage":
+            yield "", "user", call
+            return
+        for argument, role in what.roles.items():
+            given = call.keywords.get(argument)
+            if given is None and argument in what.positions:
+                number = what.positions.index(argument)
+                if site.framework == "llama-index" and site.what.runs:
+                    number = 0
+                given = call.arguments[number] if number < len(call.arguments) else None
+            if given is None:
+                for spread in call.spreads:
+                    for value, _, _ in self.flow._mappings(spread, site.scope, None, 0):
+                        given = given or value.get(argument)
+            if given is not None:
+                yield argument, role, given
+
+    def _signature(
+        self, site: InputSite, syntax: Syntax, groups: dict[tuple[str, int, str], _Group]
+    ) -> None:
+        for one in self.names.meanings(syntax, site.scope):
+            if one.scope is None or one.scope.kind != "class":
+                continue
+            scope, path = one.scope, one.scope.module.path
+            key = (path, scope.line, "signature")
+            group = groups.setdefault(key, _Group("signature", scope.name, "system", "dspy"))
+            group.reaches.add(site.place)
+            if scope.docstring is not None:
+                self._part(group, path, scope.docstring, "instructions")
+            for name, bounds in scope.attributes.items():
+                for bound in bounds:
+                    if isinstance(bound.value, Invocation) and "desc" in bound.value.keywords:
+                        text = bound.value.keywords["desc"]
+                        if isinstance(text, (TextValue, TextTemplate)):
+                            self._part(group, path, text, name)
+            if not group.parts:
+                del groups[key]
+
+    def _decorated(self, groups: dict[tuple[str, int, str], _Group]) -> None:
+        """Functions that a decorator makes prompts: `@agent.system_prompt`."""
+        for module in self.names.program.modules:
+            if "pydantic-ai" not in self.names.program.frameworks_of(module):
+                continue
+            for scope in module.scope.walk():
+                for decorator in scope.decorators:
+                    inner = decorator.function if isinstance(decorator, Invocation) else decorator
+                    if isinstance(inner, AttributeUse) and inner.name in (
+                        "system_prompt",
+                        "instructions",
+                    ):
+                        for value in scope.returns:
+                            for origin in self.flow.origins(value, scope, "system"):
+                                if (
+                                    origin.kind != "text"
+                                    or origin.syntax is None
+                                    or origin.scope is not scope
+                                ):
+                                    self._put(
+                                        Place(module.path, scope.line),
+                                        "pydantic-ai",
+                                        "",
+                                        origin,
+                                        groups,
+                                        scope,
+                                    )
+                                else:
+                                    self._put(
+                                        Place(module.path, scope.line),
+                                        "pydantic-ai",
+                                        "",
+                                        origin,
+                                        groups,
+                                        scope,
+                                    )
+
+    def _add(
+        self,
+        site: InputSite,
+        argument: str,
+        origin: TextOrigin,
+        groups: dict[tuple[str, int, str], _Group],
+    ) -> None:
+        if origin.role == "assistant":
+            return
+        field_ = argument if len(site.what.roles) > 1 else ""
+        together = None
+        if site.framework in ("crewai", "agno") and origin.scope is site.scope:
+            together = site
+        self._put(site.place, site.framework, field_, origin, groups, origin.builder, together)
+
+    def _put(
+        self,
+        reaches: Place,
+        framework: str,
+        field_: str,
+        origin: TextOrigin,
+        groups: dict[tuple[str, int, str], _Group],
+        builder: CodeScope | None,
+        together: InputSite | None = None,
+    ) -> None:
+        kind: PromptKind
+        if origin.kind == "file":
+            ending = origin.path.rpartition(".")[2].lower()
+            kinds: dict[str, PromptKind] = {
+                "yaml": "yaml",
+                "yml": "yaml",
+                "toml": "toml",
+                "json": "json",
+            }
+            kind, key = kinds.get(ending, "text"), (origin.path, 0, "file")
+            name = origin.path.rpartition("/")[2]
+        elif origin.kind == "store":
+            kind, name, key = (
+                "store",
+                origin.holder or "prompt",
+                (origin.path, origin.line, "store"),
+            )
+        elif origin.kind == "outside":
+            if "prompt" not in origin.holder.lower():
+                return
+            kind, name = "framework default", origin.holder
+            key = (origin.path, origin.line, "outside")
+        else:
+            assert origin.syntax is not None
+            assert origin.scope is not None
+            here = origin.scope
+            if builder is not None and here.enclosing("function") is builder:
+                kind, name, key = (
+                    "builder",
+                    builder.dotted,
+                    (here.module.path, builder.line, "builder"),
+                )
+            elif together is not None:
+                kind, name = (
+                    "inline",
+                    together.scope.dotted or last_name(together.invocation.function),
+                )
+                key = (together.place.path, together.place.line, "call")
+            elif here.kind == "class" and origin.holder:
+                kind, name, key = (
+                    "class attribute",
+                    f"{here.dotted}.{origin.holder}",
+                    (here.module.path, origin.line, "text"),
+                )
+            elif here.kind == "module" and origin.holder:
+                template = isinstance(origin.syntax, TextTemplate)
+                kind, name, key = (
+                    "f-string" if template else "constant",
+                    origin.holder,
+                    (here.module.path, origin.line, "text"),
+                )
+            else:
+                template = isinstance(origin.syntax, TextTemplate)
+                kind, name = "f-string" if template else "inline", here.dotted
+                key = (here.module.path, origin.line, "text")
+        group = groups.setdefault(key, _Group(kind, name, origin.role, framework))
+        if origin.role == "system":
+            group.role = "system"
+        group.joined = group.joined or (origin.joined and kind == "f-string")
+        group.reaches.add(reaches)
+        if origin.syntax is not None:
+            self._part(group, origin.path, origin.syntax, field_)
+        elif not group.parts:
+            place = Place(origin.path, origin.line)
+            group.parts[origin.path, origin.line, ""] = PromptPart("", place, 0, 0, "")
+
+    def _part(
+        self, group: _Group, path: str, syntax: TextValue | TextTemplate, field_: str
+    ) -> None:
+        slots = syntax.sources if isinstance(syntax, TextTemplate) else ()
+        part = PromptPart(
+            field_, Place(path, syntax.line), syntax.start, syntax.end, static_text(syntax), slots
+        )
+        group.parts[path, syntax.start, ""] = part
+
+    def _counts(self, group: _Group) -> bool:
+        if group.kind in ("yaml", "json", "toml", "text", "store", "signature"):
+            return True
+        if group.kind == "framework default":
+            return False
+        counts = [len(re.findall(r"[^\W\d_]{2,}", part.text)) for part in group.parts.values()]
+        if group.role == "tool":
+            return group.kind != "builder" and max(counts) >= LEAST_WORDS["tool"]
+        if group.joined:
+            return sum(counts) >= LEAST_WORDS["joined"]
+        return sum(counts) >= LEAST_WORDS.get(group.role, 4)
+
+    def _made(self, group: _Group) -> PromptSite:
+        parts = sorted(group.parts.values(), key=lambda part: (part.place, part.start))
+        way, how = HOW[group.kind]
+        reached = sorted(group.reaches)
+        return PromptSite(
+            group.name,
+            group.kind,
+            parts[0].place,
+            "user" if group.role == "tool" else group.role,
+            tuple(parts),
+            way,
+            how,
+            tuple(reached),
+            group.framework,
+            0.95 if group.kind != "builder" else 0.85,
+            f"its text flows into the call at {reached[0]}",
+        )

@@ -1,0 +1,233 @@
+"""Small repositories, one for each trap of real ones, with what a look must find."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+LONG = "You plan the shelves of a public library and explain each choice to the staff in charge."
+
+
+@dataclass(frozen=True)
+class LookAlike:
+    """A repository and its facts."""
+
+    name: str
+    files: dict[str, str]
+    framework: str
+    entry: str
+    """`path:name` of one entry point; empty if there is none."""
+    prompts: tuple[str, ...]
+    """`path:line`, or the path of a file of prompts."""
+    effects: tuple[str, ...] = field(default=())
+    """`kind path`."""
+
+    def write(self, folder: Path) -> Path:
+        """Write it, and return its folder."""
+        root = folder / self.name
+        for path, text in self.files.items():
+            file = root / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8", newline="")
+        return root
+
+
+LOOK_ALIKES = (
+    LookAlike(
+        "star-import",
+        {
+            "src/texts.py": f'SHELVES = """{LONG} {{book}}"""\nUNUSED = "{LONG}"\n',
+            "src/chains.py": (
+                "from langchain_core.prompts import PromptTemplate\n"
+                "from langchain_groq import ChatGroq\n"
+                "from .texts import *\n"
+                "class Chains:\n"
+                "    def __init__(self):\n"
+                "        prompt = PromptTemplate(template=SHELVES, input_variables=['book'])\n"
+                "        self.shelve = prompt | ChatGroq(model='m')\n"
+            ),
+            "src/flow.py": (
+                "from langgraph.graph import StateGraph\n"
+                "from .chains import Chains\n"
+                "import smtplib\n"
+                "def notify(state):\n"
+                "    smtplib.SMTP('h').sendmail('a', 'b', state['text'])\n"
+                "class Flow:\n"
+                "    def __init__(self):\n"
+                "        chains = Chains()\n"
+                "        graph = StateGraph(dict)\n"
+                "        graph.add_node('notify', notify)\n"
+                "        self.app = graph.compile()\n"
+            ),
+            "main.py": "from src.flow import Flow\napp = Flow().app\n",
+            "fill_index.py": (
+                "from langchain_core.prompts import ChatPromptTemplate\n"
+                "from langchain_chroma import Chroma\n"
+                f"P = '{LONG} {{x}}'\n"
+                "Chroma.from_documents([], None)\n"
+                "chain = ChatPromptTemplate.from_template(P)\n"
+            ),
+        },
+        "langgraph",
+        "src/flow.py:Flow",
+        ("src/texts.py:1",),
+        ("mail src/flow.py",),
+    ),
+    LookAlike(
+        "older-version-and-class-attributes",
+        {
+            "texts/all.py": f'class Texts:\n    RULES = "{LONG}"\n    VOICE = "{LONG}"\n',
+            "desk.py": (
+                "import anthropic\nimport subprocess\nfrom texts.all import Texts\n"
+                "class Desk:\n"
+                "    def __init__(self):\n        self.client = anthropic.Anthropic()\n"
+                "    def ask(self, question: str) -> str:\n"
+                "        subprocess.run(['ls'])\n"
+                "        return self.client.messages.create(model='m', max_tokens=9,\n"
+                "            messages=[{'role': 'user', 'content': question}],\n"
+                "            system=f'{Texts.RULES}\\n\\n{Texts.VOICE}')\n"
+            ),
+            "Desk-v1/main.py": (
+                "import anthropic\n"
+                f"OLD = '{LONG}'\n"
+                "anthropic.Anthropic().messages.create(system=OLD, messages=[])\n"
+            ),
+        },
+        "anthropic",
+        "desk.py:Desk.ask",
+        ("texts/all.py:2", "texts/all.py:3"),
+        ("shell desk.py",),
+    ),
+    LookAlike(
+        "folder-named-like-a-framework",
+        {
+            "src/__init__.py": "",
+            "src/settings.py": "from pathlib import Path\nclass S:\n    folder = Path(__file__).parent / 'texts'\nsettings = S()\n",
+            "src/texts/loader.py": (
+                "from settings import settings\n"
+                "def _load(name):\n    path = settings.folder / name\n    return path.read_text()\n"
+                "CLERK = _load('clerk.md')\n"
+            ),
+            "src/texts/clerk.md": LONG,
+            "src/texts/notes.md": LONG,
+            "src/branch/__init__.py": "",
+            "src/branch/agents/__init__.py": "",
+            "src/branch/agents/clerk.py": (
+                "from agents import Agent\nfrom texts.loader import CLERK\n"
+                "clerk = Agent(name='Clerk', instructions=CLERK)\n"
+            ),
+            "src/branch/run.py": (
+                "from agents import Runner\nfrom .agents.clerk import clerk\n"
+                "async def serve(question: str) -> str:\n    return await Runner.run(clerk, question)\n"
+            ),
+            ".env.prod": "OPENAI_API_KEY=never-read\n",
+        },
+        "openai-agents",
+        "src/branch/run.py:serve",
+        ("src/texts/clerk.md",),
+    ),
+    LookAlike(
+        "instruction-functions",
+        {
+            "back/__init__.py": "",
+            "back/agents.py": (
+                "from agents import Agent\n"
+                "def instructions(context, agent):\n"
+                "    branch = context.branch or '[none]'\n"
+                "    return (\n"
+                f"        f'{LONG} The branch is {{branch}}.'\n"
+                "    )\n"
+                "desk = Agent[dict](name='Desk', instructions=instructions)\n"
+            ),
+            "back/serve.py": (
+                "from agents import Runner, function_tool\nfrom back.agents import desk\n"
+                "@function_tool\ndef cancel_loan(loan: str) -> str:\n    return 'done'\n"
+                "async def respond(text: str):\n    return await Runner.run(desk, text)\n"
+            ),
+        },
+        "openai-agents",
+        "back/serve.py:respond",
+        ("back/agents.py:5",),
+        ("named action back/serve.py",),
+    ),
+    LookAlike(
+        "crew-of-files",
+        {
+            "src/crew.py": (
+                "from crewai import Agent, Crew, Task\nfrom crewai.project import CrewBase, agent\n"
+                "@CrewBase\nclass Shelving:\n"
+                "    agents_config = 'config/agents.yaml'\n    tasks_config = 'config/tasks.yaml'\n"
+                "    @agent\n    def clerk(self):\n        return Agent(config=self.agents_config['clerk'])\n"
+                "    def shelve(self):\n"
+                "        return Task(config=self.tasks_config['shelve'], output_file='out/plan.md')\n"
+                "    def crew(self):\n        return Crew(agents=[], tasks=[])\n"
+            ),
+            "src/config/agents.yaml": "clerk:\n  role: clerk\n",
+            "src/config/tasks.yaml": "shelve:\n  description: shelve\n",
+            "src/config/other.yaml": "a: b\n",
+            "src/main.py": "from crew import Shelving\ndef run():\n    Shelving().crew().kickoff(inputs={'book': 'x'})\n",
+        },
+        "crewai",
+        "src/main.py:run",
+        ("src/config/agents.yaml", "src/config/tasks.yaml"),
+        ("file write src/crew.py",),
+    ),
+    LookAlike(
+        "judges-apart",
+        {
+            "clerk.py": (
+                "from pydantic_ai import Agent\n"
+                f"clerk = Agent('m', system_prompt='{LONG}')\n"
+                "@clerk.system_prompt\ndef style() -> str:\n"
+                f"    return '{LONG}'\n"
+                "async def ask(question: str):\n    return await clerk.run(question)\n"
+            ),
+            "tests/judge.py": (
+                "from openai import OpenAI\n"
+                f"JUDGE = '{LONG}'\n"
+                "OpenAI().chat.completions.create(messages=[{'role': 'system', 'content': JUDGE}])\n"
+            ),
+            "old/print.py": "print 'two'\n",
+        },
+        "pydantic-ai",
+        "clerk.py:ask",
+        ("clerk.py:2", "clerk.py:5"),
+    ),
+    LookAlike(
+        "typescript-templates",
+        {
+            "package.json": '{"name": "desk", "dependencies": {"ai": "^5.0.0"}}',
+            "src/voice.ts": f"export const voice = () => {{\n  return `{LONG} ${{new Date()}}`;\n}};\n",
+            "src/desk.ts": (
+                "import { generateText } from 'ai';\nimport * as fs from 'fs/promises';\n"
+                "import { voice } from './voice';\n"
+                "function cut(text: string) {\n  return text;\n}\n"
+                "export async function shelve({ book }: { book: string }) {\n"
+                "  const done = await generateText({\n    system: voice(),\n"
+                f"    prompt: cut(`{LONG} ${{book}}`),\n  }});\n"
+                "  await fs.writeFile('plan.md', done.text);\n  return done;\n}\n"
+            ),
+        },
+        "vercel-ai-sdk",
+        "src/desk.ts:shelve",
+        ("src/voice.ts:2", "src/desk.ts:10"),
+        ("file write src/desk.ts",),
+    ),
+    LookAlike(
+        "signature",
+        {
+            "desk.py": (
+                "import dspy\n"
+                "class Shelve(dspy.Signature):\n    \"\"\"Name the shelf.\"\"\"\n"
+                "    book = dspy.InputField(desc='its title')\n    shelf = dspy.OutputField()\n"
+                "class Unused(dspy.Signature):\n    \"\"\"Nothing.\"\"\"\n"
+                "class Desk(dspy.Module):\n"
+                "    def __init__(self):\n        self.shelve = dspy.ChainOfThought(Shelve)\n"
+                "def ask(book: str):\n    return Desk()(book=book)\n"
+            ),
+        },
+        "dspy",
+        "desk.py:Desk",
+        ("desk.py:3",),
+    ),
+)

@@ -1,0 +1,102 @@
+"""Scores what a look finds: the look-alikes, and real checkouts if a folder of them is named."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from ratchet.wire import RepositoryLook, look
+from tests.wire.repositories import LOOK_ALIKES, LookAlike
+
+NEAR = 3
+"""Lines by which a place may differ."""
+
+
+class Tally:
+    """Counts over repositories."""
+
+    def __init__(self) -> None:
+        self.repos = self.framework = self.entry = 0
+        self.right = self.found = self.hit = self.expected = self.acted = self.acts = 0
+
+    def add(self, found: RepositoryLook, case: LookAlike) -> None:
+        """Count one repository; what is missing is printed."""
+        self.repos += 1
+        named = [one.name for one in found.frameworks]
+        self.framework += named[:1] == [case.framework]
+        entries = {f"{one.place.path}:{one.name}" for one in found.entries}
+        paths = {one.place.path for one in found.entries}
+        self.entry += not case.entry or case.entry in entries or case.entry in paths
+        places = [(one.place.path, one.place.line) for one in found.prompts]
+        wanted = [(one.partition(":")[0], int(one.partition(":")[2] or 0)) for one in case.prompts]
+        extra = [one for one in places if not any(_near(one, other) for other in wanted)]
+        missing = [one for one in wanted if not any(_near(other, one) for other in places)]
+        self.found += len(places)
+        self.right += len(places) - len(extra)
+        self.expected += len(wanted)
+        self.hit += len(wanted) - len(missing)
+        effects = {f"{one.kind} {one.place.path}" for one in found.side_effects}
+        lost = [one for one in case.effects if one not in effects]
+        self.acts += len(case.effects)
+        self.acted += len(case.effects) - len(lost)
+        print(f"{case.name}: {named[:1]} extra={extra} missing={missing} lost={lost}")
+
+    def result(self) -> dict[str, Any]:
+        """The scores, each between 0 and 1."""
+        return {
+            "repos": self.repos,
+            "framework": self.framework / self.repos,
+            "entry": self.entry / self.repos,
+            "prompt_precision": round(self.right / max(self.found, 1), 4),
+            "prompt_recall": round(self.hit / max(self.expected, 1), 4),
+            "side_effect_recall": self.acted / max(self.acts, 1),
+        }
+
+
+def _near(one: tuple[str, int], other: tuple[str, int]) -> bool:
+    if one[0] != other[0]:
+        return False
+    return not (one[1] and other[1]) or abs(one[1] - other[1]) <= NEAR
+
+
+def of_checkouts(folder: Path, tally: Tally) -> None:
+    """Add real checkouts, by the facts of `repos.json` in their folder."""
+    for facts in json.loads((folder / "repos.json").read_text()):
+        root = folder / facts["repo"].rpartition("/")[2]
+        places = [
+            found.group()
+            for one in facts["prompts"]
+            if (found := re.match(r"[\w./-]+\.\w+(?::\d+)?", one))
+        ]
+        if not root.is_dir() or not places:
+            continue  # facts that name no place cannot be scored
+        framework = re.sub(r"-(?:\d[\w.]*|workflow)$", "", facts["framework"])
+        entry = next((e.group() for one in facts["entry"] if (e := re.search(r"[\w./-]+\.(?:py|ts)", one))), "")
+        acts = tuple(
+            found.group(1)
+            for one in facts["side_effects"]
+            if (found := re.search(r"(\S+\.\w+):\d+$", one))
+        )
+        made = look(root)
+        kinds = {one.place.path: one.kind for one in made.side_effects}
+        effects = tuple(f"{kinds.get(path, 'missing')} {path}" for path in acts)
+        tally.add(made, LookAlike(facts["repo"], {}, framework, entry, tuple(places), effects))
+
+
+def main() -> None:
+    """Print the scores; the last line is one JSON object."""
+    tally = Tally()
+    with tempfile.TemporaryDirectory() as folder:
+        for case in LOOK_ALIKES:
+            tally.add(look(case.write(Path(folder))), case)
+    if os.environ.get("RATCHET_WIRE_REPOS"):
+        of_checkouts(Path(os.environ["RATCHET_WIRE_REPOS"]), tally)
+    print(json.dumps(tally.result()))
+
+
+if __name__ == "__main__":
+    main()
