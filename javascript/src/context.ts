@@ -28,8 +28,13 @@ export function conversationOf(from: Context): Conversation | undefined {
 
 /** The live call that a context belongs to; undefined outside of one, and after its end. */
 export function liveCallOf(from: Context): LiveCall | undefined {
-  const call = (trace.getSpan(from) as SpanOfCall | undefined)?.[LIVE_CALL];
+  const call = callOf(trace.getSpan(from));
   return call?.over ? undefined : call;
+}
+
+/** The live call that a span is part of. */
+export function callOf(span: Span | undefined): LiveCall | undefined {
+  return (span as SpanOfCall | undefined)?.[LIVE_CALL];
 }
 
 /**

@@ -13,7 +13,7 @@ import {
 import { isDeepStrictEqual } from "node:util";
 import { capture, sentenceOf, shorten } from "./capture";
 import type { Chooser } from "./chooser";
-import { CONVERSATION_ID, conversationOf, liveCallOf, USER_ID, setLiveCall, type LiveCall } from "./context";
+import { callOf, CONVERSATION_ID, conversationOf, liveCallOf, USER_ID, setLiveCall, type LiveCall } from "./context";
 import { SideEffectBlocked } from "./errors";
 import { CONTENT, type StepSpan } from "./otlp";
 import { rollout } from "./rollout";
@@ -73,9 +73,10 @@ export class Step {
     // As span.setAttributes would, which checks each of them on each call.
     Object.assign((span as Partial<StepSpan>).attributes ?? {}, template.attributes);
     if (how.chooser) {
-      const call = liveCallOf(around);
+      // The processor passes a call on to recorded spans; those that a sampler leaves out need it too.
+      const call = callOf(span) ?? (span.isRecording() ? undefined : liveCallOf(around));
       if (!call) this.#call = beginLiveCall(how.chooser, around, span, above);
-      setLiveCall(span, call ?? this.#call);
+      if (!call || !span.isRecording()) setLiveCall(span, call ?? this.#call);
     }
     this.#span = span;
     this.#inside = trace.setSpan(around, span);
