@@ -234,7 +234,7 @@ class RolloutMethod(ABC):
 
 def recipe_of(settings: msgspec.Struct) -> dict[str, Any]:
     """Settings as JSON values by name, without the number of steps, which may be raised."""
-    found: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(settings))
+    found: dict[str, Any] = msgspec.to_builtins(settings)
     schedule = {key: value for key, value in found["schedule"].items() if key != "steps"}
     return {"method": type(settings).__name__, **found, "schedule": schedule}
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import msgspec
 
 from ratchet.types import ConfigError
+from ratchet.weights.setting_checks import (
+    check_known,
+    check_positive,
+    check_whole,
+    check_within,
+)
 
 LossName: TypeAlias = Literal["token_mean", "rollout_mean", "constant", "sequence", "cispo"]
 
@@ -23,40 +28,6 @@ CLIPS: dict[LossName, tuple[float, float]] = {
 for the first three, GSPO (2025), and MiniMax-M1 (2025) for cispo, which has no lower bound."""
 
 
-def _whole(settings: msgspec.Struct, **least: int) -> None:
-    for name, lowest in least.items():
-        value = getattr(settings, name)
-        if type(value) is not int or value < lowest:
-            raise ConfigError(f"{name} is {value!r}; it must be a whole number, at least {lowest}.")
-
-
-def _positive(settings: msgspec.Struct, *names: str) -> None:
-    for name in names:
-        value = getattr(settings, name)
-        if not _number(value) or value <= 0.0:
-            raise ConfigError(f"{name} is {value!r}; it must be a number above 0.")
-
-
-def _within(settings: msgspec.Struct, low: float, high: float, *names: str) -> None:
-    for name in names:
-        value = getattr(settings, name)
-        if value is not None and not (_number(value) and low <= value <= high):
-            bounds = f"at least {low:g}" if math.isinf(high) else f"from {low:g} to {high:g}"
-            raise ConfigError(f"{name} is {value!r}; it must be a number, {bounds}.")
-
-
-def _number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _known(settings: msgspec.Struct, **choices: tuple[str, ...]) -> None:
-    named: Mapping[str, tuple[str, ...]] = choices
-    for name, known in named.items():
-        value = getattr(settings, name)
-        if value not in known:
-            raise ConfigError(f"{name} is {value!r}; it must be one of {', '.join(known)}.")
-
-
 class LoRA(msgspec.Struct, frozen=True, kw_only=True):
     """The adapter: low-rank changes of all linear layers (Hu et al., ICLR 2022)."""
 
@@ -65,7 +36,7 @@ class LoRA(msgspec.Struct, frozen=True, kw_only=True):
     """Scale; the change is multiplied by alpha / rank."""
 
     def __post_init__(self) -> None:
-        _whole(self, rank=1, alpha=1)
+        check_whole(self, rank=1, alpha=1)
 
 
 class Optimizer(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,9 +53,9 @@ class Optimizer(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens computed at once, padding included; halved when memory does not suffice."""
 
     def __post_init__(self) -> None:
-        _positive(self, "learning_rate", "max_gradient_norm")
-        _whole(self, warmup_steps=0, micro_tokens=1)
-        _within(self, 0.0, math.inf, "weight_decay")
+        check_positive(self, "learning_rate", "max_gradient_norm")
+        check_whole(self, warmup_steps=0, micro_tokens=1)
+        check_within(self, 0.0, math.inf, "weight_decay")
         if not all(0.0 <= beta < 1.0 for beta in self.betas):
             raise ConfigError(f"betas is {self.betas}; both must be at least 0 and below 1.")
 
@@ -101,7 +72,7 @@ class Schedule(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _whole(self, steps=1, validate_every=1, save_every=1, seed=0)
+        check_whole(self, steps=1, validate_every=1, save_every=1, seed=0)
 
 
 class PolicyLoss(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,11 +93,11 @@ class PolicyLoss(msgspec.Struct, frozen=True, kw_only=True):
     """Divisor of the loss `constant`, in tokens a rollout."""
 
     def __post_init__(self) -> None:
-        _known(self, name=tuple(CLIPS))
-        _within(self, 0.0, 1.0, "clip_low")
-        _within(self, 0.0, math.inf, "clip_high", "kl")
-        _within(self, 1.0, math.inf, "dual_clip", "max_weight")
-        _whole(self, length=1)
+        check_known(self, name=tuple(CLIPS))
+        check_within(self, 0.0, 1.0, "clip_low")
+        check_within(self, 0.0, math.inf, "clip_high", "kl")
+        check_within(self, 1.0, math.inf, "dual_clip", "max_weight")
+        check_whole(self, length=1)
 
     @property
     def clip(self) -> tuple[float, float]:
@@ -167,11 +138,11 @@ class GRPO(msgspec.Struct, frozen=True, kw_only=True):
     """Batches in a row in which every group earned the same, after which training ends."""
 
     def __post_init__(self) -> None:
-        _whole(self, tasks=1, repetitions=2, mini_batches=1, staleness=0)
-        _whole(self, val_repetitions=1, patience=1)
-        _within(self, 0.0, 1.0, "discount")
-        _within(self, 0.0, math.inf, "call_weight")
-        _known(self, scale=("none", "group"))
+        check_whole(self, tasks=1, repetitions=2, mini_batches=1, staleness=0)
+        check_whole(self, val_repetitions=1, patience=1)
+        check_within(self, 0.0, 1.0, "discount")
+        check_within(self, 0.0, math.inf, "call_weight")
+        check_known(self, scale=("none", "group"))
 
 
 class PPO(msgspec.Struct, frozen=True, kw_only=True):
@@ -207,9 +178,9 @@ class PPO(msgspec.Struct, frozen=True, kw_only=True):
     """Rollouts of each val task."""
 
     def __post_init__(self) -> None:
-        _whole(self, tasks=1, repetitions=1, mini_batches=1, staleness=0, val_repetitions=1)
-        _within(self, 0.0, 1.0, "discount", "trace")
-        _positive(self, "critic_learning_rate", "critic_weight", "critic_clip")
+        check_whole(self, tasks=1, repetitions=1, mini_batches=1, staleness=0, val_repetitions=1)
+        check_within(self, 0.0, 1.0, "discount", "trace")
+        check_positive(self, "critic_learning_rate", "critic_weight", "critic_clip")
 
 
 class SFT(msgspec.Struct, frozen=True, kw_only=True):
@@ -222,7 +193,7 @@ class SFT(msgspec.Struct, frozen=True, kw_only=True):
     """Examples of a step."""
 
     def __post_init__(self) -> None:
-        _whole(self, batch=1)
+        check_whole(self, batch=1)
 
 
 class DPO(msgspec.Struct, frozen=True, kw_only=True):
@@ -237,5 +208,5 @@ class DPO(msgspec.Struct, frozen=True, kw_only=True):
     """How closely the model is held to the base; smaller lets it move further."""
 
     def __post_init__(self) -> None:
-        _whole(self, batch=1)
-        _positive(self, "beta")
+        check_whole(self, batch=1)
+        check_positive(self, "beta")
