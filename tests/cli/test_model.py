@@ -238,6 +238,21 @@ def test_another_model_in_its_place_is_refused(
     assert 'agent.model = \'gpt-5\': should be "local" or "local:PATH"' in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["smollm2", "--deterministic"], "--deterministic is for open weights"),
+        (["smollm2", "--device", "cuda"], "--device is for open weights"),
+        (["smollm2", "--adapter", "policy"], "--adapter policy is not NAME=PATH"),
+    ],
+)
+def test_options_of_open_weights_are_refused_with_what_is_missing(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert app.run(["model", *arguments]) == 2
+    assert said in " ".join(capsys.readouterr().err.split())
+
+
 def test_a_command_is_answered_by_the_local_model_through_the_gateway(
     make_project: MakeProject,
 ) -> None:

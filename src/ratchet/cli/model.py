@@ -105,6 +105,7 @@ def model(
             f"{option} is for open weights, and {name} is served by llama.cpp.",
             hint="Add --trainable.",
         )
+    adapters = _adapters(adapter or [])
     file = None
     if fetch or not open_weights or name == SMOLLM2:
         file = find_model(name, lambda text: err.print(text, markup=False), progress=True)
@@ -119,7 +120,7 @@ def model(
         if open_weights:
             with PolicyServer(
                 name,
-                adapters=_adapters(adapter or []),
+                adapters=adapters,
                 port=port,
                 slots=slots or TRAINABLE_SLOTS,
                 context=context,
