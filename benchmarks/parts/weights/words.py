@@ -1,10 +1,10 @@
-"""An agent in plain Python whose model is trained: positive and negative words, by SFT.
+"""An agent in plain Python whose model is trained: positive and negative words.
 
-    python benchmarks/parts/weights/words.py [--words N] [--epochs N] [--folder FOLDER]
+    python benchmarks/parts/weights/words.py [--algorithm NAME] [--words N] [--folder FOLDER]
 
 The agent is a program of the standard library that asks `$OPENAI_BASE_URL`; nothing in it knows of
 Ratchet. The words are those of vaderSentiment's lexicon that people rated clearly, split by their
-stems. `ratchet improve` with `algorithm = "sft"` trains SmolLM2-135M on the train words, and proves
+stems. `ratchet improve` trains SmolLM2-135M on the train words, and proves
 the trained weights on words that it never saw. The last line of stdout is one JSON object: verdict,
 baseline and candidate (accuracy on held-out words), and seconds of everything.
 """
@@ -72,16 +72,24 @@ use = "exact_match"
 concurrency = 6
 
 [improve]
-algorithm = "sft"
+algorithm = "{algorithm}"
 
 [improve.options]
-epochs = {epochs}
+{options}
 learning_rate = 5e-4
 
 [[guardrails]]
 metric = "latency"
 off = true
 """
+
+OPTIONS = {
+    "sft": "epochs = 4",
+    "dpo": "epochs = 4\nrepetitions = 1",
+    "grpo": "steps = 6\ntasks = 4\nrepetitions = 4\nvalidate_every = 3",
+    "ppo": "steps = 6\ntasks = 16\nvalidate_every = 3",
+}
+"""Options by algorithm, for some minutes on two cores."""
 
 CLEAR = 1.5
 """Least distance of a word's mean rating from 0; people rated from -4 to 4."""
@@ -110,11 +118,12 @@ def words(count: int) -> list[dict[str, Any]]:
     ]
 
 
-def project(root: Path, count: int, epochs: int) -> None:
+def project(root: Path, count: int, algorithm: str) -> None:
     """Write the agent, its configuration and its tasks, as a git repository."""
     root.mkdir(parents=True)
     (root / "agent.py").write_text(AGENT, encoding="utf-8")
-    config = CONFIG.replace("{python}", sys.executable).replace("{epochs}", str(epochs))
+    config = CONFIG.replace("{python}", sys.executable).replace("{algorithm}", algorithm)
+    config = config.replace("{options}", OPTIONS[algorithm])
     (root / "ratchet.toml").write_text(config, encoding="utf-8")
     lines = [json.dumps(task) for task in words(count)]
     (root / "tasks.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -128,12 +137,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run it; 0 when the trained weights were promoted."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--words", type=int, default=400)
-    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--algorithm", choices=OPTIONS, default="sft")
     parser.add_argument("--folder", type=Path, help="keep the project in this new folder")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="ratchet-words-") as scratch:
         root = options.folder or Path(scratch) / "words"
-        project(root, options.words, options.epochs)
+        project(root, options.words, options.algorithm)
         began = time.monotonic()
         done = subprocess.run(
             [sys.executable, "-m", "ratchet", "improve", "--json"],
