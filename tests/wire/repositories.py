@@ -1,5 +1,7 @@
 """Small repositories, one for each trap of real ones, with what a look must find."""
 
+# ruff: noqa: E501 - files of others, line by line
+
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -218,9 +220,9 @@ LOOK_ALIKES = (
         {
             "desk.py": (
                 "import dspy\n"
-                "class Shelve(dspy.Signature):\n    \"\"\"Name the shelf.\"\"\"\n"
+                'class Shelve(dspy.Signature):\n    """Name the shelf."""\n'
                 "    book = dspy.InputField(desc='its title')\n    shelf = dspy.OutputField()\n"
-                "class Unused(dspy.Signature):\n    \"\"\"Nothing.\"\"\"\n"
+                'class Unused(dspy.Signature):\n    """Nothing."""\n'
                 "class Desk(dspy.Module):\n"
                 "    def __init__(self):\n        self.shelve = dspy.ChainOfThought(Shelve)\n"
                 "def ask(book: str):\n    return Desk()(book=book)\n"

@@ -53,7 +53,7 @@ class Tally:
             "entry": self.entry / self.repos,
             "prompt_precision": round(self.right / max(self.found, 1), 4),
             "prompt_recall": round(self.hit / max(self.expected, 1), 4),
-            "side_effect_recall": self.acted / max(self.acts, 1),
+            "side_effect_recall": self.acted / self.acts if self.acts else 1.0,
         }
 
 
@@ -75,7 +75,10 @@ def of_checkouts(folder: Path, tally: Tally) -> None:
         if not root.is_dir() or not places:
             continue  # facts that name no place cannot be scored
         framework = re.sub(r"-(?:\d[\w.]*|workflow)$", "", facts["framework"])
-        entry = next((e.group() for one in facts["entry"] if (e := re.search(r"[\w./-]+\.(?:py|ts)", one))), "")
+        entry = next(
+            (e.group() for one in facts["entry"] if (e := re.search(r"[\w./-]+\.(?:py|ts)", one))),
+            "",
+        )
         acts = tuple(
             found.group(1)
             for one in facts["side_effects"]

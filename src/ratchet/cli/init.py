@@ -88,7 +88,7 @@ def _print(found: RepositoryLook) -> None:
         if found.prompts_left_out:
             count = counted(len(found.prompts_left_out), "more prompt")
             _say(
-                f"{count} of tests, older copies and scripts would not be bound; --json has the reasons."
+                f"{count} of tests, older copies and scripts are left out; --json has the reasons."
             )
         _rows(
             "Model calls",

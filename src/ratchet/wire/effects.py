@@ -86,12 +86,11 @@ def effect_of(call: Invocation, scope: CodeScope, names: Names) -> tuple[EffectK
         if isinstance(mode, TextValue) and re.search(r"[wax+]", mode.value) and len(mode.value) < 5:
             return "file write", "open(…, 'w')"
         return None
-    if name in ("execute", "executescript", "query", "fetchval") and call.arguments:
-        if _SQL.match(static_text(call.arguments[0])):
-            return "database write", chain_of(call.function)
-    if name == "request" and call.arguments and isinstance(call.arguments[0], TextValue):
-        if call.arguments[0].value.upper() != "GET":
-            return "post", chain_of(call.function)
+    first = static_text(call.arguments[0]) if call.arguments else ""
+    if name in ("execute", "executescript", "query", "fetchval") and _SQL.match(first):
+        return "database write", chain_of(call.function)
+    if name == "request" and first and first.upper() != "GET":
+        return "post", chain_of(call.function)
     if name == "fetch":
         method = call.keywords.get("method")
         if isinstance(method, TextValue) and method.value.upper() != "GET":

@@ -69,7 +69,7 @@ class Manifest(msgspec.Struct, frozen=True):
     kind: str
     """`pyproject`, `requirements`, `package.json`, …"""
     manager: str
-    """`pip`, `poetry`, `uv`, `pdm`, `conda`, `npm`, `pnpm`, `yarn`; empty if it installs nothing."""
+    """`pip`, `poetry`, `uv`, `npm`, …; empty if it installs nothing."""
     name: str = ""
     dependencies: dict[str, str] = {}
     """Version constraint by distribution."""
@@ -197,7 +197,7 @@ class SecretName(msgspec.Struct, frozen=True):
     reason: str
 
 
-class LeftOut(msgspec.Struct, frozen=True):
+class PassedOver(msgspec.Struct, frozen=True):
     """Files that were not taken for the agent's own."""
 
     path: str
@@ -222,8 +222,8 @@ class RepositoryLook(msgspec.Struct, frozen=True):
     tools: tuple[ToolSite, ...]
     side_effects: tuple[SideEffect, ...]
     secrets: tuple[SecretName, ...]
-    left_out: tuple[LeftOut, ...]
-    unreadable: tuple[LeftOut, ...]
+    left_out: tuple[PassedOver, ...]
+    unreadable: tuple[PassedOver, ...]
     looked_for: tuple[str, ...]
     """What was searched for; filled when no agent was found."""
     seconds: float

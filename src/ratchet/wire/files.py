@@ -13,7 +13,7 @@ import msgspec
 from ratchet.source.generated_files import generated_notice
 from ratchet.source.secret_files import is_secret
 from ratchet.types import InputError
-from ratchet.wire.facts import LanguageShare, LeftOut
+from ratchet.wire.facts import LanguageShare, PassedOver
 
 MAX_BYTES = 2_000_000
 """Larger files are not read."""
@@ -87,7 +87,7 @@ class RepositoryFiles:
         """Relative, with forward slashes, sorted."""
         self.secret: list[str] = []
         """Files that are named and not opened."""
-        self.left_out: list[LeftOut] = []
+        self.left_out: list[PassedOver] = []
         self.unreadable: dict[str, str] = {}
         self._texts: dict[str, str | None] = {}
         self._walk()
@@ -108,7 +108,7 @@ class RepositoryFiles:
                 reason = self._excluded(folder, name)
                 if reason:
                     if reason != "hidden":
-                        self.left_out.append(LeftOut(prefix + name + "/", reason))
+                        self.left_out.append(PassedOver(prefix + name + "/", reason))
                 elif is_secret(name):
                     self.secret.append(prefix + name + "/")
                 else:
@@ -119,7 +119,7 @@ class RepositoryFiles:
                 if is_env_file(name) or is_secret(name):
                     self.secret.append(path)
                 elif os.path.islink(os.path.join(folder, name)) and not self._within(path):
-                    self.left_out.append(LeftOut(path, "link out of the repository"))
+                    self.left_out.append(PassedOver(path, "link out of the repository"))
                 else:
                     self.paths.append(path)
             if len(self.paths) > MAX_FILES:
@@ -225,7 +225,7 @@ _EVALUATION_STEM = re.compile(r"^(?:(?:run_)?eval(?:uat\w+)?(?:_.*)?|.*_eval(?:u
 _NOTICE = re.compile(r"generated", re.IGNORECASE)
 
 
-class Standing(msgspec.Struct, frozen=True):
+class FileStanding(msgspec.Struct, frozen=True):
     """What a file is to the agent."""
 
     kind: str
@@ -233,10 +233,10 @@ class Standing(msgspec.Struct, frozen=True):
     reason: str = ""
 
 
-OWN = Standing("own")
+OWN = FileStanding("own")
 
 
-def standing_of(path: str, text: str | None = None) -> Standing:
+def standing_of(path: str, text: str | None = None) -> FileStanding:
     """What a file is to the agent, by its place and its first lines.
 
     Args:
@@ -247,18 +247,18 @@ def standing_of(path: str, text: str | None = None) -> Standing:
     for kind, names in _STANDING_BY_FOLDER.items():
         for folder in folders:
             if folder.lower() in names:
-                return Standing(kind, f"it lies in {folder}/")
+                return FileStanding(kind, f"it lies in {folder}/")
     stem = name.rpartition(".")[0]
     if _TEST_STEM.match(stem):
-        return Standing("test", "its name is that of a test")
+        return FileStanding("test", "its name is that of a test")
     if _LEGACY_STEM.search(stem):
-        return Standing("legacy", "its name is that of an older copy")
+        return FileStanding("legacy", "its name is that of an older copy")
     if _EVALUATION_STEM.match(stem):
-        return Standing("evaluation", "its name is that of an evaluation")
+        return FileStanding("evaluation", "its name is that of an evaluation")
     if text is not None:
         comments = ("#",) if name.endswith(".py") else ("//", "/*", "*")
         if _NOTICE.search(text[:4000]) and generated_notice(text, comments):
-            return Standing("generated", "its first lines say that it is generated")
+            return FileStanding("generated", "its first lines say that it is generated")
         if len(text) > 20_000 and len(text) > 1500 * (text.count("\n") + 1):
-            return Standing("generated", "it is minified")
+            return FileStanding("generated", "it is minified")
     return OWN

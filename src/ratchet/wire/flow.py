@@ -1,4 +1,4 @@
-"""Where text comes from: follows an expression back to literals, files, functions and outside names."""
+"""Where text comes from: follows an expression back to literals, files and functions."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ratchet.wire.names import CallFrame, Meaning, Names, last_name
 from ratchet.wire.syntax import (
     Alternatives,
     AttributeUse,
+    BinaryOperation,
     BoundValue,
     CodeScope,
     ImportedName,
@@ -18,7 +19,6 @@ from ratchet.wire.syntax import (
     ItemUse,
     MappingLiteral,
     NameUse,
-    Operation,
     OtherSyntax,
     ScopeValue,
     SequenceLiteral,
@@ -84,8 +84,10 @@ STORES = frozenset(
     {"pull", "get_prompt", "getPrompt", "pull_prompt", "pullPrompt", "get_prompt_template"}
 )
 _FILE = re.compile(
-    r"[\w ./\\{…}@-]*\.(?:md|txt|j2|jinja|jinja2|prompty|prompt|mustache|hbs|tmpl|tpl|xml|ya?ml|json|toml)\b",
-    re.I,
+    r"[\w ./\\{…}@-]*"
+    r"\.(?:md|txt|j2|jinja|jinja2|prompty|prompt"
+    r"|mustache|hbs|tmpl|tpl|xml|ya?ml|json|toml)\b",
+    re.IGNORECASE,
 )
 MESSAGE_ROLES = {
     "SystemMessage": "system",
@@ -175,7 +177,7 @@ class TextFlow:
                 yield from self._mapping(step, step.syntax)
             case SequenceLiteral(items=items):
                 yield from self._sequence(step, items)
-            case Operation(operator=operator, left=left, right=right):
+            case BinaryOperation(operator=operator, left=left, right=right):
                 if operator == "+":
                     yield from self._from(step.to(left, joined=True))
                     yield from self._from(step.to(right, joined=True))
@@ -355,7 +357,7 @@ class TextFlow:
         if name in klass.annotations and "__init__" not in klass.attributes:
             for invocation, scope in self.names.constructions(klass)[:40]:
                 given = invocation.keywords.get(name)
-                order = [one for one in klass.annotations]
+                order = list(klass.annotations)
                 if given is None and order.index(name) < len(invocation.arguments):
                     given = invocation.arguments[order.index(name)]
                 if given is not None:
@@ -601,7 +603,7 @@ class TextFlow:
                                 )
                 if not isinstance(base, NameUse) or name in ("value",):
                     yield from self._path_texts(base, scope, frame, depth + 1)
-            case Operation(left=left, right=right):
+            case BinaryOperation(left=left, right=right):
                 ends = list(self._path_texts(right, scope, frame, depth + 1))
                 starts = list(self._path_texts(left, scope, frame, depth + 1)) or [""]
                 for end in ends:
@@ -613,21 +615,21 @@ class TextFlow:
             case Invocation():
                 given = [*syntax.arguments, *syntax.keywords.values()]
                 functions = [
-                    one
-                    for one in self.names.meanings(syntax.function, scope, frame)[:3]
-                    if one.scope is not None and one.scope.kind == "function"
+                    meaning
+                    for meaning in self.names.meanings(syntax.function, scope, frame)[:3]
+                    if meaning.scope is not None and meaning.scope.kind == "function"
                 ]
                 for function_ in functions:
                     assert function_.scope is not None
                     inner_ = CallFrame(function_.scope, syntax, scope, frame)
                     for value in function_.scope.returns[:4]:
                         yield from self._path_texts(value, function_.scope, inner_, depth + 1)
-                parts_ = [list(self._path_texts(one, scope, frame, depth + 1)) for one in given]
-                chosen = [one[0] for one in parts_ if one]
+                pieces = [list(self._path_texts(each, scope, frame, depth + 1)) for each in given]
+                chosen = [piece[0] for piece in pieces if piece]
                 if len(chosen) > 1:
                     yield "/".join(chosen)
-                for one in parts_:
-                    yield from one
+                for piece in pieces:
+                    yield from piece
                 if isinstance(syntax.function, AttributeUse):
                     yield from self._path_texts(syntax.function.base, scope, frame, depth + 1)
             case ItemUse(base=base):

@@ -152,7 +152,7 @@ FRAMEWORKS = (
     ),
     AgentFramework("zhipu", ("zhipuai", "dashscope"), (), ("zhipuai", "dashscope"), sdk=True),
 )
-"""Those that orchestrate come first: of two in one program, the first is what the agent is made of."""
+"""Those that orchestrate come first: the first one in a program is what its agent is made of."""
 
 RANK = {framework.name: number for number, framework in enumerate(FRAMEWORKS)}
 SDKS = frozenset(framework.name for framework in FRAMEWORKS if framework.sdk)

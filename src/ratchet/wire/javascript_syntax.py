@@ -10,6 +10,7 @@ from ratchet.wire.python_syntax import Unparsable
 from ratchet.wire.syntax import (
     Alternatives,
     AttributeUse,
+    BinaryOperation,
     BoundValue,
     CodeModule,
     CodeScope,
@@ -18,7 +19,6 @@ from ratchet.wire.syntax import (
     ItemUse,
     MappingLiteral,
     NameUse,
-    Operation,
     OtherSyntax,
     Parameter,
     ScopeValue,
@@ -498,7 +498,7 @@ class _Reader:
         if operator.type in ("||", "??", "&&"):
             return Alternatives(*place, list(sides))
         if operator.type == "+":
-            return Operation(*place, "+", *sides)
+            return BinaryOperation(*place, "+", *sides)
         return OtherSyntax(*place, list(sides))
 
     def string(self, node: Node) -> str:

@@ -14,9 +14,9 @@ from ratchet.wire.effects import find_effects, find_tools
 from ratchet.wire.entries import find_entries
 from ratchet.wire.facts import (
     FrameworkUse,
-    LeftOut,
     Manifest,
     ModelCallSite,
+    PassedOver,
     Place,
     ProjectMember,
     PromptSite,
@@ -67,8 +67,8 @@ def look(root: Path) -> RepositoryLook:
     program = Program(files)
     for path in program.select():
         program.module(path)
-    for module in list(program.modules):
-        program.closure([module.path])
+    if not program.truncated:
+        program.closure([module.path for module in program.modules])
     names = Names(program)
     sites = list(input_sites(names))
     dead = _dead(names, sites)
@@ -102,7 +102,7 @@ def look(root: Path) -> RepositoryLook:
         side_effects=tuple(sorted(find_effects(names, live, tools), key=lambda one: one.place)),
         secrets=tuple(_secrets(program, files, live)),
         left_out=tuple(files.left_out),
-        unreadable=tuple(LeftOut(path, why) for path, why in sorted(files.unreadable.items())),
+        unreadable=tuple(PassedOver(path, why) for path, why in sorted(files.unreadable.items())),
         looked_for=() if live_sites else tuple(one.name for one in FRAMEWORKS),
         seconds=round(time.monotonic() - begin, 2),
     )
@@ -235,7 +235,7 @@ def _manifests(files: RepositoryFiles) -> tuple[Manifest, ...]:
     for path in files.named(*_MANIFESTS):
         name = path.rpartition("/")[2]
         text = files.text(path) or ""
-        beside = {one for one in files.folders.get(path.rpartition("/")[0], ())}
+        beside = set(files.folders.get(path.rpartition("/")[0], ()))
         manager, declared = "pip", ""
         dependencies: dict[str, str] = {}
         try:
@@ -286,7 +286,7 @@ def _manifests(files: RepositoryFiles) -> tuple[Manifest, ...]:
 
 
 def project_of(files: RepositoryFiles, path: str) -> str:
-    """Folder of the project that a file belongs to: the nearest with a manifest or an entry script."""
+    """Folder of the project that a file belongs to: the nearest one with a manifest."""
     folder = path.rpartition("/")[0]
     while folder:
         names = files.folders.get(folder, ())

@@ -1,5 +1,7 @@
 """Calls that give text to a model: which arguments, and in which role."""
 
+# ruff: noqa: E501 - a table
+
 from __future__ import annotations
 
 import re

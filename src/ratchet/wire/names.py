@@ -9,15 +9,14 @@ from ratchet.wire.program import Program
 from ratchet.wire.syntax import (
     Alternatives,
     AttributeUse,
+    BinaryOperation,
     BoundValue,
     CodeModule,
     CodeScope,
     ImportedName,
     Invocation,
     ItemUse,
-    MappingLiteral,
     NameUse,
-    Operation,
     ScopeValue,
     Syntax,
 )
@@ -163,7 +162,7 @@ class Names:
                 return self._of_call(syntax, scope, frame, depth)
             case Alternatives(options=options):
                 return [m for one in options for m in self.meanings(one, scope, frame, depth + 1)]
-            case Operation(operator="|", left=left, right=right):
+            case BinaryOperation(operator="|", left=left, right=right):
                 return [
                     m for one in (left, right) for m in self.meanings(one, scope, frame, depth + 1)
                 ]
@@ -423,8 +422,3 @@ def last_name(syntax: Syntax) -> str:
         case Invocation(function=function):
             return last_name(function)
     return ""
-
-
-def mapping_values(syntax: Syntax) -> list[Syntax]:
-    """Values of a dict literal."""
-    return [value for _, value in syntax.entries] if isinstance(syntax, MappingLiteral) else []

@@ -8,12 +8,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 
-from ratchet.wire.files import RepositoryFiles, Standing, standing_of
+from ratchet.wire.files import FileStanding, RepositoryFiles, standing_of
 from ratchet.wire.frameworks import framework_of, hint_words
 from ratchet.wire.javascript_syntax import read_javascript
 from ratchet.wire.notebooks import code_of
 from ratchet.wire.python_syntax import Unparsable, read_python
-from ratchet.wire.syntax import CodeModule, CodeScope, ImportedName
+from ratchet.wire.syntax import CodeModule, ImportedName
 
 MAX_MODULES = 6000
 """Modules that are parsed at most."""
@@ -22,7 +22,7 @@ PYTHON_ENDINGS = (".py", ".ipynb")
 JAVASCRIPT_ENDINGS = (".ts", ".tsx", ".mts", ".cts", ".js", ".jsx", ".mjs", ".cjs")
 
 _PYTHON_IMPORT = re.compile(
-    r"^[ \t]*(?:\"[ \t]*)?(?:from[ \t]+(\.*[\w.]*)[ \t]+import|import[ \t]+([\w., \t]+))", re.M
+    r"^[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import|import[ \t]+([\w., \t]+))", re.M
 )
 _JAVASCRIPT_IMPORT = re.compile(
     r"(?:from|import|require)\s*\(?\s*['\"]([^'\"\n]+)['\"]",
@@ -41,8 +41,10 @@ class Program:
         self.files = files
         self._modules: dict[str, CodeModule | None] = {}
         self._found: dict[tuple[str, str, str], str | None] = {}
-        self._standings: dict[str, Standing] = {}
+        self._standings: dict[str, FileStanding] = {}
         self._aliases: dict[str, list[tuple[str, str]]] | None = None
+        self._loads: dict[str, set[str]] = {}
+        self._users: dict[str, list[CodeModule]] | None = None
         self.truncated = False
 
     # Which files matter
@@ -52,32 +54,36 @@ class Program:
         words = re.compile("|".join(re.escape(word) for word in hint_words()))
         seeds: list[str] = []
         names: dict[str, list[str]] = {}
-        by_tail: dict[str, list[str]] = defaultdict(list)
+        by_tail: dict[tuple[str, str], list[str]] = defaultdict(list)
         for path in self.files.paths:
             if not path.endswith(PYTHON_ENDINGS + JAVASCRIPT_ENDINGS) or path.endswith(".d.ts"):
                 continue
             text = self.files.text(path)
+            if text is not None and path.endswith(".ipynb"):
+                text = code_of(text)
             if text is None:
                 continue
             names[path] = imported = _import_names(path, text)
             for name in imported:
-                by_tail[_tail(name)].append(path)
+                by_tail[_top(path), _tail(name)].append(path)
             hinted = words.search(text) and any(framework_of(name) for name in imported)
             if hinted or _HTTP_MODEL.search(text):
                 seeds.append(path)
         chosen = dict.fromkeys(seeds)
         waiting = list(seeds)
-        by_stem: dict[str, list[str]] = defaultdict(list)
+        by_stem: dict[tuple[str, str], list[str]] = defaultdict(list)
         for path in names:
-            by_stem[_stem(path)].append(path)
+            by_stem[_top(path), _stem(path)].append(path)
         while waiting and len(chosen) < MAX_MODULES:
             path = waiting.pop()
-            near = [one for name in names.get(path, ()) for one in by_stem.get(_tail(name), ())]
             parts = {part for name in names.get(path, ()) for part in _parts(name)}
-            near += [one for part in parts for one in by_stem.get(part, ()) if len(part) > 2]
-            near += by_tail.get(_stem(path), ())
+            wanted = {part for part in parts if len(part) > 1}
+            near = [
+                one for top in {_top(path), ""} for part in wanted for one in by_stem[top, part]
+            ]
+            near += by_tail[_top(path), _stem(path)]
             for one in near:
-                if one not in chosen and _beside(path, one):
+                if one not in chosen:
                     chosen[one] = None
                     waiting.append(one)
         self.truncated = bool(waiting)
@@ -113,7 +119,7 @@ class Program:
         """Modules read so far."""
         return [module for module in list(self._modules.values()) if module is not None]
 
-    def standing(self, path: str) -> Standing:
+    def standing(self, path: str) -> FileStanding:
         """What a file is to the agent."""
         if path not in self._standings:
             text = self.files.text(path) if not path.endswith(".ipynb") else None
@@ -260,6 +266,11 @@ class Program:
 
     def loads(self, module: CodeModule) -> set[str]:
         """Files of this repository that a module imports."""
+        if module.path not in self._loads:
+            self._loads[module.path] = self._loaded_by(module)
+        return self._loads[module.path]
+
+    def _loaded_by(self, module: CodeModule) -> set[str]:
         found: set[str] = set()
         for one in module.imports:
             for path in (self.resolve(module, one), self.submodule(module, one)):
@@ -274,7 +285,6 @@ class Program:
         """Modules that `import_module(f"package.{name}")` may load."""
         from ratchet.wire.syntax import (
             Invocation,
-            NameUse,
             TextTemplate,
             TextValue,
             chain_of,
@@ -296,8 +306,6 @@ class Program:
                 where = posixpath.join(root, prefix)
                 if where in self.files.folders:
                     return self._python_files(where)
-        if isinstance(given, NameUse):
-            return set()
         return set()
 
     def _python_files(self, folder: str) -> set[str]:
@@ -306,6 +314,16 @@ class Program:
             for name in self.files.folders.get(folder, ())
             if name.endswith(".py")
         }
+
+    def users_of(self, name: str) -> list[CodeModule]:
+        """Modules that use a name or import it."""
+        if self._users is None:
+            self._users = defaultdict(list)
+            for module in self.modules:
+                words = {one.name for one in module.imports}
+                for word in words.union(*(scope.used for scope in module.scope.walk())):
+                    self._users[word].append(module)
+        return self._users.get(name, [])
 
     def closure(self, paths: list[str]) -> set[str]:
         """Files that these load, directly and indirectly, with themselves."""
@@ -335,18 +353,11 @@ class Program:
         return found
 
 
-def scopes_of(module: CodeModule) -> Iterator[CodeScope]:
-    """All scopes of a module."""
-    yield from module.scope.walk()
-
-
 def _import_names(path: str, text: str) -> list[str]:
     if path.endswith(JAVASCRIPT_ENDINGS):
         return _JAVASCRIPT_IMPORT.findall(text)
     found: list[str] = []
-    for origin, plain in _PYTHON_IMPORT.findall(
-        text.replace('\\n"', "") if path.endswith(".ipynb") else text
-    ):
+    for origin, plain in _PYTHON_IMPORT.findall(text):
         if origin:
             found.append(origin)
         found += [one.split(" as ")[0].strip() for one in plain.split(",") if one.strip()]
@@ -376,12 +387,6 @@ def _stem(path: str) -> str:
     return folder.rpartition("/")[2] if stem in ("__init__", "index") else stem
 
 
-def _beside(one: str, other: str) -> bool:
-    """Whether two files share their outermost folder, or one lies at the top."""
-    first, second = one.split("/"), other.split("/")
-    return (
-        len(first) == 1
-        or len(second) == 1
-        or first[0] == second[0]
-        or "packages" in (first[0], second[0])
-    )
+def _top(path: str) -> str:
+    """Outermost folder of a path; empty for a file at the top."""
+    return path.partition("/")[0] if "/" in path else ""

@@ -9,6 +9,7 @@ import warnings
 from ratchet.wire.syntax import (
     Alternatives,
     AttributeUse,
+    BinaryOperation,
     BoundValue,
     CodeModule,
     CodeScope,
@@ -17,7 +18,6 @@ from ratchet.wire.syntax import (
     ItemUse,
     MappingLiteral,
     NameUse,
-    Operation,
     OtherSyntax,
     Parameter,
     ScopeValue,
@@ -133,9 +133,9 @@ class _Reader:
                 if value is not None:
                     self.scope.returns.append(self.expression(value))
             case ast.Assign():
-                value = self.expression(node.value)
+                assigned = self.expression(node.value)
                 for target in node.targets:
-                    self.assign(target, value)
+                    self.assign(target, assigned)
             case ast.AnnAssign():
                 annotation = self.expression(node.annotation)
                 if isinstance(node.target, ast.Name):
@@ -154,9 +154,9 @@ class _Reader:
                 self.block(node.orelse)
             case ast.With() | ast.AsyncWith():
                 for item in node.items:
-                    value = self.expression(item.context_expr)
+                    entered = self.expression(item.context_expr)
                     if item.optional_vars is not None:
-                        self.assign(item.optional_vars, value)
+                        self.assign(item.optional_vars, entered)
                 self.block(node.body)
             case ast.If():
                 guard = _is_guard(node.test)
@@ -302,7 +302,7 @@ class _Reader:
                 return SequenceLiteral(*place, [self.expression(item) for item in items])
             case ast.BinOp(op=operator, left=left, right=right) if type(operator) in _OPERATORS:
                 sides = self.expression(left), self.expression(right)
-                return Operation(*place, _OPERATORS[type(operator)], *sides)
+                return BinaryOperation(*place, _OPERATORS[type(operator)], *sides)
             case ast.BoolOp(values=values):
                 return Alternatives(*place, [self.expression(value) for value in values])
             case ast.IfExp(test=test, body=body, orelse=orelse):

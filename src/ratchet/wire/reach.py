@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 from ratchet.wire.facts import Place
 from ratchet.wire.program import Program
 from ratchet.wire.syntax import CodeScope
@@ -22,19 +20,13 @@ def unreached(program: Program, place: Place, dead: dict[str, str]) -> str:
         holder = holder.parent
     if holder is None or holder.method_of is not None or holder.decorators:
         return ""
-    name = re.compile(rf"\b{re.escape(holder.name)}\b")
     users = [
         one.path
-        for one in program.modules
-        if (one.path != place.path and name.search(one.text))
-        or (
-            one.path == place.path
-            and len(name.findall(one.text)) > 1
-            and _used_within(one.scope, holder)
-        )
+        for one in program.users_of(holder.name)
+        if one.path != place.path or _used_within(one.scope, holder)
     ]
     if users and all(path in dead for path in users):
-        return f"only {users[0]} uses {holder.name}, and that is no part of the agent ({dead[users[0]]})"
+        return f"only {users[0]} uses {holder.name} ({dead[users[0]]})"
     return ""
 
 

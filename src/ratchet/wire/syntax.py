@@ -88,7 +88,7 @@ class SequenceLiteral(Syntax):
 
 
 @dataclass(slots=True, eq=False)
-class Operation(Syntax):
+class BinaryOperation(Syntax):
     """Two operands joined by `+`, `|`, `%` or `/`."""
 
     operator: str
@@ -274,7 +274,7 @@ def children_of(syntax: Syntax) -> list[Syntax]:
             return [one for pair in entries for one in pair if one is not None]
         case SequenceLiteral(items=items):
             return items
-        case Operation(left=left, right=right):
+        case BinaryOperation(left=left, right=right):
             return [left, right]
         case Alternatives(options=options):
             return options
@@ -310,4 +310,4 @@ def chain_of(syntax: Syntax) -> str:
                 names.append(name)
                 return ".".join(reversed(names))
             case _:
-                return ".".join(reversed(["", *names] if not names else names))
+                return ".".join(reversed(names))

@@ -1,0 +1,165 @@
+"""A look finds what reaches a model, and nothing of a repository is run, imported or changed."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ratchet.types import InputError
+from ratchet.wire import look
+from tests.wire.repositories import LONG, LOOK_ALIKES, LookAlike
+from tests.wire.score import Tally
+
+CALL = (
+    "from openai import OpenAI\n"
+    "PROMPT = '{text}'\n"
+    "def ask(question):\n"
+    "    messages = [{{'role': 'system', 'content': PROMPT}}]\n"
+    "    return OpenAI().chat.completions.create(model='m', messages=messages)\n"
+)
+
+
+def _write(folder: Path, **files: str) -> Path:
+    return LookAlike("made", files, "", "", ()).write(folder)
+
+
+def _agent(text: str = LONG) -> str:
+    return CALL.format(text=text)
+
+
+@pytest.mark.parametrize("case", LOOK_ALIKES, ids=lambda case: case.name)
+def test_a_look_alike_is_seen_as_it_is(case: LookAlike, tmp_path: Path) -> None:
+    tally = Tally()
+    tally.add(look(case.write(tmp_path)), case)
+    assert set(tally.result().values()) == {1}
+
+
+def test_the_bytes_of_a_part_are_its_literal(tmp_path: Path) -> None:
+    text = "# é 🚚\r\n" + _agent().replace("\n", "\r\n")
+    root = _write(tmp_path, **{"a🚚.py": text})
+    [prompt] = look(root).prompts
+    [part] = prompt.parts
+    assert text.encode()[part.start : part.end].decode() == f"'{LONG}'"
+    assert str(prompt.place) == "a🚚.py:3"
+
+
+def test_env_files_are_named_and_never_opened(tmp_path: Path) -> None:
+    names = (".env", ".env.prod", ".env.example", "deploy/.env.local", "deploy/.env_copy")
+    root = _write(tmp_path, **{"agent.py": _agent(), **dict.fromkeys(names, "KEY=v\n")})
+    (root / ".env").chmod(0)
+    script = (
+        "import sys\n"
+        "from pathlib import Path\n"
+        "from ratchet.wire import look\n"
+        "opened = []\n"
+        "sys.addaudithook(lambda event, given: opened.append((event, str(given)))"
+        " if event in ('open', 'subprocess.Popen') else None)\n"
+        "found = look(Path(sys.argv[1]))\n"
+        "assert not [one for one in opened if '.env' in one[1] or one[0] != 'open'], opened\n"
+        "print(*(one.name for one in found.secrets), len(found.prompts))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script, str(root)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == [*sorted(names), "1"]
+
+
+def test_nothing_is_imported_or_written(tmp_path: Path) -> None:
+    root = _write(tmp_path, **{"agent.py": "open('ran', 'w')\n" + _agent()})
+    before = sorted(root.rglob("*"))
+    assert look(root).prompts
+    assert sorted(root.rglob("*")) == before
+
+
+def test_a_file_of_python_2_is_named_and_the_others_are_read(tmp_path: Path) -> None:
+    old = "from openai import OpenAI\nprint 'x'\n"
+    root = _write(tmp_path, **{"agent.py": _agent(), "two.py": old, "bad.py": "import openai\n(("})
+    found = look(root)
+    assert len(found.prompts) == 1
+    assert {one.path: one.reason.split(" (")[0] for one in found.unreadable} == {
+        "two.py": "is Python 2",
+        "bad.py": "does not parse as Python",
+    }
+
+
+def test_links_out_of_the_repository_are_not_followed(tmp_path: Path) -> None:
+    outside = _write(tmp_path / "outside", **{"other.py": _agent()})
+    root = _write(tmp_path, **{"agent.py": _agent()})
+    (root / "linked.py").symlink_to(outside / "other.py")
+    (root / "folder").symlink_to(outside)
+    found = look(root)
+    assert [one.place.path for one in found.prompts] == ["agent.py"]
+    assert {one.path for one in found.left_out} == {"linked.py", "folder/"}
+
+
+def test_a_local_module_named_like_a_framework_is_none(tmp_path: Path) -> None:
+    local = "class OpenAI:\n    chat = None\n"
+    root = _write(tmp_path, **{"openai.py": local, "agent.py": _agent()})
+    assert look(root).frameworks == ()
+
+
+def test_vendored_copies_are_left_out(tmp_path: Path) -> None:
+    root = _write(tmp_path, **{"agent.py": _agent(), "vendor/copy.py": _agent()})
+    found = look(root)
+    assert [one.place.path for one in found.prompts] == ["agent.py"]
+    assert [(one.path, one.reason) for one in found.left_out] == [("vendor/", "vendored copy")]
+
+
+def test_without_an_agent_the_look_says_what_it_looked_for(tmp_path: Path) -> None:
+    found = look(_write(tmp_path, **{"main.go": "package main", "a.py": "import json\n"}))
+    assert found.entries == found.prompts == ()
+    assert "langgraph" in found.looked_for
+    assert {one.name for one in found.languages} == {"Go", "Python"}
+
+
+def test_ten_agents_are_ten_members(tmp_path: Path) -> None:
+    files = {}
+    for number in range(10):
+        files[f"p{number}/agent.py"] = _agent()
+        files[f"p{number}/requirements.txt"] = "openai>=1\n"
+    found = look(_write(tmp_path, **files))
+    assert found.monorepo
+    assert [one.path for one in found.members] == [f"p{number}" for number in range(10)]
+
+
+def test_a_short_message_is_data_and_no_prompt(tmp_path: Path) -> None:
+    code = (
+        "from openai import OpenAI\n"
+        "OpenAI().chat.completions.create(messages=[{'role': 'user', 'content': 'Hello there!'}])\n"
+    )
+    found = look(_write(tmp_path, **{"agent.py": code}))
+    assert found.prompts == ()
+    assert len(found.model_calls) == 1
+
+
+def test_only_files_around_a_framework_are_parsed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ratchet.wire import program
+
+    read: list[str] = []
+    real = program.read_python
+    monkeypatch.setattr(
+        program,
+        "read_python",
+        lambda path, text, **given: read.append(path) or real(path, text, **given),
+    )
+    files = {f"lib/part{number}.py": "import json\n" for number in range(200)}
+    assert look(_write(tmp_path, **files, **{"agent.py": _agent()})).prompts
+    assert read == ["agent.py"]
+
+
+def test_a_notebook_alone_is_an_agent(tmp_path: Path) -> None:
+    import json
+
+    cells = [{"cell_type": "code", "source": "!pip install openai\n" + _agent()}]
+    root = _write(tmp_path, **{"agent.ipynb": json.dumps({"cells": cells, "metadata": {}})})
+    found = look(root)
+    assert [one.place.path for one in found.prompts] == ["agent.ipynb"]
+
+
+def test_a_path_that_is_no_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="is not a folder"):
+        look(tmp_path / "absent")
