@@ -99,9 +99,16 @@ class StubUpstream:
 
     def close(self) -> None:
         """Hang up on everybody."""
+        # A descriptor closed under a thread that is about to accept may be another server's by
+        # then, whose connections that thread would take: it is woken first.
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
         self._listening.close()
         for one in list(self._open):
-            one.close()
+            try:
+                one.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                pass  # the other side has hung up already
 
     def _accept(self) -> None:
         while True:
