@@ -304,6 +304,7 @@ class TrainingRun:
     def _resume(self) -> TrainState:
         """Load the last checkpoint, if there is one."""
         recipe = {**self._method.recipe, "base": self._learner.base.fingerprint}
+        recipe = msgspec.json.decode(msgspec.json.encode(recipe))  # as it is read back
         found = max(_whole(self._folder / CHECKPOINTS), default=None)
         if found is None:
             self._progress = TrainingProgress(
