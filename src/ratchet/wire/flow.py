@@ -622,8 +622,8 @@ class TextFlow:
                 for function_ in functions:
                     assert function_.scope is not None
                     inner_ = CallFrame(function_.scope, syntax, scope, frame)
-                    for value in function_.scope.returns[:4]:
-                        yield from self._path_texts(value, function_.scope, inner_, depth + 1)
+                    for returned in function_.scope.returns[:4]:
+                        yield from self._path_texts(returned, function_.scope, inner_, depth + 1)
                 pieces = [list(self._path_texts(each, scope, frame, depth + 1)) for each in given]
                 chosen = [piece[0] for piece in pieces if piece]
                 if len(chosen) > 1:

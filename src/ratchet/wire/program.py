@@ -15,7 +15,7 @@ from ratchet.wire.notebooks import code_of
 from ratchet.wire.python_syntax import Unparsable, read_python
 from ratchet.wire.syntax import CodeModule, ImportedName
 
-MAX_MODULES = 6000
+MAX_MODULES = 3000
 """Modules that are parsed at most."""
 
 PYTHON_ENDINGS = (".py", ".ipynb")
