@@ -26,7 +26,7 @@ from ratchet.wire.facts import (
 from ratchet.wire.files import RepositoryFiles
 from ratchet.wire.frameworks import FRAMEWORKS, RANK, SDKS
 from ratchet.wire.names import Names, last_name
-from ratchet.wire.program import Program
+from ratchet.wire.program import MAX_MODULES, Program
 from ratchet.wire.prompts import InputSite, PromptFinder, input_sites
 from ratchet.wire.reach import unreached
 from ratchet.wire.syntax import CodeModule
@@ -101,11 +101,17 @@ def look(root: Path) -> RepositoryLook:
         tools=tuple(tool for tool, _ in tools),
         side_effects=tuple(sorted(find_effects(names, live, tools), key=lambda one: one.place)),
         secrets=tuple(_secrets(program, files, live)),
-        left_out=tuple(files.left_out),
+        left_out=(*files.left_out, *_beyond(program)),
         unreadable=tuple(PassedOver(path, why) for path, why in sorted(files.unreadable.items())),
         looked_for=() if live_sites else tuple(one.name for one in FRAMEWORKS),
         seconds=round(time.monotonic() - begin, 2),
     )
+
+
+def _beyond(program: Program) -> list[PassedOver]:
+    if not program.truncated:
+        return []
+    return [PassedOver(".", f"more than {MAX_MODULES:,} files of code: the others were not parsed")]
 
 
 def _starts(program: Program) -> list[str]:

@@ -92,8 +92,11 @@ class Program:
     # Modules
 
     def module(self, path: str) -> CodeModule | None:
-        """A file's module; None if it does not parse."""
+        """A file's module; None if it does not parse, or too many were read."""
         if path not in self._modules:
+            if len(self._modules) >= MAX_MODULES:
+                self.truncated = True
+                return None
             self._modules[path] = self._read(path)
         return self._modules[path]
 
