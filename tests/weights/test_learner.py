@@ -15,7 +15,7 @@ torch = pytest.importorskip("torch")
 
 from ratchet.models.policy import adapter_hash  # noqa: E402
 from ratchet.types import InputError, RatchetError  # noqa: E402
-from ratchet.weights.examples import Example  # noqa: E402
+from ratchet.weights.examples import TokenExample  # noqa: E402
 from ratchet.weights.learner import Diverged, Learner  # noqa: E402
 from ratchet.weights.settings import LoRA, Optimizer  # noqa: E402
 from tests.weights.tiny import tiny_base  # noqa: E402
@@ -23,8 +23,8 @@ from tests.weights.tiny import tiny_base  # noqa: E402
 pytestmark = pytest.mark.torch
 
 
-def example(*ids: int, trained: int = 2) -> Example:
-    return Example(ids, [i >= len(ids) - trained for i in range(len(ids))])
+def example(*ids: int, trained: int = 2) -> TokenExample:
+    return TokenExample(ids, [i >= len(ids) - trained for i in range(len(ids))])
 
 
 ROWS = [
@@ -33,7 +33,7 @@ ROWS = [
     example(3, 6, 1),
     example(8, 8, 2, 1, 4, 5, 6, trained=5),
 ]
-ROWS[1] = Example((2, 4), [False, True])
+ROWS[1] = TokenExample((2, 4), [False, True])
 
 
 def learner(
@@ -52,7 +52,7 @@ def imitate(reading, indices):
     return -reading.logprobs.sum(), {"seen": len(reading.logprobs)}
 
 
-def alone(row: Example) -> np.ndarray:
+def alone(row: TokenExample) -> np.ndarray:
     """Log-probabilities of the trained tokens by a plain pass of the model."""
     with torch.no_grad():
         scores = tiny_base().model(input_ids=torch.tensor([row.ids])).logits[0].log_softmax(-1)
@@ -71,7 +71,7 @@ def test_entropy_is_that_of_the_distribution() -> None:
     with torch.no_grad():
         scores = tiny_base().model(input_ids=torch.tensor([[1, 5]])).logits[0, 0].log_softmax(-1)
     expected = float(-(scores.exp() * scores).sum())
-    found = learner().evaluate([Example((1, 5), [False, True])])
+    found = learner().evaluate([TokenExample((1, 5), [False, True])])
     assert found.entropy == pytest.approx(expected, abs=1e-5)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.types import InputError, Transition, unpack_floats, unpack_ids
-from ratchet.weights.rows import Row, rows_of
+from ratchet.weights.rows import TrainingRow, rows_of
 from ratchet.weights.sampler import GradedRollout
 from tests.weights.tiny import call_of
 
@@ -19,7 +19,7 @@ def rollout_of(*calls: Transition) -> GradedRollout:
     return GradedRollout(rollout_id="r", task_id="t", reward=1.0, transitions=calls)
 
 
-def rows(*calls: Transition, **options: bool) -> list[Row]:
+def rows(*calls: Transition, **options: bool) -> list[TrainingRow]:
     return rows_of(rollout_of(*calls), vocabulary=100, **options)
 
 

@@ -21,7 +21,7 @@ torch = pytest.importorskip("torch")
 from ratchet.models.policy import adapter_hash  # noqa: E402
 from ratchet.types import ConfigError, Conflict, InputError, RatchetError, StoreError  # noqa: E402
 from ratchet.weights.dpo import Preferences  # noqa: E402
-from ratchet.weights.examples import Example, PreferencePair  # noqa: E402
+from ratchet.weights.examples import PreferencePair, TokenExample  # noqa: E402
 from ratchet.weights.grpo import GroupRelative  # noqa: E402
 from ratchet.weights.learner import Learner  # noqa: E402
 from ratchet.weights.metrics import read_metrics  # noqa: E402
@@ -296,8 +296,10 @@ def test_two_runs_in_one_folder_are_refused(tmp_path: Path) -> None:
         finish(run_of(tmp_path, grpo(), sampler=Second()))
 
 
-EXAMPLES = [Example([1, 12 + i, 2, 4, 5], [False] * 3 + [True] * 2) for i in range(6)]
-PAIRS = [PreferencePair(good, Example([*good.ids[:3], 20, 21], good.mask)) for good in EXAMPLES]
+EXAMPLES = [TokenExample([1, 12 + i, 2, 4, 5], [False] * 3 + [True] * 2) for i in range(6)]
+PAIRS = [
+    PreferencePair(good, TokenExample([*good.ids[:3], 20, 21], good.mask)) for good in EXAMPLES
+]
 
 
 def learned(folder: Path, settings: SFT | DPO, data: Any, **more: Any) -> TrainingResult:
@@ -346,15 +348,15 @@ def test_a_loss_that_explodes_stops_training_and_keeps_the_best(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("example", "message"),
     [
-        (Example([1, 99], [False, True]), "Example 0 has token 99"),
-        (Example([1, 2], [False, False]), "Example 0 must have a token to learn"),
-        (Example([1, 2], [True, True]), "Example 0 must have a token to learn"),
-        (Example([1, 2], [True]), "a mask of 1"),
-        (Example([1] * 200, [False] * 199 + [True]), "200 tokens, and the context of tiny-0"),
+        (TokenExample([1, 99], [False, True]), "Example 0 has token 99"),
+        (TokenExample([1, 2], [False, False]), "Example 0 must have a token to learn"),
+        (TokenExample([1, 2], [True, True]), "Example 0 must have a token to learn"),
+        (TokenExample([1, 2], [True]), "a mask of 1"),
+        (TokenExample([1] * 200, [False] * 199 + [True]), "200 tokens, and the context of tiny-0"),
     ],
 )
 def test_an_example_that_cannot_be_learned_is_named(
-    tmp_path: Path, example: Example, message: str
+    tmp_path: Path, example: TokenExample, message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
         learned(tmp_path, SFT(schedule=Schedule(steps=1), batch=1), [example])

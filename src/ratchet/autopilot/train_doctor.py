@@ -102,11 +102,11 @@ def _tokens(server: PolicyServer) -> TrainingCheck:
 def _weights(base: Base, server: PolicyServer, scratch: Path) -> Iterator[TrainingCheck]:
     import torch
 
-    from ratchet.weights.examples import Example
+    from ratchet.weights.examples import TokenExample
     from ratchet.weights.learner import Learner
 
     ids = base.tokenizer.render(TALK)
-    row = Example(ids, [False] + [True] * (len(ids) - 1))
+    row = TokenExample(ids, [False] + [True] * (len(ids) - 1))
     learner = Learner(base, lora=LoRA(rank=4, alpha=8), optimizer=Optimizer(learning_rate=1e-4))
     gap = _gap(learner.evaluate([row]).logprobs[0], _logprobs(server, server.name, ids))
     yield TrainingCheck(

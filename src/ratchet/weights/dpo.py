@@ -11,9 +11,9 @@ import numpy as np
 
 from ratchet.types import InputError, content_hash
 from ratchet.weights.example_checks import check_examples
-from ratchet.weights.examples import Example, PreferencePair
+from ratchet.weights.examples import PreferencePair, TokenExample
 from ratchet.weights.learner import Learner
-from ratchet.weights.metrics import Validation, validation_of
+from ratchet.weights.metrics import ValResult, validation_of
 from ratchet.weights.reading import Reading
 from ratchet.weights.rollouts import drawn, recipe_of
 from ratchet.weights.settings import DPO, Schedule
@@ -94,9 +94,7 @@ class Preferences:
         tokens = sum(sum(map(bool, side.mask)) for pair in pairs for side in _sides(pair))
         return {**found, "tokens": tokens, "pairs": len(pairs), "taught": True}
 
-    async def validate(
-        self, learner: Learner, adapter: Path | None, step: int
-    ) -> Validation | None:
+    async def validate(self, learner: Learner, adapter: Path | None, step: int) -> ValResult | None:
         """The negative loss of the held-out pairs."""
         if not self._val:
             return None
@@ -108,7 +106,7 @@ class Preferences:
         check_examples(learner, named)
         return await asyncio.to_thread(self._measure, learner)
 
-    def _measure(self, learner: Learner) -> Validation | None:
+    def _measure(self, learner: Learner) -> ValResult | None:
         now = _margins(learner, self._val)
         margins = self._settings.beta * (now - _margins(learner, self._val, of_base=True))
         return validation_of((-np.logaddexp(0.0, -margins)).tolist())
@@ -127,7 +125,7 @@ def _margins(
     return np.asarray(sums[0::2] - sums[1::2])
 
 
-def _sides(pair: PreferencePair) -> tuple[Example, Example]:
+def _sides(pair: PreferencePair) -> tuple[TokenExample, TokenExample]:
     return pair.chosen, pair.rejected
 
 

@@ -7,12 +7,12 @@ from collections.abc import Iterable
 import numpy as np
 
 from ratchet.types import InputError
-from ratchet.weights.examples import Example
+from ratchet.weights.examples import TokenExample
 from ratchet.weights.learner import Learner
 from ratchet.weights.rows import check_vocabulary
 
 
-def check_examples(learner: Learner, examples: Iterable[tuple[str, Example]]) -> None:
+def check_examples(learner: Learner, examples: Iterable[tuple[str, TokenExample]]) -> None:
     """Check that a learner can train on examples.
 
     Args:

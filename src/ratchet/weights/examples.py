@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 
-class Example(msgspec.Struct, frozen=True):
+class TokenExample(msgspec.Struct, frozen=True):
     """A conversation in tokens, with those to learn."""
 
     ids: Sequence[int]
@@ -19,5 +19,5 @@ class Example(msgspec.Struct, frozen=True):
 class PreferencePair(msgspec.Struct, frozen=True):
     """Two continuations of one prompt, the first of which is better."""
 
-    chosen: Example
-    rejected: Example
+    chosen: TokenExample
+    rejected: TokenExample

@@ -9,7 +9,7 @@ from ratchet.types import Task
 from ratchet.weights.advantage import group_advantages
 from ratchet.weights.learner import Learner
 from ratchet.weights.rollouts import RolloutMethod, StepPlan
-from ratchet.weights.rows import Row
+from ratchet.weights.rows import TrainingRow
 from ratchet.weights.sampler import GradedRollout, Sampler
 from ratchet.weights.settings import GRPO
 
@@ -36,7 +36,7 @@ class GroupRelative(RolloutMethod):
         return self._settings.patience
 
     def _plan(
-        self, learner: Learner, rollouts: Sequence[GradedRollout], rows: Sequence[Row]
+        self, learner: Learner, rollouts: Sequence[GradedRollout], rows: Sequence[TrainingRow]
     ) -> StepPlan:
         settings = self._settings
         found = group_advantages(

@@ -16,7 +16,7 @@ METRICS = "metrics.jsonl"
 """Name of the file in the run's folder."""
 
 
-class Validation(msgspec.Struct, frozen=True, kw_only=True):
+class ValResult(msgspec.Struct, frozen=True, kw_only=True):
     """How good a version of the weights is on data that it is not trained on."""
 
     value: float
@@ -28,7 +28,7 @@ class Validation(msgspec.Struct, frozen=True, kw_only=True):
     """Tasks or examples that the mean is over."""
 
 
-def validation_of(values: Sequence[float]) -> Validation | None:
+def validation_of(values: Sequence[float]) -> ValResult | None:
     """The mean of values and Student's interval of it; None without values.
 
     Args:
@@ -39,10 +39,10 @@ def validation_of(values: Sequence[float]) -> Validation | None:
     n = len(values)
     mean = sum(values) / n
     if n == 1:
-        return Validation(value=mean, low=None, high=None, count=1)
+        return ValResult(value=mean, low=None, high=None, count=1)
     deviation = (sum((value - mean) ** 2 for value in values) / (n - 1)) ** 0.5
     width = t_quantile(0.975, n - 1) * deviation / n**0.5
-    return Validation(value=mean, low=mean - width, high=mean + width, count=n)
+    return ValResult(value=mean, low=mean - width, high=mean + width, count=n)
 
 
 def append_metrics(folder: Path, record: dict[str, Any]) -> None:

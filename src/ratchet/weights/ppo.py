@@ -16,7 +16,7 @@ from ratchet.weights.learner import Learner
 from ratchet.weights.loss import value_loss
 from ratchet.weights.reading import Reading
 from ratchet.weights.rollouts import RolloutMethod, StepPlan
-from ratchet.weights.rows import Row
+from ratchet.weights.rows import TrainingRow
 from ratchet.weights.sampler import GradedRollout, Sampler
 from ratchet.weights.settings import PPO
 
@@ -41,7 +41,7 @@ class ActorCritic(RolloutMethod):
         self._settings = settings
 
     def _plan(
-        self, learner: Learner, rollouts: Sequence[GradedRollout], rows: Sequence[Row]
+        self, learner: Learner, rollouts: Sequence[GradedRollout], rows: Sequence[TrainingRow]
     ) -> StepPlan:
         metrics: dict[str, Any] = {
             "excluded_rollouts": sum(not usable(rollout) for rollout in rollouts)
@@ -79,7 +79,12 @@ class ActorCritic(RolloutMethod):
         return StepPlan(advantages, now.logprobs, metrics, values, earned)
 
     def _beside(
-        self, learner: Learner, reading: Reading, rows: Sequence[Row], plan: StepPlan, calls: int
+        self,
+        learner: Learner,
+        reading: Reading,
+        rows: Sequence[TrainingRow],
+        plan: StepPlan,
+        calls: int,
     ) -> tuple[Any, dict[str, float]]:
         import torch
 

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ratchet.types import InputError
-from ratchet.weights.examples import Example, PreferencePair
+from ratchet.weights.examples import PreferencePair, TokenExample
 from ratchet.weights.recorded_chat import ChatExample, ChatMessage, ChatPair, NotTrainable
 
 if TYPE_CHECKING:
     from ratchet.models.policy.tokens import ChatTokenizer
 
 
-def rendered_example(tokenizer: ChatTokenizer, example: ChatExample) -> list[Example]:
+def rendered_example(tokenizer: ChatTokenizer, example: ChatExample) -> list[TokenExample]:
     """An example for each answer that is learned.
 
     The prompt and the answer are tokenised apart, as when the model is asked. The answer ends with
@@ -47,7 +47,7 @@ def _rendered(
     messages: Sequence[ChatMessage],
     answer: ChatMessage,
     tools: Sequence[Mapping[str, Any]],
-) -> Example:
+) -> TokenExample:
     said = [template_message(one) for one in (*messages, answer)]
     try:
         prompt = tokenizer.render_text(said[:-1], tools or None)
@@ -62,7 +62,7 @@ def _rendered(
         learned = learned[: len(learned) - learned[::-1].index(tokenizer.eos_id)]
     if not asked or not learned:
         raise NotTrainable("it has no tokens")
-    return Example([*asked, *learned], [False] * len(asked) + [True] * len(learned))
+    return TokenExample([*asked, *learned], [False] * len(asked) + [True] * len(learned))
 
 
 def template_message(message: ChatMessage) -> ChatMessage:

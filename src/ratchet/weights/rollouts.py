@@ -21,9 +21,9 @@ from ratchet.types import RatchetError, Task, content_hash
 from ratchet.weights.advantage import usable
 from ratchet.weights.learner import Diverged, Learner
 from ratchet.weights.loss import ScoredTokens, policy_loss, token_weights
-from ratchet.weights.metrics import Validation, validation_of
+from ratchet.weights.metrics import ValResult, validation_of
 from ratchet.weights.reading import Reading
-from ratchet.weights.rows import Row, rows_of
+from ratchet.weights.rows import TrainingRow, rows_of
 from ratchet.weights.sampler import GradedRollout, Sampler
 from ratchet.weights.settings import GRPO, PPO, Schedule
 
@@ -110,9 +110,7 @@ class RolloutMethod(ABC):
             adapter, tasks, self._common.repetitions, batch=f"train-{step:05d}"
         )
 
-    async def validate(
-        self, learner: Learner, adapter: Path | None, step: int
-    ) -> Validation | None:
+    async def validate(self, learner: Learner, adapter: Path | None, step: int) -> ValResult | None:
         """Mean reward over the val tasks."""
         if not self._val:
             return None
@@ -167,12 +165,17 @@ class RolloutMethod(ABC):
 
     @abstractmethod
     def _plan(
-        self, learner: Learner, rollouts: Sequence[GradedRollout], rows: Sequence[Row]
+        self, learner: Learner, rollouts: Sequence[GradedRollout], rows: Sequence[TrainingRow]
     ) -> StepPlan:
         """Advantages of the calls."""
 
     def _beside(
-        self, learner: Learner, reading: Reading, rows: Sequence[Row], plan: StepPlan, calls: int
+        self,
+        learner: Learner,
+        reading: Reading,
+        rows: Sequence[TrainingRow],
+        plan: StepPlan,
+        calls: int,
     ) -> tuple[Any, dict[str, float]]:
         """A loss that is added to the policy's: nothing, unless a method has one.
 
@@ -186,7 +189,7 @@ class RolloutMethod(ABC):
         return 0.0, {}
 
     def _update(
-        self, learner: Learner, rows: Sequence[Row], plan: StepPlan, part: Sequence[int]
+        self, learner: Learner, rows: Sequence[TrainingRow], plan: StepPlan, part: Sequence[int]
     ) -> dict[str, float]:
         """One step of the optimizer on some of the rows."""
         import torch
@@ -258,7 +261,7 @@ def drawn(count: int, of: int, step: int, seed: int) -> list[int]:
 
 
 def _mini_batches(
-    rows: Sequence[Row], trained: Sequence[int], count: int, seed: Sequence[int]
+    rows: Sequence[TrainingRow], trained: Sequence[int], count: int, seed: Sequence[int]
 ) -> list[list[int]]:
     """Spread rollouts over optimizer steps, all rows of one into the same step."""
     rollouts = sorted({rows[i].rollout_id for i in trained})

@@ -21,7 +21,7 @@ class GeneratedSpan(NamedTuple):
     """Index behind the last."""
 
 
-class Row(NamedTuple):
+class TrainingRow(NamedTuple):
     """A sequence of tokens with the calls that generated parts of it.
 
     A call whose prompt begins with all tokens of a row continues it: what lies between, such as
@@ -40,7 +40,9 @@ class Row(NamedTuple):
     """In the order of the row; they cover exactly the generated tokens."""
 
 
-def rows_of(rollout: GradedRollout, *, vocabulary: int, mask_truncated: bool = False) -> list[Row]:
+def rows_of(
+    rollout: GradedRollout, *, vocabulary: int, mask_truncated: bool = False
+) -> list[TrainingRow]:
     """Arrange the calls of a rollout into as few rows as possible.
 
     Args:
@@ -85,8 +87,8 @@ class _GrowingRow:
             stop = len(self.packed) // 4
             self.calls.append(GeneratedSpan(call.id, stop - generated, stop))
 
-    def finished(self, rollout_id: str) -> Row:
-        return Row(
+    def finished(self, rollout_id: str) -> TrainingRow:
+        return TrainingRow(
             rollout_id,
             np.asarray(unpack_ids(self.packed), np.int32),
             np.concatenate(self.mask),

@@ -20,7 +20,7 @@ from ratchet._private_files import make_folder
 from ratchet.run.locks import FileLock
 from ratchet.types import ConfigError, StoreError
 from ratchet.weights.learner import Diverged, Learner
-from ratchet.weights.metrics import Validation, append_metrics, drop_metrics_after
+from ratchet.weights.metrics import ValResult, append_metrics, drop_metrics_after
 from ratchet.weights.settings import Schedule
 from ratchet.weights.whole_folder import PARTIAL, write_folder
 
@@ -49,7 +49,7 @@ class TrainingProgress(msgspec.Struct, kw_only=True):
     """Steps done."""
     recipe: dict[str, Any] = {}
     """What determines the result."""
-    validations: list[tuple[int, Validation]] = []
+    validations: list[tuple[int, ValResult]] = []
     """By step; 0 is before training."""
     rewards: list[float | None] = []
     """Mean reward of each step's batch, or None where a method has none."""
@@ -63,7 +63,7 @@ class TrainingProgress(msgspec.Struct, kw_only=True):
     """Why training cannot go on, in a sentence."""
 
     @property
-    def best(self) -> tuple[int, Validation] | None:
+    def best(self) -> tuple[int, ValResult] | None:
         """Step and validation of the best weights: the earliest of equal ones."""
         return max(self.validations, key=lambda found: found[1].value, default=None)
 
@@ -78,9 +78,9 @@ class TrainingResult(msgspec.Struct, frozen=True, kw_only=True):
     """Steps that it was trained for; 0: nothing was better than the weights at the start."""
     steps: int
     """Steps that the run did."""
-    first: Validation | None
+    first: ValResult | None
     """Of the weights at the start."""
-    best: Validation | None
+    best: ValResult | None
     """Of the best."""
     sentence: str
     """What came of it."""
@@ -143,9 +143,7 @@ class TrainingMethod(Protocol):
         """
         ...
 
-    async def validate(
-        self, learner: Learner, adapter: Path | None, step: int
-    ) -> Validation | None:
+    async def validate(self, learner: Learner, adapter: Path | None, step: int) -> ValResult | None:
         """How good the weights are, which are those of the learner and of the adapter."""
         ...
 

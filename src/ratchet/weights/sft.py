@@ -9,9 +9,9 @@ from typing import Any
 
 from ratchet.types import InputError, content_hash
 from ratchet.weights.example_checks import check_examples
-from ratchet.weights.examples import Example
+from ratchet.weights.examples import TokenExample
 from ratchet.weights.learner import Learner
-from ratchet.weights.metrics import Validation, validation_of
+from ratchet.weights.metrics import ValResult, validation_of
 from ratchet.weights.reading import Reading
 from ratchet.weights.rollouts import drawn, recipe_of
 from ratchet.weights.settings import SFT, Schedule
@@ -34,7 +34,9 @@ class Imitation:
     max_rise = 2.0
     """Nats a token."""
 
-    def __init__(self, settings: SFT, train: Sequence[Example], val: Sequence[Example]) -> None:
+    def __init__(
+        self, settings: SFT, train: Sequence[TokenExample], val: Sequence[TokenExample]
+    ) -> None:
         if not train:
             raise InputError("There is no example to learn from.")
         self._settings = settings
@@ -57,7 +59,7 @@ class Imitation:
 
     async def batch(
         self, step: int, adapters: Callable[[int], Path | None]
-    ) -> list[tuple[int, Example]]:
+    ) -> list[tuple[int, TokenExample]]:
         """The examples of a step, with their indices."""
         indices = drawn(self._settings.batch, len(self._train), step, self.schedule.seed)
         return [(i, self._train[i]) for i in indices]
@@ -66,7 +68,7 @@ class Imitation:
         self, learner: Learner, batch: Any, step: int, versions: dict[str, int]
     ) -> dict[str, Any]:
         """Take one step of the optimizer."""
-        examples: list[Example] = [example for _, example in batch]
+        examples: list[TokenExample] = [example for _, example in batch]
         check_examples(learner, ((f"Example {i}", example) for i, example in batch))
         tokens = sum(sum(map(bool, example.mask)) for example in examples)
 
@@ -76,9 +78,7 @@ class Imitation:
         found = learner.step([(example,) for example in examples], objective)
         return {**found, "tokens": tokens, "examples": len(examples), "taught": True}
 
-    async def validate(
-        self, learner: Learner, adapter: Path | None, step: int
-    ) -> Validation | None:
+    async def validate(self, learner: Learner, adapter: Path | None, step: int) -> ValResult | None:
         """The negative loss of the held-out examples, each counted once."""
         if not self._val:
             return None
@@ -92,5 +92,5 @@ class Imitation:
         """Nothing runs."""
 
 
-def _content(example: Example) -> list[Any]:
+def _content(example: TokenExample) -> list[Any]:
     return [[int(token) for token in example.ids], [int(bool(learned)) for learned in example.mask]]
