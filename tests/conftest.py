@@ -20,6 +20,7 @@ from hypothesis import settings
 from ratchet.store import Store
 
 if TYPE_CHECKING:
+    from tests.postgres_databases import PostgresDatabases
     from tests.serving import RunningServer
 
 # However wide the terminal is, if there is one: tables and sentences are not broken.
@@ -106,20 +107,15 @@ def postgres_server(run_id: str) -> Callable[[str], str]:
 
 
 @pytest.fixture(scope="session")
-def postgres_template(
-    postgres_server: Callable[[str], str], worker_id: str, run_id: str
-) -> Iterator[tuple[str, str]]:
-    """URL of the server's own database, and the name of an empty store to copy."""
-    import psycopg
+def postgres_databases(
+    postgres_server: Callable[[str], str], worker_id: str
+) -> Iterator[PostgresDatabases]:
+    """The databases of this worker."""
+    from tests.postgres_databases import PostgresDatabases
 
-    name = f"template_{worker_id}"
-    admin_url = postgres_server("postgres")
-    with psycopg.connect(admin_url, autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name}")
-    Store.open(postgres_server(name)).close()
-    yield admin_url, name
-    with psycopg.connect(admin_url, autocommit=True) as admin:
-        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    databases = PostgresDatabases(postgres_server, f"template_{worker_id}")
+    yield databases
+    databases.close()
 
 
 @pytest.fixture(scope="session")
@@ -146,19 +142,11 @@ def sqlite_url(tmp_path: Path, sqlite_template: Path) -> str:
 
 
 @pytest.fixture
-def postgres_url(
-    postgres_server: Callable[[str], str], postgres_template: tuple[str, str]
-) -> Iterator[str]:
+def postgres_url(postgres_databases: PostgresDatabases) -> Iterator[str]:
     """URL of an empty store in a Postgres database of its own."""
-    import psycopg
-
-    admin_url, template = postgres_template
-    name = f"test_{uuid.uuid4().hex}"
-    with psycopg.connect(admin_url, autocommit=True) as admin:
-        admin.execute(f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY FILE_COPY")
-    yield postgres_server(name)
-    with psycopg.connect(admin_url, autocommit=True) as admin:
-        admin.execute(f"DROP DATABASE {name} WITH (FORCE)")
+    name, url = postgres_databases.take()
+    yield url
+    postgres_databases.give_back(name)
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.postgres)])
