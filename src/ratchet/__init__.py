@@ -40,7 +40,7 @@ from ratchet.types import (
 )
 
 if TYPE_CHECKING:
-    from ratchet.autopilot.training import Trainer
+    from ratchet.autopilot.algorithms import DPO, GRPO, PPO, SFT
     from ratchet.bind.tool_schema import tool_schema
     from ratchet.client import AsyncClient, Client
     from ratchet.evaluate import evaluator
@@ -53,6 +53,7 @@ if TYPE_CHECKING:
     from ratchet.learn.openevolve import OpenEvolve
     from ratchet.observe.feedback import feedback
     from ratchet.run.lit_agent import LitAgent
+    from ratchet.server.trainer import Trainer
     from ratchet.store import Store
 
 _LATER = {
@@ -60,13 +61,17 @@ _LATER = {
     "AsyncClient": "ratchet.client",
     "Auto": "ratchet.learn.auto",
     "Client": "ratchet.client",
+    "DPO": "ratchet.autopilot.algorithms",
     "Evolve": "ratchet.learn.evolve",
     "FewShot": "ratchet.learn.few_shot",
     "GEPA": "ratchet.learn.gepa",
+    "GRPO": "ratchet.autopilot.algorithms",
     "LitAgent": "ratchet.run.lit_agent",
     "OpenEvolve": "ratchet.learn.openevolve",
+    "PPO": "ratchet.autopilot.algorithms",
+    "SFT": "ratchet.autopilot.algorithms",
     "Store": "ratchet.store",
-    "Trainer": "ratchet.autopilot.training",
+    "Trainer": "ratchet.server.trainer",
     "Tune": "ratchet.learn",
     "evaluator": "ratchet.evaluate",
     "feedback": "ratchet.observe.feedback",
@@ -83,7 +88,11 @@ def __getattr__(name: str) -> Any:
 
 __all__ = [
     "APO",
+    "DPO",
     "GEPA",
+    "GRPO",
+    "PPO",
+    "SFT",
     "AsyncClient",
     "Auto",
     "Bool",

@@ -19,6 +19,15 @@ from ratchet.learn.gepa import GEPA
 from ratchet.learn.openevolve import OpenEvolve
 from ratchet.types import ConfigError
 
+SFT = functools.partial(FineTuning, "sft")
+"""Learns answers to imitate; see `FineTuning`."""
+DPO = functools.partial(FineTuning, "dpo")
+"""Learns the better of two answers; see `FineTuning`."""
+GRPO = functools.partial(PolicyLearning, "grpo")
+"""Learns from rollouts, compared within a task; see `PolicyLearning`."""
+PPO = functools.partial(PolicyLearning, "ppo")
+"""Learns from rollouts, compared with a critic's estimate; see `PolicyLearning`."""
+
 ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
     "auto": Auto,
     "tune": Tune,
@@ -27,10 +36,10 @@ ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
     "few_shot": FewShot,
     "gepa": GEPA,
     "openevolve": OpenEvolve,
-    "sft": functools.partial(FineTuning, "sft"),
-    "dpo": functools.partial(FineTuning, "dpo"),
-    "grpo": functools.partial(PolicyLearning, "grpo"),
-    "ppo": functools.partial(PolicyLearning, "ppo"),
+    "sft": SFT,
+    "dpo": DPO,
+    "grpo": GRPO,
+    "ppo": PPO,
 }
 """Algorithm by name; each is called with its options."""
 

@@ -76,8 +76,8 @@ class LabSampler:
         if not measures and not any(each.transitions for each in tokens):
             raise RatchetError(
                 f"The tokens of no model call were kept in {len(evaluations)} rollouts.",
-                hint="The agent must call the model through the gateway, as a command does:"
-                " [agent] command in ratchet.toml.",
+                hint="The agent must call the model through the gateway: as a command does ([agent]"
+                " command in ratchet.toml), or at the base_url of the model that Trainer gives it.",
             )
         return [
             GradedRollout(

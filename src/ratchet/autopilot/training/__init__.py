@@ -1,5 +1,5 @@
 """The trainer API: an agent as an object, datasets as lists, and `fit`."""
 
-from ratchet.autopilot.training.trainer import Trained, Trainer
+from ratchet.autopilot.training.trainer import FittingTrainer, Trained
 
-__all__ = ["Trained", "Trainer"]
+__all__ = ["FittingTrainer", "Trained"]

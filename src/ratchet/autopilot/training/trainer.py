@@ -1,4 +1,4 @@
-"""`Trainer`: improve an agent given as an object, without a project.
+"""Fitting: improve an agent given as an object, without a project.
 
 The API follows Agent Lightning's trainer, so that its users only change an import. It uses the same
 lab, runner, journal and store as `ratchet improve`: a killed `fit` resumes when the same program is
@@ -11,25 +11,32 @@ import asyncio
 import copy
 import tempfile
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Mapping
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from pathlib import Path
 from typing import Any, TypeVar
 
 import msgspec
 
 from ratchet._version import __version__
+from ratchet.autopilot.agent_model import in_thread
 from ratchet.autopilot.coach import open_coach, uses_coach
 from ratchet.autopilot.config import CoachSection
 from ratchet.autopilot.dry_run import DryRunLab, NoRunner, dry_run
+from ratchet.autopilot.trainable import TrainableModel, trainable_model
 from ratchet.autopilot.training.agents import trainable
 from ratchet.autopilot.training.items import Items
 from ratchet.autopilot.training.progress import Progress, StderrProgress
+from ratchet.autopilot.training.trained_model import GatewayExecutor, ModelToTrain
+from ratchet.autopilot.weights_algorithm import WeightsAlgorithm
+from ratchet.client import AsyncClient
 from ratchet.evaluate import Scorer
 from ratchet.learn import Algorithm, Budget, Lab, LabSettings, mean
 from ratchet.observe.project_paths import prepare_state, store_url
 from ratchet.observe.redaction import RedactionRules, Redactor
-from ratchet.run import Agent, AsyncExecutor, FileLock, Runner
+from ratchet.run import Agent, AsyncExecutor, FileLock, Runner, ServerTransport
+from ratchet.run.runner import requeue
 from ratchet.store import Store
 from ratchet.types import (
     AgentError,
@@ -76,37 +83,8 @@ class Trained(msgspec.Struct, frozen=True, kw_only=True):
     """What was done and why it ended."""
 
 
-class Trainer:
-    """Learns better resources for an agent.
-
-    Args:
-        algorithm: Proposes candidates, such as `APO(…)`, `Evolve(…)`, `FewShot(…)`, `Tune(…)`.
-        n_runners: Concurrent rollouts.
-        initial_resources: Resource by name; a plain text is a prompt template. By default those
-            that
-            the agent's source declares (`ratchet.prompt` and the like).
-        max_rollouts: Maximum rollouts for learning.
-        budget: All limits, in place of `max_rollouts`.
-        coach: The coach for algorithms that need one; by default made from the algorithm's own
-            options.
-        seed: Seed of all randomness.
-        timeout_s: Timeout of one rollout in seconds.
-        store: `file` stores in ./.ratchet, so that a killed fit resumes; `memory` does not persist;
-            or the URL of a store.
-        progress: Prints progress to standard error; False is silent.
-        n_workers: Alias of `n_runners`.
-        unsafe_code: Also change functions. Their candidates then run in this process, with its
-            permissions, and could give themselves any reward; a project runs them in a sandbox.
-
-    Example:
-        trainer = ratchet.Trainer(
-            algorithm=ratchet.APO(model="gpt-5-mini"),
-            n_runners=8,
-            initial_resources={"prompt_template": "You are a booking assistant."},
-        )
-        trained = trainer.fit(agent=booking_agent, train_dataset=tasks, val_dataset=held_back)
-        print(trained.best["prompt_template"])
-    """
+class FittingTrainer(ABC):
+    """The trainer without the server that training weights takes; see `ratchet.Trainer`."""
 
     def __init__(
         self,
@@ -174,6 +152,7 @@ class Trainer:
         items = Items(train_dataset, val_dataset, seed=self._seed)
         async with AsyncExitStack() as stack:
             work = await self._begin(stack, agent, items, _algorithm_identity(algorithm))
+            algorithm = work.weights or algorithm
             await self._dry_run(algorithm, work, items)
             coach = self._coach
             if coach is None:
@@ -235,9 +214,13 @@ class Trainer:
     async def _begin(
         self, stack: AsyncExitStack, agent: Any, items: Items, identity: Any
     ) -> _Opened:
-        store, state = self._open_store(stack)
+        store, url, state = self._open_store(stack)
         # Load the agent before reading the resources, because its source may declare some.
         loaded, baseline = self._agent(agent, items)
+        trained: ModelToTrain | None = None
+        if isinstance(self._algorithm, WeightsAlgorithm):
+            trained = await asyncio.to_thread(ModelToTrain, baseline, self._algorithm)
+            baseline = trained.baseline
         targets = self._targets(baseline)
         dataset = items.dataset
         run_id = content_hash(
@@ -249,6 +232,7 @@ class Trainer:
                 targets,
                 dataset.version,
                 identity,
+                trained.fingerprint if trained else "",
                 msgspec.to_builtins(self._budget),
                 __version__,
                 self._seed,
@@ -259,11 +243,28 @@ class Trainer:
         now = time.time()
         store.candidates.put(baseline, now)
         store.datasets.put(dataset, now)
-        executor = AsyncExecutor(loaded, slots=self._n_runners, timeout_s=self._timeout_s)
-        runner = Runner(store, run_id, executor)
-        await asyncio.to_thread(runner.recover)
-        await stack.enter_async_context(runner)
-        return _Opened(run_id, store, runner, baseline, targets)
+        opened = _Opened(run_id, store, baseline, targets)
+        slots, timeout_s = self._n_runners, self._timeout_s
+        if trained is None:
+            executor = AsyncExecutor(loaded, slots=slots, timeout_s=timeout_s)
+            runner = Runner(store, run_id, executor)
+            await asyncio.to_thread(runner.recover)
+        else:
+            served = trainable_model(trained.source, state, self._progress.message)
+            model = await stack.enter_async_context(in_thread(served))
+            opened.weights = trained.by(model)
+            server = await stack.enter_async_context(self._gateway(url, model))
+            client = await stack.enter_async_context(AsyncClient(server))
+            executor = GatewayExecutor(loaded, slots=slots, timeout_s=timeout_s, server=server)
+            # The server stores an attempt's model calls before it accepts its outcome.
+            runner = Runner(ServerTransport(client), run_id, executor)
+            await asyncio.to_thread(requeue, store, run_id, runner.name)
+        opened.runner = await stack.enter_async_context(runner)
+        return opened
+
+    @abstractmethod
+    def _gateway(self, store_url: str, model: TrainableModel) -> AbstractAsyncContextManager[str]:
+        """Serve the gateway of a model that is trained, on a store; yields the server's URL."""
 
     async def _dry_run(self, algorithm: Algorithm, work: _Opened, items: Items) -> None:
         """Let the algorithm refuse now what it would refuse after the agent has run."""
@@ -307,14 +308,19 @@ class Trainer:
             )
         return loaded, Candidate.of(resources, reason="The initial resources.")
 
-    def _open_store(self, stack: AsyncExitStack) -> tuple[Store, Path]:
+    def _open_store(self, stack: AsyncExitStack) -> tuple[Store, str, Path]:
         if self._store == "memory":
+            if isinstance(self._algorithm, WeightsAlgorithm):
+                raise InputError(
+                    f'store="memory" keeps nothing, and {self._algorithm.name} trains weights.',
+                    hint='Use store="file"; they are kept in ./.ratchet/adapters.',
+                )
             state = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="ratchet-")))
             url = f"sqlite:///{state / 'ratchet.db'}"
         else:
             state = prepare_state(Path.cwd())
             url = store_url(Path.cwd(), None) if self._store == "file" else self._store
-        return stack.enter_context(Store.open(url)), state
+        return stack.enter_context(Store.open(url)), url, state
 
     def _lab(self, work: _Opened, items: Items, coach: Any) -> Lab:
         return self._lab_of(Lab, work, items, coach)
@@ -352,15 +358,17 @@ class _Opened:
         self,
         run_id: str,
         store: Store,
-        runner: Runner,
         baseline: Candidate,
         targets: list[str],
     ) -> None:
         self.run_id = run_id
         self.targets = targets
         self.store = store
-        self.runner = runner
+        self.runner: Runner
+        """Set as the last, once it is open."""
         self.baseline = baseline
+        self.weights: WeightsAlgorithm | None = None
+        """The algorithm, with the model that it trains; None of one that trains none."""
         self.again = 0
         """Number of earlier fits in which the agent failed on every task."""
         while store.journal.get(run_id, f"again/{self.again + 1:03d}"):

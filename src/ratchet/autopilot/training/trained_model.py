@@ -1,0 +1,95 @@
+"""The model whose weights a trainer learns: where it is, and how an agent's calls reach it."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+
+import msgspec
+
+from ratchet.autopilot.trainable import TrainableModel
+from ratchet.autopilot.weights_algorithm import WeightsAlgorithm, trainable_resource
+from ratchet.run import Agent, AsyncExecutor
+from ratchet.run.environment import gateway_variables
+from ratchet.types import Candidate, Claim, InputError, Model, Outcome, Resource
+
+LOCAL = "local"
+
+
+class ModelToTrain:
+    """The model of the initial resources, found on this machine.
+
+    Args:
+        initial: The initial resources. Their model is `Model("local")`, or `Model("local:FOLDER")`.
+        algorithm: Trains it.
+
+    Raises:
+        InputError: There is no such model, or several.
+        ModelUnavailable: It cannot be had, or the extra `train` is not installed.
+    """
+
+    def __init__(self, initial: Candidate, algorithm: WeightsAlgorithm) -> None:
+        if not any(isinstance(resource, Model) for resource in initial.resources.values()):
+            raise InputError(
+                f"The algorithm {algorithm.name} trains a model, and the agent has none.",
+                hint='Give it one: initial_resources={"llm": ratchet.Model("local")}, or'
+                ' "local:FOLDER".',
+            )
+        name, resource = trainable_resource(initial)
+        if resource.model.partition(":")[0] != LOCAL:
+            raise InputError(
+                f"The algorithm {algorithm.name} trains a model on this machine;"
+                f" {resource.model!r} is none.",
+                hint=f'{name}: ratchet.Model("local") is SmolLM2, "local:FOLDER" a folder in the'
+                " format of Hugging Face.",
+            )
+        from ratchet.models.policy.base import base_name, find_base, fingerprint, require_train
+
+        require_train()
+        self.source = resource.model
+        """As `load_base` takes it."""
+        self.fingerprint = fingerprint(find_base(self.source))
+        """Identifies the weights."""
+        served = msgspec.structs.replace(resource, model=base_name(self.source))
+        self.baseline = Candidate.of(
+            {**initial.resources, name: served}, reason="The initial resources."
+        )
+        """The initial resources, with the model by the name that it answers to."""
+        self._algorithm = algorithm
+
+    def by(self, model: TrainableModel) -> WeightsAlgorithm:
+        """The algorithm for one fit, with the running model."""
+        made = copy.copy(self._algorithm)
+        made.model = model
+        return made
+
+
+class GatewayExecutor(AsyncExecutor):
+    """Runs attempts in this process, and gives each its own address of the model.
+
+    The address is the `base_url` of its `Model`: a path of the gateway that names the attempt. So
+    the calls of attempts that run at once are told apart, without a variable of the process.
+
+    Args:
+        agent: The loaded agent.
+        slots: Attempts at once.
+        timeout_s: Seconds that one attempt may take.
+        server: URL of the server with the gateway.
+    """
+
+    def __init__(self, agent: Agent, *, slots: int, timeout_s: float, server: str) -> None:
+        super().__init__(agent, slots=slots, timeout_s=timeout_s)
+        self._server = server
+
+    async def execute(self, claim: Claim, resources: Mapping[str, Resource]) -> Outcome:
+        """Run one attempt to its end."""
+        address = gateway_variables(self._server, claim)["OPENAI_BASE_URL"]
+        addressed = {
+            name: (
+                msgspec.structs.replace(resource, base_url=address)
+                if isinstance(resource, Model)
+                else resource
+            )
+            for name, resource in resources.items()
+        }
+        return await super().execute(claim, addressed)
