@@ -99,7 +99,7 @@ class FineTuning(WeightsAlgorithm):
         if not train:
             raise InputError(
                 f"Of {len(lab.train)} train tasks, none gives anything to learn.",
-                hint="Lower min_score or gap under [improve.options], or give expected answers.",
+                hint="Lower the options min_score or gap, or give expected answers.",
             )
         what = "answers" if self.name == "sft" else "pairs"
         lab.note(f"Training on {len(train)} {what}, and checking on {len(val)}…")

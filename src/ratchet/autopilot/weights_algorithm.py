@@ -77,7 +77,7 @@ class WeightsAlgorithm(ABC):
             raise BudgetExhausted(
                 f"The budget of {limit} rollouts does not cover {self.name}: it takes {least} on"
                 f" {len(lab.train)} train and {len(lab.val)} val tasks.",
-                hint="Raise rollouts under [improve.budget].",
+                hint="Raise rollouts under [improve.budget], or max_rollouts of Trainer.",
             )
         model = self.model
         if model is None:

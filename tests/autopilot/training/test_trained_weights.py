@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ from openai import AsyncOpenAI, OpenAI
 from tests.autopilot.tiny_model import write_tiny_model
 
 import ratchet
+from ratchet.bind import forget
 from ratchet.models.policy import base
+from ratchet.run.lit_agent import RolloutInfo
 from ratchet.types import Model, RatchetError, trains, unpack_floats, unpack_ids
 
 pytestmark = pytest.mark.torch
@@ -21,8 +24,12 @@ VAL = ["val 0"]
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A tiny model."""
-    return write_tiny_model(tmp_path_factory.mktemp("tiny"))
+    """A tiny model with a context of 1024 tokens."""
+    folder = write_tiny_model(tmp_path_factory.mktemp("tiny"))
+    config = folder / "config.json"
+    given = json.loads(config.read_text())
+    config.write_text(json.dumps({**given, "max_position_embeddings": 1024}))
+    return folder
 
 
 @pytest.fixture(autouse=True)
@@ -94,27 +101,50 @@ def test_a_model_is_trained_on_the_calls_of_an_agent_in_this_process(
     assert trained.rollouts >= len(learned)
 
 
+def test_a_fit_that_is_repeated_runs_nothing_again(folder: Path) -> None:
+    called: list[str] = []
+
+    def agent(task: str, llm: Model) -> float:
+        called.append(task)
+        return in_plain_python(task, llm)
+
+    form = trainer(ratchet.GRPO(repetitions=4, **FEW), folder)
+    first = form.fit(agent, TRAIN, VAL)
+    before = len(called)
+    second = form.fit(agent, TRAIN, VAL)
+    assert len(called) == before > 0
+    assert (second.candidate_id, second.best_val) == (first.candidate_id, first.best_val)
+
+
+def until_it_ends(task: str, llm: Model, rollout: RolloutInfo) -> float:
+    with OpenAI(base_url=llm.base_url, api_key="any") as client:
+        given = {**asked(task), "max_tokens": 150, "seed": rollout.seed % 2**31}
+        answer = client.chat.completions.create(model=llm.model, **given)
+    return reward_of(answer.choices[0].message.content or "")
+
+
 @pytest.mark.parametrize("algorithm", [ratchet.SFT, ratchet.DPO])
 def test_a_model_learns_from_answers_that_earned_more(algorithm: Any, folder: Path) -> None:
-    how = {"min_score": 0.0} if algorithm is ratchet.SFT else {"repetitions": 4, "gap": 0.01}
+    how = {"min_score": 0.0} if algorithm is ratchet.SFT else {"repetitions": 2, "gap": 1e-6}
     made = algorithm(epochs=2, batch=2, learning_rate=1e-2, rank=2, **how)
-    form = trainer(made, folder)
-    trained = form.fit(in_plain_python, TRAIN, VAL)
+    tasks = [f"train {number}" for number in range(8)]
+    trained = trainer(made, folder).fit(until_it_ends, tasks, VAL)
     assert list(Path(".ratchet/training").glob("*/metrics.jsonl"))
     assert trained.best_val >= trained.baseline_val
-    again = form.fit(in_plain_python, TRAIN, VAL)
-    assert (again.run_id, again.candidate_id) == (trained.run_id, trained.candidate_id)
 
 
 def test_a_declared_model_is_trained(folder: Path) -> None:
-    declared = ratchet.model("declared", "unused")
+    declared = ratchet.model("declared", "local")
 
     def agent(task: str) -> float:
         assert declared.base_url
         return in_plain_python(task, declared.bound)
 
     form = trainer(ratchet.SFT(), folder, initial_resources={"declared": Model(f"local:{folder}")})
-    assert 0.0 <= form.dev(agent, TRAIN, VAL) <= 1.0
+    try:
+        assert 0.0 <= form.dev(agent, TRAIN, VAL) <= 1.0
+    finally:
+        forget()
 
 
 def test_an_agent_that_calls_the_model_elsewhere_teaches_nothing(folder: Path) -> None:

@@ -13,8 +13,6 @@ from ratchet.run import Agent, AsyncExecutor
 from ratchet.run.environment import gateway_variables
 from ratchet.types import Candidate, Claim, InputError, Model, Outcome, Resource
 
-LOCAL = "local"
-
 
 class ModelToTrain:
     """The model of the initial resources, found on this machine.
@@ -35,6 +33,8 @@ class ModelToTrain:
                 hint='Give it one: initial_resources={"llm": ratchet.Model("local")}, or'
                 ' "local:FOLDER".',
             )
+        from ratchet.models.model_file import LOCAL
+
         name, resource = trainable_resource(initial)
         if resource.model.partition(":")[0] != LOCAL:
             raise InputError(
