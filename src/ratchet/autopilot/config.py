@@ -175,6 +175,7 @@ class UpstreamSection(Section):
     timeout_s: Positive = 600.0
     concurrency: Annotated[int, Field(ge=1, le=100_000)] = 256
     retries: Annotated[int, Field(ge=0, le=10)] = 0
+    adapters: str = ""
 
     @model_validator(mode="after")
     def _known_patterns(self) -> UpstreamSection:

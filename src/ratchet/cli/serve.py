@@ -19,10 +19,12 @@ from ratchet.autopilot.config import (
     read_config,
     read_server_config,
 )
+from ratchet.autopilot.trainable import ADAPTERS
 from ratchet.cli.console import Folder, Json
 from ratchet.cli.errors import err
 from ratchet.observe.project_paths import (
     FILE_NAME,
+    STATE_NAME,
     folder_with_config,
     prepare_state,
     store_url,
@@ -78,6 +80,7 @@ def serve(
     root, config = _project_folder(folder)
     apply_prices(config)
     settings = server_settings(config, host, port, tls_cert, tls_key)
+    settings = msgspec.structs.replace(settings, adapters=str(root / STATE_NAME / ADAPTERS))
     logging.basicConfig(
         level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
     )

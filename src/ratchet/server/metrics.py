@@ -79,6 +79,12 @@ class Metrics:
             "Model calls whose tokens were kept, or dropped by reason.",
             "outcome",
         )
+        self._adapters = self._counter(
+            "gateway_adapters",
+            "Trained adapters that upstreams loaded or failed to load, and live calls that got the"
+            " agent's own model instead.",
+            "outcome",
+        )
         self._pruned = self._counter("pruned_rows", "Rows deleted by retention.", "noun")
         ProcessCollector(registry=self.registry)
         # Looking a child up by its labels costs as much as counting, so children are cached.
@@ -135,6 +141,10 @@ class Metrics:
     def tokens(self, outcome: str) -> None:
         """Count a model call: `kept`, or the reason why its tokens were dropped."""
         self._tokens.labels(outcome).inc()
+
+    def adapter(self, outcome: str) -> None:
+        """Count an adapter: `loaded` or `failed` at an upstream, or `replaced` in a live call."""
+        self._adapters.labels(outcome).inc()
 
     def gateway_call(
         self,

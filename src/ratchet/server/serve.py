@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import logging
 import os
 import signal
@@ -12,6 +11,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 
 import msgspec
 import uvicorn
@@ -22,9 +22,11 @@ from ratchet.server.access import Gatekeeper
 from ratchet.server.app import App
 from ratchet.server.autopilot_process import AutopilotProcess
 from ratchet.server.gateway import STANDARD, Gateway, Upstream
+from ratchet.server.gateway.adapter_loading import AdapterLoader
 from ratchet.server.gateway.substitution import PromptSubstituter
 from ratchet.server.gateway.target import AttemptGuard, AttemptState, ReadAttemptState, state_of
 from ratchet.server.gateway.training import TrainingReader
+from ratchet.server.gateway.upstream import is_loopback
 from ratchet.server.limits import ServerLimits
 from ratchet.server.metrics import Metrics
 from ratchet.server.otlp import Otlp
@@ -60,21 +62,13 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     retention: Retention = Retention()
     redaction: RedactionRules = RedactionRules()
     upstreams: tuple[Upstream, ...] = STANDARD
+    adapters: str = ""
+    """Folder of the project's trained adapters, for upstreams to load; empty for none."""
     tls_cert: str = ""
     """Path of a certificate; empty for plain HTTP."""
     tls_key: str = ""
     autopilot: tuple[str, ...] = ()
     """Command line of the autopilot that runs beside the server; empty for none."""
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address is reachable from this machine only."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) -> App:
@@ -127,6 +121,9 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
         spans,
         substitute=PromptSubstituter(store),
         training=TrainingReader(store),
+        adapters=(
+            AdapterLoader(Path(settings.adapters), metrics=metrics) if settings.adapters else None
+        ),
         running=_running(store),
         stream=gatekeeper.stream,
         metrics=metrics,

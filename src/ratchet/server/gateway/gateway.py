@@ -17,6 +17,7 @@ from ratchet.bind.live import EXPERIMENT
 from ratchet.observe.capture import readable
 from ratchet.server.access import check_attempt
 from ratchet.server.body import ClientDisconnected, decompressed, read_body
+from ratchet.server.gateway.adapter_loading import AdapterLoader, NamedWeights
 from ratchet.server.gateway.call_tokens import TokenKeeping, TokenWatch
 from ratchet.server.gateway.dialects import DIALECTS, PASSED_THROUGH, GatewayDialect
 from ratchet.server.gateway.dialects.bounded_json import decoded
@@ -30,9 +31,15 @@ from ratchet.server.gateway.mirroring import (
 from ratchet.server.gateway.pool import UpstreamEndpoint, UpstreamPool
 from ratchet.server.gateway.recording import Recording
 from ratchet.server.gateway.recording_queue import RecordingQueue, Writer
-from ratchet.server.gateway.relay import CallRelay, Receive, UpstreamFailure, UpstreamRequest
+from ratchet.server.gateway.relay import (
+    CallRelay,
+    Receive,
+    UnknownWeights,
+    UpstreamFailure,
+    UpstreamRequest,
+)
 from ratchet.server.gateway.stripping import ResponseStripper
-from ratchet.server.gateway.substitution import Shadow, Substitute
+from ratchet.server.gateway.substitution import Shadow, Substitute, Substitution
 from ratchet.server.gateway.target import (
     AttemptGuard,
     GatewayTarget,
@@ -126,6 +133,8 @@ class Gateway:
         writer: Stores spans.
         substitute: Replaces prompts; None to send requests unchanged.
         training: Reads whether a rollout trains a model; None if none does.
+        adapters: Loads trained weights at upstreams that do not know them; None to leave that to
+            people.
         running: Reads the state of an attempt; None to accept any attempt.
         stream: Context manager entered for the duration of a streamed call, such as a limit per
             caller; it receives the caller.
@@ -141,6 +150,7 @@ class Gateway:
         *,
         substitute: Substitute | None = None,
         training: ReadTraining | None = None,
+        adapters: AdapterLoader | None = None,
         running: ReadAttemptState | None = None,
         stream: Callable[[Any], AbstractContextManager[None]] | None = None,
         metrics: Metrics | None = None,
@@ -154,6 +164,7 @@ class Gateway:
         self._substitute = substitute
         self._training = training
         self._seeds = CallSeeds()
+        self._adapters = adapters
         self._attempts = None if running is None else AttemptGuard(running)
         self._stream = stream
         self._metrics = metrics
@@ -258,33 +269,60 @@ class Gateway:
 
     async def _call(self, request: _Request, dialect: GatewayDialect) -> None:
         """Relay and record a model call."""
-        outgoing, recording, streams, mirrored = await self._prepare(request, dialect)
-        held: AbstractContextManager[None] = nullcontext()
-        if streams and self._stream is not None:
-            held = self._stream(request.scope.get("ratchet.caller"))
-        with held:
-            await self._relay(CallRelay(self._pool, outgoing, recording), recording, request)
+        body = await self._read(request)
+        refused: list[NamedWeights] = []
+        while True:
+            outgoing, recording, streams, mirrored = await self._prepare(request, dialect, body)
+            held: AbstractContextManager[None] = nullcontext()
+            if streams and self._stream is not None:
+                held = self._stream(request.scope.get("ratchet.caller"))
+            try:
+                with held:
+                    await self._relay(
+                        CallRelay(self._pool, outgoing, recording), recording, request
+                    )
+                break
+            except UnknownWeights:
+                await self._load_weights(outgoing, refused)
         if mirrored is not None and recording.status < 400:
             self._mirror.start(self._mirrored(request, dialect, recording.trace_id, mirrored))
 
+    async def _load_weights(self, outgoing: UpstreamRequest, refused: list[NamedWeights]) -> None:
+        """Load what an upstream does not know; `refused` are the weights it refused so far."""
+        assert self._adapters is not None
+        assert outgoing.weights is not None
+        if any(one.name == outgoing.weights.name for one in refused):
+            self._adapters.refuse(outgoing.endpoint.upstream, outgoing.weights)
+        else:
+            refused.append(outgoing.weights)
+            await self._adapters.load(
+                self._pool, outgoing.endpoint, outgoing.headers, outgoing.weights
+            )
+
+    async def _read(self, request: _Request) -> bytes:
+        """The body of a request, as it came."""
+        for key, value in request.scope["headers"]:
+            if key == b"content-length" and value.isdigit():
+                length = int(value[:20])
+                if length > self._body_limit:
+                    raise Problem(
+                        413, f"The body has {length} bytes; the limit is {self._body_limit}."
+                    )
+        return await read_body(request.receive, self._body_limit)
+
     async def _prepare(
-        self, request: _Request, dialect: GatewayDialect
+        self, request: _Request, dialect: GatewayDialect, body: bytes
     ) -> tuple[UpstreamRequest, Recording, bool, _Mirrored | None]:
         """The outgoing request, its recording, whether the response is streamed, and what is to be
         mirrored of it."""
         scope, target = request.scope, request.target
         headers: list[tuple[bytes, bytes]] = scope["headers"]
-        encoding, parent, length = "", b"", 0
+        encoding, parent = "", b""
         for key, value in headers:
             if key == b"content-encoding":
                 encoding = value.decode("latin-1").strip().lower()
             elif key == b"traceparent":
                 parent = value
-            elif key == b"content-length" and value.isdigit():
-                length = int(value[:20])
-        if length > self._body_limit:
-            raise Problem(413, f"The body has {length} bytes; the limit is {self._body_limit}.")
-        body = await read_body(request.receive, self._body_limit)
         plain = _plain(body, encoding, self._body_limit)
         given = _decoded(plain)
         requested = given.get("model") if given is not None else None
@@ -297,6 +335,7 @@ class Gateway:
         context = trace_context(parent) if parent else None
         mirrored: _Mirrored | None = None
         stripper: ResponseStripper | None = None
+        weights: NamedWeights | None = None
         if given is not None:
             changed = given
             conversation = conversation_of(headers)
@@ -304,11 +343,15 @@ class Gateway:
                 attributes["gen_ai.conversation.id"] = readable(conversation)
             if self._substitute is not None:
                 unit = unit_of(given, conversation, context)
-                changed = await self._substituted(target, given, dialect, attributes, unit)
+                found = await self._substituted(target, given, dialect, unit)
                 shadow = None if target.is_attempt else self._substitute.shadow_of(target.agent)
                 if shadow is not None and self._mirror.admits(shadow):
                     mirrored = _Mirrored(shadow, plain, given, endpoint, sent, headers)
                     attributes[MIRROR_ID] = mirrored.id
+                if generates and found.adapter is not None and self._adapters is not None:
+                    found, weights = self._served(request, given, found)
+                changed = found.request
+                attributes.update(found.attributes)
                 named = changed.get("model")
                 if generates and named != requested:  # the candidate's own model
                     endpoint, sent = self._choose(request.provider, named)
@@ -334,6 +377,7 @@ class Gateway:
             target, dialect, given, plain, attributes, context, endpoint.sellers, keeping
         )
         outgoing = self._outgoing(endpoint, request, headers, body, stripper)
+        outgoing.weights = weights
         return outgoing, recording, given is not None and given.get("stream") is True, mirrored
 
     async def _mirrored(
@@ -350,11 +394,14 @@ class Gateway:
         if found is None:
             return
         changed = found.request
-        if mirrored.model is not None:
-            changed = {**changed, "model": mirrored.model}
+        endpoint, model = mirrored.endpoint, mirrored.model
+        if changed.get("model") != given.get("model"):  # the candidate's own model
+            endpoint, model = self._choose(request.provider, changed.get("model"))
+        if model is not None:
+            changed = {**changed, "model": model}
         body = _rewritten(mirrored.plain, given, changed)
         attributes = {
-            **mirrored.endpoint.attributes,
+            **endpoint.attributes,
             **found.attributes,
             EXPERIMENT: shadow.experiment_id,
             MIRROR_OF: trace_id,
@@ -368,14 +415,50 @@ class Gateway:
             body,
             attributes,
             None,
-            mirrored.endpoint.sellers,
+            endpoint.sellers,
         )
-        outgoing = self._outgoing(mirrored.endpoint, request, headers, body)
-        await self._mirror.send(outgoing, recording, shadow.experiment_id)
+        outgoing = self._outgoing(endpoint, request, headers, body)
+        if found.adapter is not None and self._adapters is not None:
+            if self._adapters.fault(endpoint.upstream, str(model)):
+                return
+            outgoing.weights = self._adapters.named(endpoint.upstream, found.adapter, str(model))
+        try:
+            await self._mirror.send(outgoing, recording, shadow.experiment_id)
+        except UnknownWeights:
+            await self._load_weights(outgoing, [])
+            outgoing = self._outgoing(endpoint, request, headers, body)
+            await self._mirror.send(outgoing, recording, shadow.experiment_id)
+
+    def _served(
+        self, request: _Request, given: dict[str, Any], found: Substitution
+    ) -> tuple[Substitution, NamedWeights | None]:
+        """What to send when the candidate has trained weights, and these.
+
+        While they cannot be served, a live agent's call is sent as it came.
+
+        Raises:
+            Problem: They cannot be served, and the call is an attempt's.
+        """
+        assert self._adapters is not None
+        assert found.adapter is not None
+        endpoint, sent = self._choose(request.provider, found.request.get("model"))
+        upstream, name = endpoint.upstream, str(sent)
+        fault = self._adapters.fault(upstream, name)
+        if not fault:
+            return found, self._adapters.named(upstream, found.adapter, name)
+        if request.target.is_attempt:
+            raise Problem(503, fault, headers={"retry-after": "1"})
+        if self._metrics is not None:
+            self._metrics.adapter("replaced")
+        return Substitution(given, {"ratchet.substitution.error": fault[:500]}), None
 
     async def _relay(self, relay: CallRelay, recording: Recording, request: _Request) -> None:
+        counts = True
         try:
             await relay.run(request.task, request.receive, request.send)
+        except UnknownWeights:
+            counts = False
+            raise
         except UpstreamFailure as failure:
             self._recordings.put(recording, failure.kind, failure.detail)
             if not relay.begun:
@@ -396,7 +479,7 @@ class Gateway:
             else:
                 self._recordings.put(recording)
         finally:
-            if self._metrics is not None:
+            if counts and self._metrics is not None:
                 self._metrics.gateway_call(
                     request.provider,
                     relay.upstream.name,
@@ -480,10 +563,9 @@ class Gateway:
         target: GatewayTarget,
         given: dict[str, Any],
         dialect: GatewayDialect,
-        attributes: dict[str, Any],
         unit: CallUnit,
-    ) -> dict[str, Any]:
-        """The request with its prompts replaced."""
+    ) -> Substitution:
+        """What to send instead of the request."""
         assert self._substitute is not None
         try:
             async with asyncio.timeout(SUBSTITUTE_S):
@@ -497,12 +579,8 @@ class Gateway:
                     headers={"retry-after": "1"},
                 ) from error
             _log.warning("Prompts of %s were not replaced: %s", target, why)
-            attributes["ratchet.substitution.error"] = why[:500]
-            return given
-        if found is None:
-            return given
-        attributes.update(found.attributes)
-        return found.request
+            return Substitution(given, {"ratchet.substitution.error": why[:500]})
+        return found or Substitution(given)
 
 
 def _plain(body: bytes, encoding: str, limit: int) -> bytes:

@@ -13,6 +13,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from ratchet.llm.backoff import requested_delay
+from ratchet.server.gateway.adapter_loading import NamedWeights
 from ratchet.server.gateway.headers import response_headers
 from ratchet.server.gateway.pool import CONNECT_S, UpstreamEndpoint, UpstreamPool
 from ratchet.server.gateway.recording import Recording
@@ -59,10 +60,14 @@ class UpstreamFailure(Exception):
         self.detail = detail
 
 
+class UnknownWeights(Exception):
+    """The upstream does not know the trained weights that the request names."""
+
+
 class UpstreamRequest:
     """A request to an upstream."""
 
-    __slots__ = ("body", "endpoint", "headers", "method", "stripper", "url")
+    __slots__ = ("body", "endpoint", "headers", "method", "stripper", "url", "weights")
 
     def __init__(
         self,
@@ -72,7 +77,10 @@ class UpstreamRequest:
         headers: CIMultiDict[str],
         body: bytes | None,
         stripper: ResponseStripper | None = None,
+        weights: NamedWeights | None = None,
     ) -> None:
+        self.weights = weights
+        """Trained weights that the upstream may have to load first."""
         self.stripper = stripper
         """Changes the response for the client; None to pass it on byte for byte."""
         self.endpoint = endpoint
@@ -131,6 +139,7 @@ class CallRelay:
 
         Raises:
             UpstreamFailure: The upstream failed. When the response has `begun`, it must be aborted.
+            UnknownWeights: The upstream has answered 404, and nothing was sent to the client.
             Problem: The upstream is at its concurrency limit.
         """
         watch = asyncio.get_running_loop().call_later(WATCH_AFTER_S, self._watch, receive, task)
@@ -153,6 +162,9 @@ class CallRelay:
 
     async def _relay(self, send: Send) -> None:
         response = await self._open()
+        if response.status == 404 and self._outgoing.weights is not None:
+            response.close()
+            raise UnknownWeights
         whole = False
         self._check_connection(response)
         try:

@@ -29,6 +29,7 @@ from ratchet.server.gateway.target import GatewayTarget
 from ratchet.server.gateway.units import CallUnit, unit_of
 from ratchet.store import Store
 from ratchet.types import (
+    Adapter,
     Candidate,
     InputError,
     LiveVersions,
@@ -47,6 +48,8 @@ class Substitution(msgspec.Struct, frozen=True):
     """As made by `GatewayDialect.with_texts`: unchanged parts are the same objects."""
     attributes: dict[str, Any] = {}
     """Attributes of the call's span, such as the candidate and the resources."""
+    adapter: Adapter | None = None
+    """Trained weights that the request names as its model; None when it names others."""
 
 
 class Shadow(NamedTuple):
@@ -159,8 +162,8 @@ class _Replacements(NamedTuple):
     discovered: bool
     """Whether its first ancestor's prompts were discovered in the agent's calls: then only the
     gateway can give the agent the candidate's prompts."""
-    model: str
-    """Name of the candidate's trained weights at the model's server; empty for the agent's own."""
+    model: Model | None
+    """The candidate's trained model; None for the agent's own."""
 
 
 class PromptSubstituter:
@@ -228,7 +231,7 @@ class PromptSubstituter:
             if not assigned:
                 return found
             found = found or Substitution(request)
-            return Substitution(found.request, {**found.attributes, **assigned})
+            return msgspec.structs.replace(found, attributes={**found.attributes, **assigned})
         except RatchetError:
             raise
         except Exception as error:
@@ -338,12 +341,12 @@ class PromptSubstituter:
         recogniser = self._recogniser(tuple(registered))
         discovered = any(one.algorithm == DISCOVERY for one in (*ancestors, candidate))
         trained = [
-            resource.model
+            resource
             for resource in candidate.resources.values()
             if isinstance(resource, Model) and resource.adapter is not None
         ]
         # With several, only the agent can tell which call is whose.
-        model = trained[0] if len(trained) == 1 else ""
+        model = trained[0] if len(trained) == 1 else None
         return _Replacements(candidate_id, prompts, recogniser, discovered, model)
 
     def _ancestors(self, candidate: Candidate) -> list[Candidate]:
@@ -389,10 +392,12 @@ async def _replaced(
     found = None
     if replacements.prompts:
         found = await _substituted(replacements, request, dialect)
-    if not replacements.model or "model" not in request:
+    model = replacements.model
+    if model is None or "model" not in request:
         return found
     found = found or Substitution(request)
-    return Substitution({**found.request, "model": replacements.model}, found.attributes)
+    changed = {**found.request, "model": model.model}
+    return Substitution(changed, found.attributes, model.adapter)
 
 
 async def _substituted(

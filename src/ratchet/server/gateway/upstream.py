@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from collections.abc import Iterable, Sequence
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -30,6 +31,10 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True):
     """Most concurrent calls; further ones wait."""
     retries: int = 0
     """Most retries of a call that failed before its response began."""
+    adapters: str = ""
+    """Folder in which the upstream finds the project's adapters; empty for the project's own, which
+    an upstream on this machine can read.
+    """
 
 
 STANDARD = (
@@ -76,6 +81,16 @@ def provider_of(upstream: Upstream) -> str:
 def host_of(upstream: Upstream) -> str:
     """Host of an upstream's URL, without the port."""
     return urlsplit(upstream.base_url).hostname or ""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address is reachable from this machine only."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def choose_upstream(
