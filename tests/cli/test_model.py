@@ -137,6 +137,38 @@ def test_it_serves_until_it_is_told_to_stop() -> None:
     assert not psutil.pid_exists(ready["pid"])
 
 
+@pytest.mark.torch
+def test_a_models_server_in_a_project_has_the_adapters_that_were_trained_there(
+    tmp_path: Path,
+) -> None:
+    from ratchet.autopilot.adapters import AdapterFolder, served_name
+    from ratchet.models.policy import load_base
+    from tests.models.policy.tiny_models import save_adapter, save_model
+
+    tiny, other = (save_model(tmp_path / name, seed=seed) for seed, name in enumerate("ab"))
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "ratchet.toml").write_text("")
+    kept = AdapterFolder(project / ".ratchet" / "adapters")
+    hashes = [
+        kept.keep(save_adapter(tmp_path / f"adapter-{base.name}", load_base(base)))
+        for base in (tiny, other)
+    ]
+    changed = kept.keep(save_adapter(tmp_path / "changed", load_base(tiny), seed=2))
+    kept.path(changed).rename(kept.path("0" * 64))
+    with subprocess.Popen(
+        [sys.executable, "-m", "ratchet", "model", str(tiny), "--port", "0", "--json"],
+        cwd=project,
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        ready = json.loads(process.stdout.readline())
+        listed = httpx2.get(f"{ready['url']}/models", timeout=60).json()["data"]
+        process.send_signal(signal.SIGTERM)
+    adapters = [(one["id"], one["version"]) for one in listed if one["parent"]]
+    assert adapters == [(served_name(hashes[0]), hashes[0])]
+
+
 def test_a_file_that_is_no_model_is_named(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

