@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -16,11 +20,13 @@ from multidict import CIMultiDict
 
 from ratchet.autopilot.adapters import AdapterFolder, served_name
 from ratchet.server.gateway.adapter_loading import RETRY_S, AdapterLoader
+from ratchet.server.gateway.mirroring import MIRROR_OF
 from ratchet.server.gateway.pool import UpstreamEndpoint, UpstreamPool
 from ratchet.server.gateway.substitution import PromptSubstituter, Shadow
 from ratchet.server.gateway.upstream import Upstream
 from ratchet.server.metrics import Metrics
 from ratchet.types import Adapter, Model
+from tests import interpreters
 from tests.server.gateway.conftest import Site
 from tests.server.gateway.test_substitution import World
 from tests.server.gateway.upstreams import Seen, StubUpstream, Wire, reply
@@ -30,6 +36,7 @@ LOAD, CHAT = "/v1/load_lora_adapter", "/v1/chat/completions"
 
 def keep_adapter(kept: AdapterFolder, work: Path, content: bytes = b"\0\0\0\0") -> Adapter:
     """An adapter of one number in a project's folder."""
+    work.parent.mkdir(exist_ok=True)
     header = json.dumps({"a": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
     work.mkdir()
     weights = len(header).to_bytes(8, "little") + header + content
@@ -252,6 +259,31 @@ def test_an_upstream_on_another_machine_is_told_where_it_finds_the_adapters(
     assert setting.server.asked(LOAD) == [{"lora_name": setting.name, "lora_path": path}]
 
 
+def test_the_server_of_a_project_loads_the_projects_adapters(
+    world: World, upstream: StubUpstream, tmp_path: Path, sqlite_url: str
+) -> None:
+    setting = Setting(world, upstream, tmp_path / ".ratchet")
+    world.switch()
+    world.activate(setting.candidate)
+    section = f'[upstreams.one]\ndialect = "openai"\nbase_url = "{upstream.url}"\n'
+    (tmp_path / "ratchet.toml").write_text(section)
+    options = ["--project", str(tmp_path), "--store", sqlite_url, "--port", "0", "--json"]
+    with interpreters.Interpreter(
+        [sys.executable, "-m", "ratchet", "serve", *options],
+        env={**os.environ},
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        url = json.loads(process.stdout.readline())["url"]
+        body = {"model": "m", "messages": [{"role": "user", "content": "Hello"}]}
+        path = "/gateway/bot/openai/v1/chat/completions"
+        answer = httpx2.post(f"{url}{path}", json=body, timeout=30)
+        metrics = httpx2.get(f"{url}/metrics", timeout=30).text
+        process.send_signal(signal.SIGTERM)
+    assert answer.json()["model"] == setting.name
+    assert 'ratchet_gateway_adapters_total{outcome="loaded"} 1.0' in metrics
+
+
 def test_a_mirrored_call_goes_to_the_candidates_weights(
     world: World, open_site: Callable[..., Site], upstream: StubUpstream, tmp_path: Path
 ) -> None:
@@ -265,10 +297,6 @@ def test_a_mirrored_call_goes_to_the_candidates_weights(
         setting.upstream, substitute=Mirrors(world.store), adapters=setting.loader
     )
     assert setting.call().json()["model"] == "m"
-    mirrored = next(
-        one.attributes
-        for one in setting.site.spans(2)
-        if "ratchet.mirror_of" in one.attributes or one.attributes.get("ratchet.experiment_id")
-    )
+    mirrored = next(one.attributes for one in setting.site.spans(2) if MIRROR_OF in one.attributes)
     assert mirrored["gen_ai.request.model"] == setting.name
     assert mirrored["http.response.status_code"] == 200
