@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,30 @@ def test_the_curves_are_written_as_json_and_png(trained: Project) -> None:
     said = trained.json("train", "runs", "ab-grpo", "--png", "curves.png")
     assert said["records"] == STEPS
     assert (trained.root / "curves.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_tensorboard_reads_the_curves(trained: Project) -> None:
+    done = trained.ratchet("train", "runs", "ab", "--tensorboard", "logs")
+    assert done.returncode == 0, done.stderr
+    (file,) = (trained.root / "logs" / "ab-grpo").iterdir()
+    content, events = file.read_bytes(), []
+    while content:
+        (length,) = struct.unpack("<Q", content[:8])
+        events.append(content[12 : 12 + length])
+        content = content[16 + length :]
+    assert b"brain.Event:2" in events[0]
+    assert len(events) == 1 + len(STEPS)
+    # Field 1 of a value is its tag, field 2 its number.
+    assert b"\x0a\x04loss\x15" + struct.pack("<f", 0.5) in events[2]
+    assert b"\x0a\x03val\x15" + struct.pack("<f", 0.75) in events[4]
+    assert b"reward" not in events[3]
+
+
+def test_a_folder_that_cannot_be_written_is_named(trained: Project) -> None:
+    (trained.root / "logs").write_text("a file")
+    done = trained.ratchet("train", "runs", "ab", "--tensorboard", "logs")
+    assert done.returncode == 2
+    assert "cannot be written" in done.stderr
 
 
 def test_a_training_that_is_not_there_is_named(trained: Project, tmp_path: Path) -> None:

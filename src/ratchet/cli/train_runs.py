@@ -20,6 +20,7 @@ from ratchet.cli.console import (
     table,
 )
 from ratchet.types import InputError, NotFound
+from ratchet.weights.event_file import event_file
 from ratchet.weights.metrics import METRICS, read_metrics
 
 COLUMNS = {
@@ -47,6 +48,10 @@ def runs(
     png: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the curves as a PNG.")
     ] = None,
+    tensorboard: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Write the curves for TensorBoard, in a folder of DIR."),
+    ] = None,
     last: Annotated[int, typer.Option(min=1, help="Steps to show.")] = 20,
     folder: Folder = Path("."),
     json: Json = False,
@@ -59,6 +64,8 @@ def runs(
 
       ratchet train runs 1f6c09ad --png curves.png
 
+      ratchet train runs --tensorboard logs
+
       watch -n 5 ratchet train runs
     """
     found = _find(project_in(folder).state / RUNS, run)
@@ -67,6 +74,8 @@ def runs(
         if not records:
             raise InputError(f"The training {found.name} has no step yet.")
         _plot(records, found.name, png)
+    if tensorboard is not None:
+        _write_events(records, found, tensorboard / found.name)
     if json:
         print_json({"run": found.name, "records": records, "png": str(png) if png else None})
         return
@@ -86,6 +95,28 @@ def runs(
         out.print(f"best on val: {number(best['value'])} after step {at}", markup=False)
     if png is not None:
         out.print(f"curves: {display_path(png)}", markup=False)
+    if tensorboard is not None:
+        out.print(f"for TensorBoard: {display_path(tensorboard / found.name)}", markup=False)
+
+
+def _write_events(records: list[dict[str, Any]], run: Path, folder: Path) -> None:
+    """Write TensorBoard's event file of a training; an earlier one is replaced."""
+    events = []
+    for record in records:
+        val = record.get("val")
+        numbers = (
+            {key: value for key, value in record.items() if key != "step"}
+            if val is None
+            else {"val": val["value"], "val/low": val["low"], "val/high": val["high"]}
+        )
+        known = {tag: float(n) for tag, n in numbers.items() if isinstance(n, (int, float))}
+        events.append((record["step"], known))
+    content = event_file(events, (run / METRICS).stat().st_mtime if records else 0.0)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "events.out.tfevents.0.ratchet").write_bytes(content)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written: {error.strerror}.") from None
 
 
 def _find(folder: Path, prefix: str | None) -> Path:
