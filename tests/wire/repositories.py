@@ -9,6 +9,14 @@ from pathlib import Path
 
 LONG = "You plan the shelves of a public library and explain each choice to the staff in charge."
 
+CALL = (
+    "import anthropic\n"
+    f"RULES = '{LONG}'\n"
+    "def ask(question):\n"
+    "    messages = [{'role': 'user', 'content': question}]\n"
+    "    return anthropic.Anthropic().messages.create(model='m', system=RULES, messages=messages)\n"
+)
+
 
 @dataclass(frozen=True)
 class LookAlike:
@@ -23,6 +31,12 @@ class LookAlike:
     """`path:line`, or the path of a file of prompts."""
     effects: tuple[str, ...] = field(default=())
     """`kind path`."""
+    tests: tuple[str, ...] = field(default=())
+    """`project: command`."""
+    tracing: tuple[str, ...] = field(default=())
+    """`name path`, with ` global` where a global provider is set."""
+    data: tuple[str, ...] = field(default=())
+    """`path: input -> expected`."""
 
     def write(self, folder: Path) -> Path:
         """Write it, and return its folder."""
@@ -231,5 +245,37 @@ LOOK_ALIKES = (
         "dspy",
         "desk.py:Desk",
         ("desk.py:3",),
+    ),
+    LookAlike(
+        "tests-that-run-and-tests-that-do-not",
+        {
+            "desk/pyproject.toml": '[project]\nname = "desk"\n[project.scripts]\ntest = "desk:absent"\n',
+            "desk/uv.lock": "",
+            "desk/desk.py": CALL,
+            "desk/test.py": "print('a sample')\n",
+            "desk/tests/__init__.py": "",
+            "desk/tests/test_desk.py": "def test_a():\n    pass\nasync def test_b():\n    pass\n",
+            "made/pyproject.toml": '[project]\nname = "made"\n',
+            "made/Makefile": "tests := 1\nlint:\n\truff .\ntest: lint\n\tpython -m pytest -q\n",
+            "made/tests/test_made.py": "import pytest\ndef test_a():\n    pass\n",
+            "plain/requirements.txt": "anthropic\n",
+            "plain/test_plain.py": "import unittest\nclass A(unittest.TestCase):\n    def test_a(self):\n        pass\n",
+            "plain/legacy/tests/test_old.py": "def test_old():\n    pass\n",
+            "web/package.json": '{"scripts": {"test": "echo \\"Error: no test specified\\" && exit 1"}}',
+            "web/src/cut.test.ts": "import test from 'node:test';\ntest('cuts', () => {});\n",
+            "shop/package.json": '{"scripts": {"test": "vitest run"}, "devDependencies": {"vitest": "3"}}',
+            "shop/cut.spec.ts": "it('cuts', () => {});\nit('glues', () => {});\n",
+            "empty/package.json": '{"scripts": {"test": "jest"}}',
+        },
+        "anthropic",
+        "desk/desk.py:ask",
+        ("desk/desk.py:2",),
+        tests=(
+            "desk: uv run python -m pytest",
+            "made: make test",
+            "plain: python -m unittest discover",
+            "shop: npm test",
+            "web: npx tsx --test",
+        ),
     ),
 )

@@ -22,6 +22,7 @@ class Tally:
     def __init__(self) -> None:
         self.repos = self.framework = self.entry = 0
         self.right = self.found = self.hit = self.expected = self.acted = self.acts = 0
+        self.exact = dict.fromkeys(("tests", "tracing", "data"), 0)
 
     def add(self, found: RepositoryLook, case: LookAlike) -> None:
         """Count one repository; what is missing is printed."""
@@ -43,7 +44,15 @@ class Tally:
         lost = [one for one in case.effects if one not in effects]
         self.acts += len(case.effects)
         self.acted += len(case.effects) - len(lost)
-        print(f"{case.name}: {named[:1]} extra={extra} missing={missing} lost={lost}")
+        wrong = []
+        for fact, shown in _facts(found).items():
+            expected = getattr(case, fact)
+            # Of a real checkout it is only known whether there are any.
+            right = set(shown) == set(expected) if case.files else bool(shown) == bool(expected)
+            self.exact[fact] += right
+            if not right:
+                wrong.append(f"{fact}: {shown}")
+        print(f"{case.name}: {named[:1]} extra={extra} missing={missing} lost={lost} wrong={wrong}")
 
     def result(self) -> dict[str, Any]:
         """The scores, each between 0 and 1."""
@@ -54,7 +63,17 @@ class Tally:
             "prompt_precision": round(self.right / max(self.found, 1), 4),
             "prompt_recall": round(self.hit / max(self.expected, 1), 4),
             "side_effect_recall": self.acted / self.acts if self.acts else 1.0,
+            **{fact: round(count / self.repos, 4) for fact, count in self.exact.items()},
         }
+
+
+def _facts(found: RepositoryLook) -> dict[str, list[str]]:
+    """Tests, tracing and data, as look-alikes state them."""
+    return {
+        "tests": [f"{one.project}: {one.command}" for one in found.tests],
+        "tracing": [],
+        "data": [],
+    }
 
 
 def _near(one: tuple[str, int], other: tuple[str, int]) -> bool:
@@ -87,7 +106,20 @@ def of_checkouts(folder: Path, tally: Tally) -> None:
         made = look(root)
         kinds = {one.place.path: one.kind for one in made.side_effects}
         effects = tuple(f"{kinds.get(path, 'missing')} {path}" for path in acts)
-        tally.add(made, LookAlike(facts["repo"], {}, framework, entry, tuple(places), effects))
+        told = str(facts["tests"])
+        tests = () if re.search(r"False|only|empty|not a test", told) else (told,)
+        case = LookAlike(
+            facts["repo"],
+            {},
+            framework,
+            entry,
+            tuple(places),
+            effects,
+            tests,
+            tuple(facts["tracing"]),
+            tuple(facts["datasets"]),
+        )
+        tally.add(made, case)
 
 
 def main() -> None:

@@ -197,6 +197,24 @@ class SecretName(msgspec.Struct, frozen=True):
     reason: str
 
 
+class ProjectTests(msgspec.Struct, frozen=True):
+    """Tests of a project, and the command that runs them."""
+
+    project: str
+    """Folder of the project; `.` for the repository itself."""
+    runner: str
+    """`pytest`, `unittest`, `vitest`, `jest`, `mocha`, `node`, …"""
+    command: str
+    """To be run in the folder of the project."""
+    place: Place
+    """Where the command is declared, else the first file of tests."""
+    files: int
+    cases: int
+    """Test functions and methods in the source; parameters may make more of them."""
+    confidence: float
+    reason: str
+
+
 class PassedOver(msgspec.Struct, frozen=True):
     """Files that were not taken for the agent's own."""
 
@@ -222,6 +240,7 @@ class RepositoryLook(msgspec.Struct, frozen=True):
     tools: tuple[ToolSite, ...]
     side_effects: tuple[SideEffect, ...]
     secrets: tuple[SecretName, ...]
+    tests: tuple[ProjectTests, ...]
     left_out: tuple[PassedOver, ...]
     unreadable: tuple[PassedOver, ...]
     looked_for: tuple[str, ...]

@@ -204,15 +204,15 @@ class RepositoryFiles:
 
 
 _STANDING_BY_FOLDER = {
+    "legacy": {
+        *("legacy", "old", "deprecated", "archive", "archived", "backup", "backups", "obsolete"),
+        *("unused", "attic", "graveyard", "bak", "previous"),
+    },
     "test": {"test", "tests", "__tests__", "spec", "specs", "testing", "e2e"},
     "evaluation": {"eval", "evals", "evaluation", "evaluations", "benchmark", "benchmarks"},
     "example": {
         *("example", "examples", "sample", "samples", "demos", "tutorial", "tutorials", "cookbook"),
         *("cookbooks", "docs", "doc", "documentation", "playground", "experiments", "sandbox"),
-    },
-    "legacy": {
-        *("legacy", "old", "deprecated", "archive", "archived", "backup", "backups", "obsolete"),
-        *("unused", "attic", "graveyard", "bak", "previous"),
     },
 }
 _LEGACY_STEM = re.compile(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import time
-import tomllib
 from collections import defaultdict
 from pathlib import Path
 
@@ -25,22 +24,14 @@ from ratchet.wire.facts import (
 )
 from ratchet.wire.files import RepositoryFiles
 from ratchet.wire.frameworks import FRAMEWORKS, RANK, SDKS
+from ratchet.wire.manifests import find_manifests, project_of
 from ratchet.wire.names import Names, last_name
 from ratchet.wire.program import MAX_MODULES, Program
+from ratchet.wire.project_tests import find_tests
 from ratchet.wire.prompts import InputSite, PromptFinder, input_sites
 from ratchet.wire.reach import unreached
 from ratchet.wire.syntax import CodeModule
 
-_MANIFESTS = {
-    "pyproject.toml": "pyproject",
-    "requirements.txt": "requirements",
-    "setup.py": "setup.py",
-    "setup.cfg": "setup.cfg",
-    "Pipfile": "pipfile",
-    "environment.yml": "conda",
-    "package.json": "package.json",
-    "langgraph.json": "langgraph",
-}
 _INDEXING = re.compile(
     r"from_documents|from_texts|add_documents|add_texts|upsert|executemany|insert_many|persist"
 )
@@ -48,7 +39,6 @@ _VERSIONED = re.compile(r"(?:^|[-_. ])v\d+$", re.IGNORECASE)
 _SECRET = re.compile(
     r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|DATABASE_URL|_DSN", re.IGNORECASE
 )
-_REQUIREMENT = re.compile(r"^\s*([A-Za-z0-9][\w.-]*)(?:\[[^\]]*\])?\s*([^;#]*)")
 
 
 def look(root: Path) -> RepositoryLook:
@@ -80,7 +70,7 @@ def look(root: Path) -> RepositoryLook:
     live = (
         frozenset(program.closure([*used, *started]) - dead.keys()) if live_sites else frozenset()
     )
-    manifests = _manifests(files)
+    manifests = find_manifests(files)
     frameworks = _frameworks(program, live, used, manifests)
     entries = tuple(find_entries(names, live_sites, live, files))
     tools = list(find_tools(names, live))
@@ -101,6 +91,7 @@ def look(root: Path) -> RepositoryLook:
         tools=tuple(tool for tool, _ in tools),
         side_effects=tuple(sorted(find_effects(names, live, tools), key=lambda one: one.place)),
         secrets=tuple(_secrets(program, files, live)),
+        tests=tuple(find_tests(files, manifests)),
         left_out=(*files.left_out, *_beyond(program)),
         unreadable=tuple(PassedOver(path, why) for path, why in sorted(files.unreadable.items())),
         looked_for=() if live_sites else tuple(one.name for one in FRAMEWORKS),
@@ -234,72 +225,6 @@ def _version(name: str, manifests: tuple[Manifest, ...]) -> str:
             if wanted in manifest.dependencies:
                 return manifest.dependencies[wanted]
     return ""
-
-
-def _manifests(files: RepositoryFiles) -> tuple[Manifest, ...]:
-    found = []
-    for path in files.named(*_MANIFESTS):
-        name = path.rpartition("/")[2]
-        text = files.text(path) or ""
-        beside = set(files.folders.get(path.rpartition("/")[0], ()))
-        manager, declared = "pip", ""
-        dependencies: dict[str, str] = {}
-        try:
-            if name == "pyproject.toml":
-                data = tomllib.loads(text)
-                project = data.get("project", {})
-                declared = str(project.get("name", ""))
-                for one in project.get("dependencies", []):
-                    match = _REQUIREMENT.match(one)
-                    if match:
-                        dependencies[match[1].lower()] = match[2].strip(" ()")
-                poetry = data.get("tool", {}).get("poetry", {})
-                for key, value in poetry.get("dependencies", {}).items():
-                    dependencies[key.lower()] = value if isinstance(value, str) else ""
-                if "uv.lock" in beside:
-                    manager = "uv"
-                elif poetry or "poetry.lock" in beside:
-                    manager = "poetry"
-                elif "pdm" in data.get("tool", {}):
-                    manager = "pdm"
-            elif name == "requirements.txt":
-                for line in text.splitlines():
-                    match = _REQUIREMENT.match(line)
-                    if match:
-                        dependencies[match[1].lower()] = match[2].strip()
-            elif name == "package.json":
-                manager = (
-                    "pnpm"
-                    if "pnpm-lock.yaml" in beside
-                    else "yarn"
-                    if "yarn.lock" in beside
-                    else "npm"
-                )
-                package = msgspec.json.decode(text.encode(), type=dict)
-                declared = str(package.get("name", ""))
-                for section in ("dependencies", "devDependencies"):
-                    dependencies.update(
-                        {k: str(v) for k, v in (package.get(section) or {}).items()}
-                    )
-            elif name == "environment.yml":
-                manager = "conda"
-            elif name == "langgraph.json":
-                manager = ""
-        except (ValueError, TypeError, AttributeError) as error:
-            files.unreadable[path] = f"does not parse: {type(error).__name__}"
-        found.append(Manifest(path, _MANIFESTS[name], manager, declared, dependencies))
-    return tuple(found)
-
-
-def project_of(files: RepositoryFiles, path: str) -> str:
-    """Folder of the project that a file belongs to: the nearest one with a manifest."""
-    folder = path.rpartition("/")[0]
-    while folder:
-        names = files.folders.get(folder, ())
-        if any(name in _MANIFESTS for name in names):
-            return folder
-        folder = folder.rpartition("/")[0]
-    return "."
 
 
 def _members(
