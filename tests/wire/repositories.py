@@ -141,6 +141,7 @@ LOOK_ALIKES = (
         "openai-agents",
         "src/branch/run.py:serve",
         ("src/texts/clerk.md",),
+        tracing=("openai-agents src/branch/agents/clerk.py",),
     ),
     LookAlike(
         "instruction-functions",
@@ -165,6 +166,7 @@ LOOK_ALIKES = (
         "back/serve.py:respond",
         ("back/agents.py:5",),
         ("named action back/serve.py",),
+        tracing=("openai-agents back/agents.py",),
     ),
     LookAlike(
         "crew-of-files",
@@ -277,5 +279,53 @@ LOOK_ALIKES = (
             "shop: npm test",
             "web: npx tsx --test",
         ),
+    ),
+    LookAlike(
+        "traced-already",
+        {
+            "requirements.txt": "anthropic\nlangsmith>=0.3\n",
+            "desk.py": "import instrument\nimport weave\n" + CALL,
+            "weave.py": "def knit(): ...\n",
+            "instrument.py": (
+                "from langfuse import observe\n"
+                "from opentelemetry import trace as api\n"
+                "from opentelemetry.sdk import trace as sdk\n"
+                "def start():\n    provider = sdk.TracerProvider()\n"
+                "    api.set_tracer_provider(tracer_provider=provider)\n"
+            ),
+            "tests/test_desk.py": "import opik\ndef test_a():\n    pass\n",
+            "Dockerfile": 'FROM python\nCMD ["ddtrace-run", "python", "desk.py"]\n',
+        },
+        "anthropic",
+        "desk.py:ask",
+        ("desk.py:4",),
+        tests=(".: python -m pytest",),
+        tracing=(
+            "langfuse instrument.py",
+            "opentelemetry instrument.py global",
+            "langsmith requirements.txt",
+            "datadog Dockerfile",
+        ),
+    ),
+    LookAlike(
+        "traced-in-typescript",
+        {
+            "package.json": '{"dependencies": {"ai": "5", "@vercel/otel": "1"}}',
+            "instrumentation.ts": (
+                "import { registerOTel } from '@vercel/otel';\n"
+                "export function register() {\n  registerOTel({ serviceName: 'desk' });\n}\n"
+            ),
+            "desk.ts": (
+                "import { generateText } from 'ai';\n"
+                f"const rules = '{LONG}';\n"
+                "export async function ask(prompt: string) {\n"
+                "  return generateText({ system: rules, prompt,\n"
+                "    experimental_telemetry: { isEnabled: true } });\n}\n"
+            ),
+        },
+        "vercel-ai-sdk",
+        "desk.ts:ask",
+        ("desk.ts:2",),
+        tracing=("opentelemetry instrumentation.ts global", "vercel-ai-sdk desk.ts"),
     ),
 )

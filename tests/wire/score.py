@@ -71,7 +71,10 @@ def _facts(found: RepositoryLook) -> dict[str, list[str]]:
     """Tests, tracing and data, as look-alikes state them."""
     return {
         "tests": [f"{one.project}: {one.command}" for one in found.tests],
-        "tracing": [],
+        "tracing": [
+            f"{one.name} {one.place.path}" + (" global" if one.provider else "")
+            for one in found.tracing
+        ],
         "data": [],
     }
 

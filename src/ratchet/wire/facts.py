@@ -215,6 +215,19 @@ class ProjectTests(msgspec.Struct, frozen=True):
     reason: str
 
 
+class TracingUse(msgspec.Struct, frozen=True):
+    """Tracing that the agent has already."""
+
+    name: str
+    """Library or framework, such as `langfuse`."""
+    place: Place
+    """Its import, or the call, command or dependency that shows it."""
+    provider: Place | None
+    """Where it sets OpenTelemetry's global tracer provider; None if it sets none."""
+    confidence: float
+    reason: str
+
+
 class PassedOver(msgspec.Struct, frozen=True):
     """Files that were not taken for the agent's own."""
 
@@ -241,6 +254,7 @@ class RepositoryLook(msgspec.Struct, frozen=True):
     side_effects: tuple[SideEffect, ...]
     secrets: tuple[SecretName, ...]
     tests: tuple[ProjectTests, ...]
+    tracing: tuple[TracingUse, ...]
     left_out: tuple[PassedOver, ...]
     unreadable: tuple[PassedOver, ...]
     looked_for: tuple[str, ...]

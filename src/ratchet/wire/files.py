@@ -60,6 +60,10 @@ _VENDORED = frozenset(
 )
 _SHOWN = frozenset({".github", ".gitlab-ci.yml"})
 """Hidden names that are read."""
+_STARTING = re.compile(
+    r"(?:.*\.)?(?:Docker|Container)file(?:[.-].*)?$|Procfile(?:\..*)?$|(?:docker-)?compose.*\.ya?ml$",
+    re.IGNORECASE,
+)
 
 
 def is_env_file(name: str) -> bool:
@@ -196,6 +200,10 @@ class RepositoryFiles:
             if (ending := path.rpartition(".")[2].lower()) in LANGUAGES
         )
         return tuple(LanguageShare(name, files) for name, files in counts.most_common())
+
+    def starting(self) -> list[str]:
+        """Files with the commands that start programs: Dockerfiles, Procfiles, compose files."""
+        return [path for path in self.paths if _STARTING.match(path.rpartition("/")[2])]
 
     def named(self, *names: str) -> list[str]:
         """Files of these names, at any depth, outermost first."""

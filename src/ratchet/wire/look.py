@@ -31,6 +31,7 @@ from ratchet.wire.project_tests import find_tests
 from ratchet.wire.prompts import InputSite, PromptFinder, input_sites
 from ratchet.wire.reach import unreached
 from ratchet.wire.syntax import CodeModule
+from ratchet.wire.tracing import find_tracing
 
 _INDEXING = re.compile(
     r"from_documents|from_texts|add_documents|add_texts|upsert|executemany|insert_many|persist"
@@ -92,6 +93,7 @@ def look(root: Path) -> RepositoryLook:
         side_effects=tuple(sorted(find_effects(names, live, tools), key=lambda one: one.place)),
         secrets=tuple(_secrets(program, files, live)),
         tests=tuple(find_tests(files, manifests)),
+        tracing=tuple(find_tracing(names, files, manifests, dead, live)),
         left_out=(*files.left_out, *_beyond(program)),
         unreadable=tuple(PassedOver(path, why) for path, why in sorted(files.unreadable.items())),
         looked_for=() if live_sites else tuple(one.name for one in FRAMEWORKS),

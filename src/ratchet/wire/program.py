@@ -6,7 +6,7 @@ import json
 import posixpath
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ratchet.wire.files import FileStanding, RepositoryFiles, standing_of
 from ratchet.wire.frameworks import framework_of, hint_words
@@ -45,6 +45,7 @@ class Program:
         self._aliases: dict[str, list[tuple[str, str]]] | None = None
         self._loads: dict[str, set[str]] = {}
         self._users: dict[str, list[CodeModule]] | None = None
+        self._imports: dict[str, list[str]] = {}
         self.truncated = False
 
     # Which files matter
@@ -53,7 +54,7 @@ class Program:
         """Files that import a framework, with those that they import or that import them."""
         words = re.compile("|".join(re.escape(word) for word in hint_words()))
         seeds: list[str] = []
-        names: dict[str, list[str]] = {}
+        names = self._imports
         by_tail: dict[tuple[str, str], list[str]] = defaultdict(list)
         for path in self.files.paths:
             if not path.endswith(PYTHON_ENDINGS + JAVASCRIPT_ENDINGS) or path.endswith(".d.ts"):
@@ -88,6 +89,10 @@ class Program:
                     waiting.append(one)
         self.truncated = bool(waiting)
         return sorted(chosen)
+
+    def importing(self, wanted: Callable[[str], bool]) -> list[str]:
+        """Files that import a module whose name is wanted, among those that `select` read."""
+        return [path for path, names in self._imports.items() if any(map(wanted, names))]
 
     # Modules
 
