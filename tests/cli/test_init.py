@@ -22,6 +22,23 @@ def test_the_page_names_entry_prompts_effects_and_secrets(
     assert "never-read" not in page
 
 
+def test_the_page_names_tests_tracing_and_data(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named = {case.name: case for case in LOOK_ALIKES}
+    traced = named["traced-already"].write(tmp_path)
+    assert run(["init", "--look", str(traced)]) == 0
+    page = " ".join(capsys.readouterr().out.split())
+    for words in ("python -m pytest", "1 test in 1 file", "global tracer provider is set at"):
+        assert words in page
+    assert "No data that could be tasks found." in page
+    kept = named["data-that-could-be-tasks"].write(tmp_path)
+    assert run(["init", "--look", str(kept)]) == 0
+    page = capsys.readouterr().out
+    assert "data/loans.csv" in page
+    assert "lost, sadly" not in page
+
+
 def test_the_json_has_all_facts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = LOOK_ALIKES[0].write(tmp_path)
     assert run(["init", "--look", str(root), "--json"]) == 0

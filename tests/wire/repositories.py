@@ -328,4 +328,45 @@ LOOK_ALIKES = (
         ("desk.ts:2",),
         tracing=("opentelemetry instrumentation.ts global", "vercel-ai-sdk desk.ts"),
     ),
+    LookAlike(
+        "data-that-could-be-tasks",
+        {
+            "desk.py": "import cases\n"
+            + CALL
+            + (
+                "EXAMPLES = [\n"
+                "    {'question': 'Where is Emma?', 'answer': 'Shelf 4'},\n"
+                "    {'question': 'Where is Persuasion?', 'answer': 'Shelf 5'},\n]\n"
+                "TALK = [{'role': 'user', 'content': 'a'}, {'role': 'assistant', 'content': 'b'}]\n"
+                "TOOLS = [{'name': 'a', 'description': 'b'}, {'name': 'c', 'description': 'd'}]\n"
+            ),
+            "cases.py": (
+                "from framework import Case\ndef examples():\n    return [\n"
+                "        Case(question='a', answer='b').with_inputs('question'),\n"
+                "        Case(question='c', answer='d').with_inputs('question'),\n    ]\n"
+            ),
+            "tests/set.json": '{"cases": [{"query": "a", "category": "c"}, {"query": "b", "category": "c"}]}',
+            "data/loans.csv": 'Ticket,Category\n"lost, sadly",loss\nlate,delay\n',
+            "data/columns.json": '{"question": ["a", "b"], "ground_truth": ["c", "d"]}',
+            "data/big.jsonl": '{"input": "a", "expected_output": "b"}\n' * 8000,
+            "data/members.csv": "name,city\na,b\nc,d\n",
+            "data/one.json": '[{"question": "a", "answer": "b"}]',
+            "data/broken.json": '[{"question": "a"',
+            "runs/results/out.jsonl": '{"prompt": "a", "article": "b"}\n' * 3,
+            "package.json": '{"name": "desk"}',
+            "data/.env": "QUESTION=never-read\n",
+        },
+        "anthropic",
+        "desk.py:ask",
+        ("desk.py:3",),
+        data=(
+            "desk.py: question -> answer",
+            "cases.py: question -> answer",
+            "tests/set.json: query -> ",
+            "data/loans.csv: Ticket -> Category",
+            "data/columns.json: question -> ground_truth",
+            "data/big.jsonl: input -> expected_output",
+            "runs/results/out.jsonl: prompt -> ",
+        ),
+    ),
 )

@@ -75,7 +75,10 @@ def _facts(found: RepositoryLook) -> dict[str, list[str]]:
             f"{one.name} {one.place.path}" + (" global" if one.provider else "")
             for one in found.tracing
         ],
-        "data": [],
+        "data": [
+            f"{one.place.path}: {', '.join(one.inputs)} -> {', '.join(one.expected)}"
+            for one in found.task_data
+        ],
     }
 
 

@@ -12,7 +12,7 @@ from ratchet.cli.console import Json, counted, one_line, out, print_json, print_
 from ratchet.types import InputError
 
 if TYPE_CHECKING:
-    from ratchet.wire.facts import RepositoryLook
+    from ratchet.wire.facts import ProjectTests, RepositoryLook
 
 SHOWN = 25
 """Rows of a table; --json has all."""
@@ -27,7 +27,7 @@ def init(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Look at a repository: its agent, entry points, prompts, tools, side effects and secrets.
+    """Look at a repository: its agent, prompts, tools, side effects, tests, tracing and data.
 
     Nothing is run, imported or written, and no .env file is opened.
 
@@ -107,11 +107,44 @@ def _print(found: RepositoryLook) -> None:
     reading = len(found.side_effects) - len(acting)
     if reading:
         _say(f"{counted(reading, 'call')} read from the web or a database.")
+    _rows(
+        "Tests",
+        [(str(t.place), t.command, f"in {t.project}: {_size(t)}") for t in found.tests],
+        "command",
+        "what it runs",
+    )
+    _rows(
+        "Tracing that is there",
+        [(str(t.place), t.name, t.reason) for t in found.tracing],
+        "library",
+        "reason",
+    )
+    _rows(
+        "Data that could be tasks",
+        [
+            (str(d.place), f"{d.rows}{'' if d.whole else '+'} rows", d.reason)
+            for d in found.task_data
+        ],
+        "size",
+        "columns",
+    )
+    if found.model_calls:
+        for name, facts in (
+            ("tests", found.tests),
+            ("tracing", found.tracing),
+            ("data that could be tasks", found.task_data),
+        ):
+            if not facts:
+                _say(f"No {name} found.")
     if found.secrets:
         _say("\nSecrets, by name; no value was read:")
         _say("  " + ", ".join(one.name for one in found.secrets))
     for one in found.unreadable[:SHOWN]:
         _say(f"Not read: {one.path} {one.reason}")
+
+
+def _size(tests: ProjectTests) -> str:
+    return f"{counted(tests.cases, 'test')} in {counted(tests.files, 'file')}, {tests.runner}"
 
 
 def _rows(title: str, rows: list[tuple[str, str, str]], second: str, third: str) -> None:

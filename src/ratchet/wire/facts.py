@@ -228,6 +228,23 @@ class TracingUse(msgspec.Struct, frozen=True):
     reason: str
 
 
+class TaskDataSite(msgspec.Struct, frozen=True):
+    """Data that could become tasks; its values are not kept."""
+
+    place: Place
+    format: str
+    """`csv`, `tsv`, `jsonl`, `json` or `few-shot list`."""
+    rows: int
+    whole: bool
+    """Whether all rows were read; if not, there are more."""
+    inputs: tuple[str, ...]
+    """Columns that look like inputs."""
+    expected: tuple[str, ...]
+    """Columns that look like answers; empty if none does."""
+    confidence: float
+    reason: str
+
+
 class PassedOver(msgspec.Struct, frozen=True):
     """Files that were not taken for the agent's own."""
 
@@ -255,6 +272,7 @@ class RepositoryLook(msgspec.Struct, frozen=True):
     secrets: tuple[SecretName, ...]
     tests: tuple[ProjectTests, ...]
     tracing: tuple[TracingUse, ...]
+    task_data: tuple[TaskDataSite, ...]
     left_out: tuple[PassedOver, ...]
     unreadable: tuple[PassedOver, ...]
     looked_for: tuple[str, ...]

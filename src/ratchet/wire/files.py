@@ -192,6 +192,18 @@ class RepositoryFiles:
             self.unreadable[path] = "is not text"
         return None
 
+    def head(self, path: str, size: int) -> tuple[str, bool]:
+        """Text of a file's first bytes, and whether that is all; empty if it cannot be read."""
+        try:
+            if path not in self.known or not (self.root / path).is_file():
+                return "", True
+            with open(self.root / path, "rb") as opened:
+                data = opened.read(size + 1)
+        except OSError:
+            self.unreadable[path] = "cannot be read"
+            return "", True
+        return data[:size].decode("utf-8-sig", errors="replace"), len(data) <= size
+
     def languages(self) -> tuple[LanguageShare, ...]:
         """Languages by number of files."""
         counts = Counter(

@@ -31,6 +31,7 @@ from ratchet.wire.project_tests import find_tests
 from ratchet.wire.prompts import InputSite, PromptFinder, input_sites
 from ratchet.wire.reach import unreached
 from ratchet.wire.syntax import CodeModule
+from ratchet.wire.task_data import find_task_data
 from ratchet.wire.tracing import find_tracing
 
 _INDEXING = re.compile(
@@ -94,6 +95,7 @@ def look(root: Path) -> RepositoryLook:
         secrets=tuple(_secrets(program, files, live)),
         tests=tuple(find_tests(files, manifests)),
         tracing=tuple(find_tracing(names, files, manifests, dead, live)),
+        task_data=tuple(find_task_data(files, program, dead)),
         left_out=(*files.left_out, *_beyond(program)),
         unreadable=tuple(PassedOver(path, why) for path, why in sorted(files.unreadable.items())),
         looked_for=() if live_sites else tuple(one.name for one in FRAMEWORKS),
