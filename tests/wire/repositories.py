@@ -26,7 +26,7 @@ class LookAlike:
     files: dict[str, str]
     framework: str
     entry: str
-    """`path:name` of one entry point; empty if there is none."""
+    """`path:name` of one entry point, with ` started` if a command starts it; empty if none."""
     prompts: tuple[str, ...]
     """`path:line`, or the path of a file of prompts."""
     effects: tuple[str, ...] = field(default=())
@@ -368,5 +368,50 @@ LOOK_ALIKES = (
             "data/big.jsonl: input -> expected_output",
             "runs/results/out.jsonl: prompt -> ",
         ),
+    ),
+    LookAlike(
+        "started-by-a-script",
+        {
+            "pyproject.toml": (
+                '[project]\nname = "desk"\n[project.scripts]\n'
+                'desk = "desk.main:run"\ntrain = "desk.main:train"\n'
+            ),
+            "src/desk/__init__.py": "",
+            "src/desk/main.py": "from desk.ask import ask\ndef run():\n    for line in open('q'):\n        ask(line)\n",
+            "src/desk/ask.py": CALL,
+        },
+        "anthropic",
+        "src/desk/main.py:run started",
+        ("src/desk/ask.py:2",),
+    ),
+    LookAlike(
+        "started-by-a-container",
+        {
+            "back/Dockerfile": 'FROM python\nCMD ["uvicorn", "api.main:app", \\\n  "--host", "127.0.0.1"]\n',
+            "back/api/__init__.py": "",
+            "back/api/main.py": "from fastapi import FastAPI\nfrom api.ask import ask\napp = FastAPI()\n",
+            "back/api/ask.py": CALL,
+            "Procfile": "worker: python absent.py\n",
+        },
+        "anthropic",
+        "back/api/main.py:app started",
+        ("back/api/ask.py:2",),
+    ),
+    LookAlike(
+        "route-without-a-name",
+        {
+            "package.json": '{"dependencies": {"ai": "5", "express": "5"}}',
+            "serve.ts": (
+                "import express from 'express';\nimport { generateText } from 'ai';\n"
+                "const app = express();\n"
+                "app.post('/ask', async (request, response) => {\n"
+                "  const done = await generateText({\n"
+                f"    system: '{LONG}', prompt: request.body.text }});\n"
+                "  response.json(done);\n});\n"
+            ),
+        },
+        "vercel-ai-sdk",
+        "serve.ts:POST /ask",
+        ("serve.ts:6",),
     ),
 )

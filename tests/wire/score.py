@@ -30,6 +30,11 @@ class Tally:
         named = [one.name for one in found.frameworks]
         self.framework += named[:1] == [case.framework]
         entries = {f"{one.place.path}:{one.name}" for one in found.entries}
+        entries |= {
+            f"{one.place.path}:{one.name} started"
+            for one in found.entries
+            if "started by" in one.reason
+        }
         paths = {one.place.path for one in found.entries}
         self.entry += not case.entry or case.entry in entries or case.entry in paths
         places = [(one.place.path, one.place.line) for one in found.prompts]

@@ -163,3 +163,25 @@ def test_a_notebook_alone_is_an_agent(tmp_path: Path) -> None:
 def test_a_path_that_is_no_folder_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="is not a folder"):
         look(tmp_path / "absent")
+
+
+def test_secrets_are_named_by_settings_and_by_variables(tmp_path: Path) -> None:
+    settings = (
+        "from pydantic import Field\n"
+        "from pydantic_settings import BaseSettings, SettingsConfigDict\n"
+        "class Common(BaseSettings):\n"
+        "    model_config = SettingsConfigDict(env_prefix='DESK_')\n"
+        "    mail_password: str\n"
+        "    pages: int = 4\n"
+        "class Settings(Common):\n"
+        "    store: str = Field(validation_alias='STORE_TOKEN')\n"
+        "class Plain:\n"
+        "    other_password: str\n"
+    )
+    code = "import settings\nfrom os import environ\nK = environ.get('MODEL_KEY')\n" + _agent()
+    found = look(_write(tmp_path, **{"agent.py": code, "settings.py": settings}))
+    assert [(one.name, str(one.place)) for one in found.secrets] == [
+        ("DESK_MAIL_PASSWORD", "settings.py:5"),
+        ("MODEL_KEY", "agent.py:3"),
+        ("STORE_TOKEN", "settings.py:8"),
+    ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import cast
 
 import msgspec
 
@@ -10,7 +11,15 @@ from ratchet.wire.facts import EntryKind, EntryPoint, Place
 from ratchet.wire.files import RepositoryFiles
 from ratchet.wire.names import Names, last_name
 from ratchet.wire.prompts import InputSite
-from ratchet.wire.syntax import CodeScope, Invocation, TextValue, chain_of
+from ratchet.wire.start_commands import StartCommand, find_start_commands
+from ratchet.wire.syntax import (
+    AttributeUse,
+    CodeScope,
+    Invocation,
+    ScopeValue,
+    TextValue,
+    chain_of,
+)
 
 _ROUTES = {"get", "post", "put", "patch", "delete", "route", "websocket", "api_route", "all", "use"}
 MOST = 40
@@ -27,8 +36,52 @@ def find_entries(
         if site.what.runs:
             for one in _from_site(names, site, live):
                 found.setdefault((one.place.path, one.name), one)
+    for command in find_start_commands(files):
+        _started(names, command, found, live, {site.place.path for site in sites})
     ordered = sorted(found.values(), key=lambda one: (-one.confidence, one.place))
     return ordered[:MOST]
+
+
+def _started(
+    names: Names,
+    command: StartCommand,
+    found: dict[tuple[str, str], EntryPoint],
+    live: frozenset[str],
+    calling: set[str],
+) -> None:
+    """Raise the confidence of an entry that a command starts, or add it."""
+    key = (command.target, command.name or command.target)
+    reason = f"started by {command.place}: {command.command}"
+    known = found.get(key)
+    if known is not None:
+        found[key] = msgspec.structs.replace(
+            known, confidence=0.97, reason=f"{known.reason}; {reason}"
+        )
+        return
+    module = names.program.module(command.target) if command.target in live else None
+    if module is None or not calling & names.program.closure([command.target]):
+        return
+    line, kind, confidence = 1, "script", 0.9
+    if command.name:
+        scripted = command.place.path.endswith("pyproject.toml")
+        if scripted and any(path == command.target for path, _ in found):
+            return  # another function of that file leads to a model; this one was not seen to
+        bounds = module.scope.bindings.get(command.name)
+        if not bounds:
+            return  # the command names what is not there
+        line = bounds[-1].line
+        kind, confidence = ("program", 0.6) if scripted else ("app", 0.9)
+    found[key] = EntryPoint(
+        command.name or command.target,
+        cast(EntryKind, kind),
+        Place(command.target, line),
+        command.command,
+        (),
+        "",
+        next(iter(names.program.frameworks_of(module)), ""),
+        confidence,
+        reason,
+    )
 
 
 def _declared(names: Names, files: RepositoryFiles) -> Iterator[EntryPoint]:
@@ -69,7 +122,7 @@ def _from_site(names: Names, site: InputSite, live: frozenset[str]) -> Iterator[
             continue
         seen.add(id(scope))
         callers = [] if scope.kind == "module" else [one for _, one in names.calls_of(scope)]
-        if scope.kind == "module" or scope.name not in ("", "lambda"):
+        if scope.kind == "module" or scope.name not in ("", "lambda") or _route(scope):
             yield _entry(scope, site, depth, bool(callers))
         if (
             scope.kind == "function"
@@ -126,4 +179,18 @@ def _route(scope: CodeScope) -> str:
             first = next(iter(decorator.arguments), None)
             if isinstance(first, TextValue) and "." in chain_of(decorator.function):
                 return f"{last_name(decorator.function).upper()} {first.value}"
+    if scope.name in ("", "lambda") and scope.parent is not None:
+        # app.post("/chat", async (request, response) => …)
+        for call in scope.parent.invocations:
+            first = next(iter(call.arguments), None)
+            if (
+                isinstance(call.function, AttributeUse)
+                and call.function.name in _ROUTES
+                and isinstance(first, TextValue)
+                and first.value.startswith("/")
+                and any(
+                    isinstance(one, ScopeValue) and one.scope is scope for one in call.arguments
+                )
+            ):
+                return f"{call.function.name.upper()} {first.value}"
     return ""

@@ -20,7 +20,6 @@ from ratchet.wire.facts import (
     ProjectMember,
     PromptSite,
     RepositoryLook,
-    SecretName,
 )
 from ratchet.wire.files import RepositoryFiles
 from ratchet.wire.frameworks import FRAMEWORKS, RANK, SDKS
@@ -30,6 +29,7 @@ from ratchet.wire.program import MAX_MODULES, Program
 from ratchet.wire.project_tests import find_tests
 from ratchet.wire.prompts import InputSite, PromptFinder, input_sites
 from ratchet.wire.reach import unreached
+from ratchet.wire.secret_names import find_secrets
 from ratchet.wire.syntax import CodeModule
 from ratchet.wire.task_data import find_task_data
 from ratchet.wire.tracing import find_tracing
@@ -38,9 +38,6 @@ _INDEXING = re.compile(
     r"from_documents|from_texts|add_documents|add_texts|upsert|executemany|insert_many|persist"
 )
 _VERSIONED = re.compile(r"(?:^|[-_. ])v\d+$", re.IGNORECASE)
-_SECRET = re.compile(
-    r"KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|DATABASE_URL|_DSN", re.IGNORECASE
-)
 
 
 def look(root: Path) -> RepositoryLook:
@@ -92,7 +89,7 @@ def look(root: Path) -> RepositoryLook:
         prompts_left_out=left,
         tools=tuple(tool for tool, _ in tools),
         side_effects=tuple(sorted(find_effects(names, live, tools), key=lambda one: one.place)),
-        secrets=tuple(_secrets(program, files, live)),
+        secrets=tuple(find_secrets(names, files, live)),
         tests=tuple(find_tests(files, manifests)),
         tracing=tuple(find_tracing(names, files, manifests, dead, live)),
         task_data=tuple(find_task_data(files, program, dead)),
@@ -246,29 +243,3 @@ def _members(
         ordered = tuple(sorted(frameworks, key=lambda one: RANK.get(one, 99)))
         members.append(ProjectMember(folder, ordered, len(own)))
     return tuple(members)
-
-
-def _secrets(program: Program, files: RepositoryFiles, live: frozenset[str]) -> list[SecretName]:
-    found: dict[str, SecretName] = {}
-    for module in program.modules:
-        if module.path not in live:
-            continue
-        for name, line in _variables(module.text):
-            if _SECRET.search(name):
-                place = Place(module.path, line)
-                found.setdefault(
-                    name, SecretName(name, place, "variable", "read from the environment")
-                )
-    named = [found[name] for name in sorted(found)]
-    for path in files.secret:
-        named.append(SecretName(path, Place(path), "file", "by its name; it was not opened"))
-    return named
-
-
-_VARIABLE = re.compile(
-    r"(?:os\.environ(?:\.get)?|getenv|process\.env|Bun\.env|config)\s*(?:\(\s*|\[\s*|\.)['\"]?([A-Z][A-Z0-9_]{2,})"
-)
-
-
-def _variables(text: str) -> list[tuple[str, int]]:
-    return [(one[1], text.count("\n", 0, one.start()) + 1) for one in _VARIABLE.finditer(text)]
