@@ -185,3 +185,22 @@ def test_secrets_are_named_by_settings_and_by_variables(tmp_path: Path) -> None:
         ("MODEL_KEY", "agent.py:3"),
         ("STORE_TOKEN", "settings.py:8"),
     ]
+
+
+def test_each_field_of_a_crews_file_has_its_bytes(tmp_path: Path) -> None:
+    agents = (
+        "# 🚚 fields\r\nclerk:\r\n  role: >\r\n    clerk of {town}\r\n\r\n"
+        "  goal: 'shelve é'\r\n  verbose: true\r\n  llm: some/model\r\n"
+    )
+    [case] = [one for one in LOOK_ALIKES if one.name == "crew-of-files"]
+    files = {**case.files, "src/config/agents.yaml": agents}
+    found = look(LookAlike("made", files, "", "", ()).write(tmp_path))
+    prompt = next(one for one in found.prompts if one.place.path == "src/config/agents.yaml")
+    assert prompt.place.line == 0
+    data = agents.encode()
+    assert [
+        (p.field, p.place.line, p.text, data[p.start : p.end].decode()) for p in prompt.parts
+    ] == [
+        ("clerk.role", 3, "clerk of {town}\n", ">\r\n    clerk of {town}"),
+        ("clerk.goal", 6, "shelve é", "'shelve é'"),
+    ]

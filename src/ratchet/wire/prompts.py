@@ -20,6 +20,7 @@ from ratchet.wire.syntax import (
     chain_of,
     static_text,
 )
+from ratchet.wire.yaml_fields import yaml_parts
 
 LEAST_WORDS = {"system": 4, "user": 10, "tool": 20, "joined": 10}
 """Words of static text from which text counts as a prompt: shorter messages are data."""
@@ -38,6 +39,7 @@ HOW: dict[str, tuple[BindingWay, str]] = {
     "framework default": ("gateway", "replace it in the gateway; the text is the framework's"),
     "store": ("adapter", "read and write it through the store's adapter"),
 }
+_FILES = ("yaml", "json", "toml", "text")
 
 
 @dataclass(frozen=True)
@@ -288,7 +290,11 @@ class PromptFinder:
         group.reaches.add(reaches)
         if origin.syntax is not None:
             self._part(group, origin.path, origin.syntax, field_)
-        elif not group.parts:
+        elif kind == "yaml":
+            text = self.names.program.files.text(origin.path) or ""
+            for part in yaml_parts(origin.path, text, framework, origin.keys):
+                group.parts[origin.path, part.start, ""] = part
+        if not group.parts:
             place = Place(origin.path, origin.line)
             group.parts[origin.path, origin.line, ""] = PromptPart("", place, 0, 0, "")
 
@@ -302,7 +308,7 @@ class PromptFinder:
         group.parts[path, syntax.start, ""] = part
 
     def _counts(self, group: _Group) -> bool:
-        if group.kind in ("yaml", "json", "toml", "text", "store", "signature"):
+        if group.kind in (*_FILES, "store", "signature"):
             return True
         if group.kind == "framework default":
             return False
@@ -320,7 +326,7 @@ class PromptFinder:
         return PromptSite(
             group.name,
             group.kind,
-            parts[0].place,
+            Place(parts[0].place.path) if group.kind in _FILES else parts[0].place,
             "user" if group.role == "tool" else group.role,
             tuple(parts),
             way,
