@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import posixpath
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ratchet.wire.file_paths import FilePaths
 from ratchet.wire.names import CallFrame, Meaning, Names, last_name
 from ratchet.wire.syntax import (
     Alternatives,
@@ -27,88 +27,23 @@ from ratchet.wire.syntax import (
     TextTemplate,
     TextValue,
 )
+from ratchet.wire.text_words import (
+    CARRIERS,
+    COMPUTED,
+    MESSAGE_ROLES,
+    PAIR_ROLES,
+    READERS,
+    STORES,
+    SYSTEM_KEYS,
+    TEMPLATES,
+    UNCHANGED,
+    WRITTEN,
+    role_of,
+)
 
 MAX_DEPTH = 22
 FUEL = 4000
 """Expressions followed for one argument of a call."""
-
-UNCHANGED = frozenset(
-    {
-        *("strip", "lstrip", "rstrip", "format", "format_map", "replace", "dedent", "cleandoc"),
-        *("str", "String", "trim", "trimStart", "trimEnd", "substitute", "safe_substitute"),
-        *("removeprefix", "removesuffix", "expandtabs", "indent", "partial", "fill", "decode"),
-        *(
-            "encode",
-            "toString",
-            "replaceAll",
-            "list",
-            "tuple",
-            "copy",
-            "deepcopy",
-            "cast",
-            "with_config",
-        ),
-        *("partial_format", "stripIndent", "concat", "from_template", "fromTemplate", "ensure_str"),
-        *("format_messages", "format_prompt", "formatMessages", "formatPrompt", "invoke_template"),
-    }
-)
-"""Functions whose result is their text, with slots filled."""
-READERS = frozenset(
-    {
-        *(
-            "read",
-            "read_text",
-            "readFile",
-            "readFileSync",
-            "readlines",
-            "load",
-            "safe_load",
-            "loads",
-        ),
-        *("get_template", "getTemplate", "from_file", "fromFile", "load_prompt", "read_bytes"),
-        *(
-            "open",
-            "Path",
-            "full_load",
-            "parse",
-            "joinpath",
-            "files",
-            "from_template_file",
-            "Template",
-        ),
-        *("from_string", "render", "resolve", "absolute", "get_data", "read_resource", "execute"),
-        *("execute_async", "load_template", "text", "json", "open_text", "loadPrompt", "from_path"),
-    }
-)
-STORES = frozenset(
-    {"pull", "get_prompt", "getPrompt", "pull_prompt", "pullPrompt", "get_prompt_template"}
-)
-_FILE = re.compile(
-    r"[\w ./\\{…}@-]*"
-    r"\.(?:md|txt|j2|jinja|jinja2|prompty|prompt"
-    r"|mustache|hbs|tmpl|tpl|xml|ya?ml|json|toml)\b",
-    re.IGNORECASE,
-)
-MESSAGE_ROLES = {
-    "SystemMessage": "system",
-    "SystemMessagePromptTemplate": "system",
-    "DeveloperMessage": "system",
-    "from_system": "system",
-    "SystemMessageTextContent": "system",
-    "SystemPromptPart": "system",
-    "HumanMessage": "user",
-    "HumanMessagePromptTemplate": "user",
-    "UserMessage": "user",
-    "TextMessage": "user",
-    "from_user": "user",
-    "UserPromptPart": "user",
-    "ToolMessage": "tool",
-    "AIMessage": "assistant",
-    "AssistantMessage": "assistant",
-    "from_assistant": "assistant",
-    "AIMessagePromptTemplate": "assistant",
-}
-"""Constructors of messages, and the role of their text."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +78,7 @@ class TextFlow:
     def __init__(self, names: Names) -> None:
         self.names = names
         self.program = names.program
+        self.paths = FilePaths(names)
         self.fuel = 0
 
     def origins(self, syntax: Syntax, scope: CodeScope, role: str) -> list[TextOrigin]:
@@ -227,7 +163,7 @@ class TextFlow:
         given = syntax.get("role") or syntax.get("type")
         role = step.role
         if isinstance(given, TextValue):
-            role = _role(given.value, role)
+            role = role_of(given.value, role)
         content = [syntax.get(key) for key in ("content", "text", "parts", "input_text")]
         if any(one is not None for one in content):
             for one in content:
@@ -236,14 +172,14 @@ class TextFlow:
             return
         for key, value in syntax.entries:
             name = key.value if isinstance(key, TextValue) else ""
-            if key is None or name in _CARRIERS:
-                inner = "system" if name in _SYSTEM_KEYS else step.role
+            if key is None or name in CARRIERS:
+                inner = "system" if name in SYSTEM_KEYS else step.role
                 yield from self._from(step.to(value, role=inner))
 
     def _sequence(self, step: _Step, items: list[Syntax]) -> Iterator[TextOrigin]:
         match items:
-            case [TextValue(value=name), content] if name in _PAIR_ROLES:
-                yield from self._from(step.to(content, role=_PAIR_ROLES[name]))
+            case [TextValue(value=name), content] if name in PAIR_ROLES:
+                yield from self._from(step.to(content, role=PAIR_ROLES[name]))
                 return
         for one in items:
             yield from self._from(step.to(one))
@@ -348,7 +284,7 @@ class TextFlow:
                     yield from self._field(step, klass, name)
         for module in self.program.modules:
             for bound in module.attribute_writes.get(name, ())[:4]:
-                if name in _WRITTEN:
+                if name in WRITTEN:
                     yield from self._bound(step, bound, name)
 
     def _field(self, step: _Step, klass: CodeScope, name: str) -> Iterator[TextOrigin]:
@@ -368,7 +304,7 @@ class TextFlow:
     def _item(self, step: _Step, base: Syntax, key: Syntax) -> Iterator[TextOrigin]:
         wanted = key.value if isinstance(key, TextValue) else ""
         if isinstance(key, NameUse):
-            wanted = self._constant(key, step.scope, step.frame)
+            wanted = self.paths.constant(key, step.scope, step.frame)
         found = False
         for value, scope, frame in self._mappings(base, step.scope, step.frame, 0):
             for name, one in value.entries:
@@ -443,7 +379,7 @@ class TextFlow:
             elif isinstance(given, AttributeUse):
                 text = given.name.lower()
             yield from self._contents(
-                step.to(step.syntax, role=_role(text, step.role), again=True), call
+                step.to(step.syntax, role=role_of(text, step.role), again=True), call
             )
             return
         if name in STORES:
@@ -455,7 +391,7 @@ class TextFlow:
                 holder=self._argument_text(call, step),
             )
             return
-        if name in UNCHANGED or name in _TEMPLATES:
+        if name in UNCHANGED or name in TEMPLATES:
             yield from self._unchanged(step, call, name)
             return
         if name == "join":
@@ -476,7 +412,7 @@ class TextFlow:
             for one in call.arguments[1:]:
                 yield from self._from(step.to(one))
             return
-        if name in _COMPUTED:
+        if name in COMPUTED:
             return
         for one_ in self.names.meanings(call.function, step.scope, step.frame)[:4]:
             if one_.scope is not None and one_.scope.kind == "function":
@@ -499,7 +435,7 @@ class TextFlow:
                 return
             if name in ("strip", "replace", "replaceAll", "lstrip", "rstrip", "partial", "trim"):
                 return
-        for one in (*call.arguments[:2], *(v for k, v in call.keywords.items() if k in _CARRIERS)):
+        for one in (*call.arguments[:2], *(v for k, v in call.keywords.items() if k in CARRIERS)):
             yield from self._from(step.to(one))
 
     def _contents(self, step: _Step, call: Invocation) -> Iterator[TextOrigin]:
@@ -547,151 +483,14 @@ class TextFlow:
 
     def _file(self, step: _Step, syntax: Syntax) -> Iterator[TextOrigin]:
         """Files that an expression reads."""
-        texts = list(dict.fromkeys(self._path_texts(syntax, step.scope, step.frame, 0)))
-        seen: set[str] = set()
-        for text in texts:
-            found = _FILE.search(text)
-            if found is None:
-                continue
-            path = self._locate(found.group().strip(), step.scope.module.path)
-            if path is not None and path not in seen:
-                seen.add(path)
-                yield TextOrigin(
-                    "file", step.role, path, scope=step.scope, holder=step.holder, keys=step.keys
-                )
-
-    def _path_texts(
-        self, syntax: Syntax, scope: CodeScope, frame: CallFrame | None, depth: int
-    ) -> Iterator[str]:
-        """Texts that may be the end of a path."""
-        if depth > 12:
-            return
-        match syntax:
-            case TextValue(value=value):
-                yield value
-            case TextTemplate(parts=parts):
-                joined = ""
-                for part in parts:
-                    if isinstance(part, str):
-                        joined += part
-                    else:
-                        joined += next(self._path_texts(part, scope, frame, depth + 1), "…")
-                yield joined
-            case NameUse(name=name):
-                values, function = self.names.bound(name, scope)
-                for bound in values[:6]:
-                    if isinstance(bound.value, ImportedName):
-                        found = self.names.imported(bound.scope.module, bound.value)
-                        if not isinstance(found, Meaning):
-                            for one in found[:3]:
-                                if isinstance(one.value, Syntax):
-                                    yield from self._path_texts(
-                                        one.value, one.scope, None, depth + 1
-                                    )
-                    else:
-                        inner = frame if bound.scope.enclosing("function") else None
-                        yield from self._path_texts(bound.value, bound.scope, inner, depth + 1)
-                if function is not None:
-                    yield from self._path_parameter(function, name, frame, depth)
-            case AttributeUse(base=base, name=name):
-                for one_ in self.names.meanings(base, scope, frame)[:4]:
-                    if one_.scope is not None and one_.scope.kind == "class":
-                        for bound in self.names.attributes(one_.scope, name)[:4]:
-                            if isinstance(bound.value, Syntax):
-                                yield from self._path_texts(
-                                    bound.value, bound.scope, None, depth + 1
-                                )
-                if not isinstance(base, NameUse) or name in ("value",):
-                    yield from self._path_texts(base, scope, frame, depth + 1)
-            case BinaryOperation(left=left, right=right):
-                ends = list(self._path_texts(right, scope, frame, depth + 1))
-                starts = list(self._path_texts(left, scope, frame, depth + 1)) or [""]
-                for end in ends:
-                    for start in starts[:3]:
-                        glue = "/" if syntax.operator == "/" and start else ""
-                        yield f"{start}{glue}{end}"
-                if not ends:
-                    yield from starts
-            case Invocation():
-                given = [*syntax.arguments, *syntax.keywords.values()]
-                functions = [
-                    meaning
-                    for meaning in self.names.meanings(syntax.function, scope, frame)[:3]
-                    if meaning.scope is not None and meaning.scope.kind == "function"
-                ]
-                for function_ in functions:
-                    assert function_.scope is not None
-                    inner_ = CallFrame(function_.scope, syntax, scope, frame)
-                    for returned in function_.scope.returns[:4]:
-                        yield from self._path_texts(returned, function_.scope, inner_, depth + 1)
-                pieces = [list(self._path_texts(each, scope, frame, depth + 1)) for each in given]
-                chosen = [piece[0] for piece in pieces if piece]
-                if len(chosen) > 1:
-                    yield "/".join(chosen)
-                for piece in pieces:
-                    yield from piece
-                if isinstance(syntax.function, AttributeUse):
-                    yield from self._path_texts(syntax.function.base, scope, frame, depth + 1)
-            case ItemUse(base=base):
-                yield from self._path_texts(base, scope, frame, depth + 1)
-            case Alternatives(options=options):
-                for one__ in options:
-                    yield from self._path_texts(one__, scope, frame, depth + 1)
-
-    def _path_parameter(
-        self, function: CodeScope, name: str, frame: CallFrame | None, depth: int
-    ) -> Iterator[str]:
-        here = frame
-        while here is not None:
-            if here.function is function:
-                given = here.argument(name)
-                if given is not None:
-                    yield from self._path_texts(given, here.scope, here.parent, depth + 1)
-                    return
-            here = here.parent
-        for parameter in function.parameters:
-            if parameter.name == name and parameter.default is not None:
-                yield from self._path_texts(parameter.default, function, None, depth + 1)
-        for invocation, scope in self.names.calls_of(function)[:12]:
-            given = CallFrame(function, invocation, scope, None).argument(name)
-            if given is not None:
-                yield from self._path_texts(given, scope, None, depth + 2)
-
-    def _locate(self, text: str, importer: str) -> str | None:
-        """The file that a path's end names: beside the code, else the only one of that name."""
-        known = self.program.files.known
-        text = text.replace("\\", "/").replace("…", "").lstrip("./")
-        while text.startswith("../"):
-            text = text[3:]
-        folder = importer.rpartition("/")[0]
-        while True:
-            for middle in ("", "src", "prompts", "templates", "config"):
-                path = posixpath.normpath(posixpath.join(folder, middle, text))
-                if path in known:
-                    return path
-            if not folder:
-                break
-            folder = folder.rpartition("/")[0]
-        tail = text.split("/")
-        for size in range(len(tail), 0, -1):
-            end = "/".join(tail[-size:])
-            fitting = [path for path in known if path == end or path.endswith("/" + end)]
-            if len(fitting) == 1:
-                return fitting[0]
-            if fitting and size == len(tail):
-                near = importer.split("/")[0]
-                same = [path for path in fitting if path.split("/")[0] == near]
-                if len(same) == 1:
-                    return same[0]
-        return None
-
-    def _constant(self, syntax: NameUse, scope: CodeScope, frame: CallFrame | None) -> str:
-        found = next(self._path_texts(syntax, scope, frame, 0), "")
-        return found if "…" not in found else ""
+        for path in self.paths.files(syntax, step.scope, step.frame):
+            yield TextOrigin(
+                "file", step.role, path, scope=step.scope, holder=step.holder, keys=step.keys
+            )
 
     def _argument_text(self, call: Invocation, step: _Step) -> str:
         for one in (*call.arguments, *call.keywords.values()):
-            for text in self._path_texts(one, step.scope, step.frame, 0):
+            for text in self.paths.texts(one, step.scope, step.frame, 0):
                 return text
         return ""
 
@@ -731,117 +530,3 @@ class _Step:
         }
         seen = self.seen if again else self.seen | {id(self.syntax)}
         return _Step(syntax, depth=self.depth + 1, seen=seen, **values)  # type: ignore[arg-type]
-
-
-_PAIR_ROLES = {
-    "system": "system",
-    "developer": "system",
-    "human": "user",
-    "user": "user",
-    "ai": "assistant",
-    "assistant": "assistant",
-    "placeholder": "assistant",
-}
-_SYSTEM_KEYS = frozenset(
-    {
-        "system",
-        "system_prompt",
-        "systemPrompt",
-        "system_message",
-        "system_instruction",
-        "systemInstruction",
-        "instructions",
-    }
-)
-_CARRIERS = _SYSTEM_KEYS | {
-    *("messages", "prompt", "template", "prefix", "suffix", "system_template", "input", "contents"),
-    *("prompt_template", "content", "text", "value", "body", "json", "query", "question"),
-    *("user_prompt", "custom_prompt", "generationConfig", "config"),
-}
-"""Keys and arguments whose text goes on to the model."""
-_WRITTEN = frozenset(
-    {"instructions", "system_prompt", "system_message", "prompt", "system_instruction"}
-)
-_TEMPLATES = frozenset(
-    {
-        "PromptTemplate",
-        "ChatPromptTemplate",
-        "TextPrompt",
-        "f",
-        "from_messages",
-        "fromMessages",
-        "RichPromptTemplate",
-        "StringPromptTemplate",
-        "prompt",
-        "Content",
-        "Part",
-        "from_text",
-        "TextPart",
-        "UserContent",
-    }
-)
-_COMPUTED = frozenset(
-    {
-        *(
-            "len",
-            "print",
-            "range",
-            "int",
-            "float",
-            "bool",
-            "dumps",
-            "stringify",
-            "isoformat",
-            "strftime",
-        ),
-        *(
-            "toISOString",
-            "map",
-            "filter",
-            "keys",
-            "values",
-            "items",
-            "split",
-            "invoke",
-            "ainvoke",
-            "run",
-        ),
-        *(
-            "get_buffer_string",
-            "input",
-            "getenv",
-            "sorted",
-            "zip",
-            "enumerate",
-            "sum",
-            "max",
-            "min",
-        ),
-        *(
-            "create",
-            "query",
-            "retrieve",
-            "search",
-            "similarity_search",
-            "kickoff",
-            "fetch",
-            "generate",
-        ),
-    }
-)
-"""Functions whose result is data."""
-
-
-def _role(text: str, otherwise: str) -> str:
-    return {
-        "system": "system",
-        "developer": "system",
-        "user": "user",
-        "human": "user",
-        "assistant": "assistant",
-        "ai": "assistant",
-        "model": "assistant",
-        "tool": "tool",
-        "tool_result": "tool",
-        "function": "tool",
-    }.get(text.lower(), otherwise)
