@@ -204,3 +204,18 @@ def test_each_field_of_a_crews_file_has_its_bytes(tmp_path: Path) -> None:
         ("clerk.role", 3, "clerk of {town}\n", ">\r\n    clerk of {town}"),
         ("clerk.goal", 6, "shelve é", "'shelve é'"),
     ]
+
+
+def test_a_prompt_of_the_framework_is_listed_apart(tmp_path: Path) -> None:
+    code = (
+        "from agents import Agent, Runner\n"
+        "from agents.extensions.handoff_prompt import RECOMMENDED_PROMPT_PREFIX\n"
+        f"desk = Agent(name='Desk', instructions=f'{{RECOMMENDED_PROMPT_PREFIX}} {LONG}')\n"
+        "async def ask(text):\n    return await Runner.run(desk, text)\n"
+    )
+    found = look(_write(tmp_path, **{"agent.py": code}))
+    assert [str(one.place) for one in found.prompts] == ["agent.py:3"]
+    [default] = found.framework_prompts
+    assert default.binding == "gateway"
+    assert default.name == "agents.extensions.handoff_prompt.RECOMMENDED_PROMPT_PREFIX"
+    assert [str(one) for one in default.reaches] == ["agent.py:3"]

@@ -85,6 +85,12 @@ def _print(found: RepositoryLook) -> None:
             "kind",
             "how it can be bound",
         )
+        _rows(
+            "Prompts of the framework",
+            [(str(p.place), p.name, p.how) for p in found.framework_prompts],
+            "name",
+            "how it can be bound",
+        )
         if found.prompts_left_out:
             count = counted(len(found.prompts_left_out), "more prompt")
             _say(

@@ -267,6 +267,8 @@ class RepositoryLook(msgspec.Struct, frozen=True):
     model_calls: tuple[ModelCallSite, ...]
     prompts: tuple[PromptSite, ...]
     prompts_left_out: tuple[PromptSite, ...]
+    framework_prompts: tuple[PromptSite, ...]
+    """Texts of a framework that reach a model call; only the gateway can replace them."""
     tools: tuple[ToolSite, ...]
     side_effects: tuple[SideEffect, ...]
     secrets: tuple[SecretName, ...]

@@ -306,7 +306,7 @@ class TextFlow:
         if isinstance(key, NameUse):
             wanted = self.paths.constant(key, step.scope, step.frame)
         found = False
-        for value, scope, frame in self._mappings(base, step.scope, step.frame, 0):
+        for value, scope, frame in self.mappings(base, step.scope, step.frame, 0):
             for name, one in value.entries:
                 if (
                     name is None
@@ -324,7 +324,7 @@ class TextFlow:
                 if origin.kind == "file":
                     yield origin
 
-    def _mappings(
+    def mappings(
         self, syntax: Syntax, scope: CodeScope, frame: CallFrame | None, depth: int
     ) -> Iterator[tuple[MappingLiteral, CodeScope, CallFrame | None]]:
         """Dict literals that an expression may be."""
@@ -345,10 +345,10 @@ class TextFlow:
                         for bound in self.names.attributes(one.scope, name):
                             yield from self._bound_mappings(bound, depth)
             case ItemUse(base=base, key=TextValue(value=key)):
-                for value, inner, where in self._mappings(base, scope, frame, depth + 1):
+                for value, inner, where in self.mappings(base, scope, frame, depth + 1):
                     one_ = value.get(key)
                     if one_ is not None:
-                        yield from self._mappings(one_, inner, where, depth + 1)
+                        yield from self.mappings(one_, inner, where, depth + 1)
 
     def _bound_mappings(
         self, bound: BoundValue, depth: int
@@ -359,7 +359,7 @@ class TextFlow:
                 for one in found[:6]:
                     yield from self._bound_mappings(one, depth + 1)
         else:
-            yield from self._mappings(bound.value, bound.scope, None, depth + 1)
+            yield from self.mappings(bound.value, bound.scope, None, depth + 1)
 
     # Calls
 

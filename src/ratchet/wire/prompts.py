@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from ratchet.wire.facts import BindingWay, Place, PromptKind, PromptPart, PromptSite
 from ratchet.wire.flow import TextFlow, TextOrigin
+from ratchet.wire.frameworks import framework_of
 from ratchet.wire.model_inputs import LAST_NAMES, ModelInput, input_of
 from ratchet.wire.names import Names, last_name
 from ratchet.wire.syntax import (
@@ -39,6 +40,8 @@ HOW: dict[str, tuple[BindingWay, str]] = {
     "framework default": ("gateway", "replace it in the gateway; the text is the framework's"),
     "store": ("adapter", "read and write it through the store's adapter"),
 }
+_DEFAULT = re.compile(r"\.[A-Z][A-Z0-9_]*(?:PROMPT|INSTRUCTIONS?)[A-Z0-9_]*$|\.PROMPT$")
+"""Constants of a framework that hold text for a model."""
 _FILES = ("yaml", "json", "toml", "text")
 
 
@@ -140,7 +143,7 @@ class PromptFinder:
                 given = call.arguments[number] if number < len(call.arguments) else None
             if given is None:
                 for spread in call.spreads:
-                    for value, _, _ in self.flow._mappings(spread, site.scope, None, 0):
+                    for value, _, _ in self.flow.mappings(spread, site.scope, None, 0):
                         given = given or value.get(argument)
             if given is not None:
                 yield argument, role, given
@@ -246,7 +249,7 @@ class PromptFinder:
                 (origin.path, origin.line, "store"),
             )
         elif origin.kind == "outside":
-            if "prompt" not in origin.holder.lower():
+            if not _DEFAULT.search(origin.holder) or not framework_of(origin.holder):
                 return
             kind, name = "framework default", origin.holder
             key = (origin.path, origin.line, "outside")
@@ -308,10 +311,8 @@ class PromptFinder:
         group.parts[path, syntax.start, ""] = part
 
     def _counts(self, group: _Group) -> bool:
-        if group.kind in (*_FILES, "store", "signature"):
+        if group.kind in (*_FILES, "store", "signature", "framework default"):
             return True
-        if group.kind == "framework default":
-            return False
         counts = [len(re.findall(r"[^\W\d_]{2,}", part.text)) for part in group.parts.values()]
         if group.role == "tool":
             return group.kind != "builder" and max(counts) >= LEAST_WORDS["tool"]
