@@ -219,3 +219,25 @@ def test_a_prompt_of_the_framework_is_listed_apart(tmp_path: Path) -> None:
     assert default.binding == "gateway"
     assert default.name == "agents.extensions.handoff_prompt.RECOMMENDED_PROMPT_PREFIX"
     assert [str(one) for one in default.reaches] == ["agent.py:3"]
+
+
+def test_files_that_are_not_what_their_names_say_are_passed_over(tmp_path: Path) -> None:
+    [crew] = [one for one in LOOK_ALIKES if one.name == "crew-of-files"]
+    aliases = "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 30))
+    odd = {
+        "package.json": '{"scripts": "jest", "dependencies": []}',
+        "a.test.js": "test('a', () => {});\n",
+        "pyproject.toml": 'project = "desk"\n',
+        "data/list.json": "[1, 2, 3]",
+        "data/deep.json": "[" * 100_000,
+        "data/nul.csv": "question,answer\n\0,\0\n" * 3,
+        "data/short.csv": "question,answer\na\nb,c,d\n",
+        "data/empty.jsonl": "",
+        "Procfile": "web: " + "a/" * 50_000 + "\n",
+        "compose.yaml": "services: [\n",
+        "src/config/tasks.yaml": "a0: &a0 [one]\n" + aliases + "shelve:\n  description: shelve\n",
+    }
+    found = look(_write(tmp_path, **{**crew.files, **odd}))
+    assert [one.command for one in found.tests] == ["node --test"]
+    tasks = next(one for one in found.prompts if one.place.path == "src/config/tasks.yaml")
+    assert [part.field for part in tasks.parts] == ["shelve.description"]

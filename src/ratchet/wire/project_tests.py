@@ -164,6 +164,8 @@ def _of_package(files: RepositoryFiles, path: str) -> Iterator[_Declared]:
         scripts = msgspec.json.decode(text.encode(), type=dict).get("scripts") or {}
     except (msgspec.DecodeError, msgspec.ValidationError):
         return
+    if not isinstance(scripts, dict):
+        return
     for name in ("test", "test:unit", "tests"):
         runs = scripts.get(name)
         if isinstance(runs, str) and runs.strip() and not _NO_TEST.search(runs):

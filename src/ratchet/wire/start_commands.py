@@ -21,6 +21,8 @@ _PROCESS = re.compile(r"^[\w-]+:[ \t]*(\S[^\n]*)", re.M)
 _FILE = re.compile(r"(?:^|[\s'\"=])((?:[\w.@-]+/)*[\w.-]+\.(?:py|[mc]?[jt]sx?))(?=$|[\s'\",;\]])")
 _APP = re.compile(r"(?:^|[\s'\"=])([A-Za-z_][\w.]*):([A-Za-z_]\w*)(?:\(\))?(?=$|[\s'\",;\]])")
 _MODULE = re.compile(r"\bpython[\d.]*['\",\s]+(?:-\w['\",\s]+)*?-m['\",\s]+([A-Za-z_][\w.]*)")
+MAX_COMMAND = 1000
+"""Characters of a command that are read."""
 
 
 class StartCommand(msgspec.Struct, frozen=True):
@@ -104,7 +106,7 @@ def _shown(given: str) -> str:
             text = " ".join(map(str, listed))
     except ValueError:
         text = re.sub(r"^\s*-\s+", "", text, flags=re.M)
-    return " ".join(text.split())
+    return " ".join(text.split())[:MAX_COMMAND]
 
 
 def _module(files: RepositoryFiles, dotted: str, folder: str) -> str | None:

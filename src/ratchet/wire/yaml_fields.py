@@ -36,7 +36,7 @@ def yaml_parts(path: str, text: str, framework: str, keys: tuple[str, ...]) -> l
     except (yaml.YAMLError, ValueError, RecursionError):
         return []
     parts = []
-    for names, node in _scalars(root, (), 0):
+    for names, node in _scalars(root, (), set()):
         wanted = (
             names[-1] in _CREW
             if framework == "crewai"
@@ -59,19 +59,20 @@ def yaml_parts(path: str, text: str, framework: str, keys: tuple[str, ...]) -> l
 
 
 def _scalars(
-    node: Any, names: tuple[str, ...], depth: int
+    node: Any, names: tuple[str, ...], seen: set[int]
 ) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Strings that stand under a key, with their keys and numbers."""
     import yaml
 
-    if depth > 12:
-        return
+    if id(node) in seen:
+        return  # an alias: what it names stands elsewhere
+    seen.add(id(node))
     if isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             if isinstance(key, yaml.ScalarNode):
-                yield from _scalars(value, (*names, key.value), depth + 1)
+                yield from _scalars(value, (*names, key.value), seen)
     elif isinstance(node, yaml.SequenceNode):
         for number, value in enumerate(node.value):
-            yield from _scalars(value, (*names, str(number)), depth + 1)
+            yield from _scalars(value, (*names, str(number)), seen)
     elif names and isinstance(node, yaml.ScalarNode) and node.tag == "tag:yaml.org,2002:str":
         yield names, node
