@@ -1,14 +1,29 @@
-"""Measures training: that gradients equal TRL's, and that trainer and sampler agree.
+"""Measures training beside TRL: gradients, learning curves, speed, and credit for calls.
 
-    python benchmarks/weights.py [--no-peer]
+    python benchmarks/weights.py [--quick] [--no-peer] [--seeds N] [--steps N]
 
 A small Llama with random weights makes a batch of rollouts, which is recorded. Ours and TRL compute
 the gradient of the same adapter on it: groups scaled by their standard deviation, tokens averaged
 over the batch, symmetric clip. TRL is installed into .bench/trl on first use, beside the PyTorch
-and transformers of this environment. The last line printed is one JSON object:
+and transformers of this environment. Then an agent
+of two tool calls and an answer learns from nothing (benchmarks/parts/weights/drawers.py), for each
+seed by ours, by ours with rewards of single calls, and by TRL, one after another, with the same
+model, adapter, tasks, groups and settings. Ours is the policy engine, transitions, rows and the
+learner as `ratchet improve` uses them, within one process: the gateway and HTTP are left out. TRL
+generates by transformers. The last line printed is one JSON object:
 
 - parity: largest absolute difference of a gradient; the bound is 1e-5
 - largest_gradient: for comparison
+- ours_reward, trl_reward: mean reward of the last tenth of the steps
+- ours_area, trl_area: mean reward of all steps: the area under the curve of reward by rollouts
+- ours_s, trl_s: seconds of training; ours_cpu_s, trl_cpu_s: of the processor
+- ours_s_to_half, trl_s_to_half: mean seconds until a step's mean reward reached 0.5, over the seeds
+  where both did
+- credit_gain: mean difference of the area with rewards of single calls, and with the same rewards
+  added up; credit_gain_final: of the last tenth of the steps
+- generate_tokens_ratio, train_tokens_ratio: our tokens a second over TRL's, both counted in tokens
+  generated; training is all that is not generation, exporting the adapter included
+- ours_rss_mb, trl_rss_mb: most memory of the process
 - logprob_gap: largest |log π − log μ| in float32, between a pass over whole rows and tokens that
   were sampled one by one; the bound is 1e-4
 """
@@ -18,10 +33,12 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import statistics
 import subprocess
 import sys
 import sysconfig
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +49,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PARTS = ROOT / "benchmarks" / "parts" / "weights"
 sys.path[:0] = [str(PARTS)]
 
+import drawers_curves  # noqa: E402
 import recorded  # noqa: E402
 
 PEER = "trl==1.16.0"
@@ -146,10 +164,69 @@ def peer_python() -> Path:
     return python
 
 
+def curves(seeds: int, steps: int, peer: Path | None) -> dict[str, Any]:
+    """Learning curves of all seeds, summed up; see above for the keys."""
+    by: dict[str, list[dict[str, Any]]] = {}
+    for seed in range(seeds):
+        with tempfile.TemporaryDirectory() as name:
+            drawers_curves.prepare(Path(name), seed)
+            pythons = {"ours": sys.executable, "per_call": sys.executable}
+            if peer is not None:
+                pythons["trl"] = str(peer)
+            for who, python in pythons.items():
+                found = drawers_curves.curve(Path(name), who, python, seed, steps)
+                by.setdefault(who, []).append(found)
+
+    def mean(who: str, key: str) -> float:
+        return statistics.mean(found[key] for found in by[who])
+
+    def gain(key: str) -> float:
+        return mean("per_call", key) - mean("ours", key)
+
+    def rate(who: str, seconds: Callable[[dict[str, Any]], float]) -> float:
+        return sum(f["tokens"] for f in by[who]) / sum(seconds(f) for f in by[who])
+
+    results: dict[str, Any] = {"credit_gain": gain("area"), "credit_gain_final": gain("final")}
+    for who in {"ours", "trl"} & by.keys():
+        results[f"{who}_reward"] = mean(who, "final")
+        for key, of in {
+            "area": "area",
+            "s": "wall_s",
+            "cpu_s": "cpu_s",
+            "rss_mb": "rss_mb",
+        }.items():
+            results[f"{who}_{key}"] = mean(who, of)
+    if "trl" in by:
+        halves = [
+            (mine, theirs)
+            for mine, theirs in zip(map(_half, by["ours"]), map(_half, by["trl"]), strict=True)
+            if mine is not None and theirs is not None
+        ]
+        if halves:
+            results["ours_s_to_half"] = statistics.mean(mine for mine, _ in halves)
+            results["trl_s_to_half"] = statistics.mean(theirs for _, theirs in halves)
+        for key, seconds in {
+            "generate_tokens_ratio": lambda f: f["generate_s"],
+            "train_tokens_ratio": lambda f: f["wall_s"] - f["generate_s"],
+        }.items():
+            results[key] = rate("ours", seconds) / rate("trl", seconds)
+    return results
+
+
+def _half(found: dict[str, Any]) -> float | None:
+    """Seconds until the mean reward of a step reached one half; None if it never did."""
+    return next(
+        (at for at, reward in zip(found["at_s"], found["rewards"], strict=True) if reward >= 0.5),
+        None,
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="as --no-peer, for CI")
+    parser.add_argument("--quick", action="store_true", help="as --no-peer, in small, for CI")
     parser.add_argument("--no-peer", action="store_true", help="leave TRL out")
+    parser.add_argument("--seeds", type=int, help="of the curves; 5 unless --quick")
+    parser.add_argument("--steps", type=int, help="of each curve; 100 unless --quick")
     options = parser.parse_args()
     import torch
 
@@ -160,16 +237,21 @@ def main() -> None:
         learner = learner_of(folder)
         ours, gap = our_gradients(folder, learner)
         results: dict[str, Any] = {"logprob_gap": gap}
-        if not (options.quick or options.no_peer):
+        peer = None if options.quick or options.no_peer else peer_python()
+        if peer is None:
+            print("without TRL", file=sys.stderr, flush=True)
+        else:
             from safetensors.torch import load_file
 
             part = str(PARTS / "trl_gradients.py")
-            subprocess.run([str(peer_python()), part, str(folder)], check=True, stdout=sys.stderr)
+            subprocess.run([str(peer), part, str(folder)], check=True, stdout=sys.stderr)
             theirs = load_file(folder / "trl.safetensors")
             if ours.keys() != theirs.keys():
                 raise SystemExit(f"Other parameters: {sorted(ours.keys() ^ theirs.keys())[:4]}")
             results["parity"] = max(float((ours[n] - theirs[n]).abs().max()) for n in ours)
             results["largest_gradient"] = max(float(g.abs().max()) for g in ours.values())
+    seeds, steps = options.seeds or (1 if options.quick else 5), options.steps
+    results |= curves(seeds, steps or (20 if options.quick else 100), peer)
     print(msgspec.json.encode(results).decode())
     if gap >= GAP or results.get("parity", 0.0) >= PARITY:
         raise SystemExit("a bound is exceeded")
