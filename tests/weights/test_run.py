@@ -27,6 +27,7 @@ from ratchet.weights.learner import Learner  # noqa: E402
 from ratchet.weights.metrics import read_metrics  # noqa: E402
 from ratchet.weights.ppo import ActorCritic  # noqa: E402
 from ratchet.weights.run import TRAIN_TRANSITIONS, TrainingResult, TrainingRun  # noqa: E402
+from ratchet.weights.sampler import GradedRollout  # noqa: E402
 from ratchet.weights.settings import (  # noqa: E402
     DPO,
     GRPO,
@@ -38,7 +39,7 @@ from ratchet.weights.settings import (  # noqa: E402
     Schedule,
 )
 from ratchet.weights.sft import Imitation  # noqa: E402
-from tests.weights.tiny import TinySampler, tiny_base, tiny_tasks  # noqa: E402
+from tests.weights.tiny import TinySampler, call_of, tiny_base, tiny_tasks  # noqa: E402
 
 pytestmark = pytest.mark.torch
 
@@ -372,3 +373,29 @@ def test_metrics_say_what_a_step_did(tmp_path: Path) -> None:
     validated = [record["step"] for record in read_metrics(tmp_path) if "val" in record]
     assert validated == [0, 2]
     assert json.loads((tmp_path / "metrics.jsonl").read_text().splitlines()[0])["step"] == 0
+
+
+@pytest.mark.parametrize("name", ["token_mean", "rollout_mean", "constant", "sequence", "cispo"])
+def test_a_group_that_teaches_nothing_still_counts_in_the_mean(name: Any) -> None:
+    def norm(*also: float) -> float:
+        learner = Learner(tiny_base(), lora=LoRA(rank=4), optimizer=FAST)
+        settings = grpo(loss=PolicyLoss(name=name, max_weight=None))
+        method = GroupRelative(settings, TinySampler(), tiny_tasks(2), [])
+        batch = [
+            rollout_of(learner, f"{task}-{i}", task, reward, [5 + i, 6 + i])
+            for task, rewards in (("varied", (0.0, 1.0)), ("equal", also))
+            for i, reward in enumerate(rewards)
+        ]
+        return float(method.train(learner, batch, 0, {})["gradient_norm"])
+
+    assert norm(0.5, 0.5) == pytest.approx(norm() / 2, rel=1e-4)
+
+
+def rollout_of(
+    learner: Learner, name: str, task: str, reward: float, response: list[int]
+) -> GradedRollout:
+    """A rollout of one call, with the log-probabilities that the learner gives its tokens."""
+    ids = [1, 2, *response]
+    row = TokenExample(ids, [False, False, True, True])
+    call = call_of(name, 0, ids[:2], response, learner.evaluate([row]).logprobs[0])
+    return GradedRollout(rollout_id=name, task_id=task, reward=reward, transitions=(call,))

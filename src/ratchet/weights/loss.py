@@ -50,11 +50,11 @@ def token_weights(
     """Weight of the tokens of each row, such that the weighted sum is the batch's loss.
 
     Args:
-        loss: `token_mean` and `cispo` divide by the number N of trained tokens; `rollout_mean` and
-            `sequence` by the rollout's own and the number of rollouts, so that each counts once;
-            `constant` by `length` and the number of rollouts (Liu et al., "Understanding
+        loss: `token_mean` and `cispo` divide by the number N of generated tokens; `rollout_mean`
+            and `sequence` by the rollout's own and the number of rollouts, so that each counts
+            once; `constant` by `length` and the number of rollouts (Liu et al., "Understanding
             R1-Zero-like training", 2025).
-        tokens: Trained tokens of each row of the optimizer batch, at least 1.
+        tokens: Generated tokens of each row, at least 1. Rows whose advantage is zero belong here.
         rollouts: The rollout of each row.
         length: Tokens by which `constant` divides.
 

@@ -151,8 +151,16 @@ class RolloutMethod(ABC):
             return metrics
         sums: dict[str, float] = {}
         parts = _mini_batches(rows, trained, self._common.mini_batches, [self.schedule.seed, step])
+        # Groups that teach nothing count all the same: with few others, a step is then a small one.
+        loss = self._common.loss
+        weights = len(parts) * token_weights(
+            loss.name,
+            [int(row.mask.sum()) for row in rows],
+            [row.rollout_id for row in rows],
+            loss.length,
+        )
         for part in parts:
-            for name, value in self._update(learner, rows, plan, part).items():
+            for name, value in self._update(learner, rows, plan, part, weights[part]).items():
                 sums[name] = sums.get(name, 0.0) + value
         return metrics | _means(sums, len(parts))
 
@@ -189,14 +197,18 @@ class RolloutMethod(ABC):
         return 0.0, {}
 
     def _update(
-        self, learner: Learner, rows: Sequence[TrainingRow], plan: StepPlan, part: Sequence[int]
+        self,
+        learner: Learner,
+        rows: Sequence[TrainingRow],
+        plan: StepPlan,
+        part: Sequence[int],
+        weights: NDArray[np.float64],
     ) -> dict[str, float]:
-        """One step of the optimizer on some of the rows."""
+        """One step of the optimizer on some of the rows, with the weight of each one's tokens."""
         import torch
 
         loss = self._common.loss
         tokens = [int(rows[i].mask.sum()) for i in part]
-        weights = token_weights(loss.name, tokens, [rows[i].rollout_id for i in part], loss.length)
         calls = sum(len(rows[i].calls) for i in part)
         of_base = (
             learner.evaluate([rows[i] for i in part], of_base=True).logprobs if loss.kl else None
