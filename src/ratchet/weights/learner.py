@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -85,8 +86,9 @@ class Learner:
         if adapter is not None:
             config = self._config_of(adapter)
             rank, alpha, targets = config.r, config.lora_alpha, config.target_modules
-        with torch.random.fork_rng():
+        with torch.random.fork_rng(), warnings.catch_warnings():
             torch.manual_seed(seed)
+            warnings.simplefilter("ignore", FutureWarning)  # of transformers, about what PEFT reads
             self._peft = get_peft_model(
                 base.model,
                 LoraConfig(task_type="CAUSAL_LM", r=rank, lora_alpha=alpha, target_modules=targets),
