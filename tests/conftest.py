@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import shutil
+import signal
 import ssl
 import tempfile
 import uuid
@@ -61,6 +62,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # Started in the background of a shell, which commands under test would inherit.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if config.getoption("--fast"):
         from tests.fast import Fast
 

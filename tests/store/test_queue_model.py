@@ -210,8 +210,8 @@ class QueueMachine(RuleBasedStateMachine):
 
 def watch_transitions(store: Store) -> None:
     """Have the database itself write down every change of a rollout's status."""
-    statements = ["CREATE TABLE transitions (earlier TEXT, later TEXT)"]
-    insert = "INSERT INTO transitions VALUES (old.status, new.status);"
+    statements = ["CREATE TABLE status_changes (earlier TEXT, later TEXT)"]
+    insert = "INSERT INTO status_changes VALUES (old.status, new.status);"
     if store._database.is_sqlite:
         statements.append(
             "CREATE TRIGGER watch AFTER UPDATE ON rollouts WHEN old.status <> new.status"
@@ -248,7 +248,7 @@ def test_any_sequence_of_calls_agrees_with_the_model_and_ends_each_rollout_once(
             suppress_health_check=list(HealthCheck),
         ),
     )
-    query = text("SELECT DISTINCT earlier, later FROM transitions")
+    query = text("SELECT DISTINCT earlier, later FROM status_changes")
     seen = {
         (before, after) for before, after in store._database.read(lambda c: list(c.execute(query)))
     }

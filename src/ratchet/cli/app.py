@@ -69,7 +69,7 @@ COMMANDS: dict[str, Command] = {
     "init": Command(
         "init",
         "init",
-        "Look at a repository: its agent, entry points, prompts, tools, side effects and secrets.",
+        "Look at a repository: its agent, prompts, tools, side effects, tests, tracing and data.",
     ),
     "status": Command(
         "status",
