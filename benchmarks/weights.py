@@ -39,6 +39,7 @@ import sys
 import sysconfig
 import tempfile
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -228,6 +229,10 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, help="of the curves; 5 unless --quick")
     parser.add_argument("--steps", type=int, help="of each curve; 100 unless --quick")
     options = parser.parse_args()
+    if find_spec("torch") is None:
+        lacking = "PyTorch is not installed: make test-weights, or pip install 'agent-ratchet[train]'"
+        print(json.dumps({"skipped": lacking}))
+        return
     import torch
 
     torch.set_num_threads(1)
