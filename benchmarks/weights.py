@@ -230,7 +230,9 @@ def main() -> None:
     parser.add_argument("--steps", type=int, help="of each curve; 100 unless --quick")
     options = parser.parse_args()
     if find_spec("torch") is None:
-        lacking = "PyTorch is not installed: make test-weights, or pip install 'agent-ratchet[train]'"
+        lacking = (
+            "PyTorch is not installed: make test-weights, or pip install 'agent-ratchet[train]'"
+        )
         print(json.dumps({"skipped": lacking}))
         return
     import torch
