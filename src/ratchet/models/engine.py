@@ -1,6 +1,6 @@
 """The process that serves a model: llama.cpp with its HTTP server, from the package `xllamacpp`.
 
-Run as `python -m ratchet.models.engine SETTINGS`, with `EngineSettings` as JSON. It prints its URL
+Its `main` gets the settings as an argument: `EngineSettings` as JSON. It prints its URL
 as a line of JSON when the model is loaded, and serves until its standard input says so or ends.
 """
 
@@ -88,7 +88,3 @@ def main() -> None:
     if sys.stdin.buffer.readline() != STOP:
         time.sleep(settings.linger_s)
     os._exit(0)
-
-
-if __name__ == "__main__":
-    main()

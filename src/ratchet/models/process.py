@@ -32,7 +32,7 @@ class ModelProcess:
     standard input says `STOP` or ends.
 
     Args:
-        module: The process's main module; it gets the settings as its argument.
+        module: Its function `main` is run, with the settings as the process's argument.
         title: The model's name in messages.
         start_s: How long loading may take.
         hint: What to do when it could not be loaded.
@@ -55,7 +55,14 @@ class ModelProcess:
             ModelUnavailable: The process ends or takes too long; its last output is in the message.
         """
         self._process = process = subprocess.Popen(
-            [sys.executable, "-P", "-m", self._module, settings.decode()],
+            # Not -m, which warns of a module that its package imports.
+            [
+                sys.executable,
+                "-P",
+                "-c",
+                f"from {self._module} import main; main()",
+                settings.decode(),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

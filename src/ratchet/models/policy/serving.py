@@ -1,4 +1,4 @@
-"""The process that serves a policy: `python -m ratchet.models.policy.serving SETTINGS`.
+"""The process that serves a policy.
 
 It behaves as the process of `ratchet.models.engine`: it prints its URL as a line of JSON when the
 model is loaded, and serves until its standard input says so or ends.
@@ -123,7 +123,3 @@ def _end_with_parent(linger_s: float) -> None:
     if sys.stdin.buffer.readline() != STOP:
         time.sleep(linger_s)
     os._exit(0)
-
-
-if __name__ == "__main__":
-    main()
