@@ -137,7 +137,7 @@ def test_a_short_message_is_data_and_no_prompt(tmp_path: Path) -> None:
 def test_only_files_around_a_framework_are_parsed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ratchet.wire import program
+    from ratchet.wire.looking import program
 
     read: list[str] = []
     real = program.read_python

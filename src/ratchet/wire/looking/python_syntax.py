@@ -6,7 +6,7 @@ import ast
 import re
 import warnings
 
-from ratchet.wire.syntax import (
+from ratchet.wire.looking.syntax import (
     Alternatives,
     AttributeUse,
     BinaryOperation,

@@ -9,8 +9,6 @@ from pathlib import Path
 
 import msgspec
 
-from ratchet.wire.effects import find_effects, find_tools
-from ratchet.wire.entries import find_entries
 from ratchet.wire.facts import (
     FrameworkUse,
     Manifest,
@@ -21,18 +19,20 @@ from ratchet.wire.facts import (
     PromptSite,
     RepositoryLook,
 )
-from ratchet.wire.files import RepositoryFiles
-from ratchet.wire.frameworks import FRAMEWORKS, RANK, SDKS
-from ratchet.wire.manifests import find_manifests, project_of
-from ratchet.wire.names import Names, last_name
-from ratchet.wire.program import MAX_MODULES, Program
-from ratchet.wire.project_tests import find_tests
-from ratchet.wire.prompts import InputSite, PromptFinder, input_sites
-from ratchet.wire.reach import unreached
-from ratchet.wire.secret_names import find_secrets
-from ratchet.wire.syntax import CodeModule
-from ratchet.wire.task_data import find_task_data
-from ratchet.wire.tracing import find_tracing
+from ratchet.wire.looking.effects import find_effects, find_tools
+from ratchet.wire.looking.entries import find_entries
+from ratchet.wire.looking.files import RepositoryFiles
+from ratchet.wire.looking.frameworks import FRAMEWORKS, RANK, SDKS
+from ratchet.wire.looking.manifests import find_manifests, project_of
+from ratchet.wire.looking.names import Names, last_name
+from ratchet.wire.looking.program import MAX_MODULES, Program
+from ratchet.wire.looking.project_tests import find_tests
+from ratchet.wire.looking.prompts import InputSite, PromptFinder, input_sites
+from ratchet.wire.looking.reach import unreached
+from ratchet.wire.looking.secret_names import find_secrets
+from ratchet.wire.looking.syntax import CodeModule
+from ratchet.wire.looking.task_data import find_task_data
+from ratchet.wire.looking.tracing import find_tracing
 
 _INDEXING = re.compile(
     r"from_documents|from_texts|add_documents|add_texts|upsert|executemany|insert_many|persist"

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 
 from ratchet.wire.facts import Place, SecretName
-from ratchet.wire.files import RepositoryFiles
-from ratchet.wire.names import Names
-from ratchet.wire.syntax import CodeModule, CodeScope, Invocation, TextValue
+from ratchet.wire.looking.files import RepositoryFiles
+from ratchet.wire.looking.names import Names
+from ratchet.wire.looking.syntax import CodeModule, CodeScope, Invocation, TextValue
 
 _SECRET = re.compile(
     r"KEY|TOKEN(?!S)|SECRET|PASSWORD|PASSWD|CREDENTIAL|DATABASE_URL|_DSN", re.IGNORECASE

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import msgspec
 
 from ratchet.wire.facts import Manifest, Place, TracingUse
-from ratchet.wire.files import RepositoryFiles
-from ratchet.wire.names import Names, last_name
-from ratchet.wire.program import Program
-from ratchet.wire.syntax import CodeModule, Invocation, NameUse, TextValue, chain_of
+from ratchet.wire.looking.files import RepositoryFiles
+from ratchet.wire.looking.names import Names, last_name
+from ratchet.wire.looking.program import Program
+from ratchet.wire.looking.syntax import CodeModule, Invocation, NameUse, TextValue, chain_of
 
 
 class Tracer(msgspec.Struct, frozen=True):

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 
 from ratchet.wire.facts import EffectKind, Place, SideEffect, ToolSite
-from ratchet.wire.names import Names, last_name
-from ratchet.wire.syntax import (
+from ratchet.wire.looking.names import Names, last_name
+from ratchet.wire.looking.syntax import (
     AttributeUse,
     CodeScope,
     Invocation,

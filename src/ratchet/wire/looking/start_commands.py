@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import msgspec
 
 from ratchet.wire.facts import Place
-from ratchet.wire.files import RepositoryFiles
+from ratchet.wire.looking.files import RepositoryFiles
 
 _DOCKER = re.compile(r"^[ \t]*(?:CMD|ENTRYPOINT)[ \t]+((?:[^\n]*\\\n)*[^\n]*)", re.M | re.I)
 _COMPOSE = re.compile(

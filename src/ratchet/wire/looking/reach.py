@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ratchet.wire.facts import Place
-from ratchet.wire.program import Program
-from ratchet.wire.syntax import CodeScope
+from ratchet.wire.looking.program import Program
+from ratchet.wire.looking.syntax import CodeScope
 
 
 def unreached(program: Program, place: Place, dead: dict[str, str]) -> str:

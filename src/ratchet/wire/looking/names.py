@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
-from ratchet.wire.program import Program
-from ratchet.wire.syntax import (
+from ratchet.wire.looking.program import Program
+from ratchet.wire.looking.syntax import (
     Alternatives,
     AttributeUse,
     BinaryOperation,

@@ -8,11 +8,11 @@ from typing import cast
 import msgspec
 
 from ratchet.wire.facts import EntryKind, EntryPoint, Place
-from ratchet.wire.files import RepositoryFiles
-from ratchet.wire.names import Names, last_name
-from ratchet.wire.prompts import InputSite
-from ratchet.wire.start_commands import StartCommand, find_start_commands
-from ratchet.wire.syntax import (
+from ratchet.wire.looking.files import RepositoryFiles
+from ratchet.wire.looking.names import Names, last_name
+from ratchet.wire.looking.prompts import InputSite
+from ratchet.wire.looking.start_commands import StartCommand, find_start_commands
+from ratchet.wire.looking.syntax import (
     AttributeUse,
     CodeScope,
     Invocation,

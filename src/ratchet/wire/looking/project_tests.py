@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 import msgspec
 
 from ratchet.wire.facts import Manifest, Place, ProjectTests
-from ratchet.wire.files import RepositoryFiles, standing_of
-from ratchet.wire.manifests import project_of
+from ratchet.wire.looking.files import RepositoryFiles, standing_of
+from ratchet.wire.looking.manifests import project_of
 
 _PYTHON_CASE = re.compile(r"^[ \t]*(?:async[ \t]+)?def[ \t]+test\w*[ \t]*\(", re.M)
 _PYTHON_NAME = re.compile(r"(?:^|/)(?:test_[^/]*|[^/]*_test|tests)\.py$")

@@ -6,8 +6,8 @@ import functools
 from typing import TYPE_CHECKING
 
 from ratchet.source.literals.javascript import decode
-from ratchet.wire.python_syntax import Unparsable
-from ratchet.wire.syntax import (
+from ratchet.wire.looking.python_syntax import Unparsable
+from ratchet.wire.looking.syntax import (
     Alternatives,
     AttributeUse,
     BinaryOperation,

@@ -8,7 +8,7 @@ import tomllib
 import msgspec
 
 from ratchet.wire.facts import Manifest
-from ratchet.wire.files import RepositoryFiles
+from ratchet.wire.looking.files import RepositoryFiles
 
 _MANIFESTS = {
     "pyproject.toml": "pyproject",

@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ratchet.wire.file_paths import FilePaths
-from ratchet.wire.names import CallFrame, Meaning, Names, last_name
-from ratchet.wire.syntax import (
+from ratchet.wire.looking.file_paths import FilePaths
+from ratchet.wire.looking.names import CallFrame, Meaning, Names, last_name
+from ratchet.wire.looking.syntax import (
     Alternatives,
     AttributeUse,
     BinaryOperation,
@@ -27,7 +27,7 @@ from ratchet.wire.syntax import (
     TextTemplate,
     TextValue,
 )
-from ratchet.wire.text_words import (
+from ratchet.wire.looking.text_words import (
     CARRIERS,
     COMPUTED,
     MESSAGE_ROLES,

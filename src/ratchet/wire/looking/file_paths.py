@@ -6,8 +6,8 @@ import posixpath
 import re
 from collections.abc import Iterator
 
-from ratchet.wire.names import CallFrame, Meaning, Names
-from ratchet.wire.syntax import (
+from ratchet.wire.looking.names import CallFrame, Meaning, Names
+from ratchet.wire.looking.syntax import (
     Alternatives,
     AttributeUse,
     BinaryOperation,

@@ -9,10 +9,10 @@ import re
 from collections.abc import Iterator, Sequence
 
 from ratchet.wire.facts import Place, TaskDataSite
-from ratchet.wire.files import RepositoryFiles, standing_of
-from ratchet.wire.names import last_name
-from ratchet.wire.program import Program
-from ratchet.wire.syntax import (
+from ratchet.wire.looking.files import RepositoryFiles, standing_of
+from ratchet.wire.looking.names import last_name
+from ratchet.wire.looking.program import Program
+from ratchet.wire.looking.syntax import (
     CodeModule,
     Invocation,
     MappingLiteral,

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from ratchet.wire.facts import BindingWay, Place, PromptKind, PromptPart, PromptSite
-from ratchet.wire.flow import TextFlow, TextOrigin
-from ratchet.wire.frameworks import framework_of
-from ratchet.wire.model_inputs import LAST_NAMES, ModelInput, input_of
-from ratchet.wire.names import Names, last_name
-from ratchet.wire.syntax import (
+from ratchet.wire.looking.flow import TextFlow, TextOrigin
+from ratchet.wire.looking.frameworks import framework_of
+from ratchet.wire.looking.model_inputs import LAST_NAMES, ModelInput, input_of
+from ratchet.wire.looking.names import Names, last_name
+from ratchet.wire.looking.syntax import (
     AttributeUse,
     CodeScope,
     Invocation,
@@ -21,7 +21,7 @@ from ratchet.wire.syntax import (
     chain_of,
     static_text,
 )
-from ratchet.wire.yaml_fields import yaml_parts
+from ratchet.wire.looking.yaml_fields import yaml_parts
 
 LEAST_WORDS = {"system": 4, "user": 10, "tool": 20, "joined": 10}
 """Words of static text from which text counts as a prompt: shorter messages are data."""

@@ -8,12 +8,12 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
-from ratchet.wire.files import FileStanding, RepositoryFiles, standing_of
-from ratchet.wire.frameworks import framework_of, hint_words
-from ratchet.wire.javascript_syntax import read_javascript
-from ratchet.wire.notebooks import code_of
-from ratchet.wire.python_syntax import Unparsable, read_python
-from ratchet.wire.syntax import CodeModule, ImportedName
+from ratchet.wire.looking.files import FileStanding, RepositoryFiles, standing_of
+from ratchet.wire.looking.frameworks import framework_of, hint_words
+from ratchet.wire.looking.javascript_syntax import read_javascript
+from ratchet.wire.looking.notebooks import code_of
+from ratchet.wire.looking.python_syntax import Unparsable, read_python
+from ratchet.wire.looking.syntax import CodeModule, ImportedName
 
 MAX_MODULES = 3000
 """Modules that are parsed at most."""
@@ -291,7 +291,7 @@ class Program:
 
     def _dynamic(self, module: CodeModule, invocation: object) -> set[str]:
         """Modules that `import_module(f"package.{name}")` may load."""
-        from ratchet.wire.syntax import (
+        from ratchet.wire.looking.syntax import (
             Invocation,
             TextTemplate,
             TextValue,

@@ -1,0 +1,1 @@
+"""Reads a repository: its agents, prompts, tools, effects, tests, tracing and data."""
