@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from ratchet.autopilot.adapters import AdapterFolder, served_name
 from ratchet.types import Adapter
@@ -19,6 +19,20 @@ ADAPTERS, RUNS = "adapters", "training"
 
 LOAD_S = 60.0
 """Seconds in which a server loads an adapter."""
+
+
+class ServedModel(Protocol):
+    """A model at an address."""
+
+    @property
+    def base_url(self) -> str:
+        """Base URL for OpenAI's libraries."""
+        ...
+
+    @property
+    def key(self) -> str:
+        """The server's key; may be empty."""
+        ...
 
 
 class TrainableModel:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ratchet.autopilot.training import FittingTrainer
 
 if TYPE_CHECKING:
-    from ratchet.autopilot.trainable import TrainableModel
+    from ratchet.autopilot.trainable import ServedModel
 
 KEY_VARIABLE = "RATCHET_LOCAL_MODEL_KEY"
 """Variable of the server's environment, not of this process, with the model's key."""
@@ -52,7 +52,7 @@ class Trainer(FittingTrainer):
     """
 
     @asynccontextmanager
-    async def _gateway(self, store_url: str, model: TrainableModel) -> AsyncIterator[str]:
+    async def _gateway(self, store_url: str, model: ServedModel) -> AsyncIterator[str]:
         from ratchet.server.background import background_server
         from ratchet.server.gateway.upstream import Upstream
         from ratchet.server.serve import ServeSettings

@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Protocol
 
 import msgspec
 
-from ratchet.autopilot.trainable import TrainableModel
+from ratchet.autopilot.trainable import ServedModel, TrainableModel, trainable_model
 from ratchet.autopilot.weights_algorithm import WeightsAlgorithm, trainable_resource
 from ratchet.run import Agent, AsyncExecutor
 from ratchet.run.environment import gateway_variables
 from ratchet.types import Candidate, Claim, InputError, Model, Outcome, Resource
+
+
+class ModelInTraining(Protocol):
+    """The model of the initial resources, while its weights change."""
+
+    baseline: Candidate
+    """The initial resources, with the model by the name that it answers to."""
+    fingerprint: str
+    """Identifies the first weights."""
+
+    def open(self, state: Path, say: Callable[[str], None]) -> AbstractContextManager[ServedModel]:
+        """Serve it, until the block is left."""
+        ...
+
+    def by(self, model: ServedModel) -> WeightsAlgorithm | None:
+        """The algorithm that trains it in this process; None if it is trained elsewhere."""
+        ...
 
 
 class ModelToTrain:
@@ -57,8 +77,13 @@ class ModelToTrain:
         """The initial resources, with the model by the name that it answers to."""
         self._algorithm = algorithm
 
-    def by(self, model: TrainableModel) -> WeightsAlgorithm:
+    def open(self, state: Path, say: Callable[[str], None]) -> AbstractContextManager[ServedModel]:
+        """Serve it, until the block is left; see `trainable_model`."""
+        return trainable_model(self.source, state, say)
+
+    def by(self, model: ServedModel) -> WeightsAlgorithm | None:
         """The algorithm for one fit, with the running model."""
+        assert isinstance(model, TrainableModel)  # as `open` made it
         made = copy.copy(self._algorithm)
         made.model = model
         return made

@@ -24,11 +24,11 @@ from ratchet.autopilot.agent_model import in_thread
 from ratchet.autopilot.coach import open_coach, uses_coach
 from ratchet.autopilot.config import CoachSection
 from ratchet.autopilot.dry_run import DryRunLab, NoRunner, dry_run
-from ratchet.autopilot.trainable import TrainableModel, trainable_model
+from ratchet.autopilot.trainable import ServedModel
 from ratchet.autopilot.training.agents import trainable
 from ratchet.autopilot.training.items import Items
 from ratchet.autopilot.training.progress import Progress, StderrProgress
-from ratchet.autopilot.training.trained_model import GatewayExecutor, ModelToTrain
+from ratchet.autopilot.training.trained_model import GatewayExecutor, ModelInTraining, ModelToTrain
 from ratchet.autopilot.weights_algorithm import WeightsAlgorithm
 from ratchet.client import AsyncClient
 from ratchet.evaluate import Scorer
@@ -217,9 +217,8 @@ class FittingTrainer(ABC):
         store, url, state = self._open_store(stack)
         # Load the agent before reading the resources, because its source may declare some.
         loaded, baseline = self._agent(agent, items)
-        trained: ModelToTrain | None = None
-        if isinstance(self._algorithm, WeightsAlgorithm):
-            trained = await asyncio.to_thread(ModelToTrain, baseline, self._algorithm)
+        trained = await asyncio.to_thread(self._model_to_train, baseline)
+        if trained is not None:
             baseline = trained.baseline
         targets = self._targets(baseline)
         dataset = items.dataset
@@ -250,7 +249,7 @@ class FittingTrainer(ABC):
             runner = Runner(store, run_id, executor)
             await asyncio.to_thread(runner.recover)
         else:
-            served = trainable_model(trained.source, state, self._progress.message)
+            served = trained.open(state, self._progress.message)
             model = await stack.enter_async_context(in_thread(served))
             opened.weights = trained.by(model)
             server = await stack.enter_async_context(self._gateway(url, model))
@@ -262,8 +261,14 @@ class FittingTrainer(ABC):
         opened.runner = await stack.enter_async_context(runner)
         return opened
 
+    def _model_to_train(self, baseline: Candidate) -> ModelInTraining | None:
+        """The model that the algorithm trains, if it trains one."""
+        if isinstance(self._algorithm, WeightsAlgorithm):
+            return ModelToTrain(baseline, self._algorithm)
+        return None
+
     @abstractmethod
-    def _gateway(self, store_url: str, model: TrainableModel) -> AbstractAsyncContextManager[str]:
+    def _gateway(self, store_url: str, model: ServedModel) -> AbstractAsyncContextManager[str]:
         """Serve the gateway of a model that is trained, on a store; yields the server's URL."""
 
     async def _dry_run(self, algorithm: Algorithm, work: _Opened, items: Items) -> None:

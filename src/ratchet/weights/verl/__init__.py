@@ -1,0 +1,1 @@
+"""Rollouts of an agent for the trainer of verl, on one or many GPUs."""
