@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast test-frameworks test-javascript test-weights test-wire javascript check faults bench docs serve constraints clean moved
+.PHONY: help setup demo test test-fast test-frameworks test-javascript test-weights test-verl test-wire javascript check faults bench docs serve constraints clean moved
 moved: ;
 
 help:  ## List the targets
@@ -44,6 +44,9 @@ test-javascript: .venv/.dev  ## Test the npm package, also with other libraries'
 
 test-weights: .venv/.train  ## Run the tests that need PyTorch (installs the extra `train`: 6 GB)
 	RATCHET_TEST_WEIGHTS=1 $(BIN)/python -m pytest -n $(CORES) -m torch tests/weights tests/models $(ARGS)
+
+test-verl: .venv-verl/.done  ## Run the tests that need verl (an environment of its own: 6 GB)
+	RAY_AUTH_MODE=disabled RATCHET_TEST_VERL=1 .venv-verl/bin/python -m pytest -p no:cacheprovider -m verl tests/weights/verl $(ARGS)
 
 test-wire: .venv/.dev  ## Score what is found in look-alikes of real repositories
 	$(BIN)/python -m tests.wire.score $(ARGS)
@@ -88,7 +91,7 @@ constraints: .venv/.dev  ## Pin the newest versions of all dependencies
 		--no-header --no-annotate --no-emit-index-url --no-emit-find-links -o constraints.txt
 
 clean:  ## Delete .venv, caches and builds; ./demo stays
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .bench dist docs/_build javascript/dist javascript/node_modules
+	rm -rf .venv .venv-verl .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .bench dist docs/_build javascript/dist javascript/node_modules
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Installation, pinned by constraints.txt. Each stamp file marks the last installation, which is
@@ -109,6 +112,14 @@ clean:  ## Delete .venv, caches and builds; ./demo stays
 
 .venv/.train: .venv/.dev
 	$(call install,.[train])
+
+# verl holds back other packages, so that the pins of this project do not apply.
+.venv-verl/.done: .venv/.dev pyproject.toml
+	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip -q
+	$(BIN)/python -m pip install -q uv
+	$(BIN)/python -m uv venv -q --clear .venv-verl
+	$(BIN)/python -m uv pip install -q --python .venv-verl/bin/python -e '.[verl]' openai peft pytest pytest-asyncio hypothesis
+	@touch $@
 
 .venv/.docs: pyproject.toml constraints.txt $(MOVED)
 	$(call install,.[docs])

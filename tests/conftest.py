@@ -54,6 +54,7 @@ settings.register_profile("same", derandomize=True, deadline=None, max_examples=
 settings.register_profile("new", deadline=None, max_examples=500)
 LONG = bool(os.environ.get("RATCHET_LONG_FAULTS"))
 WEIGHTS = bool(os.environ.get("RATCHET_TEST_WEIGHTS"))
+VERL = bool(os.environ.get("RATCHET_TEST_VERL"))
 settings.load_profile("new" if LONG else "same")
 
 
@@ -72,10 +73,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests of `make faults` and `make test-weights`, unless tests are named."""
+    """Leave out the tests of `make faults`, `test-weights` and `test-verl`, unless named."""
     if any("::" in argument for argument in config.args):
         return
-    absent = ([] if LONG else ["long"]) + ([] if WEIGHTS else ["torch"])
+    absent = [
+        mark for mark, wanted in (("long", LONG), ("torch", WEIGHTS), ("verl", VERL)) if not wanted
+    ]
     left_out = [item for item in items if any(map(item.get_closest_marker, absent))]
     items[:] = [item for item in items if not any(map(item.get_closest_marker, absent))]
     config.hook.pytest_deselected(items=left_out)

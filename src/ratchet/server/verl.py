@@ -32,7 +32,7 @@ from ratchet.server.gateway.upstream import Upstream
 from ratchet.server.serve import ServeSettings
 from ratchet.server.trainer import Trainer
 from ratchet.store import Store
-from ratchet.types import Candidate, InputError, Task
+from ratchet.types import AgentError, Candidate, InputError, Task
 from ratchet.weights.sampler import GradedRollout
 
 RUN = "RATCHET_VERL_RUN"
@@ -170,7 +170,11 @@ class LabRollouts:
     async def rollouts(
         self, task: Task, repetitions: int, *, step: int, validate: bool
     ) -> list[GradedRollout]:
-        """Roll out a task with the weights of a step; those of each step are made anew."""
+        """Roll out a task with the weights of a step; those of each step are made anew.
+
+        Raises:
+            AgentError: The tokens of no call were kept.
+        """
         evaluations = await asyncio.gather(
             *(
                 self._lab.evaluate(
@@ -184,6 +188,14 @@ class LabRollouts:
         )
         made = [evaluation for (evaluation,) in evaluations]
         tokens = await self._lab.tokens(made)
+        if not any(each.transitions for each in tokens):
+            errors = [each.rollout.error for each in made if each.rollout.error]
+            raise AgentError(
+                f"The tokens of no model call were kept in {len(made)} rollouts of the task"
+                f" {task.id}. {errors[0] if errors else ''}".rstrip(),
+                hint="The agent must call the model at the base_url of the Model that it is given,"
+                " and by its name.",
+            )
         return [
             GradedRollout(
                 rollout_id=evaluation.rollout.id,
