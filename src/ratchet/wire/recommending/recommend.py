@@ -1,0 +1,250 @@
+"""The recommendation: what the agent is, what to improve first, how, at what cost and risk."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+
+import msgspec
+
+from ratchet.types import InputError
+from ratchet.wire.choices import Choices
+from ratchet.wire.facts import EntryPoint, RepositoryLook
+from ratchet.wire.recommending.choosing import (
+    Question,
+    acting_effects,
+    entry_question,
+    make_choices,
+    project_question,
+    projects,
+    ranked_entries,
+    tools_question,
+    within,
+)
+
+ENOUGH = 105
+"""Tasks from which on a proof is likely to be possible: 42 of them test tasks."""
+BASELINE, SEARCH = 50, 400
+"""Rollouts of a baseline, and of a usual `ratchet improve`."""
+
+
+class Section(msgspec.Struct, frozen=True):
+    """A part of the page."""
+
+    title: str
+    lines: tuple[str, ...]
+
+
+class Recommendation(msgspec.Struct, frozen=True):
+    """What to do with a repository."""
+
+    sections: tuple[Section, ...]
+    questions: tuple[Question, ...]
+    """At most three, each with its default."""
+    choices: Choices | None
+    """What --yes does; None when no agent was found."""
+
+
+def recommend(
+    look: RepositoryLook,
+    project: str | None = None,
+    *,
+    entry: EntryPoint | None = None,
+    may_run: tuple[str, ...] = (),
+    workflow: bool = False,
+) -> Recommendation:
+    """Recommend how to wire a repository.
+
+    Args:
+        look: Its facts.
+        project: Folder of the project; by default the one with most prompts.
+        entry: What a task runs; by default the likeliest.
+        may_run: Tools with side effects that may act in rollouts.
+        workflow: Whether a CI job is wanted.
+
+    Raises:
+        InputError: The repository has no such project.
+    """
+    questions = [] if project else [project_question(look)]
+    chosen = project or next((q.default for q in questions if q), projects(look)[0])
+    if project and project != "." and not _holds(look, project):
+        raise InputError(
+            f"There is no agent in {project!r}.",
+            hint=f"Projects with one: {', '.join(projects(look))}.",
+        )
+    entries = ranked_entries(look, chosen)
+    if not entries or not any(within(c.place.path, chosen) for c in look.model_calls):
+        return Recommendation((_nothing(look),), (), None)
+    if entry is None:
+        questions.append(entry_question(entries))
+    acting = acting_effects(look, chosen)
+    if not may_run:
+        questions.append(tools_question(acting))
+    choices = make_choices(look, chosen, entry or entries[0], may_run=may_run, workflow=workflow)
+    sections = (
+        _what_it_is(look, choices),
+        _what_first(look, choices),
+        _binding(choices),
+        _scoring(look, choices),
+        _cost(look, choices),
+        _risks(look, choices),
+    )
+    return Recommendation(
+        tuple(one for one in sections if one.lines), tuple(q for q in questions if q), choices
+    )
+
+
+def _holds(look: RepositoryLook, project: str) -> bool:
+    return any(within(call.place.path, project) for call in look.model_calls)
+
+
+def _nothing(look: RepositoryLook) -> Section:
+    looked = ", ".join(look.looked_for) or "calls of a model through a known framework"
+    return Section(
+        "No agent was found",
+        (
+            "No live code calls a model through a framework that is known.",
+            f"Looked for: {looked}.",
+            "If the agent calls a model in another way, it can be run as a command behind the"
+            " gateway: docs/any-language.md.",
+        ),
+    )
+
+
+def _what_it_is(look: RepositoryLook, choices: Choices) -> Section:
+    here = choices.project
+    frameworks = [f"{one.name} {one.version}".strip() for one in look.frameworks]
+    calls = [one for one in look.model_calls if within(one.place.path, here)]
+    tools = [one for one in look.tools if within(one.place.path, here)]
+    entry = choices.entry
+    takes = ", ".join(entry.inputs) or "no arguments"
+    lines = [
+        f"{choices.agent}: an agent made with {', '.join(frameworks) or 'no framework'}.",
+        f"A task runs {entry.call} ({entry.place}); it takes {takes}"
+        + (f" and returns {entry.output}." if entry.output else "."),
+        f"It has {_count(len(calls), 'place')} where a model is called,"
+        f" {_count(len(choices.prompts), 'prompt')} and {_count(len(tools), 'tool')}.",
+    ]
+    lines += [
+        f"Its tests: {one.command} ({_count(one.cases, 'test')})."
+        for one in look.tests
+        if one.project == here
+    ]
+    if look.tracing:
+        names = ", ".join(sorted({one.name for one in look.tracing}))
+        lines.append(f"It is traced already by {names}. Ratchet joins that and replaces nothing.")
+    return Section("What this agent is", tuple(lines))
+
+
+def _what_first(look: RepositoryLook, choices: Choices) -> Section:
+    bound = [one for one in choices.prompts if one.way != "leave"]
+    if not bound:
+        return Section(
+            "What to improve first",
+            ("No prompt can be bound. Parameters and code can: see docs/quickstart.md.",),
+        )
+
+    def weight(index: int) -> tuple[int, int]:
+        site = bound[index].prompt
+        return len(site.reaches), sum(len(part.text) for part in site.parts)
+
+    first = bound[max(range(len(bound)), key=weight)]
+    site = first.prompt
+    size = sum(len(part.text.split()) for part in site.parts)
+    lines = [
+        f"The prompt {first.name} ({site.place}): {_count(size, 'word')}, and it reaches"
+        f" {_count(max(1, len(site.reaches)), 'model call')}.",
+        "Improving all prompts together is the default; failures decide where the work goes.",
+    ]
+    return Section("What to improve first", tuple(lines))
+
+
+def _binding(choices: Choices) -> Section:
+    how = {
+        "python": "Rollouts call a function in ratchet_agent.py, which calls the entry.",
+        "command": "Rollouts start the program for each task, with the gateway as its model's URL.",
+        "service": "Rollouts are sent to the running service.",
+    }
+    ways = {
+        "code": "to declare in the code, with the same text",
+        "file": "to improve in its file, without a change of code",
+        "gateway": "to replace in the model calls, without a change of code",
+        "leave": "left alone",
+    }
+    lines = [how[choices.run]]
+    counts = Counter(one.way for one in choices.prompts)
+    for way, number in counts.items():
+        names = [one.name for one in choices.prompts if one.way == way]
+        lines.append(f"{_count(number, 'prompt')} {ways[way]}: {', '.join(names)}.")
+    lines += [f"{one.name}: {one.reason}" for one in choices.prompts if one.way == "leave"]
+    if choices.run == "python" and any(one.way == "code" for one in choices.prompts):
+        lines.append(
+            "Instead: change no code, and run the agent as a command behind the gateway"
+            " (docs/any-language.md). That sees system prompts only, and no single steps."
+        )
+    return Section("How it is wired", tuple(lines))
+
+
+def _scoring(look: RepositoryLook, choices: Choices) -> Section:
+    from ratchet.wire.starters import find_tasks, fitting_evaluators
+
+    tasks = find_tasks(Path(look.root), look, choices)
+    lines = []
+    if tasks.tasks:
+        lines.append(f"Starter tasks: {tasks.source}.")
+        if not tasks.answered:
+            lines.append(
+                "They have no expected answers: add them, or label outputs (ratchet label)."
+            )
+    else:
+        lines.append("No data was found that could be tasks.")
+    if len(tasks.tasks) < ENOUGH:
+        lines.append(
+            f"A proof usually takes {ENOUGH} tasks or more; {len(tasks.tasks)} are there. They grow"
+            " from use (ratchet datasets capture) or from a coach (ratchet datasets synthesize)."
+        )
+    lines += [
+        f"Evaluator {one.table['use']}: {one.reason}"
+        for one in fitting_evaluators(look, choices, tasks)
+    ]
+    return Section("How it is scored", tuple(lines))
+
+
+def _cost(look: RepositoryLook, choices: Choices) -> Section:
+    calls = [one for one in look.model_calls if within(one.place.path, choices.project)]
+    number = max(1, len({(one.place.path, one.within) for one in calls}))
+    return Section(
+        "What it costs",
+        (
+            f"A rollout makes at least {_count(number, 'model call')}, more where it loops or uses"
+            " tools.",
+            f"A baseline takes about {BASELINE} rollouts; a usual ratchet improve about {SEARCH}.",
+            "The price is that of your own model; it is measured from the first rollout on and can"
+            " be limited: [improve.budget] dollars.",
+        ),
+    )
+
+
+def _risks(look: RepositoryLook, choices: Choices) -> Section:
+    lines = []
+    acting = acting_effects(look, choices.project)
+    kinds = Counter(one.kind for one in acting)
+    if kinds:
+        named = ", ".join(f"{kind} ({number})" for kind, number in sorted(kinds.items()))
+        lines.append(f"It acts outside of itself: {named}. None of it runs in rollouts, but for")
+        lines[-1] += f" {', '.join(choices.may_run)}." if choices.may_run else " what you allow."
+    reads = {one.kind for one in look.side_effects if not one.acts}
+    if reads:
+        lines.append(f"It needs what it reads from: {', '.join(sorted(reads))}.")
+    variables = [one.name for one in look.secrets if one.kind == "variable"]
+    if variables:
+        shown = ", ".join(variables[:8]) + (", …" if len(variables) > 8 else "")
+        lines.append(f"It reads keys from its environment: {shown}. No value was read.")
+    files = [one.name for one in look.secrets if one.kind == "file"]
+    if files:
+        lines.append(f"Files with secrets are in the folder, and were not opened: {files[0]}.")
+    return Section("What is risky", tuple(lines))
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number} {noun}{'' if number == 1 else 's'}"
