@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -115,16 +115,9 @@ class Repository:
         Args:
             ignoring: Folders whose untracked files do not count.
         """
-        output = self._run("status", "--porcelain=v1", "-z", "--untracked-files=all").stdout
         folders = [path.resolve() for path in ignoring]
         dirty: list[str] = []
-        entries = iter(os.fsdecode(output).split("\0"))
-        for entry in entries:
-            if not entry:
-                continue
-            state, path = entry[:2], entry[3:]
-            if "R" in state or "C" in state:
-                next(entries, None)  # the original path of a rename
+        for state, path in self.changes():
             absolute = self.root / path
             if state == "??" and any(absolute.is_relative_to(folder) for folder in folders):
                 continue
@@ -138,6 +131,23 @@ class Repository:
                 f" {listed}{more}.",
                 hint="Commit, stash or ignore them, then run the same command again.",
             )
+
+    def changes(self, paths: Sequence[str] = ()) -> Iterator[tuple[str, str]]:
+        """(state of two letters, path) of what differs from HEAD in the index or the work tree.
+
+        Args:
+            paths: Only of these; of all by default.
+        """
+        asked = ["--", *paths] if paths else []
+        output = self._run("status", "--porcelain=v1", "-z", "--untracked-files=all", *asked).stdout
+        entries = iter(os.fsdecode(output).split("\0"))
+        for entry in entries:
+            if not entry:
+                continue
+            state, path = entry[:2], entry[3:]
+            if "R" in state or "C" in state:
+                next(entries, None)  # the original path of a rename
+            yield state, path
 
     def commit_of(self, revision: str) -> str | None:
         """Full hash of the commit that a revision names, or None."""
@@ -217,28 +227,30 @@ class Repository:
         output = self._run("diff-tree", "-r", "-z", "--name-only", "--no-renames", old, new).stdout
         return [path for path in os.fsdecode(output).split("\0") if path]
 
-    def store_blob(self, data: bytes, path: str | None) -> str:
+    def store_blob(self, data: bytes, path: str | None, *, write: bool = True) -> str:
         """Store a blob and return its hash; with a path, converted as `git add` of that path would.
 
-        The path selects the user's line-ending conversion and filters.
+        The path selects the user's line-ending conversion and filters. Without `write`, only the
+        hash is computed.
         """
-        filters = ["--path", path] if path else ["--no-filters"]
-        done = self._run("hash-object", "-w", "--stdin", *filters, stdin=data)
+        options = ["-w"] if write else []
+        options += ["--path", path] if path else ["--no-filters"]
+        done = self._run("hash-object", "--stdin", *options, stdin=data)
         return done.stdout.decode().strip()
 
     def store_commit(
         self,
         parent: str,
-        blobs: Mapping[str, Blob],
+        blobs: Mapping[str, Blob | None],
         message: str,
         now: float,
         parents: Sequence[str] = (),
     ) -> str:
-        """Store a commit that replaces or adds files, without moving a branch or the index.
+        """Store a commit that replaces, adds or removes files; no branch and no index moves.
 
         Args:
             parent: Full hash of the commit whose other files it has.
-            blobs: Content by path.
+            blobs: Content by path; None for a file that is removed.
             message: The commit message.
             now: Unix seconds.
             parents: Full hashes of its parents, when they are not `parent` alone.
@@ -263,7 +275,7 @@ class Repository:
         )
         return done.stdout.decode().strip()
 
-    def _replaced(self, tree: str, parts: Sequence[str], blob: Blob) -> str:
+    def _replaced(self, tree: str, parts: Sequence[str], blob: Blob | None) -> str:
         # Tree by tree instead of through an index: a killed process leaves no temporary file.
         lines: list[bytes] = []
         inner = ""
@@ -273,11 +285,14 @@ class Repository:
                 inner = meta.decode().split()[2]
             elif entry:
                 lines.append(entry)
+        made = f"{blob.mode} blob {blob.hash}" if blob else ""
         if len(parts) > 1:
-            made = f"040000 tree {self._replaced(inner, parts[1:], blob)}"
-        else:
-            made = f"{blob.mode} blob {blob.hash}"
-        lines.append(f"{made}\t".encode() + os.fsencode(parts[0]))
+            folder = self._replaced(inner, parts[1:], blob)
+            made = f"040000 tree {folder}" if folder else ""
+        if made:
+            lines.append(f"{made}\t".encode() + os.fsencode(parts[0]))
+        if not lines and blob is None:
+            return ""  # git has no empty folders
         done = self._run("mktree", "-z", "--missing", stdin=b"\0".join(lines))
         return done.stdout.decode().strip()
 
@@ -310,6 +325,11 @@ class Repository:
             if self.commit_of(f"refs/heads/{folder}")
             else None,
         )
+
+    def switch(self, branch: str) -> str:
+        """Check a branch out; return why git would not, or an empty string."""
+        done = self._run("switch", "--quiet", "--no-guess", branch, ok=(0, 1, 128))
+        return done.stderr.decode(errors="replace").strip() if done.returncode else ""
 
     def delete_ref(self, name: str, tip: str) -> None:
         """Delete a reference if it still points at `tip`; raise ShipError otherwise."""

@@ -1,0 +1,160 @@
+"""A file without what the wiring put into it."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Sequence
+
+import msgspec
+
+from ratchet.wire.applying.locate import Found, locate, pairs_of
+from ratchet.wire.applying.record import RecordedPiece
+from ratchet.wire.applying.tokens import is_name, tokens_of
+
+
+class KeptPiece(msgspec.Struct, frozen=True):
+    """A piece that stays, because its file needs it or the user changed it."""
+
+    number: int
+    line: int
+    text: str
+    """What stands there."""
+    why: str
+    edited: bool
+    """Whether the user changed it."""
+
+
+class TakenBack(msgspec.Struct, frozen=True):
+    """A file after undo."""
+
+    text: str
+    kept: tuple[KeptPiece, ...]
+    gone: tuple[int, ...]
+    """Pieces that were not there any more."""
+    replaced: tuple[tuple[int, int, str], ...]
+    """(start, end, text put back) in the file as it was before undo, in order."""
+
+    def place_before(self, position: int) -> int:
+        """Where a position of the text stood before undo."""
+        shift = 0
+        for start, end, put in self.replaced:
+            if start - shift + len(put) > position:
+                break
+            shift += len(put) - (end - start)
+        return position - shift
+
+
+def take_back(text: str, path: str, pieces: Sequence[RecordedPiece]) -> TakenBack:
+    """Remove pieces from a text, and put back what they replaced.
+
+    A piece that the user changed stays, with all that uses the names it defines; a definition whose
+    name is still used stays too.
+    """
+    found = locate(text, path, pieces)
+    pairs = pairs_of(pieces, path)
+    why = dict.fromkeys(found.edited, "it was changed")
+    for opener, closer in pairs.items():
+        if opener not in found.spans or closer not in found.spans:
+            why.setdefault(opener, "it was changed")
+            why.setdefault(closer, "it was changed")
+    held = {number: _defined(piece.inserted, path) for number, piece in enumerate(pieces)}
+    while True:
+        reason = _held_back(text, path, pieces, found, why, held)
+        if not reason:
+            break
+        why |= reason
+        for opener, closer in pairs.items():
+            if opener in reason or closer in reason:
+                shared = reason.get(opener) or reason[closer]
+                why.setdefault(opener, shared)
+                why.setdefault(closer, shared)
+    kept = []
+    for number, reason_ in sorted(why.items()):
+        span = found.edited.get(number) or found.spans.get(number)
+        if span is not None:
+            line = text.count("\n", 0, span[0]) + 1
+            shown = " ".join(text[span[0] : span[1]].split())
+            kept.append(KeptPiece(number, line, shown, reason_, number in found.edited))
+    gone = [n for n in range(len(pieces)) if n not in found.spans and n not in found.edited]
+    replaced = _replaced(text, pieces, found, why)
+    return TakenBack(_applied(text, replaced), tuple(kept), tuple(gone), tuple(replaced))
+
+
+def _replaced(
+    text: str, pieces: Sequence[RecordedPiece], found: Found, why: dict[int, str]
+) -> list[tuple[int, int, str]]:
+    windows = "\r\n" in text
+    return sorted(
+        (*span, pieces[number].removed.replace("\r\n", "\n").replace("\n", "\r\n"))
+        if windows
+        else (*span, pieces[number].removed)
+        for number, span in found.spans.items()
+        if number not in why
+    )
+
+
+def _applied(text: str, replaced: Sequence[tuple[int, int, str]]) -> str:
+    parts, at = [], 0
+    for start, end, put in replaced:
+        parts += [text[at : max(at, start)], put]
+        at = max(at, end)
+    return "".join([*parts, text[at:]])
+
+
+def _held_back(
+    text: str,
+    path: str,
+    pieces: Sequence[RecordedPiece],
+    found: Found,
+    why: dict[int, str],
+    defined: dict[int, frozenset[str]],
+) -> dict[int, str]:
+    """Pieces that must stay beside those which do, with the reason."""
+    if not any(defined.values()):
+        return {}
+    left = _applied(text, _replaced(text, pieces, found, why))
+    used = {token.text for token in tokens_of(left, path) if is_name(token.text)}
+    changed = frozenset[str]().union(
+        *(
+            names
+            for number, names in defined.items()
+            if number in found.edited and not _imports(pieces[number].inserted)
+        )
+    )
+    reasons = {}
+    for number, piece in enumerate(pieces):
+        if number in why or number not in found.spans:
+            continue
+        still = sorted(defined[number] & used)
+        uses = {token.text for token in tokens_of(piece.inserted, path)} & changed
+        if still:
+            reasons[number] = f"{still[0]} is still used"
+        elif uses:
+            reasons[number] = f"it uses {min(uses)}, which was changed"
+    return reasons
+
+
+def _imports(text: str) -> bool:
+    return text.lstrip().startswith(("import ", "from "))
+
+
+def _defined(text: str, path: str) -> frozenset[str]:
+    """Names that a piece of Python binds as statements of its own."""
+    if not path.endswith(".py") or "\n" not in text:
+        return frozenset()  # a part of a statement
+    try:
+        tree = ast.parse(textwrap.dedent(text.strip("\r\n")))
+    except (SyntaxError, ValueError):
+        return frozenset()
+    names = set()
+    for node in tree.body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            names |= {(one.asname or one.name).partition(".")[0] for one in node.names}
+        elif isinstance(node, ast.Assign):
+            names |= {one.id for one in node.targets if isinstance(one, ast.Name)}
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            names.add(node.target.id)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+    return frozenset(names)

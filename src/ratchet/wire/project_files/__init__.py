@@ -1,0 +1,41 @@
+"""What the wiring adds beside the code: settings, the dependency, what git ignores, a CI job."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from ratchet.wire.changes import Changes, Step
+from ratchet.wire.choices import Choices
+from ratchet.wire.facts import RepositoryLook
+from ratchet.wire.project_files.config_file import config_file
+from ratchet.wire.project_files.dependency import dependency, manifest_of
+from ratchet.wire.project_files.ignored import ignored
+from ratchet.wire.project_files.workflow_file import workflow_file
+
+
+def project_files(
+    root: Path, look: RepositoryLook, choices: Choices, config: dict[str, Any]
+) -> Step:
+    """The files of a project that are not its code.
+
+    Args:
+        root: The repository.
+        look: Its facts.
+        choices: What is decided.
+        config: Tables of `ratchet.toml`, of all steps.
+
+    Raises:
+        InputError: A file that exists cannot be read.
+    """
+    parts = [
+        config_file(root, choices.project, config),
+        dependency(root, look, choices.project),
+        ignored(root, choices.project),
+    ]
+    if choices.workflow:
+        parts.append(workflow_file(root))
+    return Step(Changes.combined(parts), config)
+
+
+__all__ = ["manifest_of", "project_files"]

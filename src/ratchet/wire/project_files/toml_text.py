@@ -1,0 +1,85 @@
+"""Writes tables as TOML that people like to read: comments, one table a paragraph, short lines."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_WIDTH = 88
+
+
+def toml_text(tables: Mapping[str, Any], comments: Mapping[str, str]) -> str:
+    """Tables as TOML.
+
+    Args:
+        tables: As TOML has them; keys without a table come first.
+        comments: A sentence for each table by its dotted name, and for each key as `table.key`.
+
+    Raises:
+        TypeError: A value is none of TOML's.
+    """
+    own, inner = _paragraphs("", tables, comments)
+    return "\n".join([*([own] if own else []), *inner])
+
+
+def _paragraphs(
+    path: str, table: Mapping[str, Any], comments: Mapping[str, str]
+) -> tuple[str, list[str]]:
+    """Lines of a table's own keys, and a paragraph for each table in it."""
+    own, inner = "", []
+    for key, value in table.items():
+        dotted = f"{path}.{_key(key)}" if path else _key(key)
+        plain = dotted.replace('"', "")
+        comment = f"# {comments[plain]}\n" if plain in comments else ""
+        if isinstance(value, Mapping):
+            keys, tables = _paragraphs(dotted, value, comments)
+            # A table that only holds tables needs no header of its own.
+            if keys or not tables or comment:
+                inner.append(f"{comment}[{dotted}]\n{keys}")
+            inner += tables
+        elif _is_tables(value):
+            for number, one in enumerate(value):
+                keys, tables = _paragraphs(dotted, one, {} if number else comments)
+                inner += [f"{'' if number else comment}[[{dotted}]]\n{keys}", *tables]
+        else:
+            own += f"{comment}{_key(key)} = {_value(value)}\n"
+    return own, inner
+
+
+def _is_tables(value: Any) -> bool:
+    listed = isinstance(value, Sequence) and not isinstance(value, str) and bool(value)
+    return listed and all(isinstance(one, Mapping) for one in value)
+
+
+def _key(key: str) -> str:
+    return key if _BARE.fullmatch(key) else _text(key)
+
+
+def _text(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _value(value: Any) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case int():
+            return str(value)
+        case float():
+            return {math.inf: "inf", -math.inf: "-inf"}.get(value, repr(value))
+        case str():
+            return _text(value)
+        case Mapping():
+            items = ", ".join(f"{_key(key)} = {_value(one)}" for key, one in value.items())
+            return f"{{ {items} }}" if items else "{}"
+        case Sequence():
+            parts = [_value(one) for one in value]
+            short = f"[{', '.join(parts)}]"
+            if len(short) <= _WIDTH:
+                return short
+            return "[\n" + "".join(f"    {part},\n" for part in parts) + "]"
+    raise TypeError(f"{type(value).__name__} is no value of TOML")
