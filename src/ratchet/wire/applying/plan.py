@@ -69,7 +69,7 @@ def make_plan(
     made.append(project_files(root, look, choices, config))
     changes = Changes.combined(one.changes for one in made)
     before = {change.path: read(root, change.path) for change in changes.files}
-    _check(changes, before)
+    check(changes, before)
     path = record_path(choices.project)
     record = record_text(record_of(choices, changes.files, before))
     own = FileChange(path, "What was made, to take it back.", content=record)
@@ -77,7 +77,7 @@ def make_plan(
         return Plan(choices, changes, config, {})
     before[path] = read(root, path)
     whole = Changes((*changes.files, own), changes.left_alone)
-    _check(Changes((own,)), before)
+    check(Changes((own,)), before)
     return Plan(choices, whole, config, {path: hash_of(data) for path, data in before.items()})
 
 
@@ -201,7 +201,12 @@ def _after(change: FileChange, data: bytes | None) -> bytes:
     return apply_pieces(data or b"", change.pieces)
 
 
-def _check(changes: Changes, before: Mapping[str, bytes | None]) -> None:
+def check(changes: Changes, before: Mapping[str, bytes | None]) -> None:
+    """Check that changes fit the files, overwrite none, and that the new texts parse.
+
+    Raises:
+        InputError: One does not.
+    """
     for change in changes.files:
         data = before[change.path]
         if change.content is not None and data is not None:

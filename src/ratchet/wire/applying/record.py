@@ -61,7 +61,9 @@ class Record(msgspec.Struct, frozen=True):
     project: str
     agent: str
     entry: str
-    """`path:name` of the agent's entry."""
+    """Name of the agent's entry."""
+    entry_path: str
+    """The file that it is in."""
     run: RunWay
     may_run: tuple[str, ...]
     workflow: bool
@@ -84,7 +86,8 @@ def record_of(
         __version__,
         choices.project,
         choices.agent,
-        f"{choices.entry.place.path}:{choices.entry.name}",
+        choices.entry.name,
+        choices.entry.place.path,
         choices.run,
         choices.may_run,
         choices.workflow,

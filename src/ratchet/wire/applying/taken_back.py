@@ -39,7 +39,7 @@ class TakenBack(msgspec.Struct, frozen=True):
         """Where a position of the text stood before undo."""
         shift = 0
         for start, end, put in self.replaced:
-            if start - shift + len(put) > position:
+            if start + shift + len(put) > position:
                 break
             shift += len(put) - (end - start)
         return position - shift
