@@ -71,6 +71,11 @@ COMMANDS: dict[str, Command] = {
         "init",
         "Look at a repository: its agent, prompts, tools, side effects, tests, tracing and data.",
     ),
+    "doctor": Command(
+        "doctor",
+        "doctor",
+        "Check that the wiring of ratchet init and ratchet.toml still fit the code.",
+    ),
     "status": Command(
         "status",
         "status",

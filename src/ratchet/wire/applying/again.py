@@ -17,7 +17,6 @@ from ratchet.wire.applying.record import (
     Record,
     RecordedFile,
     RecordedPiece,
-    RecordedPrompt,
     decoded,
     encoded,
     hash_of,
@@ -25,6 +24,7 @@ from ratchet.wire.applying.record import (
     read_record,
     record_text,
     recorded_file,
+    recorded_prompt,
 )
 from ratchet.wire.applying.tokens import fingerprint
 from ratchet.wire.applying.undo import Kept, Undone, find_record, undone_of
@@ -81,7 +81,7 @@ def again(
         )
         plan = make_plan(folder, found, choices, steps)
         changes = _new(root, folder, plan, record, undone)
-    misfits = tuple(agent_misfits(record, found, undone.moved))
+    misfits = tuple(agent_misfits(root, record, found, undone.moved))
     if not changes:
         left = Changes(left_alone=plan.left_alone)
         return Again(str(root), Plan(choices, left, plan.config, {}), undone.kept, misfits)
@@ -215,12 +215,8 @@ def _record_change(
         if old is not None:
             new = msgspec.structs.replace(old, pieces=(*old.pieces, *new.pieces))
         files[change.path] = new
-    known = {(one.path, one.site) for one in record.prompts}
-    prompts = tuple(
-        RecordedPrompt(one.name, one.prompt.place.path, one.prompt.name, one.way)
-        for one in choices.prompts
-        if (one.prompt.place.path, one.prompt.name) not in known
-    )
+    known = {one.name for one in record.prompts}
+    prompts = tuple(recorded_prompt(one) for one in choices.prompts if one.name not in known)
     updated = msgspec.structs.replace(
         record,
         ratchet=__version__,

@@ -13,7 +13,8 @@ from ratchet._version import __version__
 from ratchet.types import InputError
 from ratchet.wire.applying.tokens import fingerprint, tokens_of, whole_tokens
 from ratchet.wire.changes import FileChange, Piece
-from ratchet.wire.choices import Choices, PromptWay, RunWay
+from ratchet.wire.choices import Choices, PromptChoice, PromptWay, RunWay
+from ratchet.wire.facts import PromptSite
 
 NAME = ".ratchet-init.json"
 _VERSION = 1
@@ -50,6 +51,8 @@ class RecordedPrompt(msgspec.Struct, frozen=True):
     site: str
     """Its name in the code."""
     way: PromptWay
+    text: str
+    """Fingerprint of its text, as it was before."""
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -91,12 +94,20 @@ def record_of(
         choices.run,
         choices.may_run,
         choices.workflow,
-        tuple(
-            RecordedPrompt(one.name, one.prompt.place.path, one.prompt.name, one.way)
-            for one in choices.prompts
-        ),
+        tuple(recorded_prompt(one) for one in choices.prompts),
         tuple(recorded_file(change, contents.get(change.path)) for change in files),
     )
+
+
+def recorded_prompt(choice: PromptChoice) -> RecordedPrompt:
+    """What is recorded of one prompt."""
+    site = choice.prompt
+    return RecordedPrompt(choice.name, site.place.path, site.name, choice.way, text_of(site))
+
+
+def text_of(site: PromptSite) -> str:
+    """Fingerprint of a prompt's text."""
+    return fingerprint("\0".join(part.text for part in site.parts), "")
 
 
 def recorded_file(change: FileChange, data: bytes | None) -> RecordedFile:
