@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import hashlib
 import os
 import re
+import shutil
 import subprocess
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
@@ -68,13 +72,23 @@ def git(root: Path, *arguments: str) -> str:
 
 def repository(root: Path, files: dict[str, str] | None = None) -> Path:
     """A git repository of one commit."""
-    for path, text in (FILES if files is None else files).items():
+    if files is None:
+        shutil.copytree(_usual(), root)
+        return root
+    for path, text in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_bytes(text.encode(errors="surrogateescape"))
     git(root, "init", "-q", "-b", "main")
     git(root, "add", "-A")
     git(root, "commit", "-q", "-m", "first")
     return root
+
+
+@functools.cache
+def _usual() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="ratchet-wired-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return repository(folder / "made", FILES)
 
 
 def tree_hash(root: Path) -> str:

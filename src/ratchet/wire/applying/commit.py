@@ -76,10 +76,9 @@ def commit_contents(
     _check_name(repository, branch)
     head = repository.head()
     blobs: dict[str, Blob | None] = {}
-    _check_committed(repository, root, head, list(made))
+    present = _committed(repository, root, head, list(made))
     for path, data in made.items():
-        inner = repository.prefix + path
-        old = repository.blob(head, inner)
+        inner, old = repository.prefix + path, present[path]
         mode = old.mode if old else "100644"
         blobs[inner] = Blob(mode, repository.store_blob(data, inner)) if data is not None else None
     commit = repository.store_commit(head, blobs, message, time.time())
@@ -116,8 +115,11 @@ def _exists(branch: str) -> ShipError:
     )
 
 
-def _check_committed(repository: Repository, root: Path, head: str, paths: list[str]) -> None:
-    """Refuse files that differ from HEAD: their changes would come into the commit."""
+def _committed(
+    repository: Repository, root: Path, head: str, paths: list[str]
+) -> dict[str, Blob | None]:
+    """The files as HEAD has them; refuse one that differs: its changes would come along."""
+    found: dict[str, Blob | None] = {}
     inner = [repository.prefix + path for path in paths]
     changed = {path: state for state, path in repository.changes(inner)}
     for path, whole in zip(paths, inner, strict=True):
@@ -136,6 +138,8 @@ def _check_committed(repository: Repository, root: Path, head: str, paths: list[
             why = ""
         if why:
             raise ShipError(f"{path} {why}.", hint=f"Commit it first: git add {path} && git commit")
+        found[path] = old
+    return found
 
 
 def write(root: Path, plan: Plan) -> None:
