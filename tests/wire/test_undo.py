@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -132,3 +136,212 @@ def _pieces() -> tuple[Piece, ...]:
 
 
 _PIECES = _pieces()
+
+
+def _user(root: Path, text: str) -> None:
+    (root / "agent.py").write_text(text)
+    git(root, "commit", "-aqm", "the user's edits")
+
+
+def _ruff(text: str, *options: str) -> str:
+    return subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "ruff",
+            "format",
+            "--isolated",
+            *options,
+            "--stdin-filename",
+            "a.py",
+        ],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+
+@pytest.mark.parametrize(
+    "options",
+    [(), ("--line-length", "40"), ("--config", "format.quote-style='single'")],
+    ids=["usual", "narrow", "single quotes"],
+)
+def test_undo_after_a_formatter_gives_what_it_makes_of_the_first_file(
+    options: tuple[str, ...], tmp_path: Path
+) -> None:
+    root, _ = _wired(tmp_path)
+    _user(root, _ruff((root / "agent.py").read_text(), *options))
+    report = undo(root)
+    assert not report.kept
+    text = (root / "agent.py").read_text()
+    assert ast.dump(ast.parse(text)) == ast.dump(ast.parse(AGENT))
+    assert "ratchet" not in text
+    if not options:
+        assert _ruff(text) == _ruff(AGENT)
+
+
+def test_pieces_that_were_moved_in_their_file_are_removed(tmp_path: Path) -> None:
+    root, _ = _wired(tmp_path)
+    text = (root / "agent.py").read_text()
+    tone = next(line for line in text.splitlines(keepends=True) if line.startswith("TONE"))
+    tool = text[text.index("@ratchet.tool") : text.index("def ask")]
+    moved = text.replace(tone, "").replace(tool, "") + "\n\n" + tool + tone
+    _user(root, moved)
+    report = undo(root)
+    assert not report.kept
+    first_tone = next(line for line in AGENT.splitlines(keepends=True) if line.startswith("TONE"))
+    first_tool = AGENT[AGENT.index("@tool") : AGENT.index("def ask")]
+    wanted = AGENT.replace(first_tone, "").replace(first_tool, "")
+    assert (root / "agent.py").read_text() == wanted + "\n\n" + first_tool + first_tone
+
+
+def test_a_file_that_was_renamed_is_found(tmp_path: Path) -> None:
+    root, _ = _wired(tmp_path)
+    (root / "src").mkdir()
+    git(root, "mv", "agent.py", "src/helper.py")
+    git(root, "commit", "-qm", "renamed")
+    undo(root)
+    assert (root / "src/helper.py").read_text() == AGENT
+
+
+def test_line_ends_that_were_changed_stay(tmp_path: Path) -> None:
+    root, _ = _wired(tmp_path)
+    data = (root / "agent.py").read_bytes().replace(b"\n", b"\r\n")
+    (root / "agent.py").write_bytes(data)
+    git(root, "commit", "-aqm", "line ends")
+    undo(root)
+    assert (root / "agent.py").read_bytes() == AGENT.replace("\n", "\r\n").encode()
+
+
+@pytest.mark.parametrize("way", ["merge", "rebase", "squash"])
+def test_undo_after_the_branch_was_merged_removes_it_alone(way: str, tmp_path: Path) -> None:
+    root, _ = _wired(tmp_path)
+    git(root, "switch", "-q", "main")
+    edited = AGENT.replace("Monday", "Tuesday").replace("httpx", "")
+    _user(root, edited)
+    if way == "rebase":
+        git(root, "switch", "-q", "ratchet/init")
+        git(root, "rebase", "-q", "main")
+        git(root, "switch", "-q", "main")
+        git(root, "merge", "-q", "--ff-only", "ratchet/init")
+    elif way == "merge":
+        git(root, "merge", "-q", "--no-ff", "-m", "wired", "ratchet/init")
+    else:
+        git(root, "merge", "-q", "--squash", "ratchet/init")
+        git(root, "commit", "-qm", "squashed")
+    git(root, "branch", "-D", "ratchet/init")
+    wanted = git(root, "rev-parse", "HEAD~1^{tree}" if way != "merge" else "HEAD^1^{tree}")
+    undo(root)
+    assert git(root, "rev-parse", "HEAD^{tree}") == wanted
+    assert git(root, "branch", "--show-current") == "ratchet/undo-init"
+
+
+def test_what_was_changed_in_our_pieces_is_kept_and_named(tmp_path: Path) -> None:
+    root, _ = _wired(tmp_path)
+    text = (root / "agent.py").read_text()
+    text = text.replace('prompt("tone"', 'prompt("voice"')
+    text = text.replace('closes at six in the evening.")', 'closes at seven.")')
+    _user(root, text)
+    report = undo(root)
+    kept = {(one.place.line, one.text.partition("(")[0]) for one in report.kept}
+    lines = text.splitlines()
+    named = {line: lines[line - 1] for line, _ in kept}
+    assert any("voice" in line for line in named.values())
+    assert any(line.startswith("_TODAY = ") for line in named.values())
+    after = (root / "agent.py").read_text()
+    compile(after, "agent.py", "exec")
+    # What the kept pieces need stays, and the others are gone.
+    assert "import ratchet\n" in after
+    assert "_TODAY.format(day=day)" in after
+    assert 'prompt("rules"' not in after
+    assert "side_effects" not in after
+
+
+def test_a_prompt_that_was_improved_keeps_its_new_text(tmp_path: Path) -> None:
+    root, _ = _wired(tmp_path)
+    text = (root / "agent.py").read_text()
+    _user(root, text.replace("Explain each choice", "Explain (shortly) each choice"))
+    assert not undo(root).kept
+    wanted = AGENT.replace("Explain each choice", "Explain (shortly) each choice")
+    assert (root / "agent.py").read_text() == wanted
+
+
+def test_an_import_that_the_user_uses_too_is_kept(tmp_path: Path) -> None:
+    root, _ = _wired(tmp_path)
+    text = (root / "agent.py").read_text()
+    _user(root, text + "\n\n@ratchet.agent\ndef other(question):\n    return ask(question)\n")
+    report = undo(root)
+    assert [one.text for one in report.kept] == ["import ratchet"]
+    assert "ratchet is still used" in report.kept[0].why
+    assert (root / "agent.py").read_text().count("ratchet") == 2
+
+
+def test_created_files_that_were_edited_are_kept_unless_forced(tmp_path: Path) -> None:
+    root, before = _wired(tmp_path)
+    with (root / "ratchet.toml").open("a") as file:
+        file.write("\n[prove]\nalpha = 0.01\n")
+    git(root, "commit", "-aqm", "stricter")
+    report = undo(root)
+    assert [str(one.place) for one in report.kept] == ["ratchet.toml"]
+    assert "alpha = 0.01" in (root / "ratchet.toml").read_text()
+    assert not (root / "tasks.jsonl").exists()
+    undo(root, force=True, branch="ratchet/undo-again")
+    assert snapshot(root) == before
+
+
+def test_pieces_that_were_removed_by_hand_are_not_missed(tmp_path: Path) -> None:
+    root, before = _wired(tmp_path)
+    _user(root, AGENT)
+    report = undo(root)
+    assert not report.kept
+    assert snapshot(root) == before
+
+
+def test_what_a_kill_left_half_written_is_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = repository(tmp_path / "made")
+    before = snapshot(root)
+    plan = plan_of(root)
+    written: list[str] = []
+
+    def stop(source: str, target: Path) -> None:
+        if len(written) == 3:
+            raise KeyboardInterrupt
+        written.append(str(target))
+        replace(source, target)
+
+    replace = os.replace
+    monkeypatch.setattr(os, "replace", stop)
+    with pytest.raises(KeyboardInterrupt):
+        write(root, plan)
+    monkeypatch.undo()
+    assert len(snapshot(root)) > len(before)
+    undo(root, write=True)
+    assert snapshot(root) == before
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("{", "not a record"),
+        ("[]", "not a record"),
+        ('{"version": 9, "ratchet": "9.1"}', "Ratchet 9.1, which is newer"),
+    ],
+)
+def test_a_record_that_cannot_be_read_is_refused(text: str, sentence: str, tmp_path: Path) -> None:
+    root, _ = _wired(tmp_path)
+    (root / ".ratchet-init.json").write_text(text)
+    with pytest.raises(InputError, match=sentence):
+        undo(root)
+
+
+def test_a_record_that_leads_outside_touches_nothing(tmp_path: Path) -> None:
+    root, _ = _wired(tmp_path)
+    (tmp_path / "mine.py").write_text("import ratchet\n")
+    record = (root / ".ratchet-init.json").read_text()
+    (root / ".ratchet-init.json").write_text(record.replace('"agent.py"', '"../mine.py"'))
+    with pytest.raises(InputError, match="not a file of the repository"):
+        undo(root, write=True)
+    assert (tmp_path / "mine.py").read_text() == "import ratchet\n"

@@ -230,4 +230,6 @@ def _remains(words: list[str], one: _Sought, taken: set[int]) -> tuple[int, int]
     if best is not None:
         return best[1], best[2]
     match = difflib.SequenceMatcher(None, free, wanted, autojunk=False).find_longest_match()
-    return (match.a, match.a + match.size - 1) if match.size >= enough else None
+    # Signs alone, such as `>=0.`, stand everywhere.
+    telling = any(len(word) > _SHORT for word in words[match.a : match.a + match.size])
+    return (match.a, match.a + match.size - 1) if match.size >= enough and telling else None
