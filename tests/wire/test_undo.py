@@ -14,11 +14,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.types import InputError
-from ratchet.wire.applying import commit, undo, write
+from ratchet.wire.applying import undo, write
 from ratchet.wire.applying.record import recorded_file
 from ratchet.wire.applying.taken_back import take_back
 from ratchet.wire.changes import FileChange, Piece
-from tests.wire.wired import AGENT, FILES, git, plan_of, repository, snapshot
+from tests.wire.wired import AGENT, FILES, git, plan_of, repository, snapshot, wired
 
 LINES = (
     "# a note: ((",
@@ -34,11 +34,9 @@ LINES = (
 WORDS = ("shelf", "read (aloud)", "é 🚚", "Mon day", "b'", "c,")
 
 
-def _wired(tmp_path: Path, files: dict[str, str] | None = None) -> tuple[Path, dict[str, bytes]]:
-    root = repository(tmp_path / "made", files)
-    before = snapshot(root)
-    commit(root, plan_of(root))
-    return root, before
+def _wired(tmp_path: Path) -> tuple[Path, dict[str, bytes]]:
+    before = {path: text.encode() for path, text in FILES.items()}
+    return wired(tmp_path / "made"), before
 
 
 def test_undo_gives_the_first_tree_again(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ratchet.wire import RepositoryLook, look
-from ratchet.wire.applying import Plan, make_plan
+from ratchet.wire.applying import Plan, commit, make_plan
 from ratchet.wire.changes import Changes, FileChange, Piece, Step
 from ratchet.wire.choices import Choices, PromptChoice
 
@@ -73,8 +73,7 @@ def git(root: Path, *arguments: str) -> str:
 def repository(root: Path, files: dict[str, str] | None = None) -> Path:
     """A git repository of one commit."""
     if files is None:
-        shutil.copytree(_usual(), root)
-        return root
+        return Path(shutil.copytree(_made() / "plain", root))
     for path, text in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
         (root / path).write_bytes(text.encode(errors="surrogateescape"))
@@ -84,11 +83,20 @@ def repository(root: Path, files: dict[str, str] | None = None) -> Path:
     return root
 
 
+def wired(root: Path) -> Path:
+    """The usual repository, wired, on the branch of that."""
+    return Path(shutil.copytree(_made() / "wired", root))
+
+
 @functools.cache
-def _usual() -> Path:
+def _made() -> Path:
+    """Both, made once: a copy costs no process."""
     folder = Path(tempfile.mkdtemp(prefix="ratchet-wired-"))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    return repository(folder / "made", FILES)
+    made = repository(folder / "plain", FILES)
+    shutil.copytree(made, folder / "wired")
+    commit(folder / "wired", plan_of(folder / "wired"))
+    return folder
 
 
 def tree_hash(root: Path) -> str:
