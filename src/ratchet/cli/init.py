@@ -1,21 +1,24 @@
-"""`ratchet init`: looks at a repository that nobody prepared."""
+"""`ratchet init`: wires an agent into Ratchet with one commit, checks it, and takes it back."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.text import Text
+from rich.syntax import Syntax
 
-from ratchet.cli.console import Json, counted, one_line, out, print_json, print_table, table
+from ratchet.cli.console import Json, counted, out, print_json
 from ratchet.types import InputError
 
 if TYPE_CHECKING:
-    from ratchet.wire.facts import ProjectTests, RepositoryLook
+    from ratchet.wire.applying import Plan
+    from ratchet.wire.choices import Choices
+    from ratchet.wire.facts import RepositoryLook
+    from ratchet.wire.recommending import Question, Recommendation
 
-SHOWN = 25
-"""Rows of a table; --json has all."""
+BRANCH = "ratchet/init"
 
 
 def init(
@@ -25,141 +28,265 @@ def init(
     look: Annotated[
         bool, typer.Option("--look", help="Say what the repository is; change nothing.")
     ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be written; write nothing.")
+    ] = False,
+    yes: Annotated[
+        bool, typer.Option("--yes", "-y", help="Ask nothing: take the defaults, and commit.")
+    ] = False,
+    undo: Annotated[
+        bool, typer.Option("--undo", help="Take back what ratchet init made; edits are kept.")
+    ] = False,
+    project: Annotated[
+        str | None, typer.Option(help="Folder of the project, where there are several.")
+    ] = None,
+    entry: Annotated[str | None, typer.Option(help="What a task runs, as PATH:NAME.")] = None,
+    allow_tool: Annotated[
+        list[str] | None,
+        typer.Option("--allow-tool", help="A tool with side effects that may act in rollouts."),
+    ] = None,
+    workflow: Annotated[
+        bool, typer.Option("--workflow", help="Add a CI job that verifies pull requests.")
+    ] = False,
+    branch: Annotated[str, typer.Option(help="Name of the new branch.")] = BRANCH,
     json: Json = False,
 ) -> None:
-    """Look at a repository: its agent, prompts, tools, side effects, tests, tracing and data.
+    """Wire the agent of a repository into Ratchet, as one commit on a branch of its own.
 
-    Nothing is run, imported or written, and no .env file is opened.
+    Reads the repository, recommends, asks at most three questions, and shows every change before it
+    is made. Nothing of the repository is run, no .env file is opened, and nothing that exists is
+    overwritten. A second run adds only what is new.
 
     Examples:
 
       ratchet init --look
 
-      ratchet init --look ../my-agent --json
+      ratchet init --dry-run
+
+      ratchet init ../my-agent --yes
+
+      ratchet init --undo
     """
-    if not look:
-        raise InputError(
-            "ratchet init cannot wire a repository yet.",
-            hint="See what it is: ratchet init --look",
-        )
+    if undo:
+        _undo(path, json=json)
+        return
     from ratchet.wire import look as look_at
 
-    found = look_at(path)
-    if json:
-        print_json(found)
-    else:
-        _print(found)
+    if look:
+        found = look_at(path)
+        if json:
+            print_json(found)
+        else:
+            from ratchet.cli.init_look import print_look
 
-
-def _say(text: str) -> None:
-    out.print(text, markup=False)
-
-
-def _print(found: RepositoryLook) -> None:
-    languages = (
-        ", ".join(f"{one.name} ({one.files})" for one in found.languages) or "no known language"
-    )
-    _say(f"{found.root}: {counted(found.files, 'file')}; {languages}")
-    if not found.git:
-        _say("It is not a git repository.")
-    if found.monorepo:
-        _say(f"{len(found.members)} projects have an agent. Name one: ratchet init --look PATH")
-        projects = table("project", "frameworks", "prompts", right=("prompts",))
-        for member in found.members:
-            projects.add_row(
-                Text(member.path), Text(", ".join(member.frameworks)), str(member.prompts)
-            )
-        print_table(projects)
-    if not found.model_calls and not found.prompts:
-        _say("No agent was found: no live code calls a model through a framework that is known.")
-        _say(f"Looked for: {', '.join(found.looked_for)}")
-    else:
-        names = [f"{one.name} {one.version}".strip() for one in found.frameworks]
-        _say(f"Made with: {', '.join(names) or 'no framework'}")
-        _rows(
-            "Entry points", [(str(e.place), e.kind, e.call) for e in found.entries], "kind", "call"
-        )
-        _rows(
-            "Prompts that reach a model call",
-            [(str(p.place), f"{p.kind}, {p.role}", f"{p.name}: {p.how}") for p in found.prompts],
-            "kind",
-            "how it can be bound",
-        )
-        _rows(
-            "Prompts of the framework",
-            [(str(p.place), p.name, p.how) for p in found.framework_prompts],
-            "name",
-            "how it can be bound",
-        )
-        if found.prompts_left_out:
-            count = counted(len(found.prompts_left_out), "more prompt")
-            _say(
-                f"{count} of tests, older copies and scripts are left out; --json has the reasons."
-            )
-        _rows(
-            "Model calls",
-            [(str(c.place), c.framework, c.callee) for c in found.model_calls],
-            "framework",
-            "call",
-        )
-        _rows(
-            "Tools",
-            [(str(t.place), t.name, t.description) for t in found.tools],
-            "name",
-            "description",
-        )
-    acting = [one for one in found.side_effects if one.acts]
-    _rows("Side effects", [(str(e.place), e.kind, e.what) for e in acting], "kind", "call")
-    reading = len(found.side_effects) - len(acting)
-    if reading:
-        _say(f"{counted(reading, 'call')} read from the web or a database.")
-    _rows(
-        "Tests",
-        [(str(t.place), t.command, f"in {t.project}: {_size(t)}") for t in found.tests],
-        "command",
-        "what it runs",
-    )
-    _rows(
-        "Tracing that is there",
-        [(str(t.place), t.name, t.reason) for t in found.tracing],
-        "library",
-        "reason",
-    )
-    _rows(
-        "Data that could be tasks",
-        [
-            (str(d.place), f"{d.rows}{'' if d.whole else '+'} rows", d.reason)
-            for d in found.task_data
-        ],
-        "size",
-        "columns",
-    )
-    if found.model_calls:
-        for name, facts in (
-            ("tests", found.tests),
-            ("tracing", found.tracing),
-            ("data that could be tasks", found.task_data),
-        ):
-            if not facts:
-                _say(f"No {name} found.")
-    if found.secrets:
-        _say("\nSecrets, by name; no value was read:")
-        _say("  " + ", ".join(one.name for one in found.secrets))
-    for one in found.unreadable[:SHOWN]:
-        _say(f"Not read: {one.path} {one.reason}")
-
-
-def _size(tests: ProjectTests) -> str:
-    return f"{counted(tests.cases, 'test')} in {counted(tests.files, 'file')}, {tests.runner}"
-
-
-def _rows(title: str, rows: list[tuple[str, str, str]], second: str, third: str) -> None:
-    if not rows:
+            print_look(found)
         return
-    out.print(f"\n[bold]{title}[/]")
-    shown = table("place", second, third)
-    for place, kind, text in rows[:SHOWN]:
-        shown.add_row(Text(place), Text(kind), Text(one_line(text, 100)))
-    print_table(shown)
-    if len(rows) > SHOWN:
-        _say(f"and {len(rows) - SHOWN} more; --json has all.")
+    given = _Given(project, entry, tuple(allow_tool or ()), workflow)
+    asks = not (yes or dry_run or json)
+    if asks and not sys.stdin.isatty():
+        raise InputError(
+            "ratchet init asks questions, and there is no terminal to answer them.",
+            hint="Take the defaults with --yes, or see them first with --dry-run.",
+        )
+    if _wired(path):
+        _again(path, given, branch, dry_run=dry_run, asks=asks, json=json)
+    else:
+        _first(path, look_at(path), given, branch, dry_run=dry_run, asks=asks, json=json)
+
+
+class _Given:
+    """What the options answer already."""
+
+    def __init__(
+        self, project: str | None, entry: str | None, tools: tuple[str, ...], workflow: bool
+    ) -> None:
+        self.project = project
+        self.entry = entry
+        self.tools = tools
+        self.workflow = workflow
+
+    def advice(self, found: RepositoryLook, project: str | None = None) -> Recommendation:
+        """The recommendation with these answers."""
+        from ratchet.wire.recommending import recommend
+        from ratchet.wire.recommending.choosing import entry_named, projects
+
+        chosen = project or self.project
+        entry = None
+        if self.entry is not None:
+            entry = entry_named(found, chosen or projects(found)[0], self.entry)
+        return recommend(found, chosen, entry=entry, may_run=self.tools, workflow=self.workflow)
+
+
+def _wired(path: Path) -> bool:
+    from ratchet.wire.applying.undo import find_record
+
+    try:
+        find_record(path)
+    except InputError:
+        return False
+    return True
+
+
+def _first(
+    path: Path,
+    found: RepositoryLook,
+    given: _Given,
+    branch: str,
+    *,
+    dry_run: bool,
+    asks: bool,
+    json: bool,
+) -> None:
+    from ratchet.wire.applying import make_plan
+
+    advice = given.advice(found)
+    if advice.choices is None:
+        section = advice.sections[0]
+        raise InputError(f"{section.title}. {section.lines[0]}", hint=" ".join(section.lines[1:]))
+    if asks:
+        advice = _asked(found, given, advice)
+    assert advice.choices is not None
+    plan = make_plan(Path(found.root), found, advice.choices)
+    if not json:
+        _print_page(advice)
+    _apply(Path(found.root), plan, branch, dry_run=dry_run, asks=asks, json=json)
+
+
+def _again(
+    path: Path, given: _Given, branch: str, *, dry_run: bool, asks: bool, json: bool
+) -> None:
+    from ratchet.wire.applying.again import again
+
+    def choose(found: RepositoryLook, project: str) -> Choices:
+        choices = given.advice(found, project).choices
+        if choices is None:
+            raise InputError("The code no longer holds an agent that is known.")
+        return choices
+
+    found = again(path, choose)
+    if not json:
+        for kept in found.kept:
+            out.print(f"Kept: {kept.place} {kept.why}", markup=False)
+        for misfit in found.misfits:
+            out.print(f"No longer fits: {misfit.place} {misfit.what}", markup=False)
+        if found.misfits:
+            out.print("See what to do: ratchet doctor", markup=False)
+        if not found.plan.changes.files:
+            out.print("It is wired already, and nothing is new.", markup=False)
+            return
+    if json and not found.plan.changes.files:
+        print_json({"files": [], "left_alone": found.plan.left_alone, "kept": found.kept})
+        return
+    _apply(Path(found.root), found.plan, branch, dry_run=dry_run, asks=asks, json=json)
+
+
+def _asked(found: RepositoryLook, given: _Given, advice: Recommendation) -> Recommendation:
+    """The recommendation after the questions: which project first, since others follow from it."""
+    for key in ("project", "entry", "tools"):
+        question = next((one for one in advice.questions if one.key == key), None)
+        if question is None:
+            continue
+        answer = _ask(question)
+        if key == "project":
+            given.project = answer
+        elif key == "entry":
+            given.entry = answer
+        else:
+            given.tools = tuple(part for part in answer.split(",") if part)
+        advice = given.advice(found)
+    return advice
+
+
+def _ask(question: Question) -> str:
+    """One question; Enter takes the default."""
+    out.print(f"\n{question.text}", markup=False, style="bold")
+    out.print(question.why, markup=False)
+    values = [option.value for option in question.options]
+    for number, option in enumerate(question.options, 1):
+        mark = "*" if option.value == question.default else " "
+        out.print(f" {mark}{number:3}  {option.label}", markup=False)
+    prompt = "Numbers, separated by commas" if question.several else "Number"
+    while True:
+        text = typer.prompt(prompt, default="none" if question.several else "*").strip()
+        if text in ("*", "none", ""):
+            return question.default
+        parts = [part.strip() for part in text.split(",")]
+        if all(part.isdigit() and 1 <= int(part) <= len(values) for part in parts) and (
+            question.several or len(parts) == 1
+        ):
+            return ",".join(values[int(part) - 1] for part in parts)
+        out.print(f"Numbers from 1 to {len(values)} are possible.", markup=False)
+
+
+def _print_page(advice: Recommendation) -> None:
+    for section in advice.sections:
+        out.print(f"\n{section.title}", markup=False, style="bold")
+        for line in section.lines:
+            out.print(f"  {line}", markup=False)
+
+
+def _apply(root: Path, plan: Plan, branch: str, *, dry_run: bool, asks: bool, json: bool) -> None:
+    """Show a plan, and commit it unless it is a dry run."""
+    from ratchet.wire.applying import commit
+    from ratchet.wire.applying import dry_run as diff_of
+
+    shown: dict[str, Any] = {
+        "choices": plan.choices,
+        "files": [{"path": one.path, "purpose": one.purpose} for one in plan.changes.files],
+        "left_alone": plan.left_alone,
+    }
+    if not json:
+        _print_plan(root, plan, diff=dry_run or asks)
+    if dry_run:
+        if json:
+            print_json({**shown, "diff": diff_of(root, plan)})
+        else:
+            out.print("\nNothing was written. To do it: ratchet init", markup=False)
+        return
+    if asks and not typer.confirm(f"Commit this to the branch {branch}?", default=True):
+        out.print("Nothing was written.", markup=False)
+        return
+    done = commit(root, plan, branch)
+    if json:
+        print_json({**shown, "branch": done.branch, "commit": done.commit})
+        return
+    out.print(f"\nCommitted to {done.branch} ({done.commit[:8]}).", markup=False)
+    if not done.switched:
+        out.print(done.why_not, markup=False)
+    folder = "" if plan.choices.project == "." else f" -C {plan.choices.project}"
+    out.print(f"Next: install what was added, then: ratchet run{folder} --split val --limit 1")
+    out.print("To take it back: ratchet init --undo", markup=False)
+
+
+def _print_plan(root: Path, plan: Plan, *, diff: bool) -> None:
+    from ratchet.wire.applying import dry_run as diff_of
+
+    out.print("\nWhat is written", style="bold")
+    for one in plan.changes.files:
+        out.print(f"  {one.path}: {one.purpose}", markup=False)
+    if plan.left_alone:
+        out.print("\nWhat is left alone", style="bold")
+        for left in plan.left_alone:
+            out.print(f"  {left.what} ({left.place}): {left.why}", markup=False)
+    if diff:
+        out.print()
+        out.print(Syntax(diff_of(root, plan), "diff", theme="ansi_dark", word_wrap=True))
+
+
+def _undo(path: Path, *, json: bool) -> None:
+    from ratchet.wire.applying import undo
+
+    report = undo(path)
+    if json:
+        print_json(report)
+        return
+    gone = [*report.changed, *report.removed]
+    out.print(f"Taken back: {', '.join(gone) or 'nothing'}.", markup=False)
+    for kept in report.kept:
+        out.print(f"Kept: {kept.place} {kept.why}", markup=False)
+    if report.commit:
+        out.print(f"Committed to {report.branch} ({report.commit[:8]}).", markup=False)
+        if not report.switched:
+            out.print(report.why_not, markup=False)
+    elif report.kept:
+        out.print(f"{counted(len(report.kept), 'piece')} left.", markup=False)
