@@ -347,6 +347,15 @@ class ReportCardSection(Section):
     copies: Annotated[int, Field(ge=1)] = 20
 
 
+class PromptFileSection(Section):
+    """[[prompt_files]]: a file whose texts are prompts of the agent."""
+
+    path: Annotated[str, Field(min_length=1)]
+    fields: Several[str] = ()
+    name: str = ""
+    engine: Literal["f-string", "jinja2", "plain"] | None = None
+
+
 class ObjectiveSection(Section):
     """[objective]: the score to improve."""
 
@@ -364,6 +373,7 @@ class RunSection(Section):
     server: Url | None = None
     server_concurrency: Annotated[int, Field(ge=1, le=4096)] = 64
     ray_address: Annotated[str, Field(min_length=1, max_length=300)] | None = None
+    import_per_candidate: bool = False
 
 
 class BudgetSection(Section):
@@ -480,6 +490,7 @@ class Config(Section):
 
     project: ProjectSection = ProjectSection()
     agent: AgentSection
+    prompt_files: Several[PromptFileSection] = ()
     tasks: TasksSection = TasksSection()
     evaluators: Several[EvaluatorSection] = ()
     objective: ObjectiveSection = ObjectiveSection()
