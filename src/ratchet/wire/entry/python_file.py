@@ -1,0 +1,183 @@
+"""A Python file as it is on disk: its syntax tree, and where its nodes stand in bytes."""
+
+from __future__ import annotations
+
+import ast
+import codecs
+import re
+from collections.abc import Iterator
+
+from ratchet.types import InputError
+from ratchet.wire.changes import Piece
+
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Scope = Function | ast.ClassDef
+_LINE_END = re.compile(rb"\r\n|\r|\n")
+
+
+class PythonFile:
+    """The bytes and the syntax of one file.
+
+    Raises:
+        InputError: It is not UTF-8, or does not parse.
+    """
+
+    def __init__(self, path: str, data: bytes) -> None:
+        self.path = path
+        """Relative to the repository, with forward slashes."""
+        self.data = data
+        self._mark = len(codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else 0
+        try:
+            self.tree = ast.parse(data[self._mark :].decode())
+        except (SyntaxError, ValueError, RecursionError) as error:
+            raise InputError(f"{path} does not parse as Python: {error}.") from None
+        ends = [match.end() for match in _LINE_END.finditer(data)]
+        self._starts = [self._mark, *ends]
+        first = _LINE_END.search(data)
+        self.newline = first.group().decode() if first else "\n"
+        self.scopes: dict[str, Scope] = {}
+        """Functions and classes by dotted name; of several, the last."""
+        self.owner: dict[ast.AST, Scope] = {}
+        """The innermost function or class around each node."""
+        self._enter(self.tree, "", None)
+
+    def _enter(self, node: ast.AST, prefix: str, owner: Scope | None) -> None:
+        for child in ast.iter_child_nodes(node):
+            if owner is not None:
+                self.owner[child] = owner
+            if isinstance(child, Scope):
+                dotted = f"{prefix}{child.name}"
+                self.scopes[dotted] = child
+                self._enter(child, f"{dotted}.", child)
+            else:
+                self._enter(child, prefix, owner)
+
+    def start(self, node: ast.stmt | ast.expr) -> int:
+        """First byte of a node, without its decorators."""
+        return self._starts[node.lineno - 1] + node.col_offset
+
+    def end(self, node: ast.stmt | ast.expr) -> int:
+        """The byte after a node."""
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        return self._starts[node.end_lineno - 1] + node.end_col_offset
+
+    def source(self, node: ast.stmt | ast.expr) -> str:
+        """A node's text, with plain line ends."""
+        text = self.data[self.start(node) : self.end(node)].decode()
+        return text.replace("\r\n", "\n").replace("\r", "\n")
+
+    def indent(self, node: ast.stmt) -> str:
+        """What stands before a statement in its line."""
+        return self.data[self._starts[node.lineno - 1] : self.start(node)].decode()
+
+    def line_after(self, node: ast.stmt) -> int:
+        """The first byte of the line after a statement; the file's end if there is none."""
+        assert node.end_lineno is not None
+        at = node.end_lineno
+        return self._starts[at] if at < len(self._starts) else len(self.data)
+
+    def before(self, node: ast.stmt, line: str, *, above: bool = False) -> Piece | None:
+        """A line of its own before a statement; None if the statement shares its line.
+
+        Args:
+            node: The statement.
+            line: The line, without indentation.
+            above: Whether it comes above the comments that stand right before the statement.
+        """
+        indent = self.indent(node)
+        if indent.strip():
+            return None
+        number = node.lineno - 1
+        while above and number > 0 and self._line(number - 1).lstrip().startswith(b"#"):
+            number -= 1
+        at = self._starts[number]
+        return Piece(at, at, f"{indent}{line}{self.newline}")
+
+    def _line(self, number: int) -> bytes:
+        return self.data[self._starts[number] : self._starts[number + 1]]
+
+    def functions(self) -> Iterator[tuple[str, Function]]:
+        """Functions and methods, with their dotted names."""
+        for name, scope in self.scopes.items():
+            if isinstance(scope, Function):
+                yield name, scope
+
+    def holding(self, line: int) -> tuple[str, Function] | None:
+        """The innermost function around a line, its decorators included."""
+        best: tuple[str, Function] | None = None
+        for name, one in self.functions():
+            first = min([one.lineno, *(each.lineno for each in one.decorator_list)])
+            if first <= line <= (one.end_lineno or one.lineno) and (
+                best is None or one.lineno >= best[1].lineno
+            ):
+                best = name, one
+        return best
+
+    def binds_ratchet(self) -> bool:
+        """Whether `import ratchet` stands at its top."""
+        return any(
+            isinstance(each, ast.Import)
+            and any(one.name == "ratchet" and one.asname is None for one in each.names)
+            for each in self.tree.body
+        )
+
+    def import_ratchet(self) -> tuple[Piece, ...]:
+        """What adds `import ratchet` after the first block of imports; empty if it is there."""
+        if self.binds_ratchet():
+            return ()
+        last: ast.stmt | None = None
+        for each in self.tree.body:
+            docstring = last is None and is_text(each)
+            if not (isinstance(each, ast.Import | ast.ImportFrom) or docstring):
+                break
+            last = each
+        line = f"import ratchet{self.newline}"
+        if last is None:
+            at = self._starts[_comments(self.data[self._mark :])]
+            return (Piece(at, at, line),)
+        at = self.line_after(last)
+        if at == len(self.data) and not self.data.endswith((b"\n", b"\r")):
+            return (Piece(at, at, self.newline + line),)
+        return (Piece(at, at, line),)
+
+
+def is_text(node: ast.stmt) -> bool:
+    """Whether a statement is a string alone, such as a docstring."""
+    return (
+        isinstance(node, ast.Expr)
+        and isinstance(node.value, ast.Constant)
+        and isinstance(node.value.value, str)
+    )
+
+
+def dotted(node: ast.AST | None) -> str:
+    """`a.b.c` of a name or attribute; calls in between are skipped, others are empty."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        return f"{dotted(node.value)}.{node.attr}".lstrip(".")
+    if isinstance(node, ast.Call | ast.Await):
+        return dotted(node.func if isinstance(node, ast.Call) else node.value)
+    if isinstance(node, ast.Subscript):
+        return dotted(node.value)
+    return ""
+
+
+def own_nodes(scope: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a function or module in order, without those of functions inside it."""
+    for child in ast.iter_child_nodes(scope):
+        if isinstance(child, Scope | ast.Lambda):
+            continue
+        yield child
+        yield from own_nodes(child)
+
+
+def _comments(data: bytes) -> int:
+    """How many lines at the top are comments, such as a shebang or a coding."""
+    count = 0
+    for line in _LINE_END.split(data):
+        if not line.startswith(b"#"):
+            break
+        count += 1
+    return count

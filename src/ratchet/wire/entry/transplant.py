@@ -1,0 +1,196 @@
+"""Takes an expression out of a function, with the imports and statements that it needs."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+from collections.abc import Mapping
+
+from ratchet.wire.entry.adapter import CannotCall
+from ratchet.wire.entry.modules import Modules, binding, is_main_guard
+from ratchet.wire.entry.python_file import Function, PythonFile, dotted, own_nodes
+
+ASKING = {"input", "prompt", "ask", "get_input", "text_input", "chat_input"}
+"""Functions that ask a person."""
+
+
+class Transplant:
+    """What an adapter needs to say the same as a function of the project.
+
+    Args:
+        modules: The project's modules.
+        file: Where the function stands.
+        scope: The function, or a block of statements at the top of the file.
+        free: What names stand for in the adapter that are bound otherwise in the function.
+    """
+
+    def __init__(
+        self,
+        modules: Modules,
+        file: PythonFile,
+        scope: Function | ast.If | ast.Module | None,
+        free: Mapping[str, str] | None = None,
+    ) -> None:
+        self.modules = modules
+        self.file = file
+        self.scope = scope
+        self.free = dict(free or {})
+        self.imports: dict[str, None] = {}
+        self.statements: list[str] = []
+        self.used: dict[str, None] = {}
+        self._carried: set[str] = set()
+
+    def expression(self, node: ast.expr) -> str:
+        """The expression's source, its names carried over.
+
+        Raises:
+            CannotCall: A name in it is bound in a way that cannot be repeated elsewhere.
+        """
+        bound = {
+            one.id
+            for one in ast.walk(node)
+            if isinstance(one, ast.Name) and isinstance(one.ctx, ast.Store)
+        }
+        bound |= {one.arg for one in ast.walk(node) if isinstance(one, ast.arg)}
+        for one in ast.walk(node):
+            if isinstance(one, ast.Name) and one.id not in bound:
+                self.name(one.id)
+        renamed = _Renamed(self.free).visit(ast.parse(f"({self.file.source(node)})", mode="eval"))
+        text = self.file.source(node)
+        return ast.unparse(renamed) if self.free.keys() & _names(node) else text
+
+    def name(self, name: str) -> None:
+        """Carry over what binds a name."""
+        if name in self._carried or name in self.free:
+            return
+        self._carried.add(name)
+        if self.scope is not None and self._local(name):
+            return
+        node = binding(self.file, name)
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            self.imported(node, name)
+        elif node is not None:
+            module = self.modules.name_of(self.file.path)
+            self.used[self.file.path] = None
+            self.imports[f"from {module} import {name}"] = None
+        elif found := self.modules.definition(name, self.file.path):
+            self.used[found[0].path] = None
+            module = self.modules.name_of(found[0].path)
+            self.imports[f"from {module} import {name}"] = None
+        elif not hasattr(builtins, name):
+            raise CannotCall(f"where `{name}` comes from is not known")
+
+    def imported(self, node: ast.Import | ast.ImportFrom, name: str) -> None:
+        """Carry over an import of one name."""
+        alias = next(
+            one
+            for one in node.names
+            if (one.asname or one.name if isinstance(node, ast.ImportFrom) else _top(one)) == name
+        )
+        shown = f" as {alias.asname}" if alias.asname else ""
+        if isinstance(node, ast.Import):
+            self._use(alias.name, 0)
+            self.imports[f"import {alias.name}{shown}"] = None
+            return
+        module = node.module or ""
+        path = self._use(module, node.level)
+        inner = self._use(f"{module}.{alias.name}".lstrip("."), node.level)
+        if node.level:
+            if path is None and inner is None:
+                raise CannotCall(f"the module that `{name}` is imported from is not known")
+            if path is None:
+                assert inner is not None
+                module = self.modules.name_of(inner).rpartition(".")[0]
+            else:
+                module = self.modules.name_of(path)
+        line = f"from {module} import {alias.name}{shown}"
+        self.imports[line if module else f"import {alias.name}{shown}"] = None
+
+    def _use(self, module: str, level: int) -> str | None:
+        path = self.modules.resolve(module, level, self.file.path)
+        if path:
+            self.used[path] = None
+        return path
+
+    def _local(self, name: str) -> bool:
+        assert self.scope is not None
+        if isinstance(self.scope, Function):
+            parameters = self.scope.args
+            given = [*parameters.posonlyargs, *parameters.args]
+            defaults: dict[str, ast.expr] = {}
+            if parameters.defaults:
+                named = given[-len(parameters.defaults) :]
+                defaults = {a.arg: d for a, d in zip(named, parameters.defaults, strict=True)}
+            for argument in [*given, *parameters.kwonlyargs]:
+                if argument.arg != name:
+                    continue
+                if name in ("self", "cls"):
+                    raise CannotCall("it needs an object that only the program makes")
+                if name not in defaults:
+                    raise CannotCall(f"`{name}` is a parameter that no task can give")
+                self.statements.append(f"{name} = {self.expression(defaults[name])}")
+                return True
+        for node in own_nodes(self.scope):
+            if isinstance(node, ast.Import | ast.ImportFrom) and any(
+                (one.asname or one.name) == name for one in node.names
+            ):
+                self.imported(node, name)
+                return True
+            targets, value = _assignment(node)
+            if value is None or name not in targets:
+                continue
+            if asks(value):
+                raise CannotCall(f"`{name}` is asked of a person")
+            source = self.expression(value)
+            self.statements.append(f"{name} = {source}")
+            return True
+        for node in own_nodes(self.scope):
+            if isinstance(node, ast.withitem) and dotted(node.optional_vars) == name:
+                raise CannotCall(f"`{name}` is opened by a `with` of the program")
+            if isinstance(node, ast.For | ast.AsyncFor) and name in _names(node.target):
+                raise CannotCall(f"`{name}` comes from a loop of the program")
+        return False
+
+
+def asks(value: ast.expr) -> bool:
+    """Whether an expression asks a person, or reads the command line."""
+    for one in ast.walk(value):
+        if isinstance(one, ast.Call):
+            name = one.func.attr if isinstance(one.func, ast.Attribute) else ""
+            name = one.func.id if isinstance(one.func, ast.Name) else name
+            if name in ASKING:
+                return True
+        if isinstance(one, ast.Attribute) and one.attr == "argv":
+            return True
+    return False
+
+
+def blocks(file: PythonFile) -> list[ast.If]:
+    """The `if __name__ == "__main__":` blocks of a file."""
+    return [one for one in file.tree.body if isinstance(one, ast.If) and is_main_guard(one)]
+
+
+def _assignment(node: ast.AST) -> tuple[set[str], ast.expr | None]:
+    if isinstance(node, ast.Assign):
+        return {one.id for one in node.targets if isinstance(one, ast.Name)}, node.value
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        return {node.target.id}, node.value
+    return set(), None
+
+
+def _names(node: ast.AST) -> set[str]:
+    return {one.id for one in ast.walk(node) if isinstance(one, ast.Name)}
+
+
+def _top(alias: ast.alias) -> str:
+    return alias.asname or alias.name.partition(".")[0]
+
+
+class _Renamed(ast.NodeTransformer):
+    def __init__(self, names: Mapping[str, str]) -> None:
+        self.names = names
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        if node.id in self.names:
+            return ast.parse(self.names[node.id], mode="eval").body
+        return node

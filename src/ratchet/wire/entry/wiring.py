@@ -1,0 +1,189 @@
+"""One step of the wiring: the adapter, `ratchet.init()`, and the tools that act."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import msgspec
+
+from ratchet.wire.changes import Changes, FileChange, LeftAlone, Step
+from ratchet.wire.choices import Choices, RunWay
+from ratchet.wire.entry.adapter import Adapter, CannotCall, adapter_source
+from ratchet.wire.entry.calling import adapter_of
+from ratchet.wire.entry.commands import command_source, model_variables, service_url
+from ratchet.wire.entry.init_calls import add_init
+from ratchet.wire.entry.modules import Modules
+from ratchet.wire.entry.python_file import dotted
+from ratchet.wire.entry.side_effects import Marks
+from ratchet.wire.entry.site import Site
+from ratchet.wire.facts import EntryPoint, RepositoryLook
+
+_NAMES = ("ratchet_agent.py", "ratchet_entry.py", "run_for_ratchet.py")
+
+
+def wire_entry(root: Path, look: RepositoryLook, choices: Choices) -> Step:
+    """Have rollouts run the agent, tracing start with it, and nothing act in rollouts.
+
+    Args:
+        root: Folder of the repository.
+        look: What was found in it.
+        choices: What was decided.
+
+    Returns:
+        New files and pieces of files, what was left alone with the reason, and `[agent]`.
+    """
+    modules = Modules(root, choices.project)
+    files: list[FileChange] = []
+    left: list[LeftAlone] = []
+    config: dict[str, Any] = {}
+    used = [choices.entry.place.path]
+    ways = dict.fromkeys([choices.run, *_OTHERS[choices.run]])
+    reasons: list[LeftAlone] = []
+    for way in ways:
+        try:
+            config, made, imported = _run(way, look, modules, choices)
+        except CannotCall as error:
+            said = f"It cannot be run as a {way}: {error}."
+            said += f" {_LINES[way]}" if way == choices.run else ""
+            reasons.append(LeftAlone(choices.entry.name, choices.entry.place, said))
+            continue
+        files += made
+        used += imported
+        break
+    left += reasons
+    marks = Marks(look, modules, choices)
+    marks.mark(set(_reached(modules, used)))
+    programs, without = add_init(look, modules, choices)
+    files += [*marks.changes(), *programs]
+    left += [*marks.left, *without]
+    changes = Changes.combined([Changes((one,)) for one in files])
+    return Step(Changes(changes.files, tuple(left)), {"agent": config} if config else {})
+
+
+def can_call(root: Path, look: RepositoryLook, choices: Choices, entry: EntryPoint) -> str:
+    """Why no Python function can be written that calls an entry; empty if one can."""
+    modules = Modules(root, choices.project)
+    try:
+        adapter_of(Site(look, modules, choices, entry))
+    except CannotCall as error:
+        return str(error)
+    return ""
+
+
+_OTHERS: dict[RunWay, tuple[RunWay, ...]] = {
+    "python": ("command", "service"),
+    "command": ("python",),
+    "service": ("python",),
+}
+_LINES: dict[RunWay, str] = {
+    "python": "Write ratchet_agent.py with one @ratchet.agent function that takes a task's input,"
+    " calls the agent and returns its output.",
+    "command": "Write a program that reads the task's JSON from standard input and prints the"
+    " output; name it as [agent] command.",
+    "service": 'Give the service a POST route that takes {"input": …} and returns the output; name'
+    " it as [agent] url.",
+}
+
+
+def _run(
+    way: RunWay, look: RepositoryLook, modules: Modules, choices: Choices
+) -> tuple[dict[str, Any], list[FileChange], list[str]]:
+    """Tables of `[agent]`, new files, and the project's files that they import."""
+    project = PurePosixPath(choices.project)
+    if not choices.entry.place.path.endswith(".py"):
+        if way != "command":
+            raise CannotCall(f"{choices.entry.place.path} is not Python")
+        raise CannotCall("how a program in another language takes its input is not known")
+    site = Site(look, modules, choices, choices.entry)
+    if way == "service":
+        url = service_url(site)
+        return {"url": url, "name": choices.agent}, [], []
+    if way == "command":
+        texts = [file.data.decode(errors="replace") for file in _files(modules, site)]
+        path = _free(modules, project, command=True)
+        content = None if path[1] else command_source(site)
+        config = {
+            "command": f"python {PurePosixPath(path[0]).name}",
+            "name": choices.agent,
+            **model_variables(look, texts),
+        }
+        made = FileChange(path[0], "Gives a task to the program.", content=content)
+        return config, [made] if content else [], [site.file.path]
+    path = _free(modules, project)
+    adapter = adapter_of(site)
+    folders = modules.folders(list(adapter.used))
+    name = path[1] or adapter.name
+    config = {"entry": f"{PurePosixPath(path[0]).stem}:{name}"}
+    if folders != ["."]:
+        config["path"] = folders
+    if path[1]:
+        return config, [], list(adapter.used)
+    adapter = _with_environment(modules, site, adapter)
+    content = adapter_source(adapter, _local(modules, folders))
+    return (
+        config,
+        [FileChange(path[0], "Runs the agent for a task.", content=content)],
+        list(adapter.used),
+    )
+
+
+def _files(modules: Modules, site: Site) -> list[Any]:
+    found = (modules.file(one) for one in modules.closure(site.file.path))
+    return [one for one in found if one is not None]
+
+
+def _free(modules: Modules, project: PurePosixPath, *, command: bool = False) -> tuple[str, str]:
+    """A path for the new file, and the function of an adapter that is there already, or empty."""
+    names = ("ratchet_command.py", "ratchet_task.py") if command else _NAMES
+    for name in names:
+        path = (project / name).as_posix()
+        if not (modules.root / path).exists():
+            return path, ""
+        file = modules.file(path)
+        if file is None:
+            continue
+        if command and '"""Gives one task of Ratchet' in file.data.decode(errors="replace"):
+            return path, "program"
+        for found, function in file.functions():
+            if any(dotted(one) == "ratchet.agent" for one in function.decorator_list):
+                return path, found
+    raise CannotCall(f"{' and '.join(names)} exist already")
+
+
+def _reached(modules: Modules, used: list[str]) -> list[str]:
+    """The files that an adapter's imports lead to."""
+    return list(dict.fromkeys(one for path in used for one in modules.closure(path)))
+
+
+def _local(modules: Modules, folders: list[str]) -> frozenset[str]:
+    names = set()
+    for folder in folders:
+        at = modules.root / modules.project / folder
+        names |= {one.stem for one in at.glob("*.py")}
+        names |= {one.name for one in at.iterdir() if one.is_dir()}
+    return frozenset(names)
+
+
+def _with_environment(modules: Modules, site: Site, adapter: Adapter) -> Adapter:
+    """Read `.env` before the project's imports, where only its programs do that."""
+    if any(_reads_environment(modules, one) for one in _reached(modules, list(adapter.used))):
+        return adapter
+    programs = [
+        one
+        for one in modules.paths
+        if _reads_environment(modules, one) and site.file.path in modules.closure(one)
+    ]
+    if not programs:
+        return adapter
+    imports = ("from dotenv import load_dotenv", *adapter.imports)
+    return msgspec.structs.replace(adapter, imports=imports, early=("load_dotenv()",))
+
+
+def _reads_environment(modules: Modules, path: str) -> bool:
+    file = modules.file(path)
+    return file is not None and any(
+        isinstance(one, ast.Call) and dotted(one.func).rpartition(".")[2] == "load_dotenv"
+        for one in ast.walk(file.tree)
+    )
