@@ -1,4 +1,6 @@
-"""Scores what a look finds: the look-alikes, and real checkouts if a folder of them is named."""
+"""Scores what a look finds and that its wiring can be taken back: of look-alikes, and of real
+checkouts if a folder of them is named.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +13,7 @@ from typing import Any
 
 from ratchet.wire import RepositoryLook, look
 from tests.wire.repositories import LOOK_ALIKES, LookAlike
+from tests.wire.wiring import RIGHTS, wired_and_undone, with_git
 
 NEAR = 3
 """Lines by which a place may differ."""
@@ -22,6 +25,8 @@ class Tally:
     def __init__(self) -> None:
         self.repos = self.framework = self.entry = 0
         self.right = self.found = self.hit = self.expected = self.acted = self.acts = 0
+        self.wired = 0
+        self.wiring = dict.fromkeys(RIGHTS, 0)
         self.exact = dict.fromkeys(("tests", "tracing", "data"), 0)
 
     def add(self, found: RepositoryLook, case: LookAlike) -> None:
@@ -59,6 +64,17 @@ class Tally:
                 wrong.append(f"{fact}: {shown}")
         print(f"{case.name}: {named[:1]} extra={extra} missing={missing} lost={lost} wrong={wrong}")
 
+    def wire(self, root: Path, found: RepositoryLook, name: str) -> None:
+        """Wire one repository, wire it again, take it back, and count what went right."""
+        if not found.entries:
+            return
+        wrong = wired_and_undone(root, found)
+        self.wired += 1
+        for right, why in wrong.items():
+            self.wiring[right] += not why
+        if any(wrong.values()):
+            print(f"{name}: {wrong}")
+
     def result(self) -> dict[str, Any]:
         """The scores, each between 0 and 1."""
         return {
@@ -69,6 +85,7 @@ class Tally:
             "prompt_recall": round(self.hit / max(self.expected, 1), 4),
             "side_effect_recall": self.acted / self.acts if self.acts else 1.0,
             **{fact: round(count / self.repos, 4) for fact, count in self.exact.items()},
+            **{right: round(n / self.wired, 4) for right, n in self.wiring.items() if self.wired},
         }
 
 
@@ -131,6 +148,9 @@ def of_checkouts(folder: Path, tally: Tally) -> None:
             tuple(facts["datasets"]),
         )
         tally.add(made, case)
+        with tempfile.TemporaryDirectory() as copies:
+            copy = with_git(root, Path(copies))
+            tally.wire(copy, look(copy), case.name)
 
 
 def main() -> None:
@@ -138,7 +158,10 @@ def main() -> None:
     tally = Tally()
     with tempfile.TemporaryDirectory() as folder:
         for case in LOOK_ALIKES:
-            tally.add(look(case.write(Path(folder))), case)
+            root = case.write(Path(folder))
+            found = look(root)
+            tally.add(found, case)
+            tally.wire(root, found, case.name)
     if os.environ.get("RATCHET_WIRE_REPOS"):
         of_checkouts(Path(os.environ["RATCHET_WIRE_REPOS"]), tally)
     print(json.dumps(tally.result()))

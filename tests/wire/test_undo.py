@@ -14,11 +14,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.types import InputError
+from ratchet.wire import look
 from ratchet.wire.applying import undo, write
 from ratchet.wire.applying.record import recorded_file
 from ratchet.wire.applying.taken_back import take_back
 from ratchet.wire.changes import FileChange, Piece
+from tests.wire.repositories import LOOK_ALIKES, LookAlike
 from tests.wire.wired import AGENT, FILES, git, plan_of, repository, snapshot, wired
+from tests.wire.wiring import wired_and_undone
 
 LINES = (
     "# a note: ((",
@@ -343,3 +346,11 @@ def test_a_record_that_leads_outside_touches_nothing(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="not a file of the repository"):
         undo(root, write=True)
     assert (tmp_path / "mine.py").read_text() == "import ratchet\n"
+
+
+@pytest.mark.parametrize("case", LOOK_ALIKES, ids=lambda case: case.name)
+def test_a_look_alike_is_wired_once_and_taken_back(case: LookAlike, tmp_path: Path) -> None:
+    root = case.write(tmp_path)
+    found = look(root)
+    if found.entries:
+        assert set(wired_and_undone(root, found).values()) == {""}
