@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from pathlib import Path
 
 import msgspec
 
 from ratchet._version import __version__
+from ratchet.types import InputError
 from ratchet.wire.applying.fitting import Misfit, agent_misfits, matched_prompts
 from ratchet.wire.applying.locate import pairs_of
 from ratchet.wire.applying.plan import Plan, WiringStep, check, make_plan, read, record_path
@@ -27,7 +27,7 @@ from ratchet.wire.applying.record import (
     recorded_prompt,
 )
 from ratchet.wire.applying.tokens import fingerprint
-from ratchet.wire.applying.undo import Kept, Undone, find_record, undone_of
+from ratchet.wire.applying.undo import KeptPlace, Undone, find_record, undone_of
 from ratchet.wire.applying.view import view
 from ratchet.wire.changes import Changes, FileChange, Piece
 from ratchet.wire.choices import Choices
@@ -47,7 +47,7 @@ class Again(msgspec.Struct, frozen=True):
     """The repository: what the plan's paths are relative to."""
     plan: Plan
     """Of what is new; without changes if nothing is."""
-    kept: tuple[Kept, ...]
+    kept: tuple[KeptPlace, ...]
     """What the user edited, which stays."""
     misfits: tuple[Misfit, ...]
     """What no longer fits the code."""
@@ -94,9 +94,14 @@ def again(
 
 
 def _recommended(found: RepositoryLook, project: str) -> Choices:
-    recommend = import_module("ratchet.wire.recommending").recommend
-    chosen: Choices = recommend(found, project).choices
-    return chosen
+    from ratchet.wire.recommending import recommend
+
+    choices = recommend(found, project).choices
+    if choices is None:
+        raise InputError(
+            f"No agent is found in {project} any more.", hint="See what changed: ratchet doctor"
+        )
+    return choices
 
 
 def _as_before(

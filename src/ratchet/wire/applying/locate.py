@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ratchet.wire.applying.record import RecordedPiece
-from ratchet.wire.applying.tokens import CLOSING, OPENING, Token, tokens_of
+from ratchet.wire.applying.tokens import CLOSING, OPENING, TextToken, tokens_of
 
 _NEAR = 12
 """Tokens of each side that are compared."""
@@ -22,7 +22,7 @@ _COMMA = re.compile(r"\s*,")
 _REST = re.compile(r"[ \t]*(?:\r?\n|\Z)")
 
 
-class Found(NamedTuple):
+class FoundPieces(NamedTuple):
     """Where pieces stand in a text, by their number; and those that were edited."""
 
     spans: dict[int, tuple[int, int]]
@@ -39,7 +39,7 @@ class _Sought(NamedTuple):
     after: list[str]
 
 
-def locate(text: str, path: str, pieces: Sequence[RecordedPiece]) -> Found:
+def locate(text: str, path: str, pieces: Sequence[RecordedPiece]) -> FoundPieces:
     """Find pieces in a text; each position is taken once."""
     tokens = tokens_of(text, path)
     words = [token.text for token in tokens]
@@ -84,7 +84,7 @@ def locate(text: str, path: str, pieces: Sequence[RecordedPiece]) -> Found:
             remains = _remains(words, one, taken)
             if remains is not None:
                 edited[one.number] = (tokens[remains[0]].start, tokens[remains[1]].end)
-    return Found(spans, edited)
+    return FoundPieces(spans, edited)
 
 
 def pairs_of(pieces: Sequence[RecordedPiece], path: str) -> dict[int, int]:
@@ -169,7 +169,7 @@ def _common(there: list[str], wanted: list[str]) -> int:
 
 
 def _span(
-    text: str, tokens: list[Token], first: int, last: int, piece: RecordedPiece, side: str
+    text: str, tokens: list[TextToken], first: int, last: int, piece: RecordedPiece, side: str
 ) -> tuple[int, int]:
     """Positions of a piece with the white space that came with it."""
     start, end = tokens[first].start, tokens[last].end

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ratchet.wire.applying.locate import Found, locate, pairs_of
+from ratchet.wire.applying.locate import FoundPieces, locate, pairs_of
 from ratchet.wire.applying.record import RecordedPiece
 from ratchet.wire.applying.tokens import is_name, tokens_of
 
@@ -82,7 +82,7 @@ def take_back(text: str, path: str, pieces: Sequence[RecordedPiece]) -> TakenBac
 
 
 def _replaced(
-    text: str, pieces: Sequence[RecordedPiece], found: Found, why: dict[int, str]
+    text: str, pieces: Sequence[RecordedPiece], found: FoundPieces, why: dict[int, str]
 ) -> list[tuple[int, int, str]]:
     windows = "\r\n" in text
     return sorted(
@@ -106,7 +106,7 @@ def _held_back(
     text: str,
     path: str,
     pieces: Sequence[RecordedPiece],
-    found: Found,
+    found: FoundPieces,
     why: dict[int, str],
     defined: dict[int, frozenset[str]],
 ) -> dict[int, str]:

@@ -22,7 +22,7 @@ OPENING = frozenset("([{")
 CLOSING = frozenset(")]}")
 
 
-class Token(NamedTuple):
+class TextToken(NamedTuple):
     """A word, a string, a comment, or a sign."""
 
     text: str
@@ -31,7 +31,7 @@ class Token(NamedTuple):
     end: int
 
 
-def tokens_of(text: str, path: str) -> list[Token]:
+def tokens_of(text: str, path: str) -> list[TextToken]:
     """Tokens of a text; a comma that only closes a list is none, as formatters add and drop them.
 
     Args:
@@ -40,7 +40,9 @@ def tokens_of(text: str, path: str) -> list[Token]:
     """
     ending = path.rpartition(".")[2].lower()
     pattern = _TEXT if ending not in _CODE else _PYTHON if ending[:2] == "py" else _SCRIPT
-    found = [Token(_plain(one.group()), one.start(), one.end()) for one in pattern.finditer(text)]
+    found = [
+        TextToken(_plain(one.group()), one.start(), one.end()) for one in pattern.finditer(text)
+    ]
     return [
         one
         for one, following in zip_longest(found, found[1:])
@@ -64,7 +66,7 @@ def fingerprint(text: str, path: str) -> str:
     return hashlib.sha256(joined.encode(errors="surrogateescape")).hexdigest()[:32]
 
 
-def whole_tokens(tokens: Sequence[Token], start: int, end: int) -> tuple[int, int]:
+def whole_tokens(tokens: Sequence[TextToken], start: int, end: int) -> tuple[int, int]:
     """The part of a span that cuts no token."""
     inside = [one for one in tokens if start < one.end and one.start < end]
     if inside and inside[0].start < start:

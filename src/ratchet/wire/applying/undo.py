@@ -27,7 +27,7 @@ from ratchet.wire.looking.files import RepositoryFiles
 BRANCH = "ratchet/undo-init"
 
 
-class Kept(msgspec.Struct, frozen=True):
+class KeptPlace(msgspec.Struct, frozen=True):
     """Something that the wiring made and undo leaves, because the user changed or uses it."""
 
     place: Place
@@ -43,7 +43,7 @@ class UndoReport(msgspec.Struct, frozen=True):
     """Files without our pieces now."""
     removed: tuple[str, ...]
     """Files that were created and are removed."""
-    kept: tuple[Kept, ...]
+    kept: tuple[KeptPlace, ...]
     branch: str = ""
     """Of the commit; empty if files were written, or nothing was there to do."""
     commit: str = ""
@@ -57,7 +57,7 @@ class Undone(msgspec.Struct, frozen=True):
 
     contents: dict[str, bytes | None]
     """New bytes by path; None for a file that is removed. Unchanged files are not in it."""
-    kept: tuple[Kept, ...]
+    kept: tuple[KeptPlace, ...]
     files: dict[str, TakenBack]
     """By path, those that existed before the wiring."""
     edited: tuple[str, ...]
@@ -119,7 +119,7 @@ def undo(
 def undone_of(root: Path, record: Record, *, force: bool = False) -> Undone:
     """The files of a repository without what a record names."""
     contents: dict[str, bytes | None] = {}
-    kept: list[Kept] = []
+    kept: list[KeptPlace] = []
     files: dict[str, TakenBack] = {}
     edited: list[str] = []
     left: list[RecordedFile] = []
@@ -139,20 +139,22 @@ def undone_of(root: Path, record: Record, *, force: bool = False) -> Undone:
                 contents[path] = None
             else:
                 edited.append(path)
-                kept.append(Kept(Place(path), "", "it was changed; --force removes it"))
+                kept.append(KeptPlace(Place(path), "", "it was changed; --force removes it"))
                 left.append(recorded)
             continue
         after = take_back(text, path, recorded.pieces)
         made = encoded(after.text)
         if after.replaced and unreadable(path, made) and not unreadable(path, data):
             problem = unreadable(path, made)
-            kept.append(Kept(Place(path), "", f"without our pieces it does not parse: {problem}"))
+            kept.append(
+                KeptPlace(Place(path), "", f"without our pieces it does not parse: {problem}")
+            )
             left.append(recorded)
             continue
         files[path] = after
         if after.replaced:
             contents[path] = made
-        kept += [Kept(Place(path, one.line), one.text, one.why) for one in after.kept]
+        kept += [KeptPlace(Place(path, one.line), one.text, one.why) for one in after.kept]
         pieces = tuple(recorded.pieces[one.number] for one in after.kept)
         if pieces:
             left.append(msgspec.structs.replace(recorded, path=path, pieces=pieces))
@@ -222,4 +224,4 @@ def _core(inserted: str) -> str:
     return max(inserted.split(), key=len, default="")
 
 
-__all__ = ["Kept", "UndoReport", "Undone", "find_record", "undo", "undone_of"]
+__all__ = ["KeptPlace", "UndoReport", "Undone", "find_record", "undo", "undone_of"]
