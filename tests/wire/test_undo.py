@@ -182,6 +182,24 @@ def test_undo_after_a_formatter_gives_what_it_makes_of_the_first_file(
         assert _ruff(text) == _ruff(AGENT)
 
 
+@pytest.mark.parametrize("first", ["X = (\n{}\n)\n", "call(a=(\n{}\n), b=1)\n"])
+def test_strings_on_several_lines_keep_the_brackets_that_a_formatter_dropped(first: str) -> None:
+    strings = '    "You plan the shelves of a public library, "\n    "and say why."'
+    before = first.format(strings)
+    at = before.index('"You'), before.index('why."') + 5
+    made = (
+        before[: at[0]]
+        + 'str(ratchet.prompt("x", '
+        + before[at[0] : at[1]]
+        + "))"
+        + before[at[1] :]
+    )
+    piece = Piece(*at, 'str(ratchet.prompt("x", ' + before[at[0] : at[1]] + "))")
+    recorded = recorded_file(FileChange("a.py", "", (piece,)), before.encode())
+    after = take_back(_ruff(made, "--line-length", "60"), "a.py", recorded.pieces)
+    assert ast.dump(ast.parse(after.text)) == ast.dump(ast.parse(before))
+
+
 def test_pieces_that_were_moved_in_their_file_are_removed(tmp_path: Path) -> None:
     root, _ = _wired(tmp_path)
     text = (root / "agent.py").read_text()

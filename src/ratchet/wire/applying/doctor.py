@@ -21,7 +21,6 @@ from ratchet.wire.facts import Place, RepositoryLook
 from ratchet.wire.looking.look import look
 from ratchet.wire.project_files.config_file import NAME as CONFIG
 from ratchet.wire.project_files.dependency import manifest_of
-from ratchet.wire.project_files.requirement import requirement
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
@@ -297,8 +296,9 @@ def _dependency(root: Path, found: RepositoryLook, project: str) -> Iterator[Mis
     if manifest is not None and not manifest.place.line:
         yield Misfit(
             Place(manifest.path),
-            "It does not name Ratchet's package.",
-            f"Add to it: {requirement()}",
+            "It does not name Ratchet's package."
+            + (f" {manifest.made}" if isinstance(manifest.made, str) else ""),
+            manifest.step,
         )
 
 

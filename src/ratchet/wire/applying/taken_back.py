@@ -77,21 +77,35 @@ def take_back(text: str, path: str, pieces: Sequence[RecordedPiece]) -> TakenBac
             shown = " ".join(text[span[0] : span[1]].split())
             kept.append(KeptPiece(number, line, shown, reason_, number in found.edited))
     gone = [n for n in range(len(pieces)) if n not in found.spans and n not in found.edited]
-    replaced = _replaced(text, pieces, found, why)
+    replaced = _replaced(text, path, pieces, found, why)
     return TakenBack(_applied(text, replaced), tuple(kept), tuple(gone), tuple(replaced))
 
 
 def _replaced(
-    text: str, pieces: Sequence[RecordedPiece], found: FoundPieces, why: dict[int, str]
+    text: str,
+    path: str,
+    pieces: Sequence[RecordedPiece],
+    found: FoundPieces,
+    why: dict[int, str],
 ) -> list[tuple[int, int, str]]:
-    windows = "\r\n" in text
-    return sorted(
-        (*span, pieces[number].removed.replace("\r\n", "\n").replace("\n", "\r\n"))
-        if windows
-        else (*span, pieces[number].removed)
-        for number, span in found.spans.items()
-        if number not in why
-    )
+    put = {number: piece.removed for number, piece in enumerate(pieces)}
+    for opener, closer in pairs_of(pieces, path).items():
+        if {opener, closer} <= found.spans.keys():
+            start, end = found.spans[opener], found.spans[closer]
+            if text[slice(*start)] != pieces[opener].inserted and _lines_of_strings(
+                text[start[1] : end[0]], path
+            ):
+                # A formatter dropped the brackets that were around them, for ours.
+                put[opener], put[closer] = "(", ")"
+    if "\r\n" in text:
+        put = {n: one.replace("\r\n", "\n").replace("\n", "\r\n") for n, one in put.items()}
+    return sorted((*span, put[n]) for n, span in found.spans.items() if n not in why)
+
+
+def _lines_of_strings(text: str, path: str) -> bool:
+    """Whether a text is strings on several lines, which need brackets around them."""
+    words = [one.text for one in tokens_of(text, path)]
+    return "\n" in text and len(words) > 1 and all(one[-1] in "\"'" for one in words)
 
 
 def _applied(text: str, replaced: Sequence[tuple[int, int, str]]) -> str:
@@ -113,7 +127,7 @@ def _held_back(
     """Pieces that must stay beside those which do, with the reason."""
     if not any(defined.values()):
         return {}
-    left = _applied(text, _replaced(text, pieces, found, why))
+    left = _applied(text, _replaced(text, path, pieces, found, why))
     used = {token.text for token in tokens_of(left, path) if is_name(token.text)}
     changed = frozenset[str]().union(
         *(

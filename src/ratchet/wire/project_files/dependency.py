@@ -10,7 +10,7 @@ from typing import NamedTuple
 from ratchet.wire.changes import Changes, FileChange, LeftAlone, Piece
 from ratchet.wire.facts import Place, RepositoryLook
 from ratchet.wire.looking.frameworks import FRAMEWORKS
-from ratchet.wire.project_files.requirement import NAMED, PACKAGE, requirement
+from ratchet.wire.project_files.requirement import NAMED, PACKAGE, TOO_OLD, requirement
 from ratchet.wire.project_files.text_manifests import (
     in_conda,
     in_requirements,
@@ -55,6 +55,15 @@ class FoundManifest(NamedTuple):
     """What would be added, or why nothing can be."""
 
     @property
+    def step(self) -> str:
+        """What a person does where nothing is added."""
+        return (
+            f"Then add to it: {requirement()}"
+            if self.made == TOO_OLD
+            else f"Add to it: {requirement()}"
+        )
+
+    @property
     def place(self) -> Place:
         """Where Ratchet's package is named; the whole file if it is not."""
         for number, line in enumerate(self.text.splitlines(), 1):
@@ -71,11 +80,13 @@ def dependency(root: Path, look: RepositoryLook, project: str) -> Changes:
     found = manifest_of(root, look, project)
     if found is None:
         why = f"No manifest of Python packages is there. Install it: pip install {PACKAGE}"
+        if (root / project / "package.json").is_file():
+            why = f"Its command line is a Python package. Install it: uv tool install {PACKAGE}"
         return Changes(left_alone=(LeftAlone(PACKAGE, Place(project), why),))
     if found.place.line:
         return Changes()
     if isinstance(found.made, str):
-        why = f"{found.made} Add to it: {requirement()}"
+        why = f"{found.made} {found.step}"
         return Changes(left_alone=(LeftAlone(PACKAGE, Place(found.path), why),))
     change = FileChange(found.path, "Ratchet's package.", (found.made,))
     return Changes((change,), tuple(_locks(root, found)))

@@ -8,6 +8,7 @@ from ratchet._version import __version__
 
 PACKAGE = "agent-ratchet"
 _LOWEST = (3, 11)
+TOO_OLD = "Ratchet needs Python 3.11 or newer, which the project does not allow. Allow it first."
 _BOUND = re.compile(r"(>=|>|\^|~=|~|==)\s*(\d+)\.(\d+)")
 NAMED = re.compile(r"""^[\s"'-]*agent[-_.]ratchet(?![\w-])""", re.IGNORECASE)
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ratchet.wire.changes import Piece
 from ratchet.wire.project_files.requirement import (
     PACKAGE,
+    TOO_OLD,
     allows_older,
     constraint,
     excludes_all,
@@ -19,8 +20,6 @@ from ratchet.wire.project_files.requirement import (
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
-
-TOO_OLD = "Ratchet needs Python 3.11 or newer, which the project does not allow."
 
 
 def in_pyproject(data: bytes) -> Piece | str | None:
