@@ -42,6 +42,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """Human-readable summary of the search and why it ended."""
     ended: Cause = "budget"
     """Why it ended. More budget can help only after `budget`."""
+    tied: Candidate | None = None
+    """Where none is better: a candidate that is not shown to be worse than the baseline. Only from
+    an algorithm whose changes add something, such as examples, that may help with other changes."""
     val_tasks: int = 0
     """Number of val tasks that both means are over; set by the caller of the algorithm."""
 

@@ -27,6 +27,8 @@ class Arm(msgspec.Struct, frozen=True):
     """Whether it changes a single resource: the one with the largest share of the blame."""
     whole: bool = False
     """Whether it runs whole splits; in a small slice it gets a subset."""
+    blind: bool = False
+    """Whether its changes are random, so that only differences in score lead it anywhere."""
 
 
 def _tune() -> Algorithm:
@@ -66,10 +68,19 @@ def _has_knobs(resource: Resource) -> bool:
 
 
 ARMS: tuple[Arm, ...] = (
-    Arm("tune", _tune, _has_knobs, asks=False, prior=1.0, what="numbers and choices", whole=True),
+    Arm(
+        "tune",
+        _tune,
+        _has_knobs,
+        asks=False,
+        prior=1.0,
+        what="numbers and choices",
+        whole=True,
+        blind=True,
+    ),
     Arm("apo", _apo, _is_prompt, asks=True, prior=1.2, what="prompts"),
     Arm("evolve", _evolve, _is_prompt, asks=True, prior=1.1, what="prompts"),
-    Arm("evolve-code", _evolve, _is_code, asks=False, prior=0.9, what="code"),
+    Arm("evolve-code", _evolve, _is_code, asks=False, prior=0.9, what="code", blind=True),
     Arm(
         "few_shot",
         _few_shot,

@@ -10,6 +10,13 @@ source candidate on some train tasks and attributes its failures to resources.
 Each algorithm selects on its own val tasks, few if its slice is small. So a gain is measured on the
 tasks that both candidates ran and shrunk by how few they are. A reserve pays for one comparison of
 the best with the source on the same val tasks at the end.
+
+At the floor, where next to no task has a score above 0, changes that help only together score 0
+each, and no arm alone gains. There an arm that found nothing better hands on what it added
+(`Finding.tied`), and arms whose changes are random come last: they have no score to follow, and a
+change of theirs is as good as any other. A source at the floor has nothing to lose, so this costs
+no score; elsewhere a tie is not handed on, since the best of several ties is more often worse than
+better than the source.
 """
 
 from __future__ import annotations
@@ -21,7 +28,13 @@ from ratchet.learn.algorithm import Finding
 from ratchet.learn.arms import ARMS
 from ratchet.learn.attribution import blame
 from ratchet.learn.budget import BudgetExhausted
-from ratchet.learn.budget_scheduler import SOLVED, ArmRecord, BudgetScheduler, BudgetSlices
+from ratchet.learn.budget_scheduler import (
+    SOLVED,
+    ArmRecord,
+    BudgetScheduler,
+    BudgetSlices,
+    is_at_floor,
+)
 from ratchet.learn.lab import Lab
 from ratchet.learn.work import Evaluation, mean
 from ratchet.types import InputError
@@ -85,7 +98,13 @@ class Auto:
         seen = await lab.evaluate(lab.baseline, lab.train[: plan.survey])
         own = await lab.evaluate(lab.baseline, lab.val[: plan.val])
         await self._survey(lab, records, seen)
-        scheduler = BudgetScheduler(lab, records, plan, _require_score(mean(own)))
+        scheduler = BudgetScheduler(
+            lab,
+            records,
+            plan,
+            _require_score(mean(own)),
+            at_floor=is_at_floor([*seen, *own]),
+        )
         return await scheduler.finding(await scheduler.run())
 
     def _possible(self, lab: Lab) -> list[ArmRecord]:

@@ -11,7 +11,7 @@ from ratchet.learn.algorithm import SPENT, Finding, SearchEnd
 from ratchet.learn.arms import Arm
 from ratchet.learn.budget import Budget, BudgetExhausted
 from ratchet.learn.lab import Lab
-from ratchet.learn.work import mean
+from ratchet.learn.work import Evaluation, mean
 from ratchet.llm import CoachUnavailable
 from ratchet.sandbox.limits import SandboxUnavailable
 from ratchet.types import (
@@ -32,6 +32,12 @@ DOUBT = 2.0
 
 TIRED = 2
 """Number of slices in a row without a gain after which an arm is retired."""
+
+FLOOR = 0.05
+"""Share of tasks with any score at all up to which a source has nothing to lose."""
+
+NOTHING_MORE = "it found nothing more"
+"""Why an arm that works is retired."""
 
 LEAST = 8
 """Remaining rollouts below which no algorithm can make progress."""
@@ -56,6 +62,8 @@ class ArmRecord:
         """Number of slices in a row without a gain."""
         self.refused = False
         """Whether it raised that it cannot work in its last slice."""
+        self.is_fresh = True
+        """Whether its next slice is owed to it, whatever the others gain."""
         self.out = ""
         """Why it was retired; empty while active."""
 
@@ -83,10 +91,21 @@ class BudgetScheduler:
     """Allocates one budget to the arms, slice by slice."""
 
     def __init__(
-        self, lab: Lab, records: Sequence[ArmRecord], plan: BudgetSlices, baseline_val: float
+        self,
+        lab: Lab,
+        records: Sequence[ArmRecord],
+        plan: BudgetSlices,
+        baseline_val: float,
+        *,
+        at_floor: bool = False,
     ) -> None:
         self._lab = lab
-        self._records = sorted(records, key=lambda record: -record.weight)
+        self._records = sorted(
+            records, key=lambda record: (at_floor and record.arm.blind, -record.weight)
+        )
+        self._at_floor = at_floor
+        self._tied: Candidate | None = None
+        """At the floor: what the arms continue from while none has gained."""
         self._plan = plan
         self._baseline_val = baseline_val
         self._improvements: list[tuple[Candidate, float, float]] = []
@@ -97,7 +116,9 @@ class BudgetScheduler:
 
     @property
     def _best(self) -> Candidate:
-        return self._improvements[-1][0] if self._improvements else self._lab.baseline
+        if self._improvements:
+            return self._improvements[-1][0]
+        return self._tied or self._lab.baseline
 
     async def run(self) -> SearchEnd:
         """Spend the budget; returns how the search ended."""
@@ -165,7 +186,7 @@ class BudgetScheduler:
 
     def _next(self) -> ArmRecord | None:
         ready = [record for record in self._records if not record.out]
-        fresh = [record for record in ready if not record.slices]
+        fresh = [record for record in ready if record.is_fresh]
         if fresh:
             return fresh[0]
         spent = self._lab.spent.cost
@@ -187,6 +208,7 @@ class BudgetScheduler:
             **_some_tasks(lab, share) if record.arm.whole else {},
         )
         record.slices += 1
+        record.is_fresh = False
         try:
             finding = await record.arm.make().learn(part)
         except CANNOT as error:
@@ -201,10 +223,16 @@ class BudgetScheduler:
             cost += ", its share of the budget"
         if finding.best.id == self._best.id:
             record.barren += 1
+            lab.note(f"{record.arm.name} found nothing better for {cost}: {summary}")
+            if self._at_floor and finding.tied is not None:
+                self._tied = finding.tied
+                lab.note(
+                    "Nearly every task scores 0, so what it added cannot do harm: the next"
+                    f" continue from candidate {finding.tied.id[:8]}, which scores no less."
+                )
             # An arm that ended before its share was spent had nothing left to try.
             if record.barren >= TIRED or finding.ended != "budget":
-                record.out = "it found nothing more"
-            lab.note(f"{record.arm.name} found nothing better for {cost}: {summary}")
+                record.out = NOTHING_MORE
             return
         pairs = lab.compared(name, self._best, finding.best)
         gain = finding.best_val - finding.baseline_val
@@ -218,12 +246,43 @@ class BudgetScheduler:
             else f"found a candidate that does better on train, not{on}; the next continues from it"
         )
         lab.note(f"{record.arm.name} {did}, for {cost}: {summary}")
+        for other in self._records:
+            if other is not record and self._may_return(other):
+                other.out, other.barren, other.is_fresh = "", 0, True
+        tied, first = self._tied, not self._improvements
         self._improvements.append((finding.best, finding.baseline_val, finding.best_val))
-        if finding.best_val >= SOLVED and all(after >= SOLVED for _, after in pairs):
+        if tied is not None and first:
+            await self._try_without(tied, part, share)
+        elif finding.best_val >= SOLVED and all(after >= SOLVED for _, after in pairs):
             try:
                 self._solved = await self._confirm() >= SOLVED
             except BudgetExhausted:
                 self._solved = True  # as far as can be measured
+
+    async def _try_without(self, tied: Candidate, part: Lab, share: Budget) -> None:
+        """Continue without what a tie added, if the best is as good or better without it."""
+        lab, best = self._lab, self._best
+        names = tied.changed_from(lab.baseline)
+        if set(names) & {*best.changed_from(tied)}:
+            return
+        alone = best.derive(
+            {name: lab.baseline.resources[name] for name in names},
+            algorithm="auto",
+            reason="The best without what was added before there was a score.",
+        )
+        tasks = part.val if share.rollouts is None else part.val[: max(8, share.rollouts // 16)]
+        try:
+            with_it = await lab.evaluate(best, tasks)
+            without = await lab.evaluate(alone, tasks)
+        except BudgetExhausted:
+            return
+        before, after = mean(with_it) or 0.0, mean(without) or 0.0
+        lab.note(
+            f"On {len(tasks)} val tasks it scores {before:.3f}, and {after:.3f} without what was"
+            f" added to {_names(names)}."
+        )
+        if after >= before:
+            self._improvements[-1] = (alone, self._baseline_val, after)
 
     def _account(self, record: ArmRecord, part: Lab) -> None:
         record.rollouts += part.spent.rollouts
@@ -231,21 +290,30 @@ class BudgetScheduler:
         record.coach_calls += part.spent.coach_calls
 
     def _why(self, record: ArmRecord) -> str:
-        ready = [r for r in self._records if not r.out]
+        ready = [r for r in self._records if not r.out or self._may_return(r)]
         if len(ready) == 1:
             return "nothing else is left to try" if record.slices else "it fits this agent"
-        if not record.slices:
+        if record.is_fresh and record.slices:
+            return "now there are scores that tell its candidates apart"
+        if record.is_fresh:
             return "each algorithm runs once, the most promising first"
         if record.gain <= 0:
             return "nothing has gained yet, and it is the most promising"
         return "it gained the most for its cost"
 
+    def _may_return(self, record: ArmRecord) -> bool:
+        """Whether an arm begins anew once another gains: at the floor its scores told nothing."""
+        waiting = self._tied is not None and not self._improvements
+        return waiting and record.slices > 0 and record.out in ("", NOTHING_MORE)
+
     def _share(self) -> Budget:
         """Budget of the next slice."""
         lab = self._lab
-        ready = [record for record in self._records if not record.out]
+        ready = [record for record in self._records if not record.out or self._may_return(record)]
         taken = sum(record.slices for record in self._records)
-        left = 1 if len(ready) == 1 else max(1, self._plan.slices - taken)
+        # At the floor the first slice tells little, and is made up for later.
+        planned = self._plan.slices + self._at_floor
+        left = 1 if len(ready) == 1 else max(1, planned - taken)
 
         def slice_of(limit: float | None, spent: float) -> float | None:
             return None if limit is None else max((limit - spent) / left, 1e-9)
@@ -259,6 +327,17 @@ class BudgetScheduler:
             coach_calls=None if calls is None else max(1, int(calls)),
             dollars=slice_of(budget.dollars, spent.dollars),
         )
+
+
+def is_at_floor(evaluations: Sequence[Evaluation]) -> bool:
+    """Whether next to no task has a score above 0, the lowest.
+
+    There, scores do not tell changes apart that help only together, such as examples of an answer
+    and the parameter by which an answer ends; and no change can score much less.
+    """
+    values = [one.value for one in evaluations if one.value is not None]
+    above = sum(value > 0 for value in values)
+    return bool(values) and min(values) >= 0 and above <= FLOOR * len(values)
 
 
 def _some_tasks(lab: Lab, share: Budget) -> dict[str, Sequence[Task]]:

@@ -32,7 +32,7 @@ from ratchet.learn.evidence import text_of
 from ratchet.learn.lab import Lab
 from ratchet.learn.race import Race, RaceEntry, next_part
 from ratchet.learn.work import Evaluation, Proposal, scores_of
-from ratchet.types import InputError, PromptTemplate, Task
+from ratchet.types import Candidate, InputError, PromptTemplate, Task
 
 MIN_POOL = 2
 """Minimum number of successful rollouts to select from."""
@@ -248,6 +248,7 @@ class FewShot:
             proposals=len(race.entered),
             sentence=race.sentence(),
             ended=race.ended.cause,
+            tied=race.tied() if choice.entry is race.source else None,
         )
 
 
@@ -289,10 +290,17 @@ class _Race(Race[RaceEntry]):
             if any(isinstance(each, BudgetExhausted) for each in judged):
                 self.ended = SPENT
                 break
-            for each in judged:
-                if isinstance(each, BaseException):
-                    raise each
+            # Added in the order of the sets: the estimate depends on the order a little.
+            for entry, evaluations in zip(racing, judged, strict=True):
+                if isinstance(evaluations, BaseException):
+                    raise evaluations
+                self.add(entry, evaluations)
             done += count
+            if not any(value for one in (self.source, *racing) for value in one.scores.values()):
+                self.ended = SearchEnd("idle", f"no set scored above 0 on {done} train tasks")
+                for entry in racing:
+                    self._report(entry, pruned=True)
+                break
             whole = done == len(self._tasks)
             ranked = self._ranked(racing)
             # At most half of them: the next part is as large as all before.
@@ -307,6 +315,10 @@ class _Race(Race[RaceEntry]):
         least = self.standing(self.source).mean
         known = self._ranked(self.entered)
         return [one for one in known if self.standing(one).mean > least][:FINALISTS]
+
+    def tied(self) -> Candidate | None:
+        """The first of the sets that may be as good as the source."""
+        return next((one.candidate for one in self._ranked(self.entered)), None)
 
     def sentence(self) -> str:
         """Summary of the search and why it ended."""
@@ -331,9 +343,9 @@ class _Race(Race[RaceEntry]):
         self._shown[number] = {each.task_id for each in shown}
         return RaceEntry(number, candidate, self.source)
 
-    async def _evaluate(self, entry: RaceEntry, tasks: Sequence[Task]) -> None:
+    async def _evaluate(self, entry: RaceEntry, tasks: Sequence[Task]) -> list[Evaluation]:
         hidden = [t for t in tasks if t.id not in self._shown[entry.number]]
-        self.add(entry, await self._lab.evaluate(entry.candidate, hidden) if hidden else [])
+        return await self._lab.evaluate(entry.candidate, hidden) if hidden else []
 
     def _ranked(self, entries: Sequence[RaceEntry]) -> list[RaceEntry]:
         """Entries that have run and may be the best, best first."""
