@@ -8,27 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import httpx2
-import uvicorn.server
 import uvloop
 
 from ratchet.server.serve import ServeSettings, make_server
 from ratchet.store import Store
+from tests.impatient import end_servers_at_once
 
-TICK_S = 0.005
-
-
-class _Impatient:
-    """What uvicorn sees as asyncio: it looks ten times a second whether it should end."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(asyncio, name)
-
-    async def sleep(self, seconds: float) -> None:
-        """Sleep, at most for a tick."""
-        await asyncio.sleep(min(seconds, TICK_S))
-
-
-uvicorn.server.asyncio = _Impatient()  # type: ignore[assignment]
+end_servers_at_once()
 
 
 class RunningServer:

@@ -359,7 +359,7 @@ said = urllib.request.urlopen(f"http://127.0.0.1:{x}/", timeout=5).read().decode
 return said + os.environ["MODE"]
 """
     with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         port = server.server_address[1]
         spec = write_agent(AGENT)
         reach = {"connect": (("127.0.0.1", port),), "environment": {"MODE": "!"}}

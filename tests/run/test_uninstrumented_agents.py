@@ -94,7 +94,7 @@ class Answers(BaseHTTPRequestHandler):
 @pytest.mark.parametrize("kind", ["async", "process"])
 def test_its_model_calls_are_in_the_trace_and_counted_in_dollars(kind: str, tmp_path: Path) -> None:
     server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-    Thread(target=server.serve_forever, daemon=True).start()
+    Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
     try:
         url = f"http://127.0.0.1:{server.server_address[1]}/v1"
         (tmp_path / "plain_agent.py").write_text(AGENT.format(url=url))

@@ -38,7 +38,7 @@ class Handler(BaseHTTPRequestHandler):
 def port() -> Iterator[int]:
     """Of an HTTP server on this machine."""
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
             yield server.server_address[1]

@@ -14,6 +14,7 @@ from typing import Any
 
 import uvicorn
 
+from tests.impatient import end_servers_at_once
 from tests.simulator.server import Settings, Simulator
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -83,6 +84,7 @@ class SimulatorThread(Address):
     """
 
     def __init__(self, settings: Settings | None = None) -> None:
+        end_servers_at_once()
         self.app = Simulator(settings or Settings())
         self._socket = listen("127.0.0.1", 0)
         self.root = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
