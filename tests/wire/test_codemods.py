@@ -1,0 +1,355 @@
+"""Prompts are declared in Python code: the value stays the same, and a candidate's text arrives."""
+
+# ruff: noqa: E501 - files of others, line by line
+
+from __future__ import annotations
+
+import ast
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ratchet.bind import Binding, bound, declarations, registry
+from ratchet.types import PromptTemplate
+from ratchet.wire.changes import apply_pieces
+from ratchet.wire.choices import Choices, PromptChoice
+from ratchet.wire.codemods.python_prompts import PromptEdits
+from ratchet.wire.entry.python_file import PythonFile
+from ratchet.wire.facts import Place, PromptKind, PromptPart, PromptSite
+
+MARK = "shelves"
+"""A word of each literal that is a prompt."""
+
+_numbers = itertools.count()
+
+
+def _choice(data: bytes, kind: PromptKind = "constant", fields: tuple[str, ...] = ("",)) -> Any:
+    """The choice for the literals of a file that hold the mark, in their order."""
+    file = PythonFile("texts.py", data)
+    bom = 3 if data.startswith(b"\xef\xbb\xbf") else 0
+    inner = {
+        part
+        for node in ast.walk(file.tree)
+        if isinstance(node, ast.JoinedStr)
+        for part in ast.walk(node)
+        if part is not node
+    }
+    found = sorted(
+        (file.start(node) - bom, file.end(node) - bom)
+        for node in ast.walk(file.tree)
+        if isinstance(node, ast.Constant | ast.JoinedStr)
+        and node not in inner
+        and MARK in ast.unparse(node)
+    )
+    place = Place("texts.py", 1)
+    parts = tuple(
+        PromptPart(fields[min(i, len(fields) - 1)], place, start, end, "")
+        for i, (start, end) in enumerate(found)
+    )
+    site = PromptSite("P", kind, place, "system", parts, "codemod", "", (), "", 1.0, "")
+    return PromptChoice(site, f"prompt_{next(_numbers)}", "code", "")
+
+
+def _bind(source: str | bytes, **options: Any) -> tuple[bytes, str, str]:
+    """The file afterwards, the prompt's name, and why it was left alone."""
+    data = source.encode() if isinstance(source, str) else source
+    choice = _choice(data, **options)
+    edits = PromptEdits(PythonFile("texts.py", data))
+    why = edits.bind(choice)
+    return (apply_pieces(data, edits.pieces()) if not why else data), choice.name, why
+
+
+def _run(data: bytes, name: str = "texts") -> dict[str, Any]:
+    module: dict[str, Any] = {"__name__": name}
+    code = compile(data, f"{name}_{next(_numbers)}.py", "exec", dont_inherit=True)
+    exec(code, module)
+    return module
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> Any:
+    yield
+    registry.forget()
+
+
+CASES = {
+    "a constant": 'TEXT = "Sort the shelves."\ndef result():\n    return TEXT\n',
+    "lines in triple quotes": (
+        'TEXT = """\nSort the shelves.\n  {book} and {{json}}\n"""\ndef result():\n    return TEXT\n'
+    ),
+    "braces that are no template": (
+        "TEXT = 'Sort the shelves as {\"a\": [1]}'\ndef result():\n    return TEXT\n"
+    ),
+    "a raw literal": "TEXT = r'Sort the shelves \\d \\n'\ndef result():\n    return TEXT\n",
+    "pieces side by side": (
+        'TEXT = (\n    "Sort the shelves "  # first\n    "by author.\\n"\n)\n'
+        "def result():\n    return TEXT\n"
+    ),
+    "a class attribute": (
+        "class Texts:\n    SYSTEM = 'Sort the shelves.'\n\ndef result():\n    return Texts.SYSTEM\n"
+    ),
+    "a default argument": "def result(text='Sort the shelves.'):\n    return text\n",
+    "a text that is worked on": (
+        "import textwrap\nTEXT = textwrap.dedent('''\n    Sort the shelves.\n    ''').strip()\n"
+        "def result():\n    return TEXT\n"
+    ),
+    "a text with percent signs": (
+        "TEXT = 'Sort the shelves of %s' % 'Rome'\ndef result():\n    return TEXT\n"
+    ),
+    "a text that is formatted": (
+        "TEXT = 'Sort the shelves of {town}'.format(town='Rome')\ndef result():\n    return TEXT\n"
+    ),
+    "a literal in a function": (
+        "def result():\n    # why\n    return ask('Sort the shelves.')\n\n\n"
+        "def ask(text):\n    return text\n"
+    ),
+    "an f-string in a function": (
+        "def result(town='Rome', n=2):\n"
+        "    return f'Sort the {n:03d} shelves of {town!r} {{x}} {town.upper()} {town}'\n"
+    ),
+    "an f-string of several lines": (
+        'def result(town="Rome"):\n    return f"""Sort the shelves\n    of {town}.\n    "Quotes" \\\\ """\n'
+    ),
+    "an f-string beside a plain piece": (
+        "def result(town='Rome'):\n    return ('Sort the {shelves} '\n        f'of {town}')\n"
+    ),
+    "an f-string of the module": (
+        "TOWN = 'Rome'\nTEXT = f'Sort the shelves of {TOWN}'\nTOWN = 'Oslo'\n"
+        "def result():\n    return TEXT\n"
+    ),
+    "slots of one name": (
+        "class A:\n    name = 'a'\nclass B:\n    name = 'b'\n"
+        "def result():\n    return f'Sort the shelves of {A.name} and {B.name}'\n"
+    ),
+    "slots that count": (
+        "n = iter(range(9))\ndef result():\n    return f'Sort the shelves {next(n)} {next(n)}'\n"
+    ),
+    "a decorated function": (
+        "import functools\n\n# about\n@functools.cache\ndef result():\n"
+        "    '''Help.'''\n    return 'Sort the shelves.'\n"
+    ),
+    "a method": (
+        "class Agent:\n    def system(self):\n        return f'Sort the shelves {self.x}'\n    x = 1\n"
+        "def result():\n    return Agent().system()\n"
+    ),
+    "a lambda": "result = lambda: 'Sort the shelves.'\n",
+    "a conditional": "def result(a=1):\n    return 'Sort the shelves.' if a else ''\n",
+    "an enum": (
+        "import enum\nclass T(enum.Enum):\n    A = 'Sort the shelves.'\n"
+        "def result():\n    return T.A.value\n"
+    ),
+    "a dataclass": (
+        "import dataclasses\n@dataclasses.dataclass\nclass T:\n    a: str = 'Sort the shelves.'\n"
+        "def result():\n    return T().a\n"
+    ),
+    "a docstring and a future import": (
+        '"""About."""\nfrom __future__ import annotations\n\nTEXT: str = "Sort the shelves."\n'
+        "def result():\n    return TEXT\n"
+    ),
+    "a module that has a ratchet of its own": (
+        "def ratchet():\n    return 1\nTEXT = 'Sort the shelves.'\n"
+        "def result():\n    return TEXT * ratchet()\n"
+    ),
+    "no line end at the end": "result = lambda: TEXT\nTEXT = 'Sort the shelves.'",
+    "a character beyond the plane": "TEXT = 'Sort the shelves 📚 ñ'\ndef result():\n    return TEXT\n",
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_value_stays_the_same_to_the_byte(case: str) -> None:
+    before = _run(CASES[case].encode())["result"]()
+    data, _, why = _bind(CASES[case])
+    assert why == ""
+    after = _run(data)["result"]()
+    assert after == before
+    assert type(after) is type(before) is str
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_candidates_text_arrives(case: str) -> None:
+    data, name, _ = _bind(CASES[case])
+    _run(data)
+    declared = declarations()[name].resource
+    assert isinstance(declared, PromptTemplate)
+    changed = PromptTemplate(declared.text.replace("Sort", "Count"), declared.engine)
+    registry.forget()
+    with bound(Binding(resources={name: changed})):
+        found = _run(data)["result"]()  # imported anew, as a candidate's worker does
+    assert "Count the" in found
+
+
+@pytest.mark.parametrize(
+    "case", ["a literal in a function", "an f-string in a function", "a method"]
+)
+def test_inside_a_function_each_call_gets_the_text_that_is_bound(case: str) -> None:
+    data, name, _ = _bind(CASES[case])
+    module = _run(data)
+    declared = declarations()[name].resource
+    assert isinstance(declared, PromptTemplate)
+    changed = PromptTemplate(declared.text.replace("Sort", "Count"))
+    with bound(Binding(resources={name: changed})):
+        assert "Count the" in module["result"]()
+    assert "Sort the" in module["result"]()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_line_ends_and_a_byte_order_mark_stay(case: str) -> None:
+    source = b"\xef\xbb\xbf" + CASES[case].replace("\n", "\r\n").encode()
+    before = _run(source)["result"]()
+    data, _, why = _bind(source)
+    assert why == ""
+    assert data.startswith(b"\xef\xbb\xbf")
+    assert data.count(b"\n") == data.count(b"\r\n")
+    assert _run(data)["result"]() == before
+
+
+def test_all_other_bytes_stay_and_a_comment_keeps_its_place() -> None:
+    source = (
+        "#!/usr/bin/env python\n# license\n\nimport os  # first\n\n\n"
+        "TEXT = 'Sort the shelves.'  # why\nx=1;y  =  2\n"
+    )
+    data, name, _ = _bind(source)
+    assert data.decode() == (
+        "#!/usr/bin/env python\n# license\n\nimport os  # first\nimport ratchet\n\n\n"
+        f"TEXT = str(ratchet.prompt(\"{name}\", 'Sort the shelves.'))  # why\nx=1;y  =  2\n"
+    )
+
+
+def test_a_signature_keeps_its_docstring_as_instructions() -> None:
+    source = (
+        "class Answer:\n    '''Sort the shelves.'''\n    a = dict(desc='where the shelves are')\n"
+    )
+    data, name, why = _bind(source, kind="signature", fields=("instructions", "a"))
+    assert why == ""
+    module = _run(data)
+    assert module["Answer"].__doc__ == "Sort the shelves."
+    assert module["Answer"].a == {"desc": "where the shelves are"}
+    assert set(declarations()) == {name, f"{name}.a"}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_release_patches_the_literal_that_was_declared(case: str, tmp_path: Path) -> None:
+    from ratchet.ship.patch import make_patch
+    from ratchet.types import Candidate
+
+    data, name, _ = _bind(CASES[case])
+    file = tmp_path / "texts.py"
+    file.write_bytes(data)
+    module: dict[str, Any] = {"__name__": "texts"}
+    exec(compile(data, str(file), "exec", dont_inherit=True), module)
+    old = declarations()[name].resource
+    assert isinstance(old, PromptTemplate)
+    new = PromptTemplate(old.text.replace("Sort", 'Count\n"all"'), old.engine)
+    patch = make_patch(
+        Candidate.of({name: old}, reason=""),
+        Candidate.of({name: new}, reason=""),
+        declarations(),
+        tmp_path,
+    )
+    registry.forget()
+    (_, after) = patch.files["texts.py"]
+    exec(compile(after, str(file), "exec", dont_inherit=True), {"__name__": "texts"})
+    assert declarations()[name].resource == new
+
+
+REFUSED = {
+    "TEXT = ratchet.prompt('x', 'Sort the shelves.')\n": "declared already",
+    "def f(x):\n    match x:\n        case 'Sort the shelves.':\n            return 1\n": "pattern",
+    "def f(a):\n    return f'Sort the shelves {(b := a)} {b}'\n": "assigns or yields",
+}
+
+
+@pytest.mark.parametrize("source", REFUSED)
+def test_what_would_change_its_meaning_is_left_alone_with_the_reason(source: str) -> None:
+    data, _, why = _bind(source)
+    assert REFUSED[source] in why
+    assert data == source.encode()
+
+
+def test_a_prompt_without_a_literal_is_left_alone() -> None:
+    site = PromptSite("P", "builder", Place("a.py", 1), "user", (), "function", "", (), "", 1.0, "")
+    edits = PromptEdits(PythonFile("a.py", b"x = 1\n"))
+    assert "put together at run time" in edits.bind(PromptChoice(site, "p", "code", ""))
+
+
+_TEXTS = st.text(
+    st.sampled_from("ab {}\"'\\\n\t%#é📚")
+    | st.characters(codec="utf-8", exclude_categories=["Cs"]),
+    max_size=40,
+)
+
+
+@given(text=_TEXTS, quote=st.sampled_from(["repr", "triple", "raw"]), inside=st.booleans())
+def test_any_text_in_any_literal_stays_what_it_is(text: str, quote: str, inside: bool) -> None:
+    text = f"shelves {text}".replace("\r", "")
+    literal = repr(text)
+    if quote == "triple" and '"""' not in text and "\\" not in text and not text.endswith('"'):
+        literal = f'"""{text}"""'
+    elif quote == "raw" and not set(text) & set("'\n\\"):
+        literal = f"r'{text}'"
+    try:
+        if ast.literal_eval(literal) != text:
+            literal = repr(text)
+    except (SyntaxError, ValueError):
+        literal = repr(text)
+    source = (
+        f"def result():\n    return {literal}\n"
+        if inside
+        else f"TEXT = {literal}\ndef result():\n    return TEXT\n"
+    )
+    data, _, why = _bind(source)
+    assert why == ""
+    assert _run(data)["result"]() == text
+
+
+@given(pieces=st.lists(st.tuples(_TEXTS, st.sampled_from(["a", "b.c", "f(a)", "a!r", "a:>5"]))))
+def test_any_f_string_stays_what_it_is(pieces: list[tuple[str, str]]) -> None:
+    inner = "".join(
+        text.replace("{", "{{").replace("}", "}}").replace("\r", "") + "{" + slot + "}"
+        for text, slot in pieces
+    )
+    written = repr(f"shelves {inner}")
+    source = (
+        "class b:\n    c = 7\ndef f(x):\n    return x * 2\n"
+        f"def result(a='q'):\n    return f{written}\n"
+    )
+    try:
+        before = _run(source.encode())["result"]()
+    except SyntaxError:
+        return  # an escape within the slots' braces, which this Python does not allow
+    data, _, why = _bind(source)
+    assert why == ""
+    assert _run(data)["result"]() == before
+
+
+def test_prompts_of_a_repository_become_one_step(tmp_path: Path) -> None:
+    from ratchet.wire import look
+    from ratchet.wire.codemods import bind_prompts
+    from ratchet.wire.facts import EntryPoint
+
+    (tmp_path / "texts.py").write_text("TEXT = 'Sort the shelves.'\n")
+    code = _choice(b"TEXT = 'Sort the shelves.'\n")
+    place = Place("app/crew.yaml")
+    yaml = PromptSite(
+        "crew.yaml", "yaml", place, "system", (PromptPart("a.goal", place, 0, 3, "x"),),
+        "overlay", "", (), "", 1.0, "",
+    )  # fmt: skip
+    gone = PromptChoice(
+        PromptSite("G", "constant", Place("gone.py", 3), "user", (PromptPart("", place, 0, 3, "x"),),
+        "codemod", "", (), "", 1.0, ""), "gone", "code", "",
+    )  # fmt: skip
+    entry = EntryPoint("f", "function", Place("texts.py", 1), "f()", (), "", "", 1.0, "")
+    choices = Choices(
+        ".", "a", entry, "python", (code, PromptChoice(yaml, "crew", "file", ""), gone)
+    )
+    step = bind_prompts(tmp_path, look(tmp_path), choices)
+    assert [change.path for change in step.changes.files] == ["texts.py"]
+    assert [left.what for left in step.changes.left_alone] == ["gone"]
+    assert step.config == {
+        "prompt_files": [{"path": "app/crew.yaml", "fields": ["a.goal"]}],
+        "run": {"import_per_candidate": True},
+    }
