@@ -1,0 +1,142 @@
+"""What the simulated model says. It has no abilities: it follows the form that is asked for.
+
+The same conversation always gets the same answer, and another one another.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+MODEL = "ratchet-simulated-model"
+_FIELD = re.compile(r"\[\[ ## (\w+) ## \]\]")
+_DEPTH = 8
+"""Levels of a schema that are filled."""
+
+
+class Tool(NamedTuple):
+    """A tool that is offered."""
+
+    name: str
+    schema: dict[str, Any]
+
+
+class Asked(NamedTuple):
+    """A request, whatever its dialect."""
+
+    texts: Sequence[str]
+    """Of all messages in order, the system's first."""
+    tools: Sequence[Tool] = ()
+    called: Sequence[str] = ()
+    """Names of tools that were called since the last message of the user."""
+    forced: str = ""
+    """Name of the tool that must be called; `*` for any."""
+    schema: dict[str, Any] | None = None
+    """Of the answer, where it must be JSON; empty for any object."""
+
+
+class Turn(NamedTuple):
+    """What the model says: a text, or the call of a tool."""
+
+    text: str
+    tool: str = ""
+    arguments: dict[str, Any] = {}  # noqa: RUF012 - never changed
+
+
+def answer(asked: Asked) -> Turn:
+    """Answer a request in the form that it asks for: a tool once, then a text or JSON."""
+    mark = hashlib.sha256("\0".join(asked.texts).encode()).hexdigest()[:8]
+    open_tools = [tool for tool in asked.tools if tool.name not in asked.called]
+    if asked.forced:
+        wanted = [tool for tool in asked.tools if asked.forced in ("*", tool.name)]
+        if wanted:
+            return _call(wanted[0], mark)
+    if open_tools and len(asked.called) < 2:
+        chosen = open_tools[int(mark, 16) % len(open_tools)]
+        return _call(chosen, mark)
+    if asked.schema is not None:
+        return Turn(json.dumps(sample(asked.schema, mark)))
+    return Turn(_text(asked.texts, mark))
+
+
+def _call(tool: Tool, mark: str) -> Turn:
+    found = sample(tool.schema, mark)
+    return Turn("", tool.name, found if isinstance(found, dict) else {})
+
+
+def _text(texts: Sequence[str], mark: str) -> str:
+    whole, last = "\n".join(texts), texts[-1] if texts else ""
+    said = f"Simulated answer {mark} to: {' '.join(last.split()[:12])}"
+    fields = _FIELD.findall(last.rpartition("Respond with")[2]) if "Respond with" in last else []
+    if fields:  # DSPy
+        marked = [f"[[ ## {name} ## ]]\n{said}" for name in fields if name != "completed"]
+        return "\n\n".join([*marked, "[[ ## completed ## ]]"])
+    if "Final Answer:" in whole:  # ReAct, CrewAI
+        return f"Thought: I now can give a great answer\nFinal Answer: {said}"
+    if re.search(r"\bjson\b", whole, re.IGNORECASE):
+        keys = re.findall(r'"(\w+)"\s*:', whole)
+        if keys:
+            return json.dumps(dict.fromkeys(dict.fromkeys(keys), said))
+    return said
+
+
+def sample(schema: Any, mark: str = "", root: Any = None, depth: int = 0) -> Any:
+    """A value that fits a JSON schema, as far as it states types, enumerations and bounds."""
+    root = schema if root is None else root
+    if not isinstance(schema, dict) or depth > _DEPTH:
+        return f"simulated {mark}".strip()
+    if "$ref" in schema:
+        return sample(_referred(root, str(schema["$ref"])), mark, root, depth + 1)
+    for key in ("anyOf", "oneOf"):
+        if schema.get(key):
+            chosen = [one for one in schema[key] if one.get("type") != "null"] or schema[key]
+            return sample(chosen[0], mark, root, depth + 1)
+    if schema.get("allOf"):
+        merged: dict[str, Any] = {}
+        for one in schema["allOf"]:
+            merged |= _referred(root, str(one["$ref"])) if "$ref" in one else one
+        return sample(merged, mark, root, depth + 1)
+    if "const" in schema:
+        return schema["const"]
+    if schema.get("enum"):
+        return schema["enum"][int(mark or "0", 16) % len(schema["enum"])]
+    kind = schema.get("type", "object" if "properties" in schema else "string")
+    kind = next((one for one in kind if one != "null"), "null") if isinstance(kind, list) else kind
+    match kind:
+        case "object":
+            properties = schema.get("properties", {})
+            return {key: sample(one, mark, root, depth + 1) for key, one in properties.items()}
+        case "array":
+            count = max(1, int(schema.get("minItems", 1)))
+            return [sample(schema.get("items", {}), mark, root, depth + 1) for _ in range(count)]
+        case "integer" | "number":
+            low = schema.get("minimum", schema.get("exclusiveMinimum", 0))
+            high = schema.get("maximum", low + 1)
+            return min(low + 1, high)
+        case "boolean":
+            return True
+        case "null":
+            return None
+    formats = {"date": "2026-01-02", "date-time": "2026-01-02T03:04:05Z", "uri": "http://x.invalid"}
+    return formats.get(schema.get("format", ""), f"simulated {mark}".strip())
+
+
+def _referred(root: Any, reference: str) -> Any:
+    found = root
+    for part in reference.removeprefix("#/").split("/"):
+        found = found.get(part, {}) if isinstance(found, dict) else {}
+    return found
+
+
+def texts_of(content: Any) -> str:
+    """The text of a message's content in any dialect."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, dict):
+        return texts_of(content.get("text") or content.get("content") or content.get("parts") or "")
+    if isinstance(content, list):
+        return "\n".join(filter(None, map(texts_of, content)))
+    return ""

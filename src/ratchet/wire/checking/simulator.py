@@ -1,0 +1,111 @@
+"""A simulated model on loopback, for a check: it stands for no model's abilities."""
+
+from __future__ import annotations
+
+import json
+import sys
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from ratchet.wire.checking.simulated_answers import MODEL, answer
+from ratchet.wire.checking.simulated_apis import dialect_of, embeddings
+
+MOST = 500
+"""Requests of a run that are kept."""
+
+
+class SimulatedModel:
+    """The server, on a free port of loopback; a context manager."""
+
+    def __init__(self) -> None:
+        self._server = _Server(("127.0.0.1", 0), _Handler)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.01,), daemon=True
+        )
+
+    @property
+    def url(self) -> str:
+        """Where it is reached, without a path."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def taken(self) -> list[list[str]]:
+        """The texts of each request since the last call, in order."""
+        taken, self._server.requests = self._server.requests, []
+        return taken
+
+    def __enter__(self) -> SimulatedModel:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.requests: list[list[str]] = []
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing when a client goes away in the middle."""
+        if not isinstance(sys.exception(), ConnectionError):
+            super().handle_error(request, client_address)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+    def do_GET(self) -> None:
+        models = [{"id": MODEL, "object": "model", "created": 0, "owned_by": "ratchet"}]
+        self._send({"object": "list", "data": models})
+
+    def do_POST(self) -> None:
+        data = self.rfile.read(int(self.headers.get("content-length", 0)))
+        try:
+            body = json.loads(data)
+        except ValueError:
+            self._send({"error": {"message": "The body is no JSON."}}, 400)
+            return
+        dialect = dialect_of(self.path)
+        if dialect is None:
+            if "embed" in self.path.lower():
+                self._send(embeddings(body))
+            else:
+                self._send({"error": {"message": f"The simulator has no {self.path}."}}, 404)
+            return
+        asked = dialect.asked(body)
+        if len(self.server.requests) < MOST:
+            self.server.requests.append([text for text in asked.texts if text])
+        turn = answer(asked)
+        if body.get("stream") or "stream" in dialect.ending:
+            self._send_events(dialect.events(body, turn))
+        else:
+            self._send(dialect.whole(body, turn))
+
+    def _send(self, value: Any, status: int = 200) -> None:
+        data = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def _send_events(self, events: Iterator[tuple[str, Any]]) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("connection", "close")
+        self.end_headers()
+        for name, value in events:
+            data = value if isinstance(value, str) else json.dumps(value)
+            line = f"event: {name}\n" if name else ""
+            self.wfile.write(f"{line}data: {data}\n\n".encode())
+        self.close_connection = True
