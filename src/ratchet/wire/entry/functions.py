@@ -21,7 +21,9 @@ def call_function(site: Site) -> Adapter:
         raise CannotCall(f"{site.entry.name} is no function")
     if _asks(function):
         raise CannotCall(f"{site.name} asks a person")
-    if "<locals>" in site.name or isinstance(site.file.owner.get(function), Function):
+    if any(isinstance(one, ast.Name) and one.id == "st" for one in own_nodes(function)):
+        raise CannotCall(f"{site.name} shows what it does in Streamlit")
+    if isinstance(site.file.owner.get(function), Function):
         raise CannotCall(f"{site.name} stands inside another function")
     needs = Transplant(site.modules, site.file, None)
     parameters, given, says, before = _parameters(site, function, needs)
@@ -97,7 +99,7 @@ def _parameters(
             given.append(argument.arg)
         elif site.is_data(argument):
             default = defaults.get(argument.arg)
-            if optional and not _literal(default):
+            if optional and not _plain_default(default):
                 continue
             shown = site.parameter(argument)
             if optional and default is not None:
@@ -219,14 +221,14 @@ def _static(function: Function) -> bool:
     return any(dotted(one) in ("staticmethod", "classmethod") for one in function.decorator_list)
 
 
-def _literal(node: ast.expr | None) -> bool:
+def _plain_default(node: ast.expr | None) -> bool:
+    """Whether a default is a literal that cannot be changed."""
     if node is None:
         return False
     try:
-        ast.literal_eval(node)
+        return not isinstance(ast.literal_eval(node), list | dict | set)
     except ValueError:
         return False
-    return True
 
 
 def _returned(site: Site, function: Function) -> str:
@@ -251,6 +253,8 @@ def _result(site: Site, function: Function) -> tuple[str, bool, str]:
         raise CannotCall(f"{site.name} returns nothing")
     if any(_is_response(one) for one in values):
         raise CannotCall(f"{site.name} returns a response of a web server")
+    if all(isinstance(one, ast.Constant) and isinstance(one.value, bool) for one in values):
+        raise CannotCall(f"{site.name} returns only yes or no, not what the agent says")
     none = len(values) < len(returned)
     ending = ""
     for value in values:

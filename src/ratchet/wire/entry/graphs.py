@@ -31,7 +31,7 @@ def call_graph(site: Site) -> Adapter:
     state = _state(site, builder) if builder else None
     acting = _acting_nodes(site, builder) if builder else []
     asynchronous = _is_async(site, builder)
-    given = _given(site, needs)
+    given = _given(site, builder, state)
     says = [f"Invokes the graph of {site.file.path}."]
     options = [given.config] if given.config else []
     if acting:
@@ -60,7 +60,7 @@ def call_graph(site: Site) -> Adapter:
             constant = {**given.constant, **{one: one for one in keys}}
             sent = "{" + ", ".join(f'"{name}": {said}' for name, said in constant.items()) + "}"
             says.append("The input gives these keys of the state.")
-        elif state and len(texts := [one for one in state if is_text_name(one)]) == 1:
+        elif len(texts := _texts(state)) == 1 and state:
             parameters = [f"{texts[0]}: {state[texts[0]]}"]
             sent = f'{{"{texts[0]}": {texts[0]}}}'
             says.append(f"The input is the state's `{texts[0]}`.")
@@ -282,12 +282,13 @@ class _Given:
         self.text = "question"
 
 
-def _given(site: Site, needs: Transplant) -> _Given:
+def _given(site: Site, builder: _Builder | None, state: dict[str, str] | None) -> _Given:
     """Keys, constants and configuration of the program's own call of the graph."""
     given = _Given()
+    made = builder.file.path if builder else site.file.path
     for path in site.modules.paths:
         file = site.modules.file(path)
-        if file is None or site.file.path not in site.modules.closure(path):
+        if file is None or made not in site.modules.closure(path):
             continue
         for scope in [*(one for _, one in file.functions()), *blocks(file), file.tree]:
             for call in calls(scope):
@@ -298,7 +299,10 @@ def _given(site: Site, needs: Transplant) -> _Given:
                     isinstance(one, ast.Constant) for one in first.keys
                 ):
                     continue
-                if not _is_graph(site, scope, call.func.value):
+                keys = {str(one.value) for one in first.keys if isinstance(one, ast.Constant)}
+                if not (state and keys <= state.keys()) and not _is_graph(
+                    site, scope, call.func.value
+                ):
                     continue
                 _read(site, file, scope, first, given)
                 given.config = _config(scope, file, call)
@@ -356,6 +360,10 @@ def _config(scope: ast.AST, file: PythonFile, call: ast.Call) -> str:
     except ValueError:
         return ""
     return file.source(value)
+
+
+def _texts(state: dict[str, str] | None) -> list[str]:
+    return [one for one, kind in (state or {}).items() if kind == "str" and is_text_name(one)]
 
 
 def _listed(names: list[str]) -> str:

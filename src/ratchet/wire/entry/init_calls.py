@@ -7,7 +7,7 @@ import re
 
 from ratchet.wire.changes import FileChange, LeftAlone, Piece
 from ratchet.wire.choices import Choices
-from ratchet.wire.entry.modules import Modules, is_main_guard
+from ratchet.wire.entry.modules import Modules, acts_at_import, is_main_guard
 from ratchet.wire.entry.python_file import Function, PythonFile, dotted, is_text
 from ratchet.wire.facts import Place, RepositoryLook
 
@@ -65,11 +65,12 @@ def _programs(look: RepositoryLook, modules: Modules, choices: Choices) -> list[
     certain = [
         path
         for path in programs
-        if path in leading or ((f := modules.file(path)) and (_app(f) is not None or _acts(f)))
+        if path in leading
+        or ((f := modules.file(path)) and (_app(f) is not None or acts_at_import(f)))
     ]
     order = sorted(certain or programs, key=lambda one: (one.count("/"), not _usual(one), one))
     found: list[tuple[str, str]] = [(path, "") for path in order]
-    if not found and choices.entry.kind == "graph" and target in inside:
+    if not found and "langgraph.json" in choices.entry.reason and target in inside:
         found = [(target, choices.entry.name)]
     return found
 
@@ -88,21 +89,10 @@ def _starts_tracing(file: PythonFile) -> bool:
 
 def _is_program(file: PythonFile) -> bool:
     body = file.tree.body
-    return any(is_main_guard(one) for one in body) or _app(file) is not None or _acts(file)
-
-
-def _acts(file: PythonFile) -> bool:
-    """Whether a script does its work at the top: a loop, or a call of a run."""
-    loops = (ast.For, ast.While, ast.AsyncFor)
-    running = {"run", "main", "invoke", "kickoff", "input"}
-    return any(
-        isinstance(one, loops)
-        or (
-            isinstance(one, ast.Expr)
-            and isinstance(one.value, ast.Call)
-            and dotted(one.value.func).rpartition(".")[2] in running
-        )
-        for one in file.tree.body
+    return (
+        any(is_main_guard(one) for one in body)
+        or _app(file) is not None
+        or acts_at_import(file) > 0
     )
 
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path, PurePosixPath
 
 from ratchet.types import InputError
-from ratchet.wire.entry.python_file import PythonFile
+from ratchet.wire.entry.python_file import PythonFile, dotted, own_nodes
 
 _IMPORTED = re.compile(r"^[ \t]*(?:from|import)[ \t]+([\w.]+)", re.MULTILINE)
 _RELATIVE = re.compile(r"^[ \t]*from[ \t]+(\.+)", re.MULTILINE)
@@ -265,6 +265,25 @@ def _top_statements(body: list[ast.stmt]) -> list[ast.stmt]:
         if isinstance(node, ast.Try) or (branches and isinstance(node, ast.If)):
             found += _top_statements([*node.body, *node.orelse])
     return found
+
+
+_RUNNING = {"run", "run_sync", "main", "invoke", "ainvoke", "stream", "kickoff", "input"}
+_RUNNING |= {"serve", "launch", "mainloop", "run_until_complete", "initiate_chat", "start"}
+
+
+def acts_at_import(file: PythonFile) -> int:
+    """The line at which a file runs something when it is imported; 0 if none does."""
+    for node in file.tree.body:
+        if is_main_guard(node) or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        for one in [node, *own_nodes(node)] if not isinstance(node, ast.ClassDef) else []:
+            if not isinstance(one, ast.Call):
+                continue
+            name = dotted(one.func)
+            spoken = name.endswith((".completions.create", ".messages.create", ".responses.create"))
+            if name.rpartition(".")[2] in _RUNNING or spoken:
+                return one.lineno
+    return 0
 
 
 def is_main_guard(node: ast.stmt) -> bool:

@@ -134,7 +134,16 @@ def call_behind(site: Site, adapt: Callable[[Site], Adapter]) -> Adapter:
         and one.place != site.entry.place
         and one.place.path in closure
     ]
-    for entry in sorted(behind, key=lambda one: -one.confidence):
+    if site.entry.kind in ("script", "app", "program"):
+        behind += [
+            one
+            for one in site.look.entries
+            if one.kind in ("function", "graph", "crew", "route")
+            and one.confidence >= 0.5
+            and one.place.path in closure
+        ]
+    ordered = sorted(dict.fromkeys(behind), key=lambda one: -one.confidence)
+    for entry in ordered:
         try:
             return adapt(site.at(entry))
         except CannotCall:

@@ -108,7 +108,7 @@ class Marks:
                 why += " If it must not, put @ratchet.tool(side_effects=True) above the function."
             if (place.path, name) not in self._left.values():
                 self._leave(effect.what, place, why, name)
-        elif _SETTING_UP.search(effect.what) and not effect.tool:
+        elif effect.kind == "database write" and _SETTING_UP.search(effect.what):
             why = f"{name} sets up a client; what it does is not marked."
             if (place.path, name) not in self._left.values():
                 self._leave(effect.what, place, why, name)

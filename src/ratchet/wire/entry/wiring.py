@@ -14,7 +14,7 @@ from ratchet.wire.entry.adapter import Adapter, CannotCall, adapter_source
 from ratchet.wire.entry.calling import adapter_of
 from ratchet.wire.entry.commands import command_source, model_variables, service_url
 from ratchet.wire.entry.init_calls import add_init
-from ratchet.wire.entry.modules import Modules
+from ratchet.wire.entry.modules import Modules, acts_at_import
 from ratchet.wire.entry.python_file import dotted
 from ratchet.wire.entry.side_effects import Marks
 from ratchet.wire.entry.site import Site
@@ -66,7 +66,8 @@ def can_call(root: Path, look: RepositoryLook, choices: Choices, entry: EntryPoi
     """Why no Python function can be written that calls an entry; empty if one can."""
     modules = Modules(root, choices.project)
     try:
-        adapter_of(Site(look, modules, choices, entry))
+        adapter = adapter_of(Site(look, modules, choices, entry))
+        _refuse_acting_imports(modules, adapter)
     except CannotCall as error:
         return str(error)
     return ""
@@ -113,6 +114,7 @@ def _run(
         return config, [made] if content else [], [site.file.path]
     path = _free(modules, project)
     adapter = adapter_of(site)
+    _refuse_acting_imports(modules, adapter)
     folders = modules.folders(list(adapter.used))
     name = path[1] or adapter.name
     config = {"entry": f"{PurePosixPath(path[0]).stem}:{name}"}
@@ -127,6 +129,17 @@ def _run(
         [FileChange(path[0], "Runs the agent for a task.", content=content)],
         list(adapter.used),
     )
+
+
+def _refuse_acting_imports(modules: Modules, adapter: Adapter) -> None:
+    for path in _reached(modules, list(adapter.used)):
+        file = modules.file(path)
+        line = acts_at_import(file) if file else 0
+        if line:
+            raise CannotCall(
+                f"importing {path} runs it; put what stands at line {line} below"
+                ' `if __name__ == "__main__":`'
+            )
 
 
 def _files(modules: Modules, site: Site) -> list[Any]:
