@@ -1,5 +1,7 @@
 """The adapter runs the entry of a repository that nobody prepared, as its owner would write it."""
 
+# ruff: noqa: E501 - files of others, line by line
+
 from __future__ import annotations
 
 import json
@@ -488,12 +490,14 @@ def test_what_is_streamed_is_joined(tmp_path: Path) -> None:
 
 
 def test_a_script_that_runs_when_imported_becomes_a_command(tmp_path: Path) -> None:
-    code = ASK + (
+    code = (
+        f"RULES = '{LONG}'\ndef ask(question):\n    from openai import OpenAI\n"
+        "    return OpenAI().chat.completions.create(model='m', messages=[\n"
+        "        {'role': 'system', 'content': RULES}, {'role': 'user', 'content': question}])\n"
         "import argparse\nparser = argparse.ArgumentParser()\n"
         "parser.add_argument('--floor', type=int)\nparser.add_argument('--question', '-q')\n"
-        "parser.add_argument('--loud', action='store_true')\n"
-        "given = parser.parse_args()\nprint(ask(given.question).run if 0 else ask(given.question), given.floor)\n"
-        "run = print\nrun('done')\n"
+        "parser.add_argument('--loud', action='store_true')\ngiven = parser.parse_args()\n"
+        "def main():\n    print(ask('') if given.floor > 3 else given.question, given.floor)\nmain()\n"
     )
     wired = wire(tmp_path, {"desk.py": code}, "desk.py")
     assert wired.config["command"] == "python ratchet_command.py"
@@ -505,7 +509,7 @@ def test_a_script_that_runs_when_imported_becomes_a_command(tmp_path: Path) -> N
         capture_output=True,
         text=True,
     )
-    assert done.stdout == f"{SIMULATED} 3\ndone\n", done.stderr
+    assert done.stdout == "Where? 3\n", done.stderr
 
 
 def test_a_command_names_the_variables_of_its_clients(tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """`ratchet.init()` comes to where a program starts, once, and nowhere else."""
 
+# ruff: noqa: E501 - files of others, line by line
+
 from __future__ import annotations
 
 from pathlib import Path

@@ -1,5 +1,7 @@
 """What acts is marked where it stands, and frameworks see their tools as before."""
 
+# ruff: noqa: E501 - files of others, line by line
+
 from __future__ import annotations
 
 import asyncio
