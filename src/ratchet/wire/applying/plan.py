@@ -9,7 +9,6 @@ import stat
 import tomllib
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from importlib import import_module
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -22,7 +21,6 @@ from ratchet.wire.choices import Choices
 from ratchet.wire.facts import RepositoryLook
 
 WiringStep = Callable[[Path, RepositoryLook, Choices], Step]
-_STEPS = ("codemods:bind_prompts", "entry:wire_entry", "starters:starters")
 _DATA = {"toml": "toml", "yaml": "yaml", "yml": "yaml", "json": "json", "ipynb": "json"}
 
 
@@ -83,8 +81,11 @@ def make_plan(
 
 def own_steps() -> list[WiringStep]:
     """Ratchet's own steps: prompts, entry and tools, starters."""
-    found = [one.partition(":") for one in _STEPS]
-    return [getattr(import_module(f"ratchet.wire.{room}"), name) for room, _, name in found]
+    from ratchet.wire.codemods import bind_prompts
+    from ratchet.wire.entry import wire_entry
+    from ratchet.wire.starters import starters
+
+    return [bind_prompts, wire_entry, starters]
 
 
 def record_path(project: str) -> str:
