@@ -18,7 +18,7 @@ from ratchet.wire import look
 from ratchet.wire.applying import undo, write
 from ratchet.wire.applying.record import recorded_file
 from ratchet.wire.applying.taken_back import take_back
-from ratchet.wire.changes import FileChange, Piece
+from ratchet.wire.changes import FileChange, Piece, apply_pieces
 from tests.wire.repositories import LOOK_ALIKES, LookAlike
 from tests.wire.wired import AGENT, FILES, git, plan_of, repository, snapshot, wired
 from tests.wire.wiring import wired_and_undone
@@ -183,21 +183,19 @@ def test_undo_after_a_formatter_gives_what_it_makes_of_the_first_file(
 
 
 @pytest.mark.parametrize("first", ["X = (\n{}\n)\n", "call(a=(\n{}\n), b=1)\n"])
-def test_strings_on_several_lines_keep_the_brackets_that_a_formatter_dropped(first: str) -> None:
-    strings = '    "You plan the shelves of a public library, "\n    "and say why."'
-    before = first.format(strings)
-    at = before.index('"You'), before.index('why."') + 5
-    made = (
-        before[: at[0]]
-        + 'str(ratchet.prompt("x", '
-        + before[at[0] : at[1]]
-        + "))"
-        + before[at[1] :]
-    )
-    piece = Piece(*at, 'str(ratchet.prompt("x", ' + before[at[0] : at[1]] + "))")
+@pytest.mark.parametrize("made", ['str(ratchet.prompt("x", {}))', "str(_X)"])
+def test_strings_on_several_lines_keep_the_brackets_that_a_formatter_dropped(
+    first: str, made: str
+) -> None:
+    strings = '"You plan the shelves of a public library, "\n    "and say why."'
+    before = first.format(f"    {strings}")
+    start = before.index(strings)
+    piece = Piece(start, start + len(strings), made.format(strings))
     recorded = recorded_file(FileChange("a.py", "", (piece,)), before.encode())
-    after = take_back(_ruff(made, "--line-length", "60"), "a.py", recorded.pieces)
+    wired = apply_pieces(before.encode(), [piece]).decode()
+    after = take_back(_ruff(wired, "--line-length", "60"), "a.py", recorded.pieces)
     assert ast.dump(ast.parse(after.text)) == ast.dump(ast.parse(before))
+    assert take_back(wired, "a.py", recorded.pieces).text == before
 
 
 def test_pieces_that_were_moved_in_their_file_are_removed(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import msgspec
 
 from ratchet.wire.applying.locate import FoundPieces, locate, pairs_of
 from ratchet.wire.applying.record import RecordedPiece
-from ratchet.wire.applying.tokens import is_name, tokens_of
+from ratchet.wire.applying.tokens import CLOSING, OPENING, is_name, tokens_of
 
 
 class KeptPiece(msgspec.Struct, frozen=True):
@@ -89,14 +89,14 @@ def _replaced(
     why: dict[int, str],
 ) -> list[tuple[int, int, str]]:
     put = {number: piece.removed for number, piece in enumerate(pieces)}
-    for opener, closer in pairs_of(pieces, path).items():
-        if {opener, closer} <= found.spans.keys():
-            start, end = found.spans[opener], found.spans[closer]
-            if text[slice(*start)] != pieces[opener].inserted and _lines_of_strings(
-                text[start[1] : end[0]], path
-            ):
-                # A formatter dropped the brackets that were around them, for ours.
-                put[opener], put[closer] = "(", ")"
+    closers = pairs_of(pieces, path)
+    for number, span in found.spans.items():
+        end = found.spans.get(closers.get(number, number), span)
+        inner = pieces[number].removed if end == span else text[span[1] : end[0]]
+        # A formatter drops brackets around strings of several lines where ours are inside.
+        if _lines_of_strings(inner, path) and not _in_brackets(text[: span[0]], path):
+            put[number] = "(" + put[number]
+            put[closers.get(number, number)] += ")"
     if "\r\n" in text:
         put = {n: one.replace("\r\n", "\n").replace("\n", "\r\n") for n, one in put.items()}
     return sorted((*span, put[n]) for n, span in found.spans.items() if n not in why)
@@ -106,6 +106,12 @@ def _lines_of_strings(text: str, path: str) -> bool:
     """Whether a text is strings on several lines, which need brackets around them."""
     words = [one.text for one in tokens_of(text, path)]
     return "\n" in text and len(words) > 1 and all(one[-1] in "\"'" for one in words)
+
+
+def _in_brackets(text: str, path: str) -> bool:
+    """Whether brackets are open at the end of a text."""
+    words = [one.text for one in tokens_of(text, path)]
+    return sum(one in OPENING for one in words) > sum(one in CLOSING for one in words)
 
 
 def _applied(text: str, replaced: Sequence[tuple[int, int, str]]) -> str:
