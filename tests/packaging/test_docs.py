@@ -19,9 +19,11 @@ PAGES = [
     ROOT / "CONTRIBUTING.md",
     ROOT / "CHANGELOG.md",
     *sorted((ROOT / "docs").glob("*.md")),
+    ROOT / "llms.txt",
+    ROOT / "skills" / "ratchet" / "SKILL.md",
 ]
 PACKAGES = {path.parent.name for path in SOURCE.glob("*/__init__.py")}
-FOLDERS = {"src", "tests", "docs", "benchmarks", "examples"}
+FOLDERS = {"skills", "src", "tests", "docs", "benchmarks", "examples"}
 STATE = {"ratchet.db"}
 """Files of a project."""
 

@@ -76,6 +76,11 @@ COMMANDS: dict[str, Command] = {
         "doctor",
         "Check that the wiring of ratchet init and ratchet.toml still fit the code.",
     ),
+    "mcp": Command(
+        "mcp",
+        "mcp",
+        "Serve Ratchet's functions to coding agents, by the Model Context Protocol on stdio.",
+    ),
     "status": Command(
         "status",
         "status",

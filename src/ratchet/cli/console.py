@@ -6,7 +6,8 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
+from contextvars import ContextVar
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -44,9 +45,26 @@ def project_in(folder: Path) -> Project:
     return Project.find(folder, project_server)
 
 
+_COLLECTED: ContextVar[list[Any] | None] = ContextVar("ratchet.cli.collected", default=None)
+
+
+@contextlib.contextmanager
+def collecting() -> Iterator[list[Any]]:
+    """In this context `print_json` appends its object to the list, and prints nothing."""
+    found: list[Any] = []
+    token = _COLLECTED.set(found)
+    try:
+        yield found
+    finally:
+        _COLLECTED.reset(token)
+
+
 def print_json(value: Any) -> None:
     """Print a JSON object on one line."""
     plain = msgspec.to_builtins(value, str_keys=True)
+    if (collected := _COLLECTED.get()) is not None:
+        collected.append(plain)
+        return
     sys.stdout.write(json.dumps(plain, ensure_ascii=False, allow_nan=False) + "\n")
 
 

@@ -117,6 +117,30 @@ class _Given:
         return recommend(found, chosen, entry=entry, may_run=self.tools, workflow=self.workflow)
 
 
+def advice_for(
+    path: Path, project: str | None, entry: str | None, tools: tuple[str, ...]
+) -> Recommendation:
+    """The recommendation for a repository, with some questions answered."""
+    from ratchet.wire import look as look_at
+
+    return _Given(project, entry, tools, workflow=False).advice(look_at(path))
+
+
+def undo_preview(path: Path) -> dict[str, Any]:
+    """What --undo would do."""
+    from ratchet.wire.applying.plan import read
+    from ratchet.wire.applying.record import decoded, read_record
+    from ratchet.wire.applying.undo import find_record, undone_of
+
+    root, name = find_record(path)
+    undone = undone_of(root, read_record(decoded(read(root, name) or b""), name))
+    return {
+        "would_change": [one for one, data in undone.contents.items() if data is not None],
+        "would_remove": [one for one, data in undone.contents.items() if data is None],
+        "kept": undone.kept,
+    }
+
+
 def _wired(path: Path) -> bool:
     from ratchet.wire.applying.undo import find_record
 

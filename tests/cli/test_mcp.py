@@ -1,0 +1,200 @@
+"""`ratchet mcp` as a coding agent uses it: the SDK's own client, over stdio, to a real process."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from ratchet.cli.mcp_answers import MAX_CHARACTERS, answer
+from ratchet.types import InputError
+from tests.cli.conftest import CONFIG, INLINE, MakeProject
+
+
+def ask(folder: Path, conversation: Callable[[Client], Awaitable[Any]]) -> Any:
+    """Start the server in a folder, and talk to it."""
+
+    async def talk() -> Any:
+        server = StdioServerParameters(
+            command=sys.executable, args=["-m", "ratchet", "mcp"], cwd=folder
+        )
+        async with Client(stdio_client(server)) as client:
+            return await conversation(client)
+
+    return asyncio.run(asyncio.wait_for(talk(), 120))
+
+
+async def given(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
+    """A tool's typed answer."""
+    result = await client.call_tool(tool, arguments)
+    assert not result.is_error, result.content
+    assert isinstance(result.structured_content, dict)
+    return result.structured_content
+
+
+async def refused(client: Client, tool: str, **arguments: Any) -> str:
+    """What a tool says when it refuses."""
+    result = await client.call_tool(tool, arguments)
+    assert result.is_error
+    text = "".join(getattr(one, "text", "") for one in result.content)
+    assert "Traceback" not in text
+    return text
+
+
+def test_an_assistant_looks_runs_reads_traces_improves_and_explains(
+    make_project: MakeProject,
+) -> None:
+    project = make_project(config=CONFIG + INLINE)
+    head = project.git("rev-parse", "HEAD")
+
+    async def conversation(client: Client) -> None:
+        tools = {one.name: one for one in (await client.list_tools()).tools}
+        assert {"look", "recommend", "wire", "check", "undo", "run", "traces", "show"} < set(tools)
+        assert all(one.output_schema and one.annotations for one in tools.values())
+        assert tools["look"].annotations.read_only_hint  # type: ignore[union-attr]
+        assert tools["undo"].annotations.destructive_hint  # type: ignore[union-attr]
+
+        looked = await given(client, "look")
+        assert looked["data"]["languages"][0]["name"] == "Python"
+        ran = await given(client, "run", split="val", limit=2)
+        rollout = ran["data"]["rollouts"][0]
+        assert rollout["scores"]["closeness"]["value"] == rollout["output"]
+        edited = (project.root / "agent.py").read_text().replace("- 0.6)", "- 0.7)")
+        (project.root / "agent.py").write_text(edited)
+        again = await given(client, "run", split="val", limit=1)
+        assert again["data"]["rollouts"][0]["output"] == 0.3, "the agent as it is now"
+        project.git("checkout", "-q", "agent.py")
+        traces = await given(client, "traces", rollouts=True)
+        assert len(traces["data"]["traces"]) == 3
+        shown = await given(client, "show", id=rollout["id"], part="/spans/0")
+        assert shown["data"]["name"]
+
+        assert "No improvement was started" in await refused(client, "improve_status")
+        said: list[str] = []
+
+        async def progress(number: float, total: float | None, message: str | None) -> None:
+            said.append(message or "")
+
+        result = await client.call_tool("improve", {"wait_s": 90}, progress_callback=progress)
+        ended = result.structured_content or {}
+        assert ended["data"]["state"] == "ended", ended
+        assert ended["data"]["outcome"]["verdict"] == "promote"
+        assert said
+        explained = await given(client, "explain")
+        assert explained["data"]["kind"] == "experiment"
+        assert "instruction" in explained["note"]
+        changed = await given(client, "diff")
+        assert "+KNOBS" in changed["data"]["diff"]
+        assert (await given(client, "releases"))["data"]["releases"] == []
+
+    ask(project.root, conversation)
+    assert project.git("rev-parse", "HEAD") == head
+    assert project.git("branch", "--format", "%(refname:short)").split() == ["main"]
+
+
+def test_refusals_are_the_sentences_of_the_command_line(tmp_path: Path) -> None:
+    inside = tmp_path / "inside"
+    inside.mkdir()
+    (tmp_path / "ratchet.toml").write_text(CONFIG)
+    (tmp_path / ".git").mkdir()
+    (inside / "out").symlink_to(tmp_path)
+
+    async def conversation(client: Client) -> None:
+        for path in ("..", "/", "out", "../inside/.."):
+            assert "outside" in await refused(client, "look", path=path)
+        assert "outside" in await refused(client, "run", input="x")
+        assert "outside" in await refused(client, "wire", commit=True)
+        assert "outside" in await refused(client, "undo", commit=True)
+        assert "is not a folder" in await refused(client, "look", path="none")
+        assert "There is no part '/nothing'" in await refused(client, "look", part="/nothing")
+        assert "limit" in await refused(client, "traces", limit=0)
+
+    ask(inside, conversation)
+
+
+def test_a_budget_is_only_lowered_and_an_improvement_is_stopped_and_continued(
+    make_project: MakeProject,
+) -> None:
+    budget = "[improve.budget]\nrollouts = 400\n"
+    slow = "def answer(number):\n    import time; time.sleep(0.05)\n"
+    project = make_project(config=CONFIG + INLINE + budget)
+    source = (project.root / "agent.py").read_text()
+    (project.root / "agent.py").write_text(source.replace("def answer(number):\n", slow))
+    project.git("commit", "-qam", "slower")
+
+    async def conversation(client: Client) -> None:
+        said = await refused(client, "improve", rollouts=401)
+        assert "at most 400" in said
+        started = await given(client, "improve", wait_s=0)
+        assert started["data"]["state"] == "running"
+        assert "An improvement is running" in await refused(client, "improve")
+        stopped = await given_or_refused(client, "improve_cancel")
+        assert "Interrupted" in stopped or "ended" in stopped
+
+    ask(project.root, conversation)
+    assert project.git("status", "--porcelain") == ""
+
+
+async def given_or_refused(client: Client, tool: str) -> str:
+    result = await client.call_tool(tool, {})
+    return json.dumps([getattr(one, "text", "") for one in result.content])
+
+
+def test_an_answer_fits_a_context_and_says_how_to_get_the_rest() -> None:
+    data = {"prompts": [{"text": "word " * 2_000, "n": n} for n in range(300)], "few": [1, 2]}
+    first = answer(data)
+    assert len(json.dumps(first.data, ensure_ascii=False)) <= MAX_CHARACTERS
+    assert first.data["few"] == [1, 2]
+    cut = next(one for one in first.cut if one.part == "/prompts")
+    assert cut.of == 300
+    rest = answer(data, part=cut.part, offset=cut.shown)
+    assert rest.data[0]["n"] == cut.shown
+    text = answer(data, part="/prompts/7/text")
+    assert text.data == data["prompts"][7]["text"]  # type: ignore[index]
+    assert text.cut == []
+
+
+def test_every_character_of_a_long_text_is_reached_by_following_the_cuts() -> None:
+    whole = "".join(chr(33 + n % 90) for n in range(3 * MAX_CHARACTERS + 7))
+    found, offset = "", 0
+    while True:
+        page = answer({"a/b": whole}, part="/a~1b", offset=offset)
+        if not page.cut:
+            break
+        found += page.data[:-1]
+        offset = page.cut[0].shown
+        assert page.cut[0].of == len(whole)
+    assert found + page.data == whole
+
+
+def test_a_part_that_is_not_there_is_named() -> None:
+    with pytest.raises(InputError, match="'/b'"):
+        answer({"a": 1}, part="/b")
+    with pytest.raises(InputError, match="JSON Pointer"):
+        answer({"a": 1}, part="a")
+
+
+def test_the_entry_is_added_and_removed_and_nothing_else(make_project: MakeProject) -> None:
+    project = make_project()
+    file = project.root / ".mcp.json"
+    assert project.ratchet("mcp", "--install").returncode == 0
+    entry = json.loads(file.read_text())["mcpServers"]["ratchet"]
+    assert entry["args"][-1] == "mcp"
+    assert project.ratchet("mcp", "--uninstall").returncode == 0
+    assert not file.exists()
+    others = {"mcpServers": {"other": {"command": "x"}}, "inputs": []}
+    file.write_text(json.dumps(others))
+    project.ratchet("mcp", "--install")
+    project.ratchet("mcp", "--uninstall")
+    assert json.loads(file.read_text()) == others
+    file.write_text('{"mcpServers": {"ratchet": {"command": "mine"}}}')
+    assert "another entry" in project.ratchet("mcp", "--install").stderr
+    file.write_text("{")
+    assert "cannot be read" in project.ratchet("mcp", "--install").stderr
