@@ -47,9 +47,10 @@ base_url = "{upstream}"
 
 [improve]
 algorithm = "few_shot"
+options = {{ sets = 1, first_tasks = 4, val_batch_size = 4 }}  # each rollout starts a program
 
 [improve.budget]
-rollouts = 40
+rollouts = 24
 
 [prove]
 repetitions = 1
@@ -89,7 +90,7 @@ def make_agent(tmp_path: Path, upstream: StubUpstream) -> MakeAgent:
         *files: Path,
         dialect: str = "openai",
         port: int = 0,
-        tasks: int = 75,
+        tasks: int = 40,
         run: str = "",
         name: str = "shop",
     ) -> Project:
