@@ -49,6 +49,18 @@ def init(
         bool, typer.Option("--workflow", help="Add a CI job that verifies pull requests.")
     ] = False,
     branch: Annotated[str, typer.Option(help="Name of the new branch.")] = BRANCH,
+    check: Annotated[
+        bool | None,
+        typer.Option(
+            "--check/--no-check",
+            help="Only check an earlier wiring; or do not check after this one.",
+            show_default=False,
+        ),
+    ] = None,
+    python: Annotated[
+        Path | None,
+        typer.Option(help="Interpreter that has the agent's packages, for the check."),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Wire the agent of a repository into Ratchet, as one commit on a branch of its own.
@@ -65,10 +77,15 @@ def init(
 
       ratchet init ../my-agent --yes
 
+      ratchet init --check
+
       ratchet init --undo
     """
     if undo:
         _undo(path, json=json)
+        return
+    if check:
+        _check(path, python, json=json)
         return
     from ratchet.wire import look as look_at
 
@@ -92,6 +109,9 @@ def init(
         _again(path, given, branch, dry_run=dry_run, asks=asks, json=json)
     else:
         _first(path, look_at(path), given, branch, dry_run=dry_run, asks=asks, json=json)
+    if check is None and not dry_run and not json and _wired(path):
+        out.print("\nChecking it against a simulated model…", markup=False)
+        _check(path, python, json=False)
 
 
 class _Given:
@@ -295,6 +315,23 @@ def _print_plan(root: Path, plan: Plan, *, diff: bool) -> None:
     if diff:
         out.print()
         out.print(Syntax(diff_of(root, plan), "diff", theme="ansi_dark", word_wrap=True))
+
+
+def _check(path: Path, python: Path | None, *, json: bool) -> None:
+    from ratchet.wire.checking import check
+
+    report = check(path, python=python)
+    if json:
+        print_json(report)
+    else:
+        colours = {"verified": "green", "failed": "red", "not verified": "yellow"}
+        for one in report.findings:
+            out.print(f"[{colours[one.state]}]{one.state:>12}[/]  ", end="")
+            out.print(f"{one.what}: {one.why}", markup=False)
+            if one.next_step:
+                out.print(f"{'':14}next: {one.next_step}", markup=False)
+    if report.failed:
+        raise typer.Exit(1)
 
 
 def _undo(path: Path, *, json: bool) -> None:

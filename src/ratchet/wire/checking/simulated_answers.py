@@ -43,7 +43,7 @@ class Turn(NamedTuple):
 
     text: str
     tool: str = ""
-    arguments: dict[str, Any] = {}  # noqa: RUF012 - never changed
+    arguments: dict[str, Any] = {}
 
 
 def answer(asked: Asked) -> Turn:
@@ -113,8 +113,8 @@ def sample(schema: Any, mark: str = "", root: Any = None, depth: int = 0) -> Any
             count = max(1, int(schema.get("minItems", 1)))
             return [sample(schema.get("items", {}), mark, root, depth + 1) for _ in range(count)]
         case "integer" | "number":
-            low = schema.get("minimum", schema.get("exclusiveMinimum", 0))
-            high = schema.get("maximum", low + 1)
+            low: float = schema.get("minimum", schema.get("exclusiveMinimum", 0)) or 0
+            high: float = schema.get("maximum", low + 1)
             return min(low + 1, high)
         case "boolean":
             return True

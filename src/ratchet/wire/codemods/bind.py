@@ -10,8 +10,8 @@ from ratchet.types import InputError
 from ratchet.wire.changes import Changes, FileChange, LeftAlone, Step
 from ratchet.wire.choices import Choices, PromptChoice
 from ratchet.wire.codemods.python_prompts import PromptEdits
-from ratchet.wire.facts import RepositoryLook
 from ratchet.wire.entry.python_file import PythonFile
+from ratchet.wire.facts import RepositoryLook
 
 
 def bind_prompts(root: Path, look: RepositoryLook, choices: Choices) -> Step:

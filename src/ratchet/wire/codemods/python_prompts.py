@@ -15,8 +15,8 @@ from ratchet.ship.literal import write_text
 from ratchet.types import InputError, PromptTemplate
 from ratchet.wire.changes import Piece
 from ratchet.wire.choices import PromptChoice
-from ratchet.wire.facts import PromptPart
 from ratchet.wire.entry.python_file import Function, PythonFile
+from ratchet.wire.facts import PromptPart
 
 _STRING = re.compile(r"([A-Za-z]*)('''|\"\"\"|'|\")")
 _PURE = (ast.Name, ast.Attribute, ast.Constant, ast.Subscript, ast.Load, ast.Slice, ast.Tuple)

@@ -1,0 +1,100 @@
+"""Runs one task of a project once, and prints what happened as JSON: for checks of a wiring.
+
+    python -m ratchet.autopilot.probe FOLDER [--mark TEXT]
+
+With a mark, every prompt gets it at its end, followed by the prompt's name: whether a changed text
+reaches the model is then seen there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import sys
+import time
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ratchet.autopilot.config import read_config
+from ratchet.autopilot.project import Project
+from ratchet.autopilot.runner import open_runner
+from ratchet.observe.project_paths import FILE_NAME
+from ratchet.store import Store
+from ratchet.types import Candidate, PromptTemplate, RatchetError, Resource, Rollout, defaults
+
+QUEUE = "probe"
+SHOWN = 300
+"""Characters of an output that are printed."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the probe; the exit code is 1 when it could not run at all."""
+    parser = argparse.ArgumentParser(prog="python -m ratchet.autopilot.probe")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--mark", default="")
+    given = parser.parse_args(arguments)
+    try:
+        with redirect_stdout(sys.stderr):  # the agent may print while it is imported
+            found = asyncio.run(_probe(given.folder.resolve(), given.mark))
+    except RatchetError as error:
+        print(json.dumps({"error": error.message, "hint": error.hint or ""}))
+        return 1
+    print(json.dumps(found))
+    return 0
+
+
+async def _probe(folder: Path, mark: str) -> dict[str, Any]:
+    project = Project(folder, read_config(folder / FILE_NAME))
+    agent = project.load_agent()
+    declared = defaults(agent.declarations)
+    resources = {name: _marked(name, one, mark) for name, one in declared.items()}
+    candidate = Candidate.of(resources, reason="A check of the wiring.")
+    with Store.open(project.store_url) as store:
+        tasks = project.dataset()[0].tasks
+        if not tasks:
+            raise RatchetError("There is no task to run.", hint="Write one into the task file.")
+        store.candidates.put(candidate, time.time())
+        rollout = Rollout.of(
+            tasks[0],
+            candidate.id,
+            scope=[time.time_ns()],
+            seed_parts=[0],
+            queue=QUEUE,
+            purpose="check",
+            max_attempts=1,
+        )
+        async with open_runner(project, store, agent, QUEUE, _say, take_over=True) as runner:
+            ended = (await runner.run([rollout], [candidate]))[rollout.id]
+        spans = store.spans.of(rollout.id)
+    calls = [one for one in spans if "gen_ai.request.model" in one.attributes]
+    output = msgspec.json.encode(ended.output).decode() if ended.output is not None else ""
+    return {
+        "status": ended.status,
+        "error": ended.error,
+        "output": output[:SHOWN],
+        "prompts": {
+            name: one.text for name, one in declared.items() if isinstance(one, PromptTemplate)
+        },
+        "traces": len({one.trace_id for one in spans}),
+        "spans": len(spans),
+        "roots": sum(one.parent_id is None for one in spans),
+        "model_calls": len(calls),
+    }
+
+
+def _marked(name: str, resource: Resource, mark: str) -> Resource:
+    if not mark or not isinstance(resource, PromptTemplate):
+        return resource
+    return msgspec.structs.replace(resource, text=f"{resource.text} {mark}:{name}")
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
