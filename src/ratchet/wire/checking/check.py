@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -133,8 +135,9 @@ class _Run:
         found = []
         with SimulatedModel() as model, tempfile.TemporaryDirectory(prefix="ratchet-check-") as at:
             after = self._copied(Path(at) / "after", {})
+            made_up = _with_a_task(after / self._record.project)
             first, requests = self._probe(model, after)
-            found.append(self._agent(first, requests))
+            found.append(self._agent(first, requests, made_up=made_up))
             if first.get("status") not in ("succeeded", "inconclusive"):
                 return found
             found.append(_trace(first))
@@ -156,11 +159,14 @@ class _Run:
             )
         return None
 
-    def _agent(self, first: Mapping[str, Any], requests: Sequence[Sequence[str]]) -> Finding:
+    def _agent(
+        self, first: Mapping[str, Any], requests: Sequence[Sequence[str]], *, made_up: bool
+    ) -> Finding:
         status, error = str(first.get("status", "")), str(first.get("error", ""))
         if status in ("succeeded", "inconclusive"):
             asked = f"{len(requests)} calls of the simulated model"
-            return Finding("agent", "verified", f"It ran one task with {asked}.")
+            task = "a made-up question, since there are no tasks," if made_up else "one task"
+            return Finding("agent", "verified", f"It ran {task} with {asked}.")
         step = first.get("hint") or "Run it yourself: ratchet run --split val --limit 1"
         needs = _needs(error)
         return Finding(
@@ -184,6 +190,7 @@ class _Run:
         if not bound:
             return [Finding("prompts", "not verified", "No prompt is declared.", "ratchet doctor")]
         before = self._copied(scratch / "before", self._before)
+        _with_a_task(before / self._record.project)
         _without_prompt_files(before / self._record.project / "ratchet.toml")
         old, earlier = self._probe(model, before)
         found = [_same(old, earlier, requests)]
@@ -384,12 +391,22 @@ def _without_prompt_files(file: Path) -> None:
     file.write_text("".join(lines), encoding="utf-8")
 
 
+def _with_a_task(folder: Path) -> bool:
+    """Give a copy without tasks a made-up one; return whether it did."""
+    settings = tomllib.loads((folder / "ratchet.toml").read_text(encoding="utf-8"))
+    tasks = settings.get("tasks", {})
+    file = folder / tasks.get("file", "tasks.jsonl")
+    if "dataset" in tasks or file.exists():
+        return False
+    file.write_text(json.dumps({"input": "What can you do for me today?"}) + "\n")
+    return True
+
+
 def _is_key(name: str) -> bool:
     return any(part in name for part in ("KEY", "TOKEN", "SECRET", "PASSWORD"))
 
 
 _NEEDS = {
-    "No module named": "It needs a package that is not installed.",
     "onnection refused": "It needs a server, such as a database, that does not run.",
     "could not connect": "It needs a server, such as a database, that does not run.",
     "EOF when reading a line": "It asks a person.",
@@ -404,6 +421,9 @@ _NEEDS = {
 
 def _needs(error: str) -> str:
     """What an error says is missing here, if that is what it says."""
+    package = re.search(r"No module named '([\w.]+)'", error)
+    if package:
+        return f"It needs the package {package[1]}, which is not installed."
     return next((why for part, why in _NEEDS.items() if part in error), "")
 
 
