@@ -22,9 +22,10 @@ import msgspec
 from ratchet.autopilot.config import read_config
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.runner import open_runner
+from ratchet.curate import read_tasks
 from ratchet.observe.project_paths import FILE_NAME
 from ratchet.store import Store
-from ratchet.types import Candidate, PromptTemplate, RatchetError, Resource, Rollout, defaults
+from ratchet.types import Candidate, PromptTemplate, RatchetError, Resource, Rollout, Task, defaults
 
 QUEUE = "probe"
 SHOWN = 300
@@ -54,7 +55,7 @@ async def _probe(folder: Path, mark: str) -> dict[str, Any]:
     resources = {name: _marked(name, one, mark) for name, one in declared.items()}
     candidate = Candidate.of(resources, reason="A check of the wiring.")
     with Store.open(project.store_url) as store:
-        tasks = project.dataset()[0].tasks
+        tasks = _tasks(project)
         if not tasks:
             raise RatchetError("There is no task to run.", hint="Write one into the task file.")
         store.candidates.put(candidate, time.time())
@@ -84,6 +85,15 @@ async def _probe(folder: Path, mark: str) -> dict[str, Any]:
         "roots": sum(one.parent_id is None for one in spans),
         "model_calls": len(calls),
     }
+
+
+def _tasks(project: Project) -> tuple[Task, ...]:
+    """All tasks, however few; splits do not matter here."""
+    tasks = project.config.tasks
+    if tasks.dataset is not None:
+        return project.dataset()[0].tasks
+    fields = {"id": tasks.id, "input": tasks.input, "expected": tasks.expected}
+    return tuple(read_tasks(project.root / tasks.file, fields=fields, skip_bad=True).tasks)
 
 
 def _marked(name: str, resource: Resource, mark: str) -> Resource:

@@ -201,6 +201,11 @@ class _Run:
         if marked.get("status") not in ("succeeded", "inconclusive"):
             why = f"With changed prompts the agent did not run: {_short(marked.get('error', ''))}"
             found.append(Finding("changed prompts", "not verified", why, "ratchet doctor"))
+        elif not changed:
+            step = "Check with a task that makes one: write it into the task file."
+            found.append(
+                Finding("changed prompts", "not verified", "No model call was made.", step)
+            )
         elif lost:
             why = f"{len(arrived)} of {len(bound)} changed prompts reached the model in this task."
             found.append(
@@ -347,6 +352,9 @@ def _trace(first: Mapping[str, Any]) -> Finding:
 
 def _duplicates(first: Mapping[str, Any], requests: Sequence[Sequence[str]]) -> Finding:
     seen, sent = first["model_calls"], len(requests)
+    if not sent:
+        step = "Check with a task that makes one: write it into the task file."
+        return Finding("spans", "not verified", "No model call was made.", step)
     if seen > sent:
         why = f"{seen} spans of model calls, and {sent} were made: some are recorded twice."
         return Finding("spans", "failed", why, "Set instruments in ratchet.init(): docs/tracing.md")
@@ -360,24 +368,32 @@ def _duplicates(first: Mapping[str, Any], requests: Sequence[Sequence[str]]) -> 
 def _same(
     old: Mapping[str, Any], earlier: Sequence[Sequence[str]], later: Sequence[Sequence[str]]
 ) -> Finding:
-    if old.get("status") not in ("succeeded", "inconclusive"):
-        why = f"Without the wiring the agent did not run: {_short(old.get('error', ''))}"
-        return Finding("same prompts", "not verified", why, "ratchet init --undo, and compare")
-    if [list(one) for one in earlier] == [list(one) for one in later]:
-        why = f"The texts of all {len(later)} model calls are the same to the byte as before."
-        return Finding("same prompts", "verified", why)
+    """Whether the model was sent the same texts before; as far as both runs went."""
+    ran = old.get("status") in ("succeeded", "inconclusive")
+    both = min(len(earlier), len(later))
+    if not both:
+        why = "No model call was made."
+        if not ran:
+            why = f"Without the wiring the agent did not run: {_short(old.get('error', ''))}"
+        step = "Check with a task that makes one: write it into the task file."
+        return Finding("same prompts", "not verified", why, step)
     for number, (one, other) in enumerate(zip(earlier, later, strict=False), 1):
-        for text, now in zip(one, other, strict=False):
-            if text != now:
-                at = next((i for i, (a, b) in enumerate(zip(text, now, strict=False)) if a != b), 0)
-                why = (
-                    f"Call {number} differs: {text[at : at + 40]!r} was sent before, and"
-                    f" {now[at : at + 40]!r} now."
-                )
-                step = "If that is a date or a random number, it is no fault of the wiring."
-                return Finding("same prompts", "not verified", why, step)
-    why = f"{len(earlier)} model calls before, {len(later)} now."
-    return Finding("same prompts", "failed", why, "ratchet init --undo")
+        text, now = "\n".join(one), "\n".join(other)
+        if text != now:
+            pairs = enumerate(zip(text, now, strict=False))
+            at = next((i for i, (a, b) in pairs if a != b), min(len(text), len(now)))
+            why = (
+                f"Call {number} differs: {text[at : at + 40]!r} was sent before, and"
+                f" {now[at : at + 40]!r} now."
+            )
+            step = "If that is a date or a random number, it is no fault of the wiring."
+            return Finding("same prompts", "not verified", why, step)
+    whole = ran and len(earlier) == len(later)
+    calls = f"all {both} model calls" if whole else f"the first {both} model calls"
+    why = f"The texts of {calls} are the same to the byte as before."
+    if not whole:
+        why += " Then a denied tool or an error ended one of the runs."
+    return Finding("same prompts", "verified", why)
 
 
 def _without_prompt_files(file: Path) -> None:

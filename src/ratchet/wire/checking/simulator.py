@@ -77,7 +77,9 @@ class _Handler(BaseHTTPRequestHandler):
             return
         dialect = dialect_of(self.path)
         if dialect is None:
-            if "embed" in self.path.lower():
+            if self.path.partition("?")[0].endswith("/count_tokens"):
+                self._send({"input_tokens": 20})
+            elif "embed" in self.path.lower():
                 self._send(embeddings(body))
             else:
                 self._send({"error": {"message": f"The simulator has no {self.path}."}}, 404)

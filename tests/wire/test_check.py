@@ -1,0 +1,183 @@
+"""The check of a wired agent: a real agent in a copy, a simulated model, no key and no way out."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from ratchet.cli.app import run
+from ratchet.wire.checking import CheckReport, check
+from ratchet.wire.checking.simulated_answers import Asked, Tool, answer, sample
+from ratchet.wire.checking.simulator import SimulatedModel
+
+AGENT = """\
+import os
+import openai
+
+RULES = "You sort the shelves of a public library, and you explain each choice to the staff."
+
+
+def send_mail(text):
+    import smtplib
+    smtplib.SMTP("127.0.0.1", 9).send_message(text)
+
+
+def ask(question):
+    open("seen.txt", "w").write(os.environ.get("OPENAI_API_KEY", "none"))
+    client = openai.OpenAI()
+    answer = client.chat.completions.create(
+        model="gpt-4o-mini",
+        messages=[{"role": "system", "content": RULES}, {"role": "user", "content": question}],
+    )
+    if "mail" in question:
+        send_mail(answer.choices[0].message.content)
+    return answer.choices[0].message.content
+"""
+TASK = {"input": "Where do atlases stand?", "expected": "x"}
+
+
+def _git(folder: Path, *words: str) -> None:
+    settings = ["-c", "user.name=Someone", "-c", "user.email=someone@example.com"]
+    subprocess.run(["git", *settings, *words], cwd=folder, check=True, capture_output=True)
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name, value in (("NAME", "Someone"), ("EMAIL", "someone@example.com")):
+        monkeypatch.setenv(f"GIT_AUTHOR_{name}", value)
+        monkeypatch.setenv(f"GIT_COMMITTER_{name}", value)
+    root = tmp_path / "library"
+    root.mkdir()
+    (root / "desk.py").write_text(AGENT)
+    (root / "requirements.txt").write_text("openai\n")
+    (root / ".env").write_text("OPENAI_API_KEY=never-read\n")
+    (root / "questions.jsonl").write_text(
+        json.dumps({"question": "Where do atlases stand?", "answer": "x"}) + "\n"
+    )
+    _git(root, "init", "-q")
+    _git(root, "add", "desk.py", "requirements.txt", "questions.jsonl")
+    _git(root, "commit", "-qm", "the agent")
+    return root
+
+
+def _states(report: CheckReport) -> dict[str, str]:
+    return {one.what: one.state for one in report.findings}
+
+
+def test_an_agent_is_wired_checked_and_left_as_it_is(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "a-real-key")
+    assert run(["init", str(repository), "--yes", "--no-check", "--entry", "desk.py:ask"]) == 0
+    report = check(repository, python=Path(sys.executable))
+    assert {
+        "agent": "verified",
+        "trace": "verified",
+        "same prompts": "verified",
+        "changed prompts": "verified",
+        "side effects": "verified",
+    }.items() <= _states(report).items(), report
+    assert not (repository / "seen.txt").exists(), "it ran in place"
+    assert not (repository / ".ratchet").exists()
+    assert "a-real-key" not in str(report)
+
+
+def test_a_missing_package_is_not_verified_and_named(repository: Path) -> None:
+    desk = repository / "desk.py"
+    desk.write_text("import a_package_of_nobody\n" + desk.read_text())
+    _git(repository, "commit", "-qam", "more")
+    assert run(["init", str(repository), "--yes", "--no-check", "--entry", "desk.py:ask"]) == 0
+    (found,) = check(repository, python=Path(sys.executable)).findings
+    assert (found.what, found.state) == ("agent", "not verified")
+    assert "the package a_package_of_nobody" in found.why
+
+
+def test_a_prompt_that_does_not_reach_the_model_fails(repository: Path) -> None:
+    assert run(["init", str(repository), "--yes", "--no-check", "--entry", "desk.py:ask"]) == 0
+    desk = repository / "desk.py"
+    desk.write_text(desk.read_text().replace('"content": RULES', '"content": "Sort."'))
+    report = check(repository, python=Path(sys.executable))
+    assert _states(report)["changed prompts"] == "failed"
+    assert report.failed
+
+
+def test_a_repository_that_was_not_wired_is_a_sentence(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["init", str(repository), "--check"]) == 2
+    assert "was not wired by ratchet init" in capsys.readouterr().err
+
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "kind": {"enum": ["a", "b"]},
+        "count": {"type": "integer", "minimum": 3, "maximum": 3},
+        "tags": {"type": "array", "items": {"$ref": "#/$defs/Tag"}, "minItems": 2},
+        "note": {"anyOf": [{"type": "null"}, {"type": "string"}]},
+        "at": {"type": "string", "format": "date"},
+    },
+    "required": ["kind", "count", "tags"],
+    "$defs": {"Tag": {"type": "object", "properties": {"name": {"type": "string"}}}},
+}
+
+
+def test_what_the_simulator_makes_up_fits_the_schema() -> None:
+    import jsonschema
+
+    jsonschema.validate(sample(SCHEMA, "1a2b"), SCHEMA)
+
+
+def test_the_simulator_calls_a_tool_once_and_then_answers_by_the_prompt() -> None:
+    tool = Tool("look", {"type": "object", "properties": {"title": {"type": "string"}}})
+    first = answer(Asked(["Be brief.", "Where?"], [tool]))
+    assert first.tool == "look"
+    assert set(first.arguments) == {"title"}
+    then = answer(Asked(["Be brief.", "Where?"], [tool], called=["look"]))
+    other = answer(Asked(["Be long.", "Where?"], [tool], called=["look"]))
+    assert then.text.startswith("Simulated answer")
+    assert then.text != other.text
+    assert answer(Asked(["Be brief.", "Where?"], [tool], called=["look"])) == then
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "place"),
+    [
+        (
+            "/v1/chat/completions",
+            {"messages": [{"role": "user", "content": "Where?"}]},
+            ("choices", 0, "message", "content"),
+        ),
+        ("/v1/responses", {"input": "Where?"}, ("output", 0, "content", 0, "text")),
+        (
+            "/v1/messages",
+            {"messages": [{"role": "user", "content": "Where?"}]},
+            ("content", 0, "text"),
+        ),
+        (
+            "/v1beta/models/x:generateContent",
+            {"contents": [{"parts": [{"text": "Where?"}]}]},
+            ("candidates", 0, "content", "parts", 0, "text"),
+        ),
+    ],
+)
+def test_each_api_answers_in_its_own_form_and_says_that_it_is_simulated(
+    path: str, body: dict[str, Any], place: tuple[Any, ...]
+) -> None:
+    with SimulatedModel() as model, httpx2.Client(trust_env=False) as client:
+        found = client.post(model.url + path, json=body).json()
+        streamed = client.post(model.url + path, json={**body, "stream": True}).text
+        assert model.taken() == [["Where?"], ["Where?"]]
+        assert client.post(model.url + "/nowhere", json={}).status_code == 404
+        assert client.post(model.url + path, content=b"{").status_code == 400
+    assert "ratchet-simulated-model" in json.dumps(found)
+    for key in place:
+        found = found[key]
+    assert found.startswith("Simulated answer")
+    assert "Simulated answer" in streamed
