@@ -13,29 +13,30 @@ from ratchet.wire.entry.programs import call_behind, call_program
 from ratchet.wire.entry.python_file import Function
 from ratchet.wire.entry.run_calls import call_run
 from ratchet.wire.entry.site import Site
+from ratchet.wire.entry.turns import call_turn
 from ratchet.wire.entry.workflows import call_workflow
 
 Way = Callable[[Site], Adapter]
 
 
-def adapter_of(site: Site, *, depth: int = 2) -> Adapter:
+def adapter_of(site: Site, *, depth: int = 3) -> Adapter:
     """The adapter of an entry.
 
     Raises:
-        CannotCall: No way fits; the message is of the way that fits its kind best.
+        CannotCall: No way fits; the message says why the first and the last did not.
     """
-    problem: CannotCall | None = None
+    problems: list[str] = []
     for way in _ways(site):
         try:
             return way(site)
         except CannotCall as error:
-            problem = problem or error
+            problems.append(str(error))
     if depth and not isinstance(site.node, ast.ClassDef):
         try:
             return call_behind(site, lambda one: adapter_of(one, depth=depth - 1))
-        except CannotCall as error:
-            problem = problem or error
-    raise problem or CannotCall(f"{site.entry.name} cannot be called")
+        except CannotCall:
+            pass
+    raise CannotCall("; ".join(dict.fromkeys([problems[0], problems[-1]])))
 
 
 def _ways(site: Site) -> tuple[Way, ...]:
@@ -45,7 +46,7 @@ def _ways(site: Site) -> tuple[Way, ...]:
     if site.framework == "llama-index" and (
         site.derives(site.owner, "Workflow") or entry.kind in ("script", "workflow")
     ):
-        return (call_workflow, call_run)
+        return (call_workflow, call_run, call_turn)
     if site.framework == "autogen" and isinstance(site.node, Function):
         return (call_autogen, call_function)
     if entry.kind == "graph" or _compiled(site):
@@ -55,8 +56,8 @@ def _ways(site: Site) -> tuple[Way, ...]:
     if entry.kind == "crew":
         return (call_run, call_function)
     if entry.kind in ("script", "notebook", "app", "program"):
-        return (call_run, call_workflow)
-    return (call_function, call_run, call_workflow)
+        return (call_run, call_workflow, call_turn)
+    return (call_function, call_run, call_workflow, call_turn)
 
 
 def _compiled(site: Site) -> bool:

@@ -20,7 +20,7 @@ def call_run(site: Site) -> Adapter:
         CannotCall: The entry has no run that is known, or it needs what only the program has.
     """
     problem: CannotCall | None = None
-    for file, block in _blocks(site):
+    for file, block in blocks_of(site):
         for call in calls(block):
             for read in (_crew, _agents_run, _agent_run):
                 try:
@@ -33,7 +33,7 @@ def call_run(site: Site) -> Adapter:
     raise problem or CannotCall(f"{site.entry.name} has no run of a framework that can be repeated")
 
 
-def _blocks(site: Site) -> list[tuple[PythonFile, Block]]:
+def blocks_of(site: Site) -> list[tuple[PythonFile, Block]]:
     """The entry, or the main block, functions and top of its script."""
     if site.function is not None:
         return [(site.file, site.function)]

@@ -10,8 +10,8 @@ from ratchet.wire.entry.adapter import CannotCall
 from ratchet.wire.entry.modules import Modules, binding, is_main_guard
 from ratchet.wire.entry.python_file import Function, PythonFile, dotted, own_nodes
 
-ASKING = {"input", "prompt", "ask", "get_input", "text_input", "chat_input"}
-"""Functions that ask a person."""
+_ASKING = {"input", "prompt", "Prompt.ask", "session.prompt", "console.input", "click.prompt"}
+_ASKING |= {"typer.prompt", "st.text_input", "st.chat_input", "questionary.text"}
 
 
 class Transplant:
@@ -155,14 +155,17 @@ class Transplant:
 def asks(value: ast.expr) -> bool:
     """Whether an expression asks a person, or reads the command line."""
     for one in ast.walk(value):
-        if isinstance(one, ast.Call):
-            name = one.func.attr if isinstance(one.func, ast.Attribute) else ""
-            name = one.func.id if isinstance(one.func, ast.Name) else name
-            if name in ASKING:
-                return True
+        if isinstance(one, ast.Call) and asks_itself(one):
+            return True
         if isinstance(one, ast.Attribute) and one.attr == "argv":
             return True
     return False
+
+
+def asks_itself(call: ast.Call) -> bool:
+    """Whether a call is of a function that asks a person."""
+    name = dotted(call.func)
+    return name in _ASKING or ".".join(name.split(".")[-2:]) in _ASKING
 
 
 def blocks(file: PythonFile) -> list[ast.If]:
