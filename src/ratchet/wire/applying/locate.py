@@ -71,9 +71,15 @@ def locate(text: str, path: str, pieces: Sequence[RecordedPiece]) -> FoundPieces
         found[one.number] = (at, span[-1])
         taken.update(span)
     spans = {}
+    formatted = False
     for number, (first, last) in found.items():
         side = "open" if number in pairs else "close" if number in closing else ""
-        spans[number] = _span(text, tokens, first, last, pieces[number], side)
+        exact = _exact_span(text, tokens[first].start, pieces[number])
+        formatted |= exact is None
+        spans[number] = exact or _span(text, tokens, first, last, pieces[number], side)
+    if formatted:
+        for number, (start, end) in spans.items():
+            spans[number] = _with_blank_lines(text, start, end, pieces[number])
     edited = {}
     for one in sought:
         if not one.tokens:
@@ -168,11 +174,8 @@ def _common(there: list[str], wanted: list[str]) -> int:
     return near + sum(block.size for block in matcher.get_matching_blocks())
 
 
-def _span(
-    text: str, tokens: list[TextToken], first: int, last: int, piece: RecordedPiece, side: str
-) -> tuple[int, int]:
-    """Positions of a piece with the white space that came with it."""
-    start, end = tokens[first].start, tokens[last].end
+def _exact_span(text: str, start: int, piece: RecordedPiece) -> tuple[int, int] | None:
+    """Positions of a piece with its own white space, by its first token; None if it differs."""
     for written in dict.fromkeys((piece.inserted, *_line_ends(piece.inserted))):
         core = written.strip()
         lead = written[: len(written) - len(written.lstrip())]
@@ -184,7 +187,14 @@ def _span(
             and text.startswith(trail, stop)
         ):
             return start - len(lead), stop + len(trail)
-    # It was formatted: white space is what the formatter made.
+    return None
+
+
+def _span(
+    text: str, tokens: list[TextToken], first: int, last: int, piece: RecordedPiece, side: str
+) -> tuple[int, int]:
+    """Positions of a piece whose white space is another now: what a formatter made."""
+    start, end = tokens[first].start, tokens[last].end
     if piece.inserted.rstrip().endswith(",") and (comma := _COMMA.match(text, end)):
         end = comma.end()
     if side == "open":
@@ -196,6 +206,34 @@ def _span(
     if "\n" in piece.inserted and not text[line:start].strip() and rest is not None:
         return line, rest.end()
     return start, end
+
+
+def _with_blank_lines(text: str, start: int, end: int, piece: RecordedPiece) -> tuple[int, int]:
+    """A span of whole lines, and the blank lines that a formatter has put around it since."""
+    if not _ends_line(text[:start]) or not _ends_line(text[:end]):
+        return start, end
+    above, below = text[:start], text[end:]
+    there = _blank_after(above), _blank_before(below)
+    more = sum(there) - _blank_after(piece.before) - _blank_before(piece.after)
+    for _ in range(max(0, min(more, there[1]))):
+        end = text.index("\n", end) + 1
+    for _ in range(max(0, more - there[1])):
+        start = text.rindex("\n", 0, start - 1) + 1
+    return start, end
+
+
+def _ends_line(text: str) -> bool:
+    return not text or text.endswith("\n")
+
+
+def _blank_after(text: str) -> int:
+    """Blank lines at the end of a text."""
+    return max(0, text[len(text.rstrip()) :].count("\n") - bool(text.strip()))
+
+
+def _blank_before(text: str) -> int:
+    """Blank lines at the beginning of a text."""
+    return text[: len(text) - len(text.lstrip())].count("\n")
 
 
 def _line_ends(text: str) -> tuple[str, str]:
