@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ratchet.types import InputError
 from ratchet.wire import look
 from ratchet.wire.applying import undo, write
-from ratchet.wire.applying.record import recorded_file
+from ratchet.wire.applying.record import RecordedPiece, recorded_file
 from ratchet.wire.applying.taken_back import take_back
 from ratchet.wire.changes import FileChange, Piece, apply_pieces
 from tests.wire.repositories import LOOK_ALIKES, LookAlike
@@ -282,6 +282,52 @@ def test_a_prompt_that_was_improved_keeps_its_new_text(tmp_path: Path) -> None:
     assert not undo(root).kept
     wanted = AGENT.replace("Explain each choice", "Explain (shortly) each choice")
     assert (root / "agent.py").read_text() == wanted
+
+
+MOVED = """\
+import anthropic
+
+def ask(question):
+    return anthropic.Anthropic().messages.create(
+        model="m",
+        system="You plan the shelves of a public library.",
+        messages=[question],
+    )
+"""
+
+
+def _moved() -> tuple[str, tuple[RecordedPiece, ...]]:
+    literal = '"You plan the shelves of a public library."'
+    at, top = MOVED.index(literal), MOVED.index("def ask")
+    pieces = (
+        Piece(top, top, f'_ASK = ratchet.prompt("ask", {literal})\n\n\n'),
+        Piece(at, at + len(literal), "str(_ASK)"),
+    )
+    recorded = recorded_file(FileChange("a.py", "", pieces), MOVED.encode())
+    return apply_pieces(MOVED.encode(), pieces).decode(), recorded.pieces
+
+
+@pytest.mark.parametrize("options", [None, (), ("--line-length", "40")])
+def test_a_text_that_was_moved_returns_as_it_is_now(options: tuple[str, ...] | None) -> None:
+    wired, pieces = _moved()
+    improved = wired.replace("public library", "small (public) library")
+    wanted = MOVED.replace("public library", "small (public) library")
+    for text, right in ((wired, MOVED), (improved, wanted)):
+        after = take_back(text if options is None else _ruff(text, *options), "a.py", pieces)
+        assert not after.kept
+        assert (after.text if options is None else _ruff(after.text)) == (
+            right if options is None else _ruff(right)
+        )
+
+
+def test_a_text_that_was_moved_stays_where_its_use_was_changed() -> None:
+    wired, pieces = _moved()
+    text = wired.replace("str(_ASK)", "str(_ASK).strip()")
+    assert take_back(text, "a.py", pieces).text == MOVED.replace('library."', 'library.".strip()')
+    text = wired.replace("str(_ASK)", "repr(_ASK)")
+    after = take_back(text, "a.py", pieces)
+    assert after.text == text
+    assert "_ASK is still used" in {one.why for one in after.kept}
 
 
 def test_an_import_that_the_user_uses_too_is_kept(tmp_path: Path) -> None:

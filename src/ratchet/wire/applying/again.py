@@ -20,12 +20,13 @@ from ratchet.wire.applying.record import (
     decoded,
     encoded,
     hash_of,
-    minimal,
     read_record,
     record_text,
     recorded_file,
     recorded_prompt,
+    small_pieces,
 )
+from ratchet.wire.applying.taken_back import carried
 from ratchet.wire.applying.tokens import fingerprint
 from ratchet.wire.applying.undo import KeptPlace, Undone, find_record, undone_of
 from ratchet.wire.applying.view import view
@@ -175,7 +176,7 @@ def _new_pieces(
     undone: Undone,
 ) -> FileChange | None:
     before = (folder / change.path).read_bytes()
-    pieces = [small for piece in change.pieces for small in minimal(piece, before)]
+    pieces = small_pieces(change.pieces, before)
     keys = _keys(recorded_file(change, before).pieces, change.path)
     had = Counter(_keys(recorded.pieces, recorded.path) if recorded else ())
     after = undone.files.get(change.path)
@@ -189,17 +190,20 @@ def _new_pieces(
         if after is not None:
             start, end = after.place_before(start), after.place_before(end)
         start, end = (len(encoded(text[:at])) for at in (start, end))
-        new.append(Piece(start, end, piece.text))
+        new.append(Piece(start, end, piece.text + piece.moved))
     return FileChange(change.path, change.purpose, tuple(new)) if new else None
 
 
 def _keys(pieces: Sequence[RecordedPiece], path: str) -> list[tuple[str, str]]:
     """What tells pieces apart; one that closes brackets is known by the one that opens them."""
     opener = {closing: opening for opening, closing in pairs_of(pieces, path).items()}
-    return [
-        (one.inserted.strip(), pieces[opener[number]].inserted if number in opener else one.removed)
-        for number, one in enumerate(pieces)
-    ]
+    moved = carried(pieces, path)
+    keys = []
+    for number, one in enumerate(pieces):
+        other = pieces[opener[number]].inserted if number in opener else one.removed
+        # A text that was moved may be another by now.
+        keys.append((one.inserted.strip(), "" if number in moved else other))
+    return keys
 
 
 def _record_change(

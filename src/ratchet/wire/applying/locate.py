@@ -75,6 +75,8 @@ def locate(text: str, path: str, pieces: Sequence[RecordedPiece]) -> FoundPieces
     for number, (first, last) in found.items():
         side = "open" if number in pairs else "close" if number in closing else ""
         exact = _exact_span(text, tokens[first].start, pieces[number])
+        if side == "close" and "," in text[tokens[first - 1].end : tokens[first].start]:
+            exact = None  # a formatter added it, as a comma before it is no token
         formatted |= exact is None
         spans[number] = exact or _span(text, tokens, first, last, pieces[number], side)
     if formatted:
@@ -206,6 +208,17 @@ def _span(
     if "\n" in piece.inserted and not text[line:start].strip() and rest is not None:
         return line, rest.end()
     return start, end
+
+
+def whole_lines(
+    text: str, start: int, end: int, opener: RecordedPiece, closer: RecordedPiece
+) -> tuple[int, int]:
+    """A span from a piece to the one that closes it, with the white space that came with both."""
+    if any(text[:end].endswith(one) for one in (closer.inserted, *_line_ends(closer.inserted))):
+        return start, end
+    rest = _REST.match(text, end)
+    around = RecordedPiece("\n", before=opener.before, after=closer.after)
+    return _with_blank_lines(text, start, rest.end() if rest else end, around)
 
 
 def _with_blank_lines(text: str, start: int, end: int, piece: RecordedPiece) -> tuple[int, int]:

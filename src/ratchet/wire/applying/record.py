@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -20,6 +21,11 @@ NAME = ".ratchet-init.json"
 _VERSION = 1
 _CONTEXT = 120
 """Characters that are kept of each side of a piece."""
+
+
+_MOVED = 12
+"""Characters from which on a text that two pieces hold counts as moved."""
+DEFINING = re.compile(r"\s*(\w+)\s*=(?!=)")
 
 
 class RecordedPiece(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -120,14 +126,14 @@ def recorded_file(change: FileChange, data: bytes | None) -> RecordedFile:
     if data is None or change.content is not None:
         made = fingerprint(change.content or "", change.path)
         return RecordedFile(change.path, change.purpose, created=made)
-    pieces = [small for piece in change.pieces for small in minimal(piece, data)]
+    pieces = small_pieces(change.pieces, data)
     parts, starts, at = [], [], 0
     length = 0
     for piece in pieces:
         kept = decoded(data[at : piece.start])
         starts.append(length + len(kept))
-        length += len(kept) + len(piece.text)
-        parts += [kept, piece.text]
+        length += len(kept) + len(piece.text) + len(piece.moved)
+        parts += [kept, piece.text, piece.moved]
         at = piece.end
     wired = "".join([*parts, decoded(data[at:])])
     tokens = tokens_of(wired, change.path)
@@ -147,14 +153,46 @@ def recorded_file(change: FileChange, data: bytes | None) -> RecordedFile:
     return RecordedFile(change.path, change.purpose, tuple(recorded))
 
 
-def minimal(piece: Piece, data: bytes) -> list[Piece]:
-    """A piece without what it leaves as it was: one around a text is two insertions."""
-    removed = decoded(data[piece.start : piece.end])
-    if removed and piece.text.count(removed) == 1:
-        before, _, after = piece.text.partition(removed)
-        ends = [Piece(piece.start, piece.start, before), Piece(piece.end, piece.end, after)]
-        return [one for one in ends if one.text]
-    return [piece]
+class SmallPiece(NamedTuple):
+    """A part of a piece that holds nothing of the user's."""
+
+    start: int
+    end: int
+    text: str
+    moved: str = ""
+    """Text of the user's that follows it, from where another piece removed it."""
+
+
+def small_pieces(pieces: Iterable[Piece], data: bytes) -> list[SmallPiece]:
+    """Pieces without what they leave as it was, and without what they only move.
+
+    One around a text is two insertions. So is a definition of a text that another piece replaces
+    by its name: `_X = ratchet.prompt("x", "…")` and `str(_X)`.
+    """
+    small: list[SmallPiece] = []
+    for piece in pieces:
+        removed = decoded(data[piece.start : piece.end])
+        if removed and piece.text.count(removed) == 1:
+            before, _, after = piece.text.partition(removed)
+            small.append(SmallPiece(piece.start, piece.start, before))
+            small.append(SmallPiece(piece.end, piece.end, after))
+        else:
+            small.append(SmallPiece(piece.start, piece.end, piece.text))
+    removed_texts = {decoded(data[one.start : one.end]) for one in small}
+    divided = []
+    for one in small:
+        moved = [
+            text
+            for text in removed_texts
+            if len(text) >= _MOVED and one.start == one.end and one.text.count(text) == 1
+        ]
+        if len(moved) == 1 and DEFINING.match(one.text):
+            before, _, after = one.text.partition(moved[0])
+            divided.append(SmallPiece(one.start, one.start, before, moved[0]))
+            divided.append(SmallPiece(one.start, one.start, after))
+        else:
+            divided.append(one)
+    return [one for one in divided if one.text or one.start < one.end]
 
 
 def decoded(data: bytes) -> str:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ast
+import re
 import textwrap
 from collections.abc import Sequence
 
 import msgspec
 
-from ratchet.wire.applying.locate import FoundPieces, locate, pairs_of
-from ratchet.wire.applying.record import RecordedPiece
-from ratchet.wire.applying.tokens import CLOSING, OPENING, is_name, tokens_of
+from ratchet.wire.applying.locate import FoundPieces, locate, pairs_of, whole_lines
+from ratchet.wire.applying.record import DEFINING, RecordedPiece
+from ratchet.wire.applying.tokens import is_name, tokens_of
 
 
 class KeptPiece(msgspec.Struct, frozen=True):
@@ -89,29 +90,50 @@ def _replaced(
     why: dict[int, str],
 ) -> list[tuple[int, int, str]]:
     put = {number: piece.removed for number, piece in enumerate(pieces)}
+    spans = dict(found.spans)
     closers = pairs_of(pieces, path)
-    for number, span in found.spans.items():
-        end = found.spans.get(closers.get(number, number), span)
-        inner = pieces[number].removed if end == span else text[span[1] : end[0]]
+    for number, opener in carried(pieces, path).items():
+        start, end = spans.get(opener), spans.get(closers[opener])
+        if number in spans and start is not None and end is not None and number not in why:
+            # The text returns to where it was, as it is now; its definition goes as a whole.
+            put[number] = text[start[1] : end[0]].strip()
+            spans[opener] = whole_lines(
+                text, start[0], end[1], pieces[opener], pieces[closers[opener]]
+            )
+            del spans[closers[opener]]
+    for number, span in spans.items():
+        end = spans.get(closers.get(number, number), span)
+        inner = put[number] if end == span else text[span[1] : end[0]]
         # A formatter drops brackets around strings of several lines where ours are inside.
-        if _lines_of_strings(inner, path) and not _in_brackets(text[: span[0]], path):
+        dropped = pieces[number].before.rstrip().endswith("(")
+        dropped = dropped and not text[: span[0]].rstrip().endswith("(")
+        if dropped and _lines_of_strings(inner, path):
             put[number] = "(" + put[number]
             put[closers.get(number, number)] += ")"
     if "\r\n" in text:
         put = {n: one.replace("\r\n", "\n").replace("\n", "\r\n") for n, one in put.items()}
-    return sorted((*span, put[n]) for n, span in found.spans.items() if n not in why)
+    return sorted((*span, put[n]) for n, span in spans.items() if n not in why)
+
+
+def carried(pieces: Sequence[RecordedPiece], path: str) -> dict[int, int]:
+    """By its number, a piece that stands for a text that was moved: the piece that opens that."""
+    found = {}
+    for opener, _ in pairs_of(pieces, path).items():
+        defined = DEFINING.match(pieces[opener].inserted)
+        using = [
+            number
+            for number, piece in enumerate(pieces)
+            if defined and piece.removed and re.search(rf"\b{defined[1]}\b", piece.inserted)
+        ]
+        if len(using) == 1:
+            found[using[0]] = opener
+    return found
 
 
 def _lines_of_strings(text: str, path: str) -> bool:
     """Whether a text is strings on several lines, which need brackets around them."""
     words = [one.text for one in tokens_of(text, path)]
     return "\n" in text and len(words) > 1 and all(one[-1] in "\"'" for one in words)
-
-
-def _in_brackets(text: str, path: str) -> bool:
-    """Whether brackets are open at the end of a text."""
-    words = [one.text for one in tokens_of(text, path)]
-    return sum(one in OPENING for one in words) > sum(one in CLOSING for one in words)
 
 
 def _applied(text: str, replaced: Sequence[tuple[int, int, str]]) -> str:
@@ -161,7 +183,11 @@ def _imports(text: str) -> bool:
 
 def _defined(text: str, path: str) -> frozenset[str]:
     """Names that a piece of Python binds as statements of its own."""
-    if not path.endswith(".py") or "\n" not in text:
+    if not path.endswith(".py"):
+        return frozenset()
+    if (opening := DEFINING.match(text)) and "(" in text and "\n" not in text:
+        return frozenset({opening[1]})  # of a text that was moved
+    if "\n" not in text:
         return frozenset()  # a part of a statement
     try:
         tree = ast.parse(textwrap.dedent(text.strip("\r\n")))
