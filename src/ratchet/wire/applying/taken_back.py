@@ -10,7 +10,8 @@ from collections.abc import Sequence
 import msgspec
 
 from ratchet.wire.applying.locate import FoundPieces, locate, pairs_of, whole_lines
-from ratchet.wire.applying.record import DEFINING, RecordedPiece
+from ratchet.wire.applying.plan import unreadable
+from ratchet.wire.applying.record import DEFINING, RecordedPiece, encoded
 from ratchet.wire.applying.tokens import is_name, tokens_of
 
 
@@ -107,7 +108,7 @@ def _replaced(
         # A formatter drops brackets around strings of several lines where ours are inside.
         dropped = pieces[number].before.rstrip().endswith("(")
         dropped = dropped and not text[: span[0]].rstrip().endswith("(")
-        if dropped and _lines_of_strings(inner, path):
+        if dropped and _lines_of_strings(inner, path) and not unreadable(path, encoded(text)):
             put[number] = "(" + put[number]
             put[closers.get(number, number)] += ")"
     if "\r\n" in text:
