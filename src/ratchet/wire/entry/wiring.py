@@ -14,6 +14,8 @@ from ratchet.wire.entry.adapter import Adapter, CannotCall, adapter_source
 from ratchet.wire.entry.calling import adapter_of
 from ratchet.wire.entry.commands import command_source, model_variables, service_url
 from ratchet.wire.entry.init_calls import add_init
+from ratchet.wire.entry.javascript import wire_javascript_entry
+from ratchet.wire.entry.javascript_file import is_javascript
 from ratchet.wire.entry.modules import Modules, acts_at_import
 from ratchet.wire.entry.python_file import dotted
 from ratchet.wire.entry.side_effects import Marks
@@ -34,6 +36,8 @@ def wire_entry(root: Path, look: RepositoryLook, choices: Choices) -> Step:
     Returns:
         New files and pieces of files, what was left alone with the reason, and `[agent]`.
     """
+    if is_javascript(choices.entry.place.path):
+        return wire_javascript_entry(root, look, choices)
     modules = Modules(root, choices.project)
     files: list[FileChange] = []
     left: list[LeftAlone] = []
