@@ -170,15 +170,11 @@ named. Says what would be done, unless commit is true."""
         return answer(await _in_thread(work), part=part, offset=offset)
 
     async def check(self, ctx: Context[Any, Any], path: PathIn = ".") -> ToolAnswer:
-        """Check the wiring: that ratchet.toml and the code fit, then one task against the agent \
-with tools with side effects blocked. Model calls of the agent may cost."""
-        folder = self._project(path)
-        misfits = await self._command("doctor", "doctor", "", 0, path=folder)
-        if misfits.problem:
-            return misfits
-        arguments = ["run", "--split", "val", "--limit", "1"]
-        data, problem = await run_command(folder, arguments, _teller(ctx))
-        return answer({"wiring": misfits.data, "run": data}, problem=problem)
+        """Check a wired agent against a simulated model, in a copy without keys and with tools \
+that act blocked: one connected trace, each prompt the same as before and changed when it should \
+be, the project's tests as before."""
+        data, problem = await run_command(self._in(path), ["init", "--check"], _teller(ctx))
+        return answer(data, problem=problem)
 
     async def run(
         self,

@@ -263,7 +263,7 @@ def _environment_file(root: Path, project: PurePosixPath) -> str:
     name = json.dumps(found.group(1))
     return (
         "\n// As the project's own scripts do; what is set already stays.\n"
-        f"if (existsSync({name})) process.loadEnvFile({name});\n"
+        f"if (existsSync({name})) process.loadEnvFile?.({name});\n"
     )
 
 
