@@ -167,7 +167,8 @@ RUNS: dict[str, tuple[str, Any, Any]] = {
         "WHY",
     ),
     "several arguments": (
-        "export async function ask(question, times = 1) { return (await ask2(question)).repeat(times); }",
+        "export async function ask(question, times = 1) {"
+        " return (await ask2(question)).repeat(times); }",
         {"question": "why", "times": 2},
         "WHYWHY",
     ),
