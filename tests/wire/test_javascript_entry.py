@@ -11,14 +11,15 @@ from typing import Any
 
 import pytest
 
-from ratchet.wire import look
+from ratchet.wire import RepositoryLook, look
+from ratchet.wire.applying import again, commit, make_plan, undo
 from ratchet.wire.changes import Piece, Step, apply_pieces
 from ratchet.wire.choices import Choices
 from ratchet.wire.entry import wire_entry
 from ratchet.wire.entry.javascript_file import JavascriptFile
 from ratchet.wire.project_files.package_json import in_package_json
 from ratchet.wire.recommending import recommend
-from tests.repositories import committed
+from tests.repositories import committed, git
 
 PROVIDERS = """\
 import { createAnthropic } from '@ai-sdk/anthropic';
@@ -272,3 +273,35 @@ def test_a_package_is_added_in_the_files_own_style(before: str, expected: str) -
 def test_a_package_that_is_named_or_a_file_that_does_not_parse_gets_nothing() -> None:
     assert in_package_json(b'{"dependencies": {"tsx": "4"}}', "devDependencies", "tsx", "1") is None
     assert in_package_json(b'{"a": ', "devDependencies", "tsx", "1") is None
+
+
+def test_a_wired_program_is_taken_back_to_the_byte_also_after_edits(tmp_path: Path) -> None:
+    for path, text in shelves(tmp_path).items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    committed(tmp_path)
+    git(tmp_path, "config", "user.name", "t")
+    git(tmp_path, "config", "user.email", "t@t.invalid")
+    facts = look(tmp_path)
+    choices = recommend(facts).choices
+    assert choices is not None
+    assert choices.entry.name == "planShelves"
+    commit(tmp_path, make_plan(tmp_path, facts, choices))
+    assert (tmp_path / "ratchet_agent.mjs").exists()
+
+    def choose(found: RepositoryLook, project: str) -> Choices:
+        given = recommend(found, project).choices
+        assert given is not None
+        return given
+
+    repeated = again(tmp_path, choose)
+    assert repeated.plan.changes.files == ()
+    assert repeated.misfits == ()
+    file = tmp_path / "src" / "providers.ts"
+    file.write_text("// mine\n" + file.read_text().replace("three providers", "many providers"))
+    git(tmp_path, "commit", "-qam", "mine")
+    report = undo(tmp_path)
+    assert report.kept == ()
+    mine = "// mine\n" + PROVIDERS.replace("three providers", "many providers")
+    assert file.read_text() == mine
+    assert git(tmp_path, "diff", "--name-only", "main").split() == ["src/providers.ts"]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _ANTHROPIC = "process.env.ANTHROPIC_BASE_URL && `${process.env.ANTHROPIC_BASE_URL}/v1`"
 
 
-class Client(NamedTuple):
+class ModelClient(NamedTuple):
     """How a client of a package is made."""
 
     package: str
@@ -36,14 +36,18 @@ class Client(NamedTuple):
 
 
 CLIENTS = (
-    Client("openai", "default", "", "process.env.OPENAI_BASE_URL", "baseURL", True),
-    Client("openai", "OpenAI", "", "process.env.OPENAI_BASE_URL", "baseURL", True),
-    Client("@anthropic-ai/sdk", "default", "", "process.env.ANTHROPIC_BASE_URL", "baseURL", True),
-    Client("@anthropic-ai/sdk", "Anthropic", "", "process.env.ANTHROPIC_BASE_URL", "baseURL", True),
-    Client(
+    ModelClient("openai", "default", "", "process.env.OPENAI_BASE_URL", "baseURL", True),
+    ModelClient("openai", "OpenAI", "", "process.env.OPENAI_BASE_URL", "baseURL", True),
+    ModelClient(
+        "@anthropic-ai/sdk", "default", "", "process.env.ANTHROPIC_BASE_URL", "baseURL", True
+    ),
+    ModelClient(
+        "@anthropic-ai/sdk", "Anthropic", "", "process.env.ANTHROPIC_BASE_URL", "baseURL", True
+    ),
+    ModelClient(
         "@ai-sdk/openai", "createOpenAI", "openai", "process.env.OPENAI_BASE_URL", "baseURL", False
     ),
-    Client("@ai-sdk/anthropic", "createAnthropic", "anthropic", _ANTHROPIC, "baseURL", False),
+    ModelClient("@ai-sdk/anthropic", "createAnthropic", "anthropic", _ANTHROPIC, "baseURL", False),
 )
 _ELSEWHERE = re.compile(
     r"@ai-sdk/(?!openai$|anthropic$|provider|react|rsc|vue|svelte|ui|mcp)[\w-]+"
@@ -75,7 +79,7 @@ def lead_clients(file: JavascriptFile) -> tuple[FileChange | None, list[LeftAlon
     return FileChange(file.path, purpose, tuple(sorted(pieces))), left
 
 
-def _in_call(file: JavascriptFile, call: Node, client: Client) -> list[Piece]:
+def _in_call(file: JavascriptFile, call: Node, client: ModelClient) -> list[Piece]:
     given = call.child_by_field_name("arguments")
     first = given.named_children[0] if given is not None and given.named_children else None
     if given is None:
