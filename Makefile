@@ -59,6 +59,7 @@ check: .venv/.dev  ## Check format, lint, types and the import contract
 
 # Tests whose short forms `make test` runs.
 FORMS := tests/faults tests/autopilot/cycle tests/sandbox tests/learn/evolve tests/autopilot/test_code_by_itself.py \
+	tests/learn/apo/test_apo.py tests/learn/test_coach_requests.py \
 	tests/cli/test_demo.py tests/cli/test_model.py tests/cli/test_demo_model.py tests/server/test_schema.py tests/examples/test_node_agent.py
 
 faults: .venv/.dev  ## Run the long tests: whole runs, crashes, starvation, corruption, properties
