@@ -48,8 +48,14 @@ def mislabelled() -> tuple[Dataset, Any]:
     return dataset_of(tasks), results(tasks, drawn(200, 20))
 
 
-def test_wrong_labels_are_found_and_the_right_answer_is_proposed(mislabelled: Any) -> None:
-    found = refine(*mislabelled)
+@pytest.fixture(scope="module")
+def refined(mislabelled: Any) -> Refinement:
+    """What is proposed for them."""
+    return refine(*mislabelled)
+
+
+def test_wrong_labels_are_found_and_the_right_answer_is_proposed(refined: Refinement) -> None:
+    found = refined
     proposed = of_ground(found, "wrong label")
     right = {id for p in proposed if p.kind == "relabel" for id in p.tasks if p.expected == "east"}
     planted = {f"t{row:03}" for row in range(10)}
@@ -231,8 +237,8 @@ def test_accepting_makes_a_version_that_names_its_parent(mislabelled: Any) -> No
     assert accept(dataset, []) is dataset
 
 
-def test_a_persons_answer_wins_over_a_proposal(mislabelled: Any) -> None:
-    dataset, found = mislabelled[0], refine(*mislabelled)
+def test_a_persons_answer_wins_over_a_proposal(mislabelled: Any, refined: Refinement) -> None:
+    dataset, found = mislabelled[0], refined
     chosen = select(found.proposals, ["wrong-labels"])
     id = chosen[0].tasks[0]
     after = accept(dataset, chosen, relabel={id: "up"})
@@ -253,8 +259,10 @@ def test_a_split_is_never_emptied() -> None:
         accept(dataset, [], remove=["t000"])
 
 
-def test_ids_of_proposals_depend_on_nothing_but_the_change(mislabelled: Any) -> None:
-    once, again = refine(*mislabelled), refine(*mislabelled)
+def test_ids_of_proposals_depend_on_nothing_but_the_change(
+    mislabelled: Any, refined: Refinement
+) -> None:
+    once, again = refined, refine(*mislabelled)
     assert [p.id for p in once.proposals] == [p.id for p in again.proposals]
     assert len({p.id for p in once.proposals}) == len(once.proposals)
 
