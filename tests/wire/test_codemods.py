@@ -154,6 +154,49 @@ CASES = {
         "def ratchet():\n    return 1\nTEXT = 'Sort the shelves.'\n"
         "def result():\n    return TEXT * ratchet()\n"
     ),
+    "an f-string without slots": "def result():\n    return f'Sort the {{x}} shelves'\n",
+    "an f-string without slots in the module": (
+        "TEXT = f'Sort the {{x}} shelves'\ndef result():\n    return TEXT\n"
+    ),
+    "slots with names that are none without their underscore": (
+        "def result(_class=1, _1=2):\n    return f'Sort the {_class} shelves {_1}'\n"
+    ),
+    "a slot that changes one before and one after it": (
+        "def result():\n    rows = [1, 2]\n"
+        "    return f'Sort the {rows} shelves {rows.pop()} {rows}'\n"
+    ),
+    "a slot that changes an attribute": (
+        "class A:\n    n = 0\ndef up():\n    A.n += 1\n    return A.n\n"
+        "def result():\n    A.n = 0\n    return f'Sort the {A.n} shelves {up()} {A.n} {up()}'\n"
+    ),
+    "a slot that awaits": (
+        "import asyncio\nasync def g():\n    return 1\n"
+        "async def h():\n    return f'Sort the {await g()} shelves'\n"
+        "def result():\n    return asyncio.run(h())\n"
+    ),
+    "a slot that names itself": "def result(x='é'):\n    return f'Sort the {x=} shelves {x = !s:>5}'\n",
+    "a literal right behind a word": "def result():\n    return'Sort the shelves'\n",
+    "a text before it that ends like a comment": (
+        "X = '''\n# heading'''\ndef result():\n    return 'Sort the shelves' + X\n"
+    ),
+    "a script without imports": "#!/usr/bin/env python\ndef result():\n    return 'Sort the shelves'\n",
+    "a parameter named str": "def result(str=1):\n    return 'Sort the shelves'\n",
+    "a parameter named ratchet": (
+        "import ratchet\ndef f(ratchet):\n    return 1\ndef result():\n    return 'Sort the shelves'\n"
+    ),
+    "a module that uses both names": (
+        "ratchet = 1; _ratchet = 2\nTEXT = 'Sort the shelves'\ndef result():\n    return TEXT * _ratchet\n"
+    ),
+    "a docstring of a class in a function": (
+        "def result():\n    class A:\n        'Sort the shelves'\n    return A.__doc__\n"
+    ),
+    "a private attribute": (
+        "class A:\n    def __init__(self):\n        self.__x = 1\n    def text(self):\n"
+        "        return f'Sort the {self.__x} shelves'\ndef result():\n    return A().text()\n"
+    ),
+    "a comprehension": (
+        "TEXT = ' '.join(f'Sort the {i} shelves' for i in range(3))\ndef result():\n    return TEXT\n"
+    ),
     "no line end at the end": "result = lambda: TEXT\nTEXT = 'Sort the shelves.'",
     "a character beyond the plane": "TEXT = 'Sort the shelves 📚 ñ'\ndef result():\n    return TEXT\n",
 }
@@ -260,6 +303,18 @@ REFUSED = {
     "TEXT = ratchet.prompt('x', 'Sort the shelves.')\n": "declared already",
     "def f(x):\n    match x:\n        case 'Sort the shelves.':\n            return 1\n": "pattern",
     "def f(a):\n    return f'Sort the shelves {(b := a)} {b}'\n": "assigns or yields",
+    "import ratchet as r\nTEXT = r.prompt('x', 'Sort the shelves.')\n": "declared already",
+    "from ratchet import prompt as p\nTEXT = str(p('x', 'Sort the shelves.'))\n": "declared already",
+    "def f():\n    'Sort the shelves.'\n": "docstring of a function",
+    "'Sort the shelves.'\n": "docstring of a function or module",
+    "import os; TEXT = 'Sort the shelves.'\n": "above the imports",
+    "TEXT = 'Sort the shelves.'\nimport ratchet\n": "above the imports",
+    "def f(x: Literal['Sort the shelves.']):\n    pass\n": "part of a type",
+    "def f() -> 'the shelves':\n    pass\n": "part of a type",
+    "TEXT: Literal['shelves'] = 'shelves'\n": "part of a type",
+    "TEXT = 'Sort the shelves \\ud800'\n": "half of a character",
+    "# coding: latin-1\ndef f(x):\n    return f'Sort the shelves \\xe9 {x}'\n": "not in UTF-8",
+    "def f(x):\n    return ('Sort the shelves '  # first\n        f'{x}')\n": "Comments stand",
 }
 
 
@@ -268,6 +323,71 @@ def test_what_would_change_its_meaning_is_left_alone_with_the_reason(source: str
     data, _, why = _bind(source)
     assert REFUSED[source] in why
     assert data == source.encode()
+
+
+EXACT = {
+    # A slot that acts: what stands before it is formatted at once, and not read again after it.
+    "def f(a):\n    return f'{a} shelves {a.pop()} {a}'\n": (
+        "import ratchet\n"
+        "_NAME = ratchet.prompt(\"NAME\", '{a} shelves {pop} {a_2}')\n\n\n"
+        "def f(a):\n    return _NAME.format(a=f'{a}', pop=a.pop(), a_2=a)\n"
+    ),
+    'from x import y\n\nclass A(Signature):\n    """Sort\n    the shelves."""\n': (
+        "from x import y\nimport ratchet\n\nclass A(Signature):\n"
+        '    __doc__ = str(ratchet.prompt("NAME", """Sort\n    the shelves."""))\n'
+    ),
+    "def ratchet():\n    pass\nA = 'shelves {} {0}'.format(1)\n": (
+        "import ratchet as _ratchet\ndef ratchet():\n    pass\n"
+        'A = str(_ratchet.prompt("NAME", \'shelves {} {0}\', engine="plain")).format(1)\n'
+    ),
+    "import ratchet\nN = 2\nA: Final = f'{N:02d} shelves {{}}'  # why\n": (
+        "import ratchet\nN = 2\n"
+        "A: Final = ratchet.prompt(\"NAME\", '{N} shelves {{}}').format(N=f'{N:02d}')  # why\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("source", EXACT)
+def test_a_declaration_is_written_in_this_way(source: str) -> None:
+    data, name, why = _bind(source)
+    assert why == ""
+    expected = EXACT[source].replace("_NAME", f"_{name.upper()}").replace("NAME", name)
+    assert data.decode() == expected
+
+
+def test_a_declared_prompt_is_not_declared_again() -> None:
+    for source in CASES.values():
+        data, _, _ = _bind(source)
+        again, _, why = _bind(data)
+        assert "declared already" in why
+        assert again == data
+
+
+def test_a_literal_of_two_prompts_is_declared_once() -> None:
+    data = b"TEXT = 'Sort the shelves.'\n"
+    edits = PromptEdits(PythonFile("texts.py", data))
+    assert edits.bind(_choice(data)) == ""
+    assert "another prompt" in edits.bind(_choice(data))
+    compile(apply_pieces(data, edits.pieces()), "texts.py", "exec")
+
+
+KEPT = {
+    "def create_agent():\n    return Agent('Sort the shelves.')\n": True,
+    "class A:\n    def __init__(self):\n        self.text = 'Sort the shelves.'\n": True,
+    "@functools.cache\ndef text():\n    return 'Sort the shelves.'\n": True,
+    "def text():\n    return 'Sort the shelves.'\ndef agent():\n    return text()\nX = agent()\n": True,
+    "class A:\n    def a(self):\n        return 'Sort the shelves.'\nX = A()\n": True,
+    "def text():\n    return 'Sort the shelves.'\n": False,
+    "def text():\n    return 'Sort the shelves.'\nif __name__ == '__main__':\n    text()\n": False,
+}
+
+
+@pytest.mark.parametrize("source", KEPT)
+def test_a_text_that_outlives_its_call_asks_for_an_import_per_candidate(source: str) -> None:
+    data = source.encode()
+    edits = PromptEdits(PythonFile("texts.py", data))
+    assert edits.bind(_choice(data)) == ""
+    assert edits.at_import is KEPT[source]
 
 
 def test_a_prompt_without_a_literal_is_left_alone() -> None:
@@ -353,3 +473,59 @@ def test_prompts_of_a_repository_become_one_step(tmp_path: Path) -> None:
         "prompt_files": [{"path": "app/crew.yaml", "fields": ["a.goal"]}],
         "run": {"import_per_candidate": True},
     }
+
+
+AGENT = """# é first
+import os
+from openai import OpenAI
+
+client = OpenAI()
+SYSTEM = '''Você é um assistente útil que responde perguntas.
+Answer briefly 📚.'''
+
+
+def run(question, tone="kind"):
+    return client.chat.completions.create(
+        model="m",
+        messages=[
+            {"role": "system", "content": SYSTEM},
+            {"role": "system", "content": f"Answer the question é in a {tone} tone of voice."},
+            {"role": "user", "content": question},
+        ],
+    )
+"""
+
+
+def _step(root: Path) -> Any:
+    from ratchet.wire import look
+    from ratchet.wire.codemods import bind_prompts
+    from ratchet.wire.recommending.choosing import make_choices, ranked_entries
+
+    facts = look(root)
+    return bind_prompts(root, facts, make_choices(facts, ".", ranked_entries(facts, ".")[0]))
+
+
+@pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_what_the_look_finds_is_declared_where_it_stands(
+    tmp_path: Path, mark: bytes, end: str
+) -> None:
+    before = mark + AGENT.replace("\n", end).encode()
+    (tmp_path / "app.py").write_bytes(before)
+    step = _step(tmp_path)
+    assert step.changes.left_alone == ()
+    (change,) = step.changes.files
+    after = apply_pieces(before, change.pieces)
+    assert after.startswith(mark)
+    assert after.count(b"\n") == after.count(end.encode())
+    assert after.decode("utf-8-sig").count("ratchet.prompt(") == 2
+    (tmp_path / "app.py").write_bytes(after)
+    assert _step(tmp_path).changes.files == ()
+
+
+def test_a_module_of_the_repository_that_hides_ours_is_said(tmp_path: Path) -> None:
+    (tmp_path / "app.py").write_text(AGENT)
+    (tmp_path / "ratchet.py").write_text("")
+    step = _step(tmp_path)
+    assert step.changes.files == ()
+    assert {"rename it first" in one.why for one in step.changes.left_alone} == {True}

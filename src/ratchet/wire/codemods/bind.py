@@ -36,8 +36,11 @@ def bind_prompts(root: Path, look: RepositoryLook, choices: Choices) -> Step:
             left.append(LeftAlone(choice.name, choice.prompt.place, choice.reason))
     changes: list[FileChange] = []
     at_import = bool(files)
+    own = _own_ratchet(root, choices.project)
     for path, prompts in sorted(by_file.items()):
         try:
+            if own:
+                raise InputError(f"`import ratchet` would find {own}; rename it first.")
             file = PythonFile(path, (root / path).read_bytes())
         except (OSError, InputError) as error:
             why = getattr(error, "message", str(error))
@@ -59,6 +62,15 @@ def bind_prompts(root: Path, look: RepositoryLook, choices: Choices) -> Step:
     if at_import:
         config["run"] = {"import_per_candidate": True}
     return Step(Changes(tuple(changes), tuple(left)), config)
+
+
+def _own_ratchet(root: Path, project: str) -> str:
+    """A module of the repository's own that hides ours; empty if there is none."""
+    for folder in dict.fromkeys((project, f"{project}/src", ".", "src")):
+        for name in ("ratchet.py", "ratchet/__init__.py"):
+            if (root / folder / name).is_file():
+                return PurePosixPath(folder, name).as_posix()
+    return ""
 
 
 def _prompt_file(choice: PromptChoice, project: str) -> dict[str, Any]:

@@ -8,22 +8,20 @@ that is to answer it.
 from __future__ import annotations
 
 import ast
-import keyword
+import io
 import re
+import tokenize
 
 from ratchet.ship.literal import write_text
 from ratchet.types import InputError, PromptTemplate
 from ratchet.wire.changes import Piece
 from ratchet.wire.choices import PromptChoice
+from ratchet.wire.codemods.fstring_template import Refused, template_of, text_without_slots
+from ratchet.wire.codemods.import_time import is_kept
 from ratchet.wire.entry.python_file import Function, PythonFile
 from ratchet.wire.facts import PromptPart
 
 _STRING = re.compile(r"([A-Za-z]*)('''|\"\"\"|'|\")")
-_PURE = (ast.Name, ast.Attribute, ast.Constant, ast.Subscript, ast.Load, ast.Slice, ast.Tuple)
-
-
-class _Left(Exception):
-    """A prompt that cannot be bound; the message says why."""
 
 
 class PromptEdits:
@@ -36,14 +34,15 @@ class PromptEdits:
     def __init__(self, file: PythonFile) -> None:
         self._file = file
         self._pieces: list[Piece] = []
-        self._names = {
-            node.id if isinstance(node, ast.Name) else node.arg
-            for node in ast.walk(file.tree)
-            if isinstance(node, ast.Name | ast.arg)
+        self._names = _bound_names(file.tree) | {
+            node.id for node in ast.walk(file.tree) if isinstance(node, ast.Name)
         }
         self._mark = 3 if file.data.startswith(b"\xef\xbb\xbf") else 0
         self._spans = self._literals()
         self._module = self._module_name()
+        self._import = self._import_piece()
+        self._has_str = "str" not in _bound_names(file.tree)
+        self._declares = _declaring_names(file.tree)
         self.bound: list[str] = []
         """Names of the prompts that are declared."""
         self.at_import = False
@@ -51,23 +50,41 @@ class PromptEdits:
 
     def pieces(self) -> tuple[Piece, ...]:
         """All pieces, with the import."""
+        return (*self._import, *self._pieces)
+
+    def _import_piece(self) -> tuple[Piece, ...]:
+        file, line = self._file, f"import ratchet as {self._module}"
         if self._module == "ratchet":
-            return (*self._file.import_ratchet(), *self._pieces)
-        (imported,) = self._file.import_ratchet()
-        line = imported.text.replace("import ratchet", f"import ratchet as {self._module}")
-        return (Piece(imported.start, imported.end, line), *self._pieces)
+            return file.import_ratchet()
+        if file.binds_ratchet():  # and a function or class uses the name for something else
+            node = next(one for one in file.tree.body if _imports_ratchet(one))
+            at = file.line_after(node)
+            head = "" if file.data[:at].endswith((b"\n", b"\r")) else file.newline
+            return (Piece(at, at, f"{head}{line}{file.newline}"),)
+        (imported,) = file.import_ratchet()
+        text = imported.text.replace("import ratchet", line)
+        return (Piece(imported.start, imported.end, text),)
+
+    def _usable_from(self) -> int:
+        """The first byte at which the module is imported."""
+        if self._import:
+            return self._import[0].start
+        node = next(one for one in self._file.tree.body if _imports_ratchet(one))
+        return self._file.end(node)
 
     def bind(self, choice: PromptChoice) -> str:
         """Declare a prompt; returns why it is left alone, or nothing."""
         parts = [part for part in choice.prompt.parts if part.end > part.start]
+        if len(parts) > 1:  # what joins the parts is no text of its own
+            parts = [part for part in parts if not part.text or re.search(r"\w", part.text)]
         if not parts:
             return "Its text is put together at run time: bind it by hand, or use the gateway."
         before, at_import = list(self._pieces), self.at_import
         names = self._part_names(choice, parts)
         try:
             for part, name in zip(parts, names, strict=True):
-                self._bind_part(part, name, docstring=part.field == "instructions")
-        except _Left as left:
+                self._bind_part(part, name)
+        except Refused as left:
             self._pieces, self.at_import = before, at_import
             return str(left)
         self.bound += names
@@ -85,71 +102,103 @@ class PromptEdits:
             ]
         return [f"{choice.name}.{number}" for number in range(1, len(parts) + 1)]
 
-    def _bind_part(self, part: PromptPart, name: str, *, docstring: bool) -> None:
+    def _bind_part(self, part: PromptPart, name: str) -> None:
         file, start = self._file, part.start + self._mark
         found = self._spans.get((start, part.end + self._mark))
         if found is None:
-            raise _Left("Its literal is not where it was found; look again.")
+            raise Refused("Its literal is not where it was found; look again.")
         node, parents = found
-        statement = next(one for one in reversed(parents) if isinstance(one, ast.stmt))
-        if any(isinstance(one, ast.JoinedStr) for one in parents[:-1]):
-            raise _Left("It stands inside another f-string: move it to a name first.")
-        if any(isinstance(one, ast.match_case) for one in parents) and isinstance(
-            parents[-1], ast.pattern
-        ):
-            raise _Left("It is a pattern of a match statement, not a text.")
-        if _called_by_ratchet(parents):
-            raise _Left("It is declared already.")
-        text, fields = self._template(node)
-        source = file.data[start : part.end + self._mark].decode()
-        literal = self._literal(source, node, text)
-        engine = _engine(text, is_template=isinstance(node, ast.JoinedStr))
-        body = f"{self._module}.prompt({_quoted(name)}, {literal}{engine})"
-        filled = self._filled(fields)
-        scope = self._call_scope(node, parents)
-        if scope is None:
-            self.at_import = True
-            value = f"{body}.format({filled})" if fields else f"str({body})"
-            if docstring and isinstance(statement, ast.Expr) and statement.value is node:
-                value = f"__doc__ = {value}"
-            self._pieces.append(Piece(start, part.end + self._mark, value))
-            return
-        variable = self._variable(name)
-        end = file.newline
-        top = parents[1] if isinstance(parents[0], ast.Module) else parents[0]
-        assert isinstance(top, ast.stmt)
-        line = self._top_of(top)
-        self._pieces.append(Piece(line, line, f"{variable} = {body}{end}{end * 2}"))
-        value = f"{variable}.format({filled})" if fields else f"str({variable})"
-        self._pieces.append(Piece(start, part.end + self._mark, value))
-
-    def _template(self, node: ast.expr) -> tuple[str, dict[str, str]]:
-        """The template's text, and the source of each of its fields."""
+        end = part.end + self._mark
+        self._refuse(node, parents, start, end)
+        docstring = isinstance(parents[-1], ast.Expr)
+        if docstring and not _is_docstring_of_class(node, parents):
+            raise Refused("It is the docstring of a function or module; give the text a name.")
+        fields: dict[str, str] = {}
+        plain = text_without_slots(node) if isinstance(node, ast.JoinedStr) else None
         if isinstance(node, ast.Constant):
             assert isinstance(node.value, str)
-            return node.value, {}
-        assert isinstance(node, ast.JoinedStr)
-        text: list[str] = []
-        fields: dict[str, str] = {}
-        for value in node.values:
-            if isinstance(value, ast.Constant):
-                text.append(str(value.value).replace("{", "{{").replace("}", "}}"))
-                continue
-            assert isinstance(value, ast.FormattedValue)
-            source = _slot_source(value)
-            name = _slot_name(value.value, source, fields)
-            if name in fields and not _is_pure(value.value):
-                name = _numbered(name, fields)
-            fields[name] = source
-            text.append(f"{{{name}}}")
-        return "".join(text), fields
+            text = node.value
+        elif plain is not None:
+            text = plain
+        else:
+            assert isinstance(node, ast.JoinedStr)
+            text, fields = template_of(node)
+        if not _is_unicode(text):
+            raise Refused("It holds half of a character, which cannot be stored.")
+        literal = self._literal(file.data[start:end].decode(), node, text)
+        engine = _engine(text, is_template=bool(fields))
+        body = f"{self._module}.prompt({_quoted(name)}, {literal}{engine})"
+        scope = self._call_scope(node, parents)
+        value = body
+        if scope is None:
+            self.at_import = True
+        else:
+            self.at_import |= any(is_kept(file, one) for one in parents)
+            value = self._declared_above(parents, name, body)
+        value = self._as_text(value, fields)
+        if docstring:
+            value = f"__doc__ = {value}"
+        before = file.data[start - 1 : start].decode("latin-1")
+        space = " " if before.isalnum() or before == "_" else ""
+        self._add(Piece(start, end, space + value))
+
+    def _declared_above(self, parents: list[ast.AST], name: str, body: str) -> str:
+        """The name of a prompt that is declared above the function or class that uses it."""
+        variable, end = self._variable(name), self._file.newline
+        top = parents[1]
+        assert isinstance(top, ast.stmt)
+        line = self._top_of(top)
+        self._add(Piece(line, line, f"{variable} = {body}{end}{end * 2}"))
+        return variable
+
+    def _as_text(self, prompt: str, fields: dict[str, str]) -> str:
+        if fields:
+            filled = ", ".join(f"{name}={source}" for name, source in fields.items())
+            return f"{prompt}.format({filled})"
+        return f"str({prompt})" if self._has_str else f"{prompt}.__str__()"
+
+    def _add(self, piece: Piece) -> None:
+        """Keep a piece.
+
+        Raises:
+            Refused: It stands above the import, or cannot be written in the file's encoding.
+        """
+        if piece.start < self._usable_from():
+            raise Refused("It stands above the imports, where Ratchet is not imported yet.")
+        if not piece.text.isascii() and not _is_utf8(self._file.data):
+            raise Refused("Its file is not in UTF-8: convert the file first.")
+        self._pieces.append(piece)
+
+    def _refuse(self, node: ast.expr, parents: list[ast.AST], start: int, end: int) -> None:
+        """Raise Refused where a call cannot stand in the literal's place."""
+        if any(isinstance(one, ast.JoinedStr) for one in parents):
+            raise Refused("It stands inside another f-string: move it to a name first.")
+        if isinstance(parents[-1], ast.pattern | ast.MatchValue):
+            raise Refused("It is a pattern of a match statement, not a text.")
+        if self._is_declared(parents):
+            raise Refused("It is declared already.")
+        if any(one.start < end and start < one.end for one in self._pieces):
+            raise Refused("It is declared already, under the name of another prompt.")
+        for inner, outer in zip([*parents[1:], node], parents, strict=True):
+            note = getattr(outer, "annotation", None) or getattr(outer, "returns", None)
+            if inner is note:
+                raise Refused("It is part of a type, not a text.")
+            if isinstance(outer, ast.AnnAssign) and "Literal" in ast.unparse(outer.annotation):
+                raise Refused("Its type says that it is this very literal; loosen the type first.")
+
+    def _is_declared(self, parents: list[ast.AST]) -> bool:
+        return any(
+            isinstance(one, ast.Call) and ast.unparse(one.func) in self._declares for one in parents
+        )
 
     def _literal(self, source: str, node: ast.expr, text: str) -> str:
         """The literal in the new place: as it stands, or rewritten where it was an f-string."""
         if isinstance(node, ast.Constant):
             # Lines of an implicit concatenation continue inside the call's brackets.
             return source
-        old = source.replace("\r\n", "\n")
+        old = source.replace("\r\n", "\n").replace("\r", "\n")
+        if _has_comment(old):
+            raise Refused("Comments stand between its pieces: move them above it first.")
         plain = _STRING.sub(lambda m: re.sub("[fF]", "", m[1]) + m[2], old, count=1)
         quote = _STRING.match(plain)
         assert quote is not None
@@ -159,12 +208,8 @@ class PromptEdits:
             if ast.literal_eval(written) != text:
                 raise ValueError("it reads back as another text")
         except (ValueError, SyntaxError) as error:
-            raise _Left(f"Its text cannot be written as one literal: {error}.") from None
+            raise Refused(f"Its text cannot be written as one literal: {error}.") from None
         return written.replace("\n", self._file.newline)
-
-    @staticmethod
-    def _filled(fields: dict[str, str]) -> str:
-        return ", ".join(f"{name}={source}" for name, source in fields.items())
 
     def _call_scope(self, node: ast.expr, parents: list[ast.AST]) -> ast.AST | None:
         """The function whose call reads the literal; None if it is read at import."""
@@ -177,7 +222,7 @@ class PromptEdits:
         return None
 
     def _variable(self, name: str) -> str:
-        base = "_" + re.sub(r"\W", "_", name).upper()
+        base = "_" + re.sub(r"\W", "_", name).strip("_").upper()
         found, number = base, 2
         while found in self._names:
             found, number = f"{base}_{number}", number + 1
@@ -187,13 +232,17 @@ class PromptEdits:
     def _top_of(self, statement: ast.stmt) -> int:
         """The first byte of the line of a statement, above its decorators and comments."""
         file = self._file
-        first = [statement, *getattr(statement, "decorator_list", [])]
-        line = min(one.lineno for one in first)
+        line = min(one.lineno for one in [statement, *getattr(statement, "decorator_list", [])])
+        ended = max(
+            (one.end_lineno or 0 for one in file.tree.body if one.lineno < statement.lineno),
+            default=0,
+        )
         data = file.data.splitlines(keepends=True)
-        while line > 1 and data[line - 2].lstrip().startswith(b"#"):
+        while line - 1 > ended and data[line - 2].startswith(b"#"):
             line -= 1
         at = sum(len(one) for one in data[: line - 1])
-        return max(at, self._mark)
+        # Comments at the head of a file are about the file.
+        return max(at, self._import[0].start) if self._import else max(at, self._mark)
 
     def _literals(self) -> dict[tuple[int, int], tuple[ast.expr, list[ast.AST]]]:
         """Text expressions by their bytes, with what is around each, outermost first."""
@@ -212,35 +261,79 @@ class PromptEdits:
 
     def _module_name(self) -> str:
         """What `ratchet` is called here: the module may use that name for something else."""
-        bound = {
-            target.id
-            for node in ast.walk(self._file.tree)
-            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-            for target in [node]
-        }
-        for node in ast.walk(self._file.tree):
-            if isinstance(node, ast.arg):
-                bound.add(node.arg)
-            elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        bound = _bound_names(self._file.tree)
+        name = "ratchet"
+        while name in bound:
+            name = f"_{name}"
+        return name
+
+
+def _bound_names(tree: ast.AST) -> set[str]:
+    """Names that a file gives to something; `import ratchet` is no other thing of that name."""
+    bound: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Name(id=name, ctx=ast.Store() | ast.Del()):
+                bound.add(name)
+            case ast.arg(arg=name):
+                bound.add(name)
+            case ast.FunctionDef() | ast.AsyncFunctionDef() | ast.ClassDef():
                 bound.add(node.name)
-            elif isinstance(node, ast.ImportFrom | ast.Import):
-                bound |= {
-                    one.asname or one.name
-                    for one in node.names
-                    if isinstance(node, ast.ImportFrom) or (one.asname and one.name != "ratchet")
-                }
-        return "_ratchet" if "ratchet" in bound else "ratchet"
+            case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
+                bound.add(name)
+            case ast.ImportFrom():
+                bound |= {one.asname or one.name for one in node.names}
+            case ast.Import():
+                names = [(one.name, one.asname or one.name.partition(".")[0]) for one in node.names]
+                bound |= {found for name, found in names if name != "ratchet" or found != name}
+    return bound
 
 
-def _called_by_ratchet(parents: list[ast.AST]) -> bool:
-    parent = parents[-1]
-    return (
-        isinstance(parent, ast.Call)
-        and isinstance(parent.func, ast.Attribute)
-        and parent.func.attr == "prompt"
-        and isinstance(parent.func.value, ast.Name)
-        and parent.func.value.id.strip("_") == "ratchet"
+def _declaring_names(tree: ast.AST) -> set[str]:
+    """What `ratchet.prompt` is called in a file."""
+    found = {"ratchet.prompt"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {
+                f"{one.asname or one.name}.prompt" for one in node.names if one.name == "ratchet"
+            }
+        elif isinstance(node, ast.ImportFrom) and node.module == "ratchet" and not node.level:
+            found |= {one.asname or one.name for one in node.names if one.name == "prompt"}
+    return found
+
+
+def _imports_ratchet(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Import) and any(
+        one.name == "ratchet" and one.asname is None for one in node.names
     )
+
+
+def _is_docstring_of_class(node: ast.expr, parents: list[ast.AST]) -> bool:
+    return (
+        len(parents) > 1
+        and isinstance(parents[-2], ast.ClassDef)
+        and parents[-2].body[0] is parents[-1]
+        and isinstance(node, ast.Constant)
+    )
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _is_utf8(data: bytes) -> bool:
+    """Whether Python reads a file as UTF-8."""
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(data).readline)
+    return encoding in ("utf-8", "utf-8-sig")
+
+
+def _has_comment(source: str) -> bool:
+    tokens = tokenize.generate_tokens(io.StringIO(f"({source}\n)", newline="\n").readline)
+    return any(token.type == tokenize.COMMENT for token in tokens)
 
 
 def _engine(text: str, *, is_template: bool) -> str:
@@ -249,47 +342,9 @@ def _engine(text: str, *, is_template: bool) -> str:
         PromptTemplate(text)
     except InputError as error:
         if is_template:
-            raise _Left(f"It is no template: {error.message}") from None
+            raise Refused(f"It is no template: {error.message}") from None
         return ', engine="plain"'
     return ""
-
-
-def _slot_source(value: ast.FormattedValue) -> str:
-    """The source of a slot's value; one with a conversion or a format is formatted first."""
-    source = ast.unparse(value.value)
-    if isinstance(value.value, ast.NamedExpr | ast.Yield | ast.YieldFrom):
-        raise _Left("One of its slots assigns or yields: give it a name before the text.")
-    if value.conversion == -1 and value.format_spec is None:
-        return source
-    return ast.unparse(ast.JoinedStr([value]))
-
-
-def _slot_name(value: ast.expr, source: str, taken: dict[str, str]) -> str:
-    """A name for a slot: that of the variable, attribute or function."""
-    while isinstance(value, ast.Call | ast.Await | ast.Subscript):
-        value = value.func if isinstance(value, ast.Call) else value.value
-    name = (
-        value.id
-        if isinstance(value, ast.Name)
-        else value.attr
-        if isinstance(value, ast.Attribute)
-        else "value"
-    )
-    if keyword.iskeyword(name) or name == "self":
-        name = "value"
-    name = name.lstrip("_") or "value"
-    return name if taken.get(name, source) == source else _numbered(name, taken)
-
-
-def _numbered(name: str, taken: dict[str, str]) -> str:
-    number = 2
-    while f"{name}_{number}" in taken:
-        number += 1
-    return f"{name}_{number}"
-
-
-def _is_pure(value: ast.expr) -> bool:
-    return all(isinstance(node, _PURE) for node in ast.walk(value))
 
 
 def _quoted(name: str) -> str:

@@ -1,0 +1,90 @@
+"""An f-string as a template with named slots, of which every call makes the same text."""
+
+from __future__ import annotations
+
+import ast
+import keyword
+import re
+
+_PURE = (ast.Name, ast.Attribute, ast.Constant, ast.Subscript, ast.Load, ast.Slice, ast.Tuple)
+
+
+class Refused(Exception):
+    """A prompt that cannot be bound; the message says why."""
+
+
+def template_of(node: ast.JoinedStr) -> tuple[str, dict[str, str]]:
+    """The template's text, and the source of each of its slots in the order of evaluation.
+
+    An f-string formats each slot before it evaluates the next; `format` does so at the end. So what
+    stands before a slot that may change something is formatted at once, and is not read again for
+    one that stands behind it.
+
+    Raises:
+        Refused: A slot assigns or yields, or cannot be written outside of the f-string.
+    """
+    values = node.values
+    acting = [n for n, one in enumerate(values) if not _is_pure(one)]
+    last = acting[-1] if acting else -1
+    text: list[str] = []
+    fields: dict[str, str] = {}
+    known: dict[str, str] = {}
+    for number, value in enumerate(values):
+        if not isinstance(value, ast.FormattedValue):
+            assert isinstance(value, ast.Constant)
+            text.append(str(value.value).replace("{", "{{").replace("}", "}}"))
+            continue
+        source = _source(value, at_once=number < last)
+        name = known.get(source)
+        if name is None:
+            name = _free_name(value.value, fields)
+            fields[name] = source
+            if _is_pure(value):
+                known[source] = name
+        if not _is_pure(value):
+            known.clear()
+        text.append(f"{{{name}}}")
+    return "".join(text), fields
+
+
+def text_without_slots(node: ast.JoinedStr) -> str | None:
+    """The value of an f-string that has no slots; None if it has some."""
+    texts = [one.value for one in node.values if isinstance(one, ast.Constant)]
+    return "".join(map(str, texts)) if len(texts) == len(node.values) else None
+
+
+def _source(value: ast.FormattedValue, *, at_once: bool) -> str:
+    """The source of a slot's value; one with a conversion or a format is formatted first."""
+    if isinstance(value.value, ast.NamedExpr | ast.Yield | ast.YieldFrom):
+        raise Refused("One of its slots assigns or yields: give it a name before the text.")
+    formatted = value.conversion != -1 or value.format_spec is not None
+    if not (at_once or formatted):
+        return ast.unparse(value.value)
+    try:
+        source = ast.unparse(ast.JoinedStr([value]))
+        ast.parse(source)
+    except (ValueError, SyntaxError):
+        raise Refused(
+            "One of its slots is hard to quote: give it a name before the text."
+        ) from None
+    return source
+
+
+def _free_name(value: ast.expr, taken: dict[str, str]) -> str:
+    """A name for a slot: that of the variable, attribute or function, with a number if taken."""
+    while isinstance(value, ast.Call | ast.Await | ast.Subscript):
+        value = value.func if isinstance(value, ast.Call) else value.value
+    found = value.id if isinstance(value, ast.Name) else getattr(value, "attr", "")
+    name = re.sub(r"^_+", "", found)
+    if not name.isidentifier() or keyword.iskeyword(name) or name == "self":
+        name = "value"
+    free, number = name, 2
+    while free in taken:
+        free, number = f"{name}_{number}", number + 1
+    return free
+
+
+def _is_pure(value: ast.AST) -> bool:
+    """Whether reading it changes nothing, so that it may be read once for several slots."""
+    parts = (*_PURE, ast.FormattedValue, ast.JoinedStr)
+    return all(isinstance(node, parts) for node in ast.walk(value))
