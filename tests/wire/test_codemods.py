@@ -446,6 +446,96 @@ def test_any_f_string_stays_what_it_is(pieces: list[tuple[str, str]]) -> None:
     assert _run(data)["result"]() == before
 
 
+_ACTS = [
+    "rows",
+    "rows.pop()",
+    "rows.append(9) or len(rows)",
+    "box.n",
+    "box.up()",
+    "rows!r",
+    "box.n:>4",
+]
+
+
+@given(
+    pieces=st.lists(st.tuples(_TEXTS, st.sampled_from(_ACTS)), min_size=1, max_size=6),
+    inside=st.booleans(),
+)
+def test_slots_that_act_on_one_another_fill_the_same_text(
+    pieces: list[tuple[str, str]], inside: bool
+) -> None:
+    inner = "".join(
+        repr(text)[1:-1].replace("{", "{{").replace("}", "}}").replace('"', "'") + f"{{{slot}}}"
+        for text, slot in pieces
+        if "\\" not in repr(text)
+    )
+    setting = (
+        "class Box:\n    n = 0\n    def up(self):\n        self.n += 1\n        return self.n\n"
+        "rows, box = list(range(20)), Box()\n"
+    )
+    source = setting + (
+        f'def result():\n    return f"shelves {inner}", rows, box.n\n'
+        if inside
+        else f'TEXT = f"shelves {inner}"\ndef result():\n    return TEXT, rows, box.n\n'
+    )
+    before = _run(source.encode())["result"]()
+    data, _, why = _bind(source)
+    assert why == ""
+    assert _run(data)["result"]() == before
+
+
+_PLACES = {
+    "constant": "A{n} = {literal}\nGOT.append(A{n})\n",
+    "class": "class C{n}:\n    a: str = {literal}\nGOT.append(C{n}.a)\n",
+    "docstring": "class D{n}:\n    {plain}\nGOT.append(D{n}.__doc__)\n",
+    "default": "def d{n}(x, text={literal}):\n    return text\nGOT.append(d{n}(1))\n",
+    "function": "def f{n}(x='q'):\n    return ({literal}\n    )\nGOT.append(f{n}())\n",
+    "method": "class M{n}:\n    x = 1\n    @property\n    def m(self):\n"
+    "        return {literal}\nGOT.append(M{n}().m)\n",
+    "list": "GOT.append('\\n'.join([x, {literal}, x]))\n",
+    "sum": "def s{n}():\n    return x + {literal} + x\nGOT.append(s{n}())\n",
+    "strip": "GOT.append({literal}.strip())\n",
+    "lambda": "GOT.append((lambda x=2: {literal})())\n",
+    "branch": "if x:\n    GOT.append({literal})\n",
+    "async": "async def y{n}():\n    return {literal}\nGOT.append(asyncio.run(y{n}()))\n",
+    "dataclass": "@dataclasses.dataclass\nclass E{n}:\n    a: str = {literal}\nGOT.append(E{n}().a)\n",
+    "enum": "class F{n}(enum.Enum):\n    A = {literal}\nGOT.append(F{n}.A.value)\n",
+}
+_HEAD = '"""About."""\nfrom __future__ import annotations\nimport asyncio, dataclasses, enum\nx = "q"\nGOT = []\n'
+
+
+@given(
+    parts=st.lists(
+        st.tuples(st.sampled_from(sorted(_PLACES)), _TEXTS, st.booleans()), min_size=1, max_size=5
+    ),
+    end=st.sampled_from(["\n", "\r\n"]),
+    mark=st.sampled_from([b"", b"\xef\xbb\xbf"]),
+)
+def test_a_module_of_prompts_of_every_kind_gives_the_same_values(
+    parts: list[tuple[str, str, bool]], end: str, mark: bytes
+) -> None:
+    source = _HEAD
+    for n, (place, text, slot) in enumerate(parts):
+        plain = repr(f"shelves {text}")
+        literal = plain
+        if slot:
+            literal = "f" + plain.replace("{", "{{").replace("}", "}}") + " f'{x}'"
+            if "\\N" in plain:
+                literal = plain
+        body = _PLACES[place].replace("{n}", str(n))
+        source += body.replace("{plain}", plain).replace("{literal}", literal)
+    data = mark + source.replace("\n", end).encode()
+    before = _run(data, "__main__")["GOT"]
+    choice = _choice(data)
+    edits = PromptEdits(PythonFile("texts.py", data))
+    assert edits.bind(choice) == ""
+    after = apply_pieces(data, edits.pieces())
+    registry.forget()
+    assert _run(after, "__main__")["GOT"] == before
+    assert {type(one) for one in before} == {str}
+    assert len(declarations()) == len(parts)
+
+
 def test_prompts_of_a_repository_become_one_step(tmp_path: Path) -> None:
     from ratchet.wire import look
     from ratchet.wire.codemods import bind_prompts
