@@ -92,10 +92,7 @@ def test_whoever_opens_the_file_reads_the_bound_text_and_everyone_else_the_files
 
 def test_a_text_that_is_bound_to_the_sources_own_opens_the_file_itself(project: Path) -> None:
     declare_prompt_files(project, [PromptFile(path="agents.yaml", fields=("planner.goal",))])
-    with (
-        bound(_bound(agents__planner__goal="Plan {city}")),
-        open(str(project / "agents.yaml")) as file,
-    ):
+    with bound(_bound(agents__planner__goal="Plan {city}")), open(str(project / "agents.yaml")) as file:
         assert file.name == str(project / "agents.yaml")
 
 
