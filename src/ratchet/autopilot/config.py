@@ -347,15 +347,6 @@ class ReportCardSection(Section):
     copies: Annotated[int, Field(ge=1)] = 20
 
 
-class PromptFileSection(Section):
-    """[[prompt_files]]: a file whose texts are prompts of the agent."""
-
-    path: Annotated[str, Field(min_length=1)]
-    fields: Several[str] = ()
-    name: str = ""
-    engine: Literal["f-string", "jinja2", "plain"] | None = None
-
-
 class ObjectiveSection(Section):
     """[objective]: the score to improve."""
 
@@ -373,7 +364,6 @@ class RunSection(Section):
     server: Url | None = None
     server_concurrency: Annotated[int, Field(ge=1, le=4096)] = 64
     ray_address: Annotated[str, Field(min_length=1, max_length=300)] | None = None
-    import_per_candidate: bool = False
 
 
 class BudgetSection(Section):
@@ -490,7 +480,6 @@ class Config(Section):
 
     project: ProjectSection = ProjectSection()
     agent: AgentSection
-    prompt_files: Several[PromptFileSection] = ()
     tasks: TasksSection = TasksSection()
     evaluators: Several[EvaluatorSection] = ()
     objective: ObjectiveSection = ObjectiveSection()

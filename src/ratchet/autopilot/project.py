@@ -43,7 +43,6 @@ from ratchet.types import (
 
 if TYPE_CHECKING:
     from ratchet.autopilot.trainable import TrainableModel
-    from ratchet.bind.prompt_files import PromptFile
     from ratchet.evaluate import Evaluator
     from ratchet.models import LocalModel
     from ratchet.observe.redaction import Redactor
@@ -203,18 +202,9 @@ class Project:
             entry=agent.label,
             root=str(self.root),
             path=agent.path,
-            prompt_files=self.prompt_files,
-            import_per_candidate=self.config.run.import_per_candidate or bool(self.prompt_files),
             model="" if model is None else model.version,
             variables=self.agent_variables,
         )
-
-    @property
-    def prompt_files(self) -> tuple[PromptFile, ...]:
-        """Files whose texts are prompts of the agent."""
-        from ratchet.bind.prompt_files import PromptFile
-
-        return tuple(PromptFile(**one.model_dump()) for one in self.config.prompt_files)
 
     @property
     def agent_variables(self) -> dict[str, str]:

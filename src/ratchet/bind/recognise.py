@@ -317,13 +317,7 @@ def _filled(shape: TemplateShape, values: Mapping[str, str]) -> str:
 @functools.lru_cache(maxsize=8192)
 def _shape(template: PromptTemplate) -> TemplateShape | str:
     """The shape, or why there is none."""
-    parts: list[tuple[str, str | None]] | None
-    if template.engine == "plain":
-        parts = [(template.text, None)]
-    elif template.engine == "jinja2":
-        parts = _jinja_parts(template.text)
-    else:
-        parts = _parts(template.text)
+    parts = _jinja_parts(template.text) if template.engine == "jinja2" else _parts(template.text)
     if parts is None:
         return (
             "The prompt is a Jinja2 template with more than text and plain names; its logic is not"

@@ -207,7 +207,7 @@ def runner_setup(
     else:
         assert config is not None
         assert config.agent.entry is not None
-        spec = Project(project_folder, config).agent_spec
+        spec = AgentSpec(entry=config.agent.entry, root=str(project_folder), path=config.agent.path)
     gateway = url if options.gateway else ""
     kind = options.executor
     if kind == "auto" and options.agent is None:

@@ -16,7 +16,6 @@ import msgspec
 
 from ratchet.bind import Knobs, declarations
 from ratchet.bind.marked_functions import bind_marked_functions
-from ratchet.bind.prompt_files import PromptFile, declare_prompt_files
 from ratchet.observe import ENTRY_MARK, is_async, trace
 from ratchet.types import AgentError, Declaration, InputError, Params, Resource
 from ratchet.types.hashing import HASH_LENGTH
@@ -33,10 +32,6 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Folders prepended to `sys.path`, relative to the root."""
     model: str = ""
     """Version of the local model that the agent calls; empty for another."""
-    prompt_files: tuple[PromptFile, ...] = ()
-    """Files whose texts are prompts."""
-    import_per_candidate: bool = False
-    """Whether candidates need processes of their own, because prompts are read at import."""
     variables: dict[str, str] = {}
     """Environment variables of the agent's processes, such as those that lead to that model."""
 
@@ -162,7 +157,6 @@ def load_agent(spec: AgentSpec) -> Agent:
     for folder in reversed(_folders(spec)):
         if folder not in sys.path:
             sys.path.insert(0, folder)
-    declare_prompt_files(Path(spec.root), spec.prompt_files)
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:

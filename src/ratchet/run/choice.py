@@ -10,7 +10,6 @@ from ratchet.run.agent import Agent, AgentSpec
 from ratchet.run.executor import Executor, Kind
 from ratchet.run.inprocess import AsyncExecutor
 from ratchet.run.worker_executor import WorkerExecutor
-from ratchet.types import InputError
 
 if TYPE_CHECKING:
     from ratchet.observe.redaction import RedactionRules
@@ -60,18 +59,7 @@ def executor_for(
         redaction: Redaction rules of orphaned workers.
         ray_address: Address of the Ray cluster; by default that of RAY_ADDRESS, else `auto`.
         niceness: How much lower the priority of worker processes is, as of nice(2).
-
-    Raises:
-        InputError: The kind cannot import the agent for each candidate, as the spec asks.
     """
-    if spec.import_per_candidate:
-        if kind in ("ray", "inline"):
-            raise InputError(
-                f'executor = "{kind}" cannot import the agent for each candidate, which'
-                " import_per_candidate or [[prompt_files]] ask for.",
-                hint='Use executor = "process" under [run].',
-            )
-        kind = "process"
     if kind == "ray":
         from ratchet.run.ray_executor import RayExecutor
 

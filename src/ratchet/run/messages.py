@@ -7,7 +7,6 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from ratchet.bind import Binding
 from ratchet.run.agent import AgentSpec
 from ratchet.types import Claim, Outcome, Resource
 
@@ -41,8 +40,6 @@ class WorkerSetup(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     process belongs to each."""
     scratch: str
     """Folder for the worker's binding file."""
-    binding: Binding | None = None
-    """What is bound before the agent is imported, in a worker of one candidate."""
     redaction: dict[str, Any] = {}
     """`RedactionRules` of an orphaned worker as builtins: other workers need not import them."""
 

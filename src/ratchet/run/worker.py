@@ -19,7 +19,7 @@ import sys
 import time
 from pathlib import Path
 
-from ratchet.bind import BINDING_VARIABLE, SEED_VARIABLE, Binding, bind_process
+from ratchet.bind import BINDING_VARIABLE, SEED_VARIABLE, Binding
 from ratchet.observe import capture_rollouts, carry_context, warm_up
 from ratchet.run.agent import Agent, load_agent
 from ratchet.run.attempt import Recorder, call_alone
@@ -87,8 +87,6 @@ def main(descriptor: int, *kept_open: int) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(line_buffering=True)
     capture_rollouts()
-    if setup.binding is not None:
-        bind_process(setup.binding)  # what is read at import is the candidate's
     try:
         agent = load_agent(setup.agent)
     except RatchetError as error:

@@ -25,7 +25,7 @@ memory left            of memory keeps its outcome     blame, and its task runs 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,10 +39,6 @@ from ratchet.types import Claim, Outcome, Resource
 
 if TYPE_CHECKING:
     from ratchet.observe.redaction import RedactionRules
-
-
-SPARE = 3
-"""Workers per slot where each candidate has its own: idle ones keep what they have imported."""
 
 
 class WorkerExecutor:
@@ -104,9 +100,6 @@ class WorkerExecutor:
         self._worker_pool = WorkerPool(setup, state / "logs", keep_open)
         self._slots = slots
         self._free = asyncio.Semaphore(slots)
-        self._own_import = agent.import_per_candidate
-        if self._own_import:
-            count *= SPARE
         self._worker_slots = [WorkerSlot(self._worker_pool, number) for number in range(count)]
         self._isolated = WorkerSlot(self._worker_pool, count)
         """For attempts that run alone; its worker starts with the first of them."""
@@ -128,7 +121,7 @@ class WorkerExecutor:
         """
         self._worker_pool.prepare()
         first, *others = self._worker_slots
-        for slot in () if self._own_import else others:
+        for slot in others:
             self._in_background(slot.open())
         try:
             await first.open()
@@ -148,7 +141,7 @@ class WorkerExecutor:
                 return await self._run_alone(claim, resources)
             free = [slot for slot in self._worker_slots if slot.load < self._capacity]
             # A worker that is still starting is the last choice.
-            slot = min(free, key=self._rank(claim))
+            slot = min(free, key=lambda slot: (not slot.ready, slot.load, slot.number))
             try:
                 return await slot.run(claim, resources)
             except WorkerLost as lost:
@@ -156,14 +149,6 @@ class WorkerExecutor:
                 if lost.shared:
                     return await self._run_alone(claim, resources)
                 return self._blame(claim, lost)
-
-    def _rank(self, claim: Claim) -> Callable[[WorkerSlot], tuple[float, ...]]:
-        """The order in which slots are chosen for an attempt."""
-        if not self._own_import:
-            return lambda slot: (not slot.ready, slot.load, slot.number)
-        # One that has imported the candidate, else a new one, else the one idle for longest.
-        candidate = claim.rollout.candidate_id
-        return lambda slot: (slot.candidate != candidate, slot.ready, slot.used, slot.number)
 
     async def _run_alone(self, claim: Claim, resources: Mapping[str, Resource]) -> Outcome:
         async with self._isolating:

@@ -9,9 +9,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Literal
 
-from msgspec import structs
-
-from ratchet.bind import Binding
 from ratchet.run.attempt import AttemptClock, timed_out
 from ratchet.run.environment import binding_file_name
 from ratchet.run.inprocess import GRACE_S
@@ -70,25 +67,20 @@ class WorkerPool:
             os.makedirs(folder, exist_ok=True)
         self._watch = asyncio.create_task(self._watch_logs())
 
-    async def start(self, number: int, binding: Binding | None = None) -> WorkerProcess:
+    async def start(self, number: int) -> WorkerProcess:
         """Start a worker, and wait until it has loaded the agent.
-
-        Args:
-            number: Unique in the executor.
-            binding: What is bound while the agent is imported.
 
         Raises:
             AgentError: The agent does not load, or no worker starts.
         """
         how = ""
-        setup = self.setup if binding is None else structs.replace(self.setup, binding=binding)
         for _ in range(START_TRIES):
             worker = WorkerProcess(number, self._logs / f"worker-{number}.log", self._keep_open)
             self._all.add(worker)
             try:
                 async with asyncio.timeout(START_S):
                     await worker.open()
-                    await worker.send(setup)
+                    await worker.send(self.setup)
                     message = await worker.receive()
             except TimeoutError:
                 worker.kill()
@@ -193,11 +185,6 @@ class WorkerSlot:
         self._shared = pool.setup.capacity > 1
         self._limit_s = self._timeout_s + (GRACE_S + SILENCE_S if self._shared else KILL_AFTER_S)
         self._opening = asyncio.Lock()
-        self._own_import = pool.setup.agent.import_per_candidate
-        self.candidate = ""
-        """With an import for each candidate, the one whose texts its worker has imported."""
-        self.used = 0.0
-        """When it began its last attempt, by the event loop's clock."""
         self._worker: WorkerProcess | None = None
         self._reading: dict[WorkerProcess, asyncio.Task[None]] = {}
         self._running: dict[AttemptKey, _Running] = {}
@@ -211,19 +198,15 @@ class WorkerSlot:
         """Whether its worker has loaded the agent and is alive."""
         return self._worker is not None
 
-    async def open(self, binding: Binding | None = None) -> WorkerProcess:
+    async def open(self) -> WorkerProcess:
         """Start a worker unless there is one.
-
-        Args:
-            binding: What is bound while the agent is imported.
 
         Raises:
             AgentError: No worker starts.
         """
         async with self._opening:
             if self._worker is None:
-                worker = await self._pool.start(self.number, binding)
-                self.candidate = "" if binding is None else binding.candidate_id
+                worker = await self._pool.start(self.number)
                 self._cached.clear()
                 self._worker = worker
                 reading = self._reading[worker] = asyncio.create_task(self._read(worker))
@@ -238,31 +221,16 @@ class WorkerSlot:
             AgentError: There is no worker, and none starts.
         """
         self.load += 1
-        self.used = asyncio.get_running_loop().time()
-        binding = self._import_of(claim, resources)
         try:
             if self._worker is not None and not self._running and self._worker.gone():
                 # It ended between two attempts, which is not the fault of the next one.
                 self._drop(self._worker)
-            if (
-                binding is not None
-                and self._worker is not None
-                and self.candidate != binding.candidate_id
-            ):
-                self._drop(self._worker)
-            worker = await self.open(binding)
+            worker = await self.open()
             while worker is not self._worker:  # it ended while this attempt waited for the lock
-                worker = await self.open(binding)
+                worker = await self.open()
             return await self._run_in(worker, claim, resources)
         finally:
             self.load -= 1
-
-    def _import_of(self, claim: Claim, resources: Mapping[str, Resource]) -> Binding | None:
-        """What must be bound while the agent is imported; None if it may be anything."""
-        if not self._own_import:
-            return None
-        candidate = claim.rollout.candidate_id
-        return Binding(resources=dict(resources), candidate_id=candidate)
 
     async def _run_in(
         self, worker: WorkerProcess, claim: Claim, resources: Mapping[str, Resource]

@@ -35,8 +35,8 @@ class PromptTemplate(msgspec.Struct, frozen=True, tag="prompt", metaclass=_Takes
 
     Args:
         text: The template. The f-string form uses `{name}` and doubles literal braces; the Jinja2
-            form uses `{{ name }}`, the plain form has none. Attributes that begin with an
-            underscore or lead to frames and code are refused.
+            form uses `{{ name }}`, the plain form has none. Attributes that begin with an underscore
+            or lead to frames and code are refused.
         engine: Syntax of `text`.
 
     Raises:
