@@ -59,8 +59,7 @@ def prompt(name: str, default: str, *, engine: Engine = "f-string") -> Prompt:
     Args:
         name: Its name, unique in the agent.
         default: The current text, with `{placeholders}`.
-        engine: `f-string`, `jinja2`, or `plain` for a text without placeholders, in which braces
-            mean nothing.
+        engine: `f-string` or `jinja2`.
 
     Raises:
         InputError: The text is not a template of that form, or the name is taken.

@@ -18,7 +18,7 @@ from ratchet.types.errors import InputError
 if TYPE_CHECKING:
     from jinja2 import Template
 
-Engine = Literal["f-string", "jinja2", "plain"]
+Engine = Literal["f-string", "jinja2"]
 
 
 class _TakesTemplate(msgspec.StructMeta):
@@ -35,8 +35,8 @@ class PromptTemplate(msgspec.Struct, frozen=True, tag="prompt", metaclass=_Takes
 
     Args:
         text: The template. The f-string form uses `{name}` and doubles literal braces; the Jinja2
-            form uses `{{ name }}`, the plain form has none. Attributes that begin with an underscore
-            or lead to frames and code are refused.
+            form uses `{{ name }}`. Both refuse attributes that begin with an underscore or lead to
+            frames and code.
         engine: Syntax of `text`.
 
     Raises:
@@ -81,8 +81,6 @@ class PromptTemplate(msgspec.Struct, frozen=True, tag="prompt", metaclass=_Takes
             InputError: A placeholder has no field, or cannot be filled with it.
         """
         self.check_fields(fields.keys() | set())
-        if self.engine == "plain":
-            return self.text
         try:
             if self.engine == "jinja2":
                 return _jinja(self.text).render(fields)
@@ -104,16 +102,14 @@ class PromptTemplate(msgspec.Struct, frozen=True, tag="prompt", metaclass=_Takes
 def _placeholders(text: str, engine: Engine) -> frozenset[str]:
     if engine == "jinja2":
         return _jinja_placeholders(text)
-    if engine == "plain":
-        return frozenset()
     if engine != "f-string":
-        raise InputError(f"Prompt engine {engine!r} is not 'f-string', 'jinja2' or 'plain'.")
+        raise InputError(f"Prompt engine {engine!r} is neither 'f-string' nor 'jinja2'.")
     try:
         return frozenset(_fields(text, nested=False))
     except (ValueError, KeyError) as error:
         raise InputError(
             f"The prompt is not an f-string template: {error}.",
-            hint='Double literal braces, or declare it with engine="plain".',
+            hint='Double literal braces, or declare it with engine="jinja2".',
         ) from None
 
 
