@@ -2,7 +2,7 @@
 
 import { context } from "@opentelemetry/api";
 import { liveCallOf } from "./context";
-import { parseTemplate, type Template } from "./template";
+import { parseTemplate, plain, type Template } from "./template";
 
 /** A resource as the server tells it; kinds that this package cannot run with are passed over. */
 export type Resource =
@@ -41,7 +41,7 @@ export function templateOf(resource: Resource | undefined): Template | undefined
   let template = parsed.get(resource);
   if (template === undefined) {
     try {
-      template = parseTemplate(resource.text);
+      template = resource.engine === "plain" ? plain(resource.text) : parseTemplate(resource.text);
     } catch {
       template = null;
     }

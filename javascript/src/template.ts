@@ -55,6 +55,11 @@ export function parseTemplate(text: string): Template {
   return { text, placeholders, parts };
 }
 
+/** Text without placeholders, whose braces mean nothing. */
+export function plain(text: string): Template {
+  return { text, placeholders: new Set(), parts: [text] };
+}
+
 /**
  * Fills a template.
  *

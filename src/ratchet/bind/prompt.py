@@ -59,7 +59,8 @@ def prompt(name: str, default: str, *, engine: Engine = "f-string") -> Prompt:
     Args:
         name: Its name, unique in the agent.
         default: The current text, with `{placeholders}`.
-        engine: `f-string` or `jinja2`.
+        engine: `f-string`, `jinja2`, or `plain`: text without placeholders, whose braces mean
+            nothing.
 
     Raises:
         InputError: The text is not a template of that form, or the name is taken.

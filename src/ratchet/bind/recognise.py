@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import functools
 import string
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
 from ratchet.types import InputError, PromptTemplate
+from ratchet.types.template import Engine
 
 MIN_CONSTANT = 16
 """Minimum characters of constant text, without white space, of a template with slots. A shorter one
@@ -317,7 +318,7 @@ def _filled(shape: TemplateShape, values: Mapping[str, str]) -> str:
 @functools.lru_cache(maxsize=8192)
 def _shape(template: PromptTemplate) -> TemplateShape | str:
     """The shape, or why there is none."""
-    parts = _jinja_parts(template.text) if template.engine == "jinja2" else _parts(template.text)
+    parts = _PARTS[template.engine](template.text)
     if parts is None:
         return (
             "The prompt is a Jinja2 template with more than text and plain names; its logic is not"
@@ -335,6 +336,10 @@ def _shape(template: PromptTemplate) -> TemplateShape | str:
             slots.append(slot)
             pieces.append("")
     return TemplateShape(tuple(pieces), tuple(slots))
+
+
+def _plain_parts(text: str) -> list[tuple[str, str | None]]:
+    return [(text, None)]
 
 
 def _parts(text: str) -> list[tuple[str, str | None]]:
@@ -365,3 +370,10 @@ def _jinja_parts(text: str) -> list[tuple[str, str | None]] | None:
             else:
                 return None
     return parts
+
+
+_PARTS: Mapping[Engine, Callable[[str], list[tuple[str, str | None]] | None]] = {
+    "f-string": _parts,
+    "jinja2": _jinja_parts,
+    "plain": _plain_parts,
+}

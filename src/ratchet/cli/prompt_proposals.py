@@ -301,6 +301,8 @@ def print_proposal(number: int, name: str, proposal: TemplateProposal) -> None:
 def highlighted(template: PromptTemplate) -> Text:
     """A template's text with its slots highlighted."""
     text = Text(template.text)
+    if template.engine == "plain":
+        return text
     pattern = r"\{\{.*?\}\}" if template.engine == "jinja2" else r"(?<!\{)(?:\{\{)*\{(?!\{)[^{}]*\}"
     text.highlight_regex(pattern, "bold cyan")
     return text

@@ -81,6 +81,8 @@ def escaped(text: str, template: PromptTemplate) -> str:
     """A text escaped so that the template engine prints it verbatim."""
     if template.engine == "f-string":
         return text.replace("{", "{{").replace("}", "}}")
+    if template.engine == "plain":
+        return text
     # A string literal can contain anything, including the template's closing delimiter.
     pieces = re.split(r"(\{\{|\{%|\{#|\}\}|%\}|#\})", text)
     return "".join("{{ '" + piece + "' }}" if n % 2 else piece for n, piece in enumerate(pieces))

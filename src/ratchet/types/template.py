@@ -1,4 +1,4 @@
-"""Prompt templates: text with f-string or Jinja2 placeholders.
+"""Prompt templates: text with f-string or Jinja2 placeholders, or without any.
 
 Templates are untrusted, since rewritten prompts are generated text: a template may print public
 attributes and items of its values, but cannot reach Python's internals through them.
@@ -18,7 +18,7 @@ from ratchet.types.errors import InputError
 if TYPE_CHECKING:
     from jinja2 import Template
 
-Engine = Literal["f-string", "jinja2"]
+Engine = Literal["f-string", "jinja2", "plain"]
 
 
 class _TakesTemplate(msgspec.StructMeta):
@@ -36,7 +36,7 @@ class PromptTemplate(msgspec.Struct, frozen=True, tag="prompt", metaclass=_Takes
     Args:
         text: The template. The f-string form uses `{name}` and doubles literal braces; the Jinja2
             form uses `{{ name }}`. Both refuse attributes that begin with an underscore or lead to
-            frames and code.
+            frames and code. Plain text has no placeholders, and its braces mean nothing.
         engine: Syntax of `text`.
 
     Raises:
@@ -81,6 +81,8 @@ class PromptTemplate(msgspec.Struct, frozen=True, tag="prompt", metaclass=_Takes
             InputError: A placeholder has no field, or cannot be filled with it.
         """
         self.check_fields(fields.keys() | set())
+        if self.engine == "plain":
+            return self.text
         try:
             if self.engine == "jinja2":
                 return _jinja(self.text).render(fields)
@@ -102,14 +104,16 @@ class PromptTemplate(msgspec.Struct, frozen=True, tag="prompt", metaclass=_Takes
 def _placeholders(text: str, engine: Engine) -> frozenset[str]:
     if engine == "jinja2":
         return _jinja_placeholders(text)
+    if engine == "plain":
+        return frozenset()
     if engine != "f-string":
-        raise InputError(f"Prompt engine {engine!r} is neither 'f-string' nor 'jinja2'.")
+        raise InputError(f"Prompt engine {engine!r} is none of 'f-string', 'jinja2' and 'plain'.")
     try:
         return frozenset(_fields(text, nested=False))
     except (ValueError, KeyError) as error:
         raise InputError(
             f"The prompt is not an f-string template: {error}.",
-            hint='Double literal braces, or declare it with engine="jinja2".',
+            hint='Double literal braces, or declare it with engine="plain", or engine="jinja2".',
         ) from None
 
 
