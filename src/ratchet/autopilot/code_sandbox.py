@@ -59,6 +59,7 @@ def with_sandbox(project: Project, agent: Agent, usual: Executor) -> Executor:
         timeout_s=section.seconds or project.config.run.timeout_s,
         self_graded=is_self_graded(project, agent),
         allow_self_graded=section.unsafe_self_graded,
+        import_per_candidate=project.config.imports_per_candidate,
     )
     return RoutedExecutor(usual, contained, source)
 

@@ -31,7 +31,9 @@ from ratchet.autopilot.sections import (
     read_sections,
 )
 from ratchet.run import Kind
+from ratchet.types import PromptFile
 from ratchet.types.experiment import MAX_REPETITIONS
+from ratchet.types.template import Engine
 
 Url = Annotated[str, Field(pattern=r"^https?://[^\s]+$")]
 KeyVariable = Annotated[str, Field(pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$")]
@@ -361,9 +363,19 @@ class RunSection(Section):
     timeout_s: Positive = 120.0
     attempts: Annotated[int, Field(ge=1, le=20)] = 2
     memory_mb: Annotated[int, Field(ge=64)] | None = None
+    import_per_candidate: bool = False
     server: Url | None = None
     server_concurrency: Annotated[int, Field(ge=1, le=4096)] = 64
     ray_address: Annotated[str, Field(min_length=1, max_length=300)] | None = None
+
+
+class PromptFileSection(Section):
+    """[[prompt_files]]: a file whose text, or some of whose fields, are prompts."""
+
+    path: Annotated[str, Field(min_length=1)]
+    fields: Several[Annotated[str, Field(min_length=1)]] = ()
+    engine: Engine | None = None
+    name: Name | None = None
 
 
 class BudgetSection(Section):
@@ -485,6 +497,7 @@ class Config(Section):
     objective: ObjectiveSection = ObjectiveSection()
     report_card: ReportCardSection = ReportCardSection()
     run: RunSection = RunSection()
+    prompt_files: Several[PromptFileSection] = ()
     improve: ImproveSection = ImproveSection()
     train: TrainSection = TrainSection()
     coach: CoachSection = CoachSection()
@@ -505,6 +518,28 @@ class Config(Section):
     redaction: RedactionSection = RedactionSection()
     upstreams: dict[Name, UpstreamSection] = {}
     prices: dict[ModelName, PriceSection] = {}
+
+    @model_validator(mode="after")
+    def _prompt_files_of_a_function(self) -> Config:
+        if self.prompt_files and self.agent.entry is None:
+            raise ValueError(
+                "[[prompt_files]] are for agents with an entry; the prompts of a command or a"
+                " service are found in its model calls at the gateway"
+            )
+        return self
+
+    @property
+    def imports_per_candidate(self) -> bool:
+        """Whether each candidate is imported in processes of its own; files of prompts need it."""
+        return self.run.import_per_candidate or bool(self.prompt_files)
+
+    @property
+    def files_of_prompts(self) -> tuple[PromptFile, ...]:
+        """The files of [[prompt_files]]."""
+        return tuple(
+            PromptFile(one.path, one.fields, one.engine, one.name or "")
+            for one in self.prompt_files
+        )
 
 
 def read_config(path: Path) -> Config:

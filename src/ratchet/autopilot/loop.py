@@ -29,6 +29,7 @@ from ratchet.autopilot.experiment import (
     pairs_to_label,
     run_experiment,
 )
+from ratchet.autopilot.import_binding import check_import_binding
 from ratchet.autopilot.model_card import write_model_card
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.prompt_discovery import discover_prompts, unrecognised
@@ -124,6 +125,7 @@ async def improve(
                 if ship_it:
                     check_clean(project.root)
                 await discover_prompts(project, store, agent, dataset, watcher.message)
+            check_import_binding(project.config, agent.declarations)
             improve_run = _ImproveRun(project, store, watcher, agent, dataset, seed, only_run)
             return await improve_run.advance(ship_it)
 

@@ -204,6 +204,7 @@ class Project:
             path=agent.path,
             model="" if model is None else model.version,
             variables=self.agent_variables,
+            prompt_files=self.config.files_of_prompts,
         )
 
     @property
@@ -458,7 +459,9 @@ class Project:
         return {
             "objective": config.objective.model_dump(),
             # With more time or memory, rollouts that failed for lack of it must run again.
-            "run": config.run.model_dump(include={"attempts", "timeout_s", "memory_mb"}),
+            "run": config.run.model_dump(include={"attempts", "timeout_s", "memory_mb"})
+            # Without it, candidates of prompts that are read at import are like the source.
+            | ({"import_per_candidate": True} if config.imports_per_candidate else {}),
             "improve": msgspec.to_builtins(config.improve.model_dump(exclude={"seed"})),
             "prove": config.prove.model_dump(),
             # Elsewhere and with other limits, rollouts may end differently.

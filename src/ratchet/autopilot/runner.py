@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ratchet.autopilot.code_sandbox import source_code, with_sandbox
+from ratchet.autopilot.import_binding import warning
 from ratchet.autopilot.project import Project
 from ratchet.run import (
     Agent,
@@ -62,6 +63,8 @@ async def open_runner(
         ConfigError: [redaction] cannot be applied.
     """
     redactor = project.redactor()
+    if sentence := warning(project.config, agent.declarations):
+        say(sentence)
     async with AsyncExitStack() as stack:
         state = project.prepare_state()
         held: int | None = None
@@ -194,6 +197,7 @@ def make_executor(
         redaction=redaction,
         ray_address=run.ray_address,
         niceness=niceness,
+        import_per_candidate=project.config.imports_per_candidate,
     )
     return with_sandbox(project, agent, usual)
 

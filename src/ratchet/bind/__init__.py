@@ -11,6 +11,7 @@ from ratchet.bind.context import (
     bound,
     current,
     current_seed,
+    importing,
 )
 from ratchet.bind.live import LiveChooser
 from ratchet.bind.model import ModelHandle, model
@@ -36,6 +37,7 @@ __all__ = [
     "declarations",
     "evolve",
     "forget",
+    "importing",
     "model",
     "params",
     "prompt",

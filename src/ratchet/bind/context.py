@@ -15,6 +15,7 @@ from contextvars import ContextVar
 import msgspec
 
 from ratchet import _live_calls
+from ratchet.bind.redirected_files import redirect
 from ratchet.types import Candidate, RatchetError, Resource
 
 BINDING_VARIABLE = "RATCHET_BINDING"
@@ -33,6 +34,8 @@ class Binding(msgspec.Struct, frozen=True, kw_only=True):
     check_returns: bool = False
     """Whether return values of a candidate's functions are checked against the source's
     annotations."""
+    files: dict[str, bytes] = {}
+    """Content of files of prompts, by real path, where it differs from the source's."""
 
 
 SEED_VARIABLE = "RATCHET_SEED"
@@ -53,6 +56,8 @@ class _Scope:
 _current: ContextVar[_Scope | None] = ContextVar("ratchet_binding", default=None)
 _process: Binding | None = None
 _active: Mapping[str, Resource] = {}
+_importing = False
+_read_at_import: set[str] = set()
 
 
 def current() -> Binding | None:
@@ -67,11 +72,29 @@ def current() -> Binding | None:
 
 def resolve(name: str) -> Resource | None:
     """The resource bound to `name` in the current context, or None for the source's default."""
+    if _importing:
+        _read_at_import.add(name)
     binding = current()
     if binding is not None:
         return binding.resources.get(name)
     live = _live_calls.current()
     return (_active if live is None else live.resources).get(name)
+
+
+@contextlib.contextmanager
+def importing() -> Iterator[None]:
+    """Note in this block, in which an agent is imported, which resources are read."""
+    global _importing
+    before, _importing = _importing, True
+    try:
+        yield
+    finally:
+        _importing = before
+
+
+def read_at_import() -> set[str]:
+    """Names of the resources that were read while the agent was imported."""
+    return _read_at_import
 
 
 @contextlib.contextmanager
@@ -90,9 +113,14 @@ def bound(binding: Binding) -> Iterator[None]:
 
 
 def bind_process(binding: Binding | None) -> None:
-    """Bind the whole process; only for processes that run one rollout at a time."""
+    """Bind the whole process; only for processes that run one rollout, or one candidate, at a time.
+
+    Files of prompts stay redirected when the binding ends: what was read of them stays, too.
+    """
     global _process
     _process = binding
+    if binding is not None and binding.files:
+        redirect(binding.files)
 
 
 def activate(candidate: Candidate | None) -> None:

@@ -7,6 +7,9 @@ from collections.abc import Callable
 from types import CodeType, FrameType
 from typing import NamedTuple
 
+import msgspec
+
+from ratchet.bind import context
 from ratchet.types import Declaration, InputError
 
 
@@ -66,13 +69,19 @@ def declare(name: str, site: DeclarationSite, declaration: Callable[[], Declarat
 
 def declarations() -> dict[str, Declaration]:
     """Return all declarations, by name."""
-    return {name: make() for name, make in _declared.items()}
+    read = context.read_at_import()
+    made = {name: make() for name, make in _declared.items()}
+    return {
+        name: msgspec.structs.replace(one, read_at_import=True) if name in read else one
+        for name, one in made.items()
+    }
 
 
 def forget() -> None:
     """Clear the registry; for tests that load several agents in one process."""
     _declared.clear()
     _sites.clear()
+    context.read_at_import().clear()
 
 
 def site_of(frame: FrameType, kind: str) -> DeclarationSite:

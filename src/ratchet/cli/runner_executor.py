@@ -207,15 +207,23 @@ def runner_setup(
     else:
         assert config is not None
         assert config.agent.entry is not None
-        spec = AgentSpec(entry=config.agent.entry, root=str(project_folder), path=config.agent.path)
+        spec = AgentSpec(
+            entry=config.agent.entry,
+            root=str(project_folder),
+            path=config.agent.path,
+            prompt_files=config.files_of_prompts,
+        )
+    per_candidate = config is not None and config.imports_per_candidate
     gateway = url if options.gateway else ""
     kind = options.executor
     if kind == "auto" and options.agent is None:
         kind = run.executor
     if options.ray is not None or kind == "ray":
-        from ratchet.run.choice import ray_cluster
+        from ratchet.run.choice import check_import_per_candidate, ray_cluster
         from ratchet.run.ray_executor import RayExecutor
 
+        if per_candidate:
+            check_import_per_candidate("ray")
         address = ray_cluster(options.ray or run.ray_address)
         on_ray = RayExecutor(
             spec, address=address, slots=cores, timeout_s=timeout_s, gateway=gateway
@@ -251,6 +259,7 @@ def runner_setup(
         timeout_s=timeout_s,
         memory_mb=run.memory_mb,
         redaction=rules,
+        import_per_candidate=per_candidate,
     )
     chosen = _contained(project_folder, config, options, agent, usual, model)
     return RunnerSetup(

@@ -14,10 +14,18 @@ from typing import Any
 
 import msgspec
 
-from ratchet.bind import Knobs, declarations
+from ratchet.bind import Knobs, declarations, importing
 from ratchet.bind.marked_functions import bind_marked_functions
 from ratchet.observe import ENTRY_MARK, is_async, trace
-from ratchet.types import AgentError, Declaration, InputError, Params, Resource
+from ratchet.source.prompt_files import declared_prompts, original_bytes, path_of
+from ratchet.types import (
+    AgentError,
+    Declaration,
+    InputError,
+    Params,
+    PromptFile,
+    Resource,
+)
 from ratchet.types.hashing import HASH_LENGTH
 
 
@@ -34,6 +42,8 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Version of the local model that the agent calls; empty for another."""
     variables: dict[str, str] = {}
     """Environment variables of the agent's processes, such as those that lead to that model."""
+    prompt_files: tuple[PromptFile, ...] = ()
+    """Files whose texts are prompts."""
 
 
 class Agent:
@@ -53,11 +63,12 @@ class Agent:
         self._takes_any_name = any(p.kind is p.VAR_KEYWORD for p in parameters)
         self._takes_one = _fits(self._signature)
         self._loaded = _loaded_files()
+        self._in_files = _declared_in_files(spec)
 
     @property
     def declarations(self) -> dict[str, Declaration]:
-        """The resources declared in the agent's source, by name."""
-        return declarations()
+        """The resources declared in the agent's source and in its files of prompts, by name."""
+        return {**declarations(), **self._in_files}
 
     @property
     def optional(self) -> tuple[str, ...]:
@@ -137,6 +148,9 @@ class Agent:
         for file in sorted(f for f in files if _is_inside(f, root)):
             digest.update(f"{file.relative_to(root)}\0".encode())
             digest.update(hashlib.sha256(file.read_bytes()).digest())
+        for given in self.spec.prompt_files:
+            digest.update(f"{given.path}\0".encode())
+            digest.update(hashlib.sha256(original_bytes(path_of(root, given))).digest())
         return digest.hexdigest()[:HASH_LENGTH]
 
 
@@ -158,7 +172,8 @@ def load_agent(spec: AgentSpec) -> Agent:
         if folder not in sys.path:
             sys.path.insert(0, folder)
     try:
-        module = importlib.import_module(module_name)
+        with importing():
+            module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name and (module_name == error.name or module_name.startswith(f"{error.name}.")):
             raise AgentError(
@@ -183,6 +198,22 @@ def load_agent(spec: AgentSpec) -> Agent:
         return Agent(spec, target)
     except ValueError as error:  # some functions written in C
         raise AgentError(f"The parameters of {spec.entry!r} are not known: {error}.") from None
+
+
+def _declared_in_files(spec: AgentSpec) -> dict[str, Declaration]:
+    """The prompts in files.
+
+    Raises:
+        InputError: A file cannot be used, or the source declares a prompt of that name too.
+    """
+    found = declared_prompts(Path(spec.root), spec.prompt_files)
+    both = sorted(found.keys() & declarations().keys()) if found else []
+    if both:
+        raise InputError(
+            f"The agent declares {both[0]!r} in its source, and [[prompt_files]] declares it too.",
+            hint='Keep one of them, or give the file another first part: name = "…".',
+        )
+    return found
 
 
 def _loaded_files() -> frozenset[str]:

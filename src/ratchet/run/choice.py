@@ -10,6 +10,7 @@ from ratchet.run.agent import Agent, AgentSpec
 from ratchet.run.executor import Executor, Kind
 from ratchet.run.inprocess import AsyncExecutor
 from ratchet.run.worker_executor import WorkerExecutor
+from ratchet.types import ConfigError, defaults
 
 if TYPE_CHECKING:
     from ratchet.observe.redaction import RedactionRules
@@ -19,6 +20,10 @@ AT_ONCE = 16
 
 OF_A_LOOP = 8
 """Attempts at once that justify another event loop in a process of its own."""
+
+OF_CANDIDATES = 8
+"""Worker processes of async agents that are imported for each candidate: so many candidates can
+wait for models and tools at once."""
 
 LEAST_MEMORY = 512 * 1024 * 1024
 """Bytes that every worker gets at least."""
@@ -40,6 +45,7 @@ def executor_for(
     redaction: RedactionRules | None = None,
     ray_address: str | None = None,
     niceness: int = 0,
+    import_per_candidate: bool = False,
 ) -> Executor:
     """Make an executor of a kind.
 
@@ -59,7 +65,14 @@ def executor_for(
         redaction: Redaction rules of orphaned workers.
         ray_address: Address of the Ray cluster; by default that of RAY_ADDRESS, else `auto`.
         niceness: How much lower the priority of worker processes is, as of nice(2).
+        import_per_candidate: Whether each candidate has worker processes of its own, which bind it
+            before they import the agent.
+
+    Raises:
+        ConfigError: Executors of this kind import the agent once.
     """
+    if import_per_candidate:
+        check_import_per_candidate(kind)
     if kind == "ray":
         from ratchet.run.ray_executor import RayExecutor
 
@@ -79,6 +92,9 @@ def executor_for(
     if kind == "inline":
         return AsyncExecutor(agent, slots=slots, timeout_s=timeout_s)
     workers = workers_for(slots, cores) if kind == "async" else slots
+    capacity = None
+    if import_per_candidate and kind == "async":
+        workers, capacity = min(slots, OF_CANDIDATES), min(slots, OF_A_LOOP)
     return WorkerExecutor(
         spec,
         store_url=store_url,
@@ -87,12 +103,32 @@ def executor_for(
         state=state,
         slots=slots,
         workers=workers,
+        capacity=capacity,
+        source=defaults(agent.declarations) if import_per_candidate else None,
         timeout_s=timeout_s,
         memory_bytes=memory_of_each(memory_mb, workers),
         keep_open=keep_open,
         redaction=redaction,
         niceness=niceness,
     )
+
+
+def check_import_per_candidate(kind: Kind) -> None:
+    """Check that an executor can import the agent for each candidate.
+
+    Raises:
+        ConfigError: Executors of this kind import it once.
+    """
+    once = {
+        "inline": "this process imports the agent once, for all candidates",
+        "ray": "an actor on the cluster imports the agent once, for all candidates",
+    }
+    if kind in once:
+        raise ConfigError(
+            f'executor = "{kind}" and import_per_candidate = true under [run] exclude each other:'
+            f" {once[kind]}.",
+            hint='Set executor = "auto", or read each prompt when it is used instead of at import.',
+        )
 
 
 def ray_cluster(address: str | None) -> str:

@@ -111,6 +111,8 @@ class ContainedExecutor:
         timeout_s: Seconds that one attempt may take.
         self_graded: Whether the agent returns its own reward, and no evaluator grades it.
         allow_self_graded: Whether that is accepted with a candidate's code.
+        import_per_candidate: Whether each attempt imports the agent itself, with its candidate
+            bound, instead of being forked from a process that has imported it.
     """
 
     def __init__(
@@ -122,6 +124,7 @@ class ContainedExecutor:
         timeout_s: float,
         self_graded: bool = False,
         allow_self_graded: bool = False,
+        import_per_candidate: bool = False,
     ) -> None:
         self._agent = agent
         self._containment = containment
@@ -129,6 +132,7 @@ class ContainedExecutor:
         self._timeout_s = timeout_s
         self._refuses = self_graded and not allow_self_graded
         self._takes_rewards = allow_self_graded
+        self._import_per_candidate = import_per_candidate
         self._free = asyncio.Semaphore(slots)
         self._stack = AsyncExitStack()
         self._warm: Any = None
@@ -154,7 +158,11 @@ class ContainedExecutor:
 
         settings = self._containment
         spec = self._agent
-        setup = SandboxedAgent(agent=spec, check_returns=settings.check_returns)
+        setup = SandboxedAgent(
+            agent=spec,
+            check_returns=settings.check_returns,
+            import_per_candidate=self._import_per_candidate,
+        )
         root, folders = _folders(spec)
         warm = SandboxPool(
             handler="ratchet.run.sandboxed_attempt:handle",

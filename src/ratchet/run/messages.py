@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from ratchet.bind import Binding
 from ratchet.run.agent import AgentSpec
 from ratchet.types import Claim, Outcome, Resource
 
@@ -40,6 +41,9 @@ class WorkerSetup(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     process belongs to each."""
     scratch: str
     """Folder for the worker's binding file."""
+    binding: Binding | None = None
+    """The one candidate that the worker serves, bound before the agent is imported; None for a
+    worker that serves all."""
     redaction: dict[str, Any] = {}
     """`RedactionRules` of an orphaned worker as builtins: other workers need not import them."""
 

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import asyncio
 import os
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from ratchet.bind import SEED_VARIABLE, compiling
+from ratchet.bind import SEED_VARIABLE, Binding, bind_process, compiling
 from ratchet.observe import capture_rollouts, carry_context, warm_up
 from ratchet.run.agent import Agent, AgentSpec, load_agent
 from ratchet.run.attempt import Recorder, call_alone
 from ratchet.run.environment import BindingFile
+from ratchet.source.prompt_files import rendered
 from ratchet.types import Claim, Resource, Rollout
 
 
@@ -26,6 +28,8 @@ class SandboxedAgent(msgspec.Struct, frozen=True, kw_only=True):
     agent: AgentSpec
     check_returns: bool
     """Whether return values of evolved functions are checked against the source's annotations."""
+    import_per_candidate: bool = False
+    """Whether each attempt imports the agent itself, with its candidate bound."""
 
 
 class AttemptRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,9 +47,10 @@ class AttemptRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LoadedAgent(msgspec.Struct, frozen=True):
-    """The loaded agent, shared by all forks."""
+    """The agent, which is loaded and shared by all forks, or loaded in each."""
 
-    agent: Agent
+    spec: AgentSpec
+    agent: Agent | None
     check_returns: bool
 
 
@@ -60,12 +65,14 @@ def prepare(setup: bytes) -> LoadedAgent:
     """
     made = msgspec.json.decode(setup, type=SandboxedAgent)
     capture_rollouts()
-    agent = load_agent(made.agent)
-    agent.declarations  # noqa: B018 - reads sources once, not in each fork
+    agent = None
+    if not made.import_per_candidate:
+        agent = load_agent(made.agent)
+        agent.declarations  # noqa: B018 - reads sources once, not in each fork
     _import_now()
     carry_context()
     warm_up()
-    return LoadedAgent(agent, made.check_returns)
+    return LoadedAgent(made.agent, agent, made.check_returns)
 
 
 def _import_now() -> None:
@@ -87,16 +94,36 @@ def handle(loaded: LoadedAgent, body: bytes) -> bytes:
         input=request.input,
         seed=request.seed,
     )
-    recorder = Recorder(loaded.agent, Claim(rollout, request.fence, 0.0), request.resources)
+    agent = loaded.agent or _imported(loaded, request)
+    recorder = Recorder(agent, Claim(rollout, request.fence, 0.0), request.resources)
     recorder.binding = msgspec.structs.replace(
         recorder.binding, sandboxed=True, check_returns=loaded.check_returns
     )
     os.environ[SEED_VARIABLE] = str(request.seed)
     with asyncio.Runner() as loop, BindingFile(os.getcwd()) as scratch:
-        scratch.publish(recorder.binding)
+        scratch.publish(msgspec.structs.replace(recorder.binding, files=_files(loaded, request)))
         outcome = (
             recorder.succeeded(None)
             if request.dry
             else call_alone(recorder, loop, request.timeout_s)
         )
         return msgspec.json.encode(scratch.judge(outcome))
+
+
+def _imported(loaded: LoadedAgent, request: AttemptRequest) -> Agent:
+    """The agent, imported with the request's candidate bound."""
+    bind_process(
+        Binding(
+            resources=request.resources,
+            candidate_id=request.candidate_id,
+            seed=request.seed,
+            sandboxed=True,
+            check_returns=loaded.check_returns,
+            files=_files(loaded, request),
+        )
+    )
+    return load_agent(loaded.spec)
+
+
+def _files(loaded: LoadedAgent, request: AttemptRequest) -> dict[str, bytes]:
+    return rendered(Path(loaded.spec.root), loaded.spec.prompt_files, request.resources)

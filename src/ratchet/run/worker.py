@@ -19,9 +19,9 @@ import sys
 import time
 from pathlib import Path
 
-from ratchet.bind import BINDING_VARIABLE, SEED_VARIABLE, Binding
+from ratchet.bind import BINDING_VARIABLE, SEED_VARIABLE, Binding, bind_process
 from ratchet.observe import capture_rollouts, carry_context, warm_up
-from ratchet.run.agent import Agent, load_agent
+from ratchet.run.agent import Agent, AgentSpec, load_agent
 from ratchet.run.attempt import Recorder, call_alone
 from ratchet.run.environment import (
     PROVIDER_KEYS,
@@ -46,6 +46,7 @@ from ratchet.run.messages import (
     decode_to_worker,
     frame,
 )
+from ratchet.source.prompt_files import rendered
 from ratchet.types import Outcome, RatchetError, Resource
 
 BACKSTOP_S = 5.0
@@ -87,7 +88,11 @@ def main(descriptor: int, *kept_open: int) -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(line_buffering=True)
     capture_rollouts()
+    binding = setup.binding
     try:
+        if binding is not None:
+            binding = _with_files(binding, setup.agent)
+            bind_process(binding)
         agent = load_agent(setup.agent)
     except RatchetError as error:
         parent.send(AgentUnusable(str(error)))
@@ -96,17 +101,32 @@ def main(descriptor: int, *kept_open: int) -> None:
     warm_up()
     _limit_memory(setup.memory_bytes)
     with asyncio.Runner() as loop, BindingFile(setup.scratch) as binding_file:
+        if binding is not None:
+            binding_file.publish(binding)
         parent.send(WorkerReady())
         if setup.capacity > 1:
             left = loop.run(_WorkerLoop(parent, setup, agent).run())
         else:
-            left = _serve(parent, setup, agent, loop, binding_file)
+            files = {} if binding is None else binding.files
+            left = _serve(parent, setup, agent, loop, binding_file, files)
         if left:
             sys.path[:] = path
             _store(setup, left)
         # Tasks and threads of the agent that do not end must not keep this process alive.
         faulthandler.dump_traceback_later(BACKSTOP_S, exit=True)
         _end_children()
+
+
+def _with_files(binding: Binding, agent: AgentSpec) -> Binding:
+    """A candidate with the content of its files of prompts.
+
+    Raises:
+        InputError: A file cannot hold the candidate's text.
+    """
+    import msgspec
+
+    files = rendered(Path(agent.root), agent.prompt_files, binding.resources)
+    return msgspec.structs.replace(binding, files=files)
 
 
 def _store(setup: WorkerSetup, left: list[Outcome]) -> None:
@@ -160,6 +180,7 @@ def _serve(
     agent: Agent,
     loop: asyncio.Runner,
     binding_file: BindingFile,
+    files: dict[str, bytes],
 ) -> list[Outcome]:
     """Run attempts one after another until the parent is gone; return the unstored outcomes."""
     resources: dict[str, Resource] = {}
@@ -174,7 +195,9 @@ def _serve(
         if message.resources is not None:
             resources = message.resources
             rollout = message.claim.rollout
-            binding_file.publish(Binding(resources=resources, candidate_id=rollout.candidate_id))
+            binding_file.publish(
+                Binding(resources=resources, candidate_id=rollout.candidate_id, files=files)
+            )
         os.environ[SEED_VARIABLE] = str(message.claim.rollout.seed)
         if setup.gateway:
             os.environ.update(gateway_variables(setup.gateway, message.claim))

@@ -25,20 +25,26 @@ memory left            of memory keeps its outcome     blame, and its task runs 
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Coroutine, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from ratchet.bind import Binding
 from ratchet.run.agent import AgentSpec
 from ratchet.run.attempt import cut_off
 from ratchet.run.messages import WorkerSetup
 from ratchet.run.worker_pool import WorkerLost, WorkerPool, WorkerSlot
-from ratchet.types import Claim, Outcome, Resource
+from ratchet.types import AgentError, Claim, Outcome, Resource
 
 if TYPE_CHECKING:
     from ratchet.observe.redaction import RedactionRules
+
+
+SOURCE = Binding(resources={})
+"""Serves the agent's own source, and every candidate that equals it."""
 
 
 class WorkerExecutor:
@@ -58,6 +64,11 @@ class WorkerExecutor:
         workers: Number of worker processes; `slots` when left out. With as many workers as slots,
             each has a capacity of 1. With fewer, each may run all `slots` attempts: one event loop
             uses one core at most, so a few workers serve many attempts that wait.
+        capacity: Attempts at once in one worker, if another number.
+        source: The source's own resources, for an import per candidate: each worker then serves one
+            candidate, binds it before it imports the agent, and is started when it is needed. A
+            worker of another candidate that has nothing to do gives way, the one that was used
+            longest ago first. None for workers that serve all candidates.
         timeout_s: Seconds that one attempt may take.
         memory_bytes: Private memory that one worker may use.
         keep_open: File descriptor that workers hold open while they live, such as a lock's.
@@ -75,6 +86,8 @@ class WorkerExecutor:
         state: Path,
         slots: int,
         workers: int | None = None,
+        capacity: int | None = None,
+        source: Mapping[str, Resource] | None = None,
         timeout_s: float,
         memory_bytes: int,
         keep_open: int | None = None,
@@ -82,7 +95,11 @@ class WorkerExecutor:
         niceness: int = 0,
     ) -> None:
         count = slots if workers is None else min(workers, slots)
-        self._capacity = 1 if count == slots else slots
+        self._capacity = capacity or (1 if count == slots else slots)
+        self._source = source
+        self._placing = asyncio.Lock()
+        self._ended = asyncio.Event()
+        self._turns = itertools.count(1)
         if gateway and self._capacity > 1:
             raise ValueError("A gateway needs as many workers as slots.")
         setup = WorkerSetup(
@@ -121,8 +138,11 @@ class WorkerExecutor:
         """
         self._worker_pool.prepare()
         first, *others = self._worker_slots
-        for slot in others:
-            self._in_background(slot.open())
+        if self._source is not None:
+            first.bind(SOURCE)
+        else:
+            for slot in others:
+                self._in_background(slot.open())
         try:
             await first.open()
         except BaseException:
@@ -137,21 +157,70 @@ class WorkerExecutor:
             asyncio.CancelledError: The awaiting task was cancelled; the attempt is stopped.
         """
         async with self._free:
-            if claim.rollout.task_id in self._suspects:
-                return await self._run_alone(claim, resources)
+            binding = self._binding(claim, resources)
+            try:
+                return await self._execute(claim, resources, binding)
+            except AgentError as error:
+                if binding is None or binding is SOURCE:
+                    raise
+                why = f"With this candidate the agent does not load. {error.message}"
+                return cut_off(claim, "failed", why, cause="exception")
+            finally:
+                self._ended.set()
+
+    async def _execute(
+        self, claim: Claim, resources: Mapping[str, Resource], binding: Binding | None
+    ) -> Outcome:
+        if claim.rollout.task_id in self._suspects:
+            return await self._run_alone(claim, resources, binding)
+        slot = await self._place(binding)
+        try:
+            return await slot.run(claim, resources)
+        except WorkerLost as lost:
+            self._in_background(slot.open())
+            if lost.shared:
+                return await self._run_alone(claim, resources, binding)
+            return self._blame(claim, lost)
+
+    def _binding(self, claim: Claim, resources: Mapping[str, Resource]) -> Binding | None:
+        """What a worker must have imported the agent with."""
+        if self._source is None:
+            return None
+        if all(self._source.get(name) == resource for name, resource in resources.items()):
+            return SOURCE
+        return Binding(resources=dict(resources), candidate_id=claim.rollout.candidate_id)
+
+    async def _place(self, binding: Binding | None) -> WorkerSlot:
+        """The slot for an attempt, whose `run` must be called at once."""
+        if binding is None:
             free = [slot for slot in self._worker_slots if slot.load < self._capacity]
             # A worker that is still starting is the last choice.
-            slot = min(free, key=lambda slot: (not slot.ready, slot.load, slot.number))
-            try:
-                return await slot.run(claim, resources)
-            except WorkerLost as lost:
-                self._in_background(slot.open())
-                if lost.shared:
-                    return await self._run_alone(claim, resources)
-                return self._blame(claim, lost)
+            return min(free, key=lambda slot: (not slot.ready, slot.load, slot.number))
+        # In the order of their arrival: a candidate that waits for a worker would otherwise wait
+        # as long as others have attempts.
+        async with self._placing:
+            while True:
+                self._ended.clear()
+                own = [slot for slot in self._worker_slots if slot.serves(binding)]
+                room = [slot for slot in own if slot.load < self._capacity]
+                idle = [slot for slot in self._worker_slots if not slot.load]
+                if room or idle:
+                    break
+                await self._ended.wait()
+            if room:
+                slot = min(room, key=lambda slot: (not slot.ready, slot.load, slot.number))
+            else:
+                slot = min(idle, key=lambda slot: (slot.turn, slot.number))
+                slot.bind(binding)
+            slot.turn = next(self._turns)
+            return slot
 
-    async def _run_alone(self, claim: Claim, resources: Mapping[str, Resource]) -> Outcome:
+    async def _run_alone(
+        self, claim: Claim, resources: Mapping[str, Resource], binding: Binding | None
+    ) -> Outcome:
         async with self._isolating:
+            if binding is not None:
+                self._isolated.bind(binding)
             try:
                 outcome = await self._isolated.run(claim, resources)
             except WorkerLost as lost:

@@ -9,6 +9,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Literal
 
+import msgspec
+
+from ratchet.bind import Binding
 from ratchet.run.attempt import AttemptClock, timed_out
 from ratchet.run.environment import binding_file_name
 from ratchet.run.inprocess import GRACE_S
@@ -59,6 +62,7 @@ class WorkerPool:
         self._all: set[WorkerProcess] = set()
         self._holders: dict[AttemptKey, WorkerProcess] = {}
         """The worker that retains each unstored outcome."""
+        self._retired: set[WorkerProcess] = set()
         self._watch: asyncio.Task[None] | None = None
 
     def prepare(self) -> None:
@@ -67,20 +71,25 @@ class WorkerPool:
             os.makedirs(folder, exist_ok=True)
         self._watch = asyncio.create_task(self._watch_logs())
 
-    async def start(self, number: int) -> WorkerProcess:
+    async def start(self, number: int, binding: Binding | None = None) -> WorkerProcess:
         """Start a worker, and wait until it has loaded the agent.
+
+        Args:
+            number: Unique in the executor.
+            binding: The one candidate that it serves; None for all.
 
         Raises:
             AgentError: The agent does not load, or no worker starts.
         """
         how = ""
+        setup = msgspec.structs.replace(self.setup, binding=binding)
         for _ in range(START_TRIES):
             worker = WorkerProcess(number, self._logs / f"worker-{number}.log", self._keep_open)
             self._all.add(worker)
             try:
                 async with asyncio.timeout(START_S):
                     await worker.open()
-                    await worker.send(self.setup)
+                    await worker.send(setup)
                     message = await worker.receive()
             except TimeoutError:
                 worker.kill()
@@ -126,6 +135,18 @@ class WorkerPool:
                 keys.setdefault(worker, []).append(key)
         for worker, held in keys.items():
             worker.post(OutcomesStored(held))
+            if worker in self._retired:
+                self.retire(worker)
+
+    def retire(self, worker: WorkerProcess) -> None:
+        """End an idle worker, once the outcomes that it retains are stored."""
+        if worker in self._holders.values():
+            self._retired.add(worker)
+            return
+        self._retired.discard(worker)
+        # The slot's reading task notices, and cleans up after it.
+        worker.kill()
+        worker.close()
 
     async def close(self) -> None:
         """End every worker."""
@@ -190,6 +211,10 @@ class WorkerSlot:
         self._running: dict[AttemptKey, _Running] = {}
         self._log_start = 0
         """Log position at which the output of the running attempts begins."""
+        self.binding: Binding | None = None
+        """The one candidate that its worker serves; None for all."""
+        self.turn = 0
+        """Number of the last attempt that was assigned to the slot."""
         self._cached: deque[str] = deque(maxlen=KNOWN_CANDIDATES if self._shared else 1)
         """Candidates whose resources the worker has, in the order in which it evicts them."""
 
@@ -198,6 +223,20 @@ class WorkerSlot:
         """Whether its worker has loaded the agent and is alive."""
         return self._worker is not None
 
+    def bind(self, binding: Binding) -> None:
+        """Serve one candidate from now on; the worker of another one ends. No attempt may run."""
+        if self.serves(binding):
+            return
+        self.binding = binding
+        worker, self._worker = self._worker, None
+        if worker is not None:
+            self._pool.retire(worker)
+
+    def serves(self, binding: Binding) -> bool:
+        """Whether its worker is, or will be, one of this candidate's."""
+        own = self.binding
+        return own is not None and own.candidate_id == binding.candidate_id
+
     async def open(self) -> WorkerProcess:
         """Start a worker unless there is one.
 
@@ -205,13 +244,20 @@ class WorkerSlot:
             AgentError: No worker starts.
         """
         async with self._opening:
-            if self._worker is None:
-                worker = await self._pool.start(self.number)
+            while self._worker is None:
+                binding = self.binding
+                worker = await self._pool.start(self.number, binding)
+                if binding is not self.binding:  # meanwhile the slot was given to another one
+                    await self._pool.end(worker)
+                    continue
                 self._cached.clear()
                 self._worker = worker
-                reading = self._reading[worker] = asyncio.create_task(self._read(worker))
-                reading.add_done_callback(lambda _: self._reading.pop(worker))
+                self._watch(worker)
             return self._worker
+
+    def _watch(self, worker: WorkerProcess) -> None:
+        reading = self._reading[worker] = asyncio.create_task(self._read(worker))
+        reading.add_done_callback(lambda _: self._reading.pop(worker))
 
     async def run(self, claim: Claim, resources: Mapping[str, Resource]) -> Outcome:
         """Run an attempt.
@@ -262,9 +308,9 @@ class WorkerSlot:
             self._running.pop(key, None)
 
     async def close(self) -> None:
-        """End the worker."""
-        if self._worker is not None:
-            self._drop(self._worker)
+        """End the worker, and those that were retired."""
+        for worker in list(self._reading):
+            self._drop(worker)
         await asyncio.gather(*self._reading.values(), return_exceptions=True)
 
     async def _read(self, worker: WorkerProcess) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Literal
 
 from ratchet.ship.commit import SlotChange, slots_at
-from ratchet.ship.edit import SourceEdit, same_value
+from ratchet.ship.edit import SourceEdit
 from ratchet.ship.patch import apply_edits
 from ratchet.ship.repository import Blob, Repository
+from ratchet.source.literals.data_values import same_value
 from ratchet.types import Release, ShipError
 
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, TypeAlias
 
 from ratchet.ship.config_values import ConfigSlot, ConfigSource, find_value, keys_of
-from ratchet.ship.edit import PatchTarget, same_value, values_of
+from ratchet.ship.edit import PatchTarget, values_of
 from ratchet.ship.literal_patch import (
     TextSlot,
     TextSource,
@@ -19,6 +19,7 @@ from ratchet.ship.literal_patch import (
 from ratchet.ship.repository import Blob, Repository
 from ratchet.ship.source_file import SourceFile, read_source
 from ratchet.ship.source_slots import SourceSlot, find_slots
+from ratchet.source.literals.data_values import same_value
 from ratchet.types import Candidate, Decision, PromptTemplate, Release, ShipError
 
 _CANDIDATE = "Ratchet-Candidate"

@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Final, TypeAlias
 
 from ratchet.ship.source_file import SourceFile
-
-Key: TypeAlias = str | int
+from ratchet.source.literals.data_values import Key
 
 _LOADERS: Final = {
     "yaml.safe_load": "yaml",

@@ -19,6 +19,7 @@ from ratchet.ship.source_slots import (
     unwrap,
 )
 from ratchet.source.function_text import dedented, indented
+from ratchet.source.literals.data_values import same_value
 from ratchet.source.literals.literal import Inexpressible
 from ratchet.source.literals.search import byte_span, read_file
 from ratchet.source.literals.writing import replacement
@@ -85,11 +86,6 @@ def values_of(resource: Resource) -> dict[str, Any]:
             return {**fields, **resource.sampling}
         case Code():
             return {"source": meaning_of(resource)}
-
-
-def same_value(one: Any, other: Any) -> bool:
-    """Equality of value and type: 1, 1.0 and True differ, and so do 0.0 and -0.0."""
-    return repr(one) == repr(other)
 
 
 def changed_since(what: str, found: Any) -> ShipError:

@@ -17,11 +17,11 @@ from ratchet.ship.edit import (
     SourceEdit,
     changed_since,
     holds_value,
-    same_value,
     values_of,
     verify,
     write_edit,
 )
+from ratchet.ship.file_edits import file_edit
 from ratchet.ship.literal_patch import (
     literal_edit,
     read_text_source,
@@ -31,6 +31,7 @@ from ratchet.ship.literal_patch import (
 from ratchet.ship.read_edits import config_edit, read_by, read_by_splat, text_edit
 from ratchet.ship.source_file import SourceFile, read_source
 from ratchet.ship.source_slots import UNREADABLE, declaring_line, find_slots
+from ratchet.source.literals.data_values import same_value
 from ratchet.types import (
     Candidate,
     Code,
@@ -97,6 +98,9 @@ def make_patch(
             raise ShipError(f"Resource {name!r} is declared nowhere in the agent's source.")
         if declaration.located_by == "text":
             edits.append(_undeclared_edit(declaration, old, new, root))
+            continue
+        if declaration.located_by == "file":
+            edits.append(file_edit(declaration, old, new, root))
             continue
         target = _target(declaration, root, sources)
         edits += _edits(sources[target.file], target, old, new, root)
@@ -221,7 +225,7 @@ def _check_read_once(
     """Check that a value read from a file is not another resource's too."""
     edited = {(e.target.file, e.target.keys): e for e in edits if e.target.format}
     for declaration in declarations.values() if edited else ():
-        if declaration.located_by == "text":
+        if declaration.located_by != "name":
             continue
         try:
             target = _target(declaration, root, sources)
@@ -267,6 +271,8 @@ def _check_untouched(
         return  # A prompt that is known by its text may stand in pieces, or outside the source.
     if not _agree(values_of(declaration.resource), values_of(resource)):
         raise changed_since(f"Resource {name!r}", None)
+    if declaration.located_by == "file":
+        return  # Its declaration was just read from the file.
     try:
         target = _target(declaration, root, sources)
         source = sources[target.file]

@@ -15,8 +15,9 @@ from typing import Any
 
 from ratchet._private_files import make_folder
 from ratchet.ship.check import TestReport
-from ratchet.ship.edit import same_value, values_of
+from ratchet.ship.edit import values_of
 from ratchet.ship.evidence_text import ImprovedTask, e_value_plot, improved_tasks
+from ratchet.source.literals.data_values import same_value
 from ratchet.types import (
     Candidate,
     Code,

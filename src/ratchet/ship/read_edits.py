@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ratchet.ship.config_trace import ReadValue, trace
 from ratchet.ship.config_values import ConfigSource, find_value, value_edit
-from ratchet.ship.edit import PatchTarget, SourceEdit, changed_since, same_value, values_of
+from ratchet.ship.edit import PatchTarget, SourceEdit, changed_since, values_of
 from ratchet.ship.literal_patch import declared_prompt, literal_edit
 from ratchet.ship.source_file import SourceFile, Span
 from ratchet.ship.source_slots import (
@@ -20,6 +20,7 @@ from ratchet.ship.source_slots import (
     follow,
     splats,
 )
+from ratchet.source.literals.data_values import same_value
 from ratchet.source.literals.literal import Inexpressible
 from ratchet.source.literals.matching import TemplateText
 from ratchet.source.literals.source_files import not_edited

@@ -16,8 +16,8 @@ from ratchet.ship.commit import (
     slots_at,
     store_release_commit,
 )
-from ratchet.ship.edit import same_value
 from ratchet.ship.repository import Repository
+from ratchet.source.literals.data_values import same_value
 from ratchet.types import Conflict, Release, ReleaseState, ShipError
 
 UNMERGED: frozenset[ReleaseState] = frozenset({"branched", "proposed", "closed"})

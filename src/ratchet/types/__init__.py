@@ -52,6 +52,7 @@ from ratchet.types.label import (
     contradictions,
     label_fault,
 )
+from ratchet.types.prompt_file import PromptFile
 from ratchet.types.prompt_use import PromptUse
 from ratchet.types.release import (
     RELEASE_TRANSITIONS,
@@ -184,6 +185,7 @@ __all__ = [
     "Origin",
     "Outcome",
     "Params",
+    "PromptFile",
     "PromptTemplate",
     "PromptUse",
     "Provenance",

@@ -166,9 +166,12 @@ class Declaration(msgspec.Struct, frozen=True):
         file: Absolute path of the source file, or None when it is not in a file.
         line: 1-based line of the declaring call or `def`; for display only.
         qualname: For Code, the function's qualified name in its module; else None.
-        located_by: How a patch finds it in the source: by the name that declares it, or, for a
-            prompt of an agent that declares nothing, by its text. Without a file, all files are
-            searched for that text.
+        located_by: How a patch finds it in the source: by the name that declares it; for a prompt
+            of an agent that declares nothing, by its text (without a file, all files are searched
+            for that text); for one of [[prompt_files]], by its file and keys.
+        keys: Keys of a value in a YAML, TOML or JSON file of prompts; empty for the whole file.
+        read_at_import: Whether its value was read while the agent was imported. Such a value is a
+            candidate's only in a process that imports the agent for this candidate.
     """
 
     name: str
@@ -176,7 +179,9 @@ class Declaration(msgspec.Struct, frozen=True):
     file: str | None = None
     line: int = 0
     qualname: str | None = None
-    located_by: Literal["name", "text"] = "name"
+    located_by: Literal["name", "text", "file"] = "name"
+    keys: tuple[str | int, ...] = ()
+    read_at_import: bool = False
 
 
 def defaults(declarations: Mapping[str, Declaration]) -> dict[str, Resource]:

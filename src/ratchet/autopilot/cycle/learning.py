@@ -7,6 +7,7 @@ from typing import Any
 
 from ratchet.autopilot.code_sandbox import repository_of
 from ratchet.autopilot.cycle.parts import Learned
+from ratchet.autopilot.import_binding import live_refusal
 from ratchet.autopilot.loop import improve
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.watcher import Watcher
@@ -73,6 +74,7 @@ def _ways_out(project: Project, store: Store, run: Run) -> dict[str, Any]:
     except InputError as error:
         at_run_time = str(error)
     declared = project.load_agent().declarations
+    at_run_time = at_run_time or live_refusal(names, declared)
     files: tuple[str, ...] = ()
     refusal = ""
     try:
