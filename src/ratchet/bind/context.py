@@ -15,7 +15,7 @@ from contextvars import ContextVar
 import msgspec
 
 from ratchet import _live_calls
-from ratchet.bind.redirected_files import redirect
+from ratchet._redirected_files import leave_to_rollouts, redirect
 from ratchet.types import Candidate, RatchetError, Resource
 
 BINDING_VARIABLE = "RATCHET_BINDING"
@@ -145,6 +145,7 @@ def _inherit() -> None:
     path = os.environ.get(BINDING_VARIABLE)
     if not path:
         return
+    leave_to_rollouts()
     # A helper process of an agent must not fail because its parent's temporary file is gone.
     with contextlib.suppress(OSError, ValueError, RatchetError), open(path, "rb") as file:
         binding = msgspec.json.decode(file.read(), type=Binding)

@@ -16,6 +16,9 @@ from ratchet.cli.selection import release_of
 from ratchet.ship import deactivate
 from ratchet.types import Release
 
+AT_RESTART = "Prompts that are read at import take effect when the agent restarts."
+"""Said of releases at run time."""
+
 
 def releases(folder: Folder = Path("."), json: Json = False) -> None:
     """List the releases and their state in the repository and at the forge."""
@@ -42,6 +45,8 @@ def releases(folder: Folder = Path("."), json: Json = False) -> None:
             release.revert.url if release.revert else release.rollback,
         )
     out.print(rows)
+    if project.config.imports_per_candidate and any(each.agent for each in found):
+        out.print(AT_RESTART)
 
 
 def rollback(

@@ -13,7 +13,7 @@ import os
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -24,7 +24,7 @@ from ratchet._live_calls import LiveCall
 from ratchet._private_files import make_folder
 from ratchet.observe.background import is_importing, suppress_tracing
 from ratchet.observe.conversations import CONVERSATION_ID, USER_ID
-from ratchet.types import LiveVersions, RatchetError
+from ratchet.types import LiveVersions, RatchetError, Resource
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
@@ -172,13 +172,25 @@ class ReleaseFollower:
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
         self._ended = threading.Event()
+        self._tried = threading.Event()
 
-    def start(self) -> None:
-        """Serve what was read last, and begin to read."""
+    @property
+    def released(self) -> Mapping[str, Resource]:
+        """What the release changes, by name; nothing while the agent runs its own source."""
+        return {} if self._off or self._known is None else self._known.release
+
+    def start(self, wait_s: float = 0.0) -> None:
+        """Serve what was read last, and begin to read.
+
+        Args:
+            wait_s: How long to wait for the first reading, in seconds.
+        """
         self._off = self._switch.exists()
         self._known = read_bundle(self._bundle)
         self._serve()
         self._run_thread()
+        if wait_s and self._thread is not None:
+            self._tried.wait(wait_s)
 
     def begin(self, span: StepSpan, parent: Span) -> LiveCall | None:
         """Choose the versions of the live call that begins with a step.
@@ -233,6 +245,7 @@ class ReleaseFollower:
                 why = error.message if isinstance(error, RatchetError) else repr(error)
                 _log.info("Releases cannot be read, and stay as they are: %s", why)
             interval_s = min(interval_s * 2**self._failures, LONGEST_PAUSE_S)
+        self._tried.set()
         # Jitter: processes that were started together do not ask together.
         self._due = self._clock() + interval_s * random.uniform(0.8, 1.0)  # noqa: S311
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ratchet.observe import destination
 from ratchet.observe.collector import set_live
 from ratchet.observe.destination import Destination
+from ratchet.observe.import_bound import START_WAIT_S, is_import_bound, redirect_prompt_files
 from ratchet.observe.live import (
     EXIT_S,
     IMPORTS_S,
@@ -129,8 +130,11 @@ def init(
     spool: bool = True,
     carry_threads: bool = True,
     releases: bool = True,
+    prompt_files: bool = True,
 ) -> Handle:
     """Capture what the agent of this process does. Never raises, and never makes the agent wait.
+
+    Where `ratchet.toml` says that prompts are read at import, it waits up to 3 s for the release.
 
     A second call returns the same handle. With RATCHET_DISABLED=1 it does nothing. An error is
     logged as one warning of the logger `ratchet`, and the program continues.
@@ -155,6 +159,10 @@ def init(
         carry_threads: Whether threads and thread pools inherit the trace of the code that starts
             them.
         releases: Whether resources follow the agent's releases and canaries without a deploy.
+            Prompts that are read at import, and files of prompts, take the release that is active
+            when the process starts; `init` must come before they are read.
+        prompt_files: Whether the files of [[prompt_files]] in `ratchet.toml` are read with the
+            release's texts.
 
     Returns:
         A handle.
@@ -220,6 +228,8 @@ def _start(arguments: Mapping[str, Any]) -> Handle:
         if waits(found.spool):
             live.start()
     releases = _following(found, live) if arguments["releases"] else None
+    if releases is not None and arguments["prompt_files"]:
+        redirect_prompt_files(found, releases.released)
     return Handle(live, bridge, instruments, arguments, releases)
 
 
@@ -247,7 +257,7 @@ def _following(found: Destination, live: LivePipeline) -> ReleaseFollower | None
         bundle=state / "live" / f"{found.spool.name}.json",
         switch=state / OWN_SOURCE_FILE,
     )
-    follower.start()
+    follower.start(START_WAIT_S if is_import_bound(found.config) else 0.0)
     live.releases = follower
     atexit.register(follower.close)
     return follower

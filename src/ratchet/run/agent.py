@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from ratchet._redirected_files import leave_to_rollouts
 from ratchet.bind import Knobs, declarations, importing
 from ratchet.bind.marked_functions import bind_marked_functions
 from ratchet.observe import ENTRY_MARK, is_async, trace
@@ -168,6 +169,7 @@ def load_agent(spec: AgentSpec) -> Agent:
             f"The agent entry {spec.entry!r} is not MODULE:FUNCTION.",
             hint='Write for instance entry = "my_agent.main:answer" under [agent] in ratchet.toml.',
         )
+    leave_to_rollouts()
     for folder in reversed(_folders(spec)):
         if folder not in sys.path:
             sys.path.insert(0, folder)

@@ -18,6 +18,7 @@ from ratchet.types.template import Engine
 if TYPE_CHECKING:
     from ratchet.source.literals.literal import Literal
 
+_FIELD = re.compile(r"\{\{|\{[^\W\d]\w*\}")
 _JINJA = re.compile(r"\{\{|\{%")
 _JINJA_ENDINGS = frozenset({".j2", ".jinja", ".jinja2", ".prompty"})
 _SHOWN = 12
@@ -263,8 +264,11 @@ def _engine(text: str, path: Path) -> Engine:
         engines.insert(0, "jinja2")
     for engine in engines:
         try:
-            if PromptTemplate(text, engine).placeholders:
-                return engine
+            names = PromptTemplate(text, engine).placeholders
         except InputError:
             continue
+        if engine == "f-string" and _FIELD.sub("", text).count("{"):
+            continue  # Not `{name}` alone: data in braces, such as `{a: 1}`.
+        if names:
+            return engine
     return "plain"

@@ -16,6 +16,24 @@ from typing import Any, Final
 _contents: dict[str, bytes] = {}
 _names: set[str] = set()
 _original: Final = io.open
+_of_rollouts = False
+
+
+def leave_to_rollouts() -> None:
+    """Let only bindings redirect files in this process: it runs rollouts, or reads their source."""
+    global _of_rollouts
+    _of_rollouts = True
+
+
+def runs_rollouts() -> bool:
+    """Whether `leave_to_rollouts` was called."""
+    return _of_rollouts
+
+
+def redirect_live(contents: Mapping[str, bytes]) -> None:
+    """Redirect files to a release's content, unless this process runs rollouts."""
+    if not _of_rollouts:
+        redirect(contents)
 
 
 def redirect(contents: Mapping[str, bytes]) -> None:
@@ -32,6 +50,8 @@ def redirect(contents: Mapping[str, bytes]) -> None:
 
 def restore() -> None:
     """Give every file its own content again."""
+    global _of_rollouts
+    _of_rollouts = False
     _contents.clear()
     _names.clear()
     io.open = builtins.open = _original
