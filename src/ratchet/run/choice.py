@@ -21,9 +21,8 @@ AT_ONCE = 16
 OF_A_LOOP = 8
 """Attempts at once that justify another event loop in a process of its own."""
 
-OF_CANDIDATES = 8
-"""Worker processes of async agents that are imported for each candidate: so many candidates can
-wait for models and tools at once."""
+LEAST_CANDIDATES = 4
+"""Least number of workers that stay alive, idle ones included, with an import per candidate."""
 
 LEAST_MEMORY = 512 * 1024 * 1024
 """Bytes that every worker gets at least."""
@@ -92,9 +91,11 @@ def executor_for(
     if kind == "inline":
         return AsyncExecutor(agent, slots=slots, timeout_s=timeout_s)
     workers = workers_for(slots, cores) if kind == "async" else slots
+    memory = memory_of_each(memory_mb, workers)
     capacity = None
-    if import_per_candidate and kind == "async":
-        workers, capacity = min(slots, OF_CANDIDATES), min(slots, OF_A_LOOP)
+    if import_per_candidate:
+        capacity = min(slots, OF_A_LOOP) if kind == "async" else 1
+        workers = max(LEAST_CANDIDATES, 2 * slots // capacity)
     return WorkerExecutor(
         spec,
         store_url=store_url,
@@ -106,7 +107,7 @@ def executor_for(
         capacity=capacity,
         source=defaults(agent.declarations) if import_per_candidate else None,
         timeout_s=timeout_s,
-        memory_bytes=memory_of_each(memory_mb, workers),
+        memory_bytes=memory,
         keep_open=keep_open,
         redaction=redaction,
         niceness=niceness,

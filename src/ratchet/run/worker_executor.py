@@ -68,7 +68,8 @@ class WorkerExecutor:
         source: The source's own resources, for an import per candidate: each worker then serves one
             candidate, binds it before it imports the agent, and is started when it is needed. A
             worker of another candidate that has nothing to do gives way, the one that was used
-            longest ago first. None for workers that serve all candidates.
+            longest ago first. With more workers than slots, candidates that take turns keep
+            theirs. None for workers that serve all candidates.
         timeout_s: Seconds that one attempt may take.
         memory_bytes: Private memory that one worker may use.
         keep_open: File descriptor that workers hold open while they live, such as a lock's.
@@ -94,7 +95,9 @@ class WorkerExecutor:
         redaction: RedactionRules | None = None,
         niceness: int = 0,
     ) -> None:
-        count = slots if workers is None else min(workers, slots)
+        count = workers or slots
+        if source is None:
+            count = min(count, slots)
         self._capacity = capacity or (1 if count == slots else slots)
         self._source = source
         self._placing = asyncio.Lock()
