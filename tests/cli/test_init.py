@@ -1,8 +1,11 @@
-"""`ratchet init --look` as people and machines read it."""
+"""`ratchet init` as people and machines read it."""
 
 from __future__ import annotations
 
+import io
 import json
+import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -47,6 +50,117 @@ def test_the_json_has_all_facts(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert found["prompts_left_out"][0]["reason"].startswith("index")
 
 
-def test_init_without_look_says_what_there_is(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["init"]) == 2
-    assert "ratchet init --look" in capsys.readouterr().err
+class _Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+@pytest.fixture
+def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A git repository with an agent and answered questions."""
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_NAME", "Someone")
+        monkeypatch.setenv(f"GIT_{who}_EMAIL", "someone@example.com")
+    root = next(one for one in LOOK_ALIKES if one.name == "data-that-could-be-tasks")
+    folder = root.write(tmp_path)
+    for words in (["init", "-q", "-b", "main"], ["add", "-A"], ["commit", "-qm", "the agent"]):
+        subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True)
+    return folder
+
+
+def _tree(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file()
+    }
+
+
+def test_init_without_a_terminal_says_what_to_do(
+    library: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["init", str(library)]) == 2
+    assert "Take the defaults with --yes, or see them first with --dry-run" in (
+        capsys.readouterr().err
+    )
+
+
+def test_a_dry_run_shows_the_page_and_the_diff_and_writes_nothing(
+    library: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = _tree(library)
+    assert run(["init", str(library), "--dry-run"]) == 0
+    assert _tree(library) == before
+    page = " ".join(capsys.readouterr().out.split())
+    for words in ("What this agent is", "What is risky", "+import ratchet", "Nothing was written"):
+        assert words in page
+
+
+def test_init_commits_to_a_branch_and_undo_takes_it_back(
+    library: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {path: data for path, data in _tree(library).items() if not path.startswith(".git/")}
+    assert run(["init", str(library), "--yes", "--no-check"]) == 0
+    assert "Committed to ratchet/init" in capsys.readouterr().out
+    assert tomllib.loads((library / "ratchet.toml").read_text())["agent"]["entry"]
+    assert len((library / "tasks.jsonl").read_text().splitlines()) > 5
+    assert run(["init", str(library), "--yes", "--no-check"]) == 0
+    assert "wired already, and nothing is new" in capsys.readouterr().out
+    assert run(["init", str(library), "--undo"]) == 0
+    after = {path: data for path, data in _tree(library).items() if not path.startswith(".git/")}
+    assert after == before
+
+
+def test_the_json_of_init_tells_the_commit_and_its_files(
+    library: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["init", str(library), "--yes", "--json", "--no-check"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["branch"] == "ratchet/init"
+    assert "desk.py" in [one["path"] for one in found["files"]]
+
+
+def test_questions_are_asked_on_a_terminal_and_no_is_no(
+    library: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (library / "mailer.py").write_text(
+        "import smtplib\nfrom desk import ask\n\ndef run(question):\n"
+        "    smtplib.SMTP('h').sendmail('a', 'b', ask(question))\n"
+    )
+    before = _tree(library)
+    monkeypatch.setattr("sys.stdin", _Terminal("9\n1\n1\nn\n"))
+    assert run(["init", str(library), "--no-check"]) == 0
+    page = capsys.readouterr().out
+    assert "What does one task run?" in page
+    assert "Numbers from 1 to" in page
+    assert "Which of these may act" in page
+    assert "Nothing was written." in page
+    assert _tree(library) == before
+
+
+def test_a_repository_without_an_agent_says_what_was_looked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "sums.py").write_text("def add(a, b):\n    return a + b\n")
+    assert run(["init", str(tmp_path), "--yes"]) == 2
+    said = capsys.readouterr().err
+    assert "No agent was found" in said
+    assert "Looked for:" in said
+
+
+def test_an_entry_or_a_project_that_is_not_there_is_a_sentence(
+    library: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["init", str(library), "--yes", "--entry", "desk.py:nobody"]) == 2
+    assert "No entry is named 'desk.py:nobody'" in capsys.readouterr().err
+    assert run(["init", str(library), "--yes", "--project", "elsewhere"]) == 2
+    assert "There is no agent in 'elsewhere'" in capsys.readouterr().err
+
+
+def test_a_folder_that_is_no_git_repository_is_a_sentence(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = LOOK_ALIKES[1].write(tmp_path)
+    assert run(["init", str(folder), "--yes", "--no-check"]) != 0
+    assert "git" in capsys.readouterr().err
+    assert not (folder / "ratchet.toml").exists()
