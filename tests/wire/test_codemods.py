@@ -619,3 +619,32 @@ def test_a_module_of_the_repository_that_hides_ours_is_said(tmp_path: Path) -> N
     step = _step(tmp_path)
     assert step.changes.files == ()
     assert {"rename it first" in one.why for one in step.changes.left_alone} == {True}
+
+
+def test_what_is_inserted_never_lands_in_a_text() -> None:
+    first = b'import os; X = """a\nb"""\nY = 1\n'
+    pieces = PythonFile("a.py", first).import_ratchet()
+    assert apply_pieces(first, pieces) == b'import os; X = """a\nb"""\nimport ratchet\nY = 1\n'
+    second = b'X = """\n# heading"""\n# why\ndef f():\n    pass\n'
+    file = PythonFile("b.py", second)
+    piece = file.before(file.tree.body[1], "mark()", above=True)
+    assert piece is not None
+    expected = b'X = """\n# heading"""\nmark()\n# why\ndef f():\n    pass\n'
+    assert apply_pieces(second, [piece]) == expected
+
+
+def test_a_prompt_of_a_notebook_is_left_to_the_gateway(tmp_path: Path) -> None:
+    import msgspec
+
+    from ratchet.wire import look
+    from ratchet.wire.codemods import bind_prompts
+    from ratchet.wire.facts import EntryPoint
+
+    choice = _choice(b"TEXT = 'Sort the shelves.'\n")
+    site = msgspec.structs.replace(choice.prompt, place=Place("a.ipynb", 1))
+    choice = msgspec.structs.replace(choice, prompt=site)
+    (tmp_path / "a.ipynb").write_text("{}")
+    entry = EntryPoint("f", "notebook", Place("a.ipynb"), "", (), "", "", 1.0, "")
+    step = bind_prompts(tmp_path, look(tmp_path), Choices(".", "a", entry, "command", (choice,)))
+    assert step.changes.files == ()
+    assert "gateway" in step.changes.left_alone[0].why

@@ -41,6 +41,8 @@ def bind_prompts(root: Path, look: RepositoryLook, choices: Choices) -> Step:
         try:
             if own:
                 raise InputError(f"`import ratchet` would find {own}; rename it first.")
+            if not path.endswith(".py"):
+                raise InputError(f"{path} is no Python module: the gateway can bind it.")
             file = PythonFile(path, (root / path).read_bytes())
         except (OSError, InputError) as error:
             why = getattr(error, "message", str(error))

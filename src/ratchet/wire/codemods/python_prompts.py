@@ -233,13 +233,8 @@ class PromptEdits:
         """The first byte of the line of a statement, above its decorators and comments."""
         file = self._file
         line = min(one.lineno for one in [statement, *getattr(statement, "decorator_list", [])])
-        ended = max(
-            (one.end_lineno or 0 for one in file.tree.body if one.lineno < statement.lineno),
-            default=0,
-        )
+        line = file.above_comments(line)
         data = file.data.splitlines(keepends=True)
-        while line - 1 > ended and data[line - 2].startswith(b"#"):
-            line -= 1
         at = sum(len(one) for one in data[: line - 1])
         # Comments at the head of a file are about the file.
         return max(at, self._import[0].start) if self._import else max(at, self._mark)

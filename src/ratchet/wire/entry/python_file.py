@@ -89,10 +89,24 @@ class PythonFile:
         if indent.strip():
             return None
         number = node.lineno - 1
-        while above and number > 0 and self._line(number - 1).lstrip().startswith(b"#"):
-            number -= 1
+        if above:
+            number = self.above_comments(node.lineno) - 1
         at = self._starts[number]
         return Piece(at, at, f"{indent}{line}{self.newline}")
+
+    def above_comments(self, line: int) -> int:
+        """The number of the first of the lines of comments right before a line; else its own."""
+        in_text = {
+            number
+            for node in ast.walk(self.tree)
+            if isinstance(node, ast.Constant | ast.JoinedStr)
+            for number in range(node.lineno, (node.end_lineno or node.lineno) + 1)
+        }
+        while line > 1 and self._line(line - 2).lstrip().startswith(b"#"):
+            if line - 1 in in_text:
+                break
+            line -= 1
+        return line
 
     def _line(self, number: int) -> bytes:
         return self.data[self._starts[number] : self._starts[number + 1]]
@@ -136,6 +150,9 @@ class PythonFile:
         if last is None:
             at = self._starts[_comments(self.data[self._mark :])]
             return (Piece(at, at, line),)
+        for each in self.tree.body:  # one that begins in the same line may end in another
+            if each.lineno <= (last.end_lineno or 0) < (each.end_lineno or 0):
+                last = each
         at = self.line_after(last)
         if at == len(self.data) and not self.data.endswith((b"\n", b"\r")):
             return (Piece(at, at, self.newline + line),)
