@@ -44,6 +44,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         monkeypatch.setenv("OPENAI_API_KEY", "sk-simulated")
         monkeypatch.setenv("ANTHROPIC_BASE_URL", simulator.url)
         monkeypatch.setenv("ANTHROPIC_API_KEY", "simulated")
+        monkeypatch.setenv("OPENAI_AGENTS_DISABLE_TRACING", "1")
         yield simulator.url
 
 
@@ -611,3 +612,17 @@ def test_input_errors_are_the_only_errors_of_broken_repositories(tmp_path: Path)
         wire_entry(root, found, Choices(".", "desk", found.entries[0], "python", ()))
     except InputError:
         pytest.fail("a repository with oddities is wired nonetheless")
+
+
+def test_a_function_that_only_returns_the_graph_is_not_imported_with_its_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _fake(monkeypatch, "langgraph.graph", StateGraph=FakeGraph)
+    serve = (
+        "from fastapi import FastAPI\nfrom flow import Flow\napp = FastAPI()\n"
+        "def get_graph():\n    return Flow().app\ngraph = get_graph()\n"
+    )
+    wired = wire(tmp_path, {"flow.py": GRAPH, "serve.py": serve}, "get_graph")
+    text = wired.text("ratchet_agent.py")
+    assert "from flow import Flow" in text
+    assert "serve" not in text.replace("serve.py", "")

@@ -87,7 +87,7 @@ def call_graph(site: Site) -> Adapter:
         imports=tuple(needs.imports),
         asynchronous=asynchronous,
         before=tuple(before),
-        used=tuple(dict.fromkeys([site.file.path, *needs.used])),
+        used=tuple(needs.used) or (site.file.path,),
     )
 
 
@@ -116,6 +116,9 @@ def _graph(site: Site, needs: Transplant) -> str:
             raise CannotCall(f"{site.name} does not return its graph")
         if site.owner is not None:
             return f"{construct(site, site.owner, needs)}.{node.name}()"
+        only = node.body[-1]
+        if len(node.body) == 1 and isinstance(only, ast.Return) and only.value is not None:
+            return needs.expression(only.value)
         needs.name(node.name)
         made = f"{node.name}()"
         return made

@@ -15,6 +15,7 @@ _APPS = {"FastAPI", "Flask", "Starlette", "Quart", "Sanic", "Litestar", "Typer"}
 _NO_PROGRAM = re.compile(
     r"(?:^|/)(?:tests?|evals?|examples?|benchmarks?)/|(?:^|/)(?:test_|conftest)"
 )
+_PROGRAMS = {"script", "route", "app", "program"}
 _MOST = 3
 _PURPOSE = "Starts tracing where the program starts."
 
@@ -72,6 +73,10 @@ def _programs(look: RepositoryLook, modules: Modules, choices: Choices) -> list[
     found: list[tuple[str, str]] = [(path, "") for path in order]
     if not found and "langgraph.json" in choices.entry.reason and target in inside:
         found = [(target, choices.entry.name)]
+    if not found:  # nothing starts this entry; tracing is of use where another one is started
+        places = {one.place.path for one in look.entries if one.kind in _PROGRAMS}
+        others = {path for path in places & inside if not _NO_PROGRAM.search(path)}
+        found = [(path, "") for path in sorted(others)]
     return found
 
 

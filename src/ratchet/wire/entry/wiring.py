@@ -49,7 +49,8 @@ def wire_entry(root: Path, look: RepositoryLook, choices: Choices) -> Step:
         try:
             config, made, imported = _run(way, look, modules, choices)
         except CannotCall as error:
-            said = f"It cannot be run as a {way}: {error}."
+            shown = "Python function" if way == "python" else way
+            said = f"It cannot be run as a {shown}: {error}."
             said += f" {_LINES[way]}" if way == choices.run else ""
             reasons.append(LeftAlone(choices.entry.name, choices.entry.place, said))
             continue
