@@ -45,7 +45,16 @@ def model(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", simulator.url)
         monkeypatch.setenv("ANTHROPIC_API_KEY", "simulated")
         monkeypatch.setenv("OPENAI_AGENTS_DISABLE_TRACING", "1")
+        _forget_connections()
         yield simulator.url
+        _forget_connections()
+
+
+def _forget_connections() -> None:
+    """The Agents SDK keeps one HTTP client for the process, and with it a loop that has ended."""
+    provider: Any = sys.modules.get("agents.models.openai_provider")
+    if provider is not None:
+        provider._http_client = None
 
 
 def _fake(monkeypatch: pytest.MonkeyPatch, name: str, **members: Any) -> None:
@@ -626,3 +635,22 @@ def test_a_function_that_only_returns_the_graph_is_not_imported_with_its_server(
     text = wired.text("ratchet_agent.py")
     assert "from flow import Flow" in text
     assert "serve" not in text.replace("serve.py", "")
+
+
+def test_a_module_that_imports_the_framework_it_is_named_like_keeps_its_package(
+    tmp_path: Path,
+) -> None:
+    files = {
+        "back/__init__.py": "",
+        "back/agents.py": (
+            "from agents import Agent\n"
+            f"clerk = Agent(name='Clerk', instructions='{LONG}', model='gpt-4o-mini')\n"
+        ),
+        "back/serve.py": (
+            "from agents import Runner\nfrom back.agents import clerk\n"
+            "async def ask(question: str):\n    return await Runner.run(clerk, question)\n"
+        ),
+    }
+    wired = wire(tmp_path, files, "ask")
+    assert "path" not in wired.config
+    assert answer(wired, "a") == SIMULATED

@@ -114,8 +114,9 @@ class Modules:
             within = any(one.as_posix() in self._packages for one in folders[depth:])
             if within or not all(one.isidentifier() for one in inner):
                 continue
-            resolved = sum(self._exists(folder, name) for name in names)
-            called = self._dotted(path, folder) in self._imported
+            own = self._dotted(path, folder)  # no module imports itself: that is another's name
+            resolved = sum(self._exists(folder, name) for name in names if name != own)
+            called = own in self._imported
             usual = depth == min(packaged, len(folders) - 1)
             score = (resolved + 2 * called + 0.5 * usual, -depth)
             if score > best_score:
