@@ -263,6 +263,21 @@ def test_the_command_exits_with_1_when_something_does_not_fit(
     assert "agent.py:20" in capsys.readouterr().out
 
 
+def test_undo_of_the_command_names_what_it_kept_and_removes_it_when_forced(
+    root: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _edit(root, "ratchet.toml", "# The score", "# My score")
+    git(root, "commit", "-aqm", "mine")
+    assert run(["init", "--undo", str(root)]) == 0
+    assert "Kept: ratchet.toml" in capsys.readouterr().out
+    assert (root / "ratchet.toml").exists()
+    assert run(["init", "--undo", str(root), "--force"]) == 5
+    assert "ratchet/undo-init exists" in capsys.readouterr().err
+    assert run(["init", "--undo", str(root), "--force", "--branch", "undone"]) == 0
+    assert not (root / "ratchet.toml").exists()
+    assert not (root / ".ratchet-init.json").exists()
+
+
 def test_settings_alone_are_checked_too(tmp_path: Path) -> None:
     (tmp_path / "agent.py").write_text(AGENT)
     (tmp_path / "requirements.txt").write_text("agent-ratchet\nanthropic\n")

@@ -37,6 +37,9 @@ def init(
     undo: Annotated[
         bool, typer.Option("--undo", help="Take back what ratchet init made; edits are kept.")
     ] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="With --undo: remove created files that were edited.")
+    ] = False,
     project: Annotated[
         str | None, typer.Option(help="Folder of the project, where there are several.")
     ] = None,
@@ -82,7 +85,7 @@ def init(
       ratchet init --undo
     """
     if undo:
-        _undo(path, json=json)
+        _undo(path, None if branch == BRANCH else branch, force=force, json=json)
         return
     if check:
         _check(path, python, json=json)
@@ -334,10 +337,11 @@ def _check(path: Path, python: Path | None, *, json: bool) -> None:
         raise typer.Exit(1)
 
 
-def _undo(path: Path, *, json: bool) -> None:
+def _undo(path: Path, branch: str | None, *, force: bool, json: bool) -> None:
     from ratchet.wire.applying import undo
+    from ratchet.wire.applying.undo import BRANCH as UNDO_BRANCH
 
-    report = undo(path)
+    report = undo(path, branch=branch or UNDO_BRANCH, force=force)
     if json:
         print_json(report)
         return
