@@ -58,7 +58,9 @@ def test_every_file_of_the_package_is_in_the_wheel_and_nothing_that_a_run_left(
         commands = archive.read(about).decode()
     packed = {name.removeprefix("ratchet/") for name in names if name.startswith("ratchet/")}
     example = {name for name in packed if name.startswith("_examples/")}
-    assert packed - example == files_below(ROOT / "src" / "ratchet")
+    skill = "_skills/ratchet/SKILL.md"
+    assert packed - example - {skill} == files_below(ROOT / "src" / "ratchet")
+    assert skill in packed
     assert {name.removeprefix("_examples/stdlib_helper/") for name in example} >= {
         "ratchet.toml",
         "tasks.jsonl",

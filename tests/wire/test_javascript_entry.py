@@ -173,6 +173,17 @@ RUNS: dict[str, tuple[str, Any, Any]] = {
         {"question": "why", "times": 2},
         "WHYWHY",
     ),
+    "an argument that nothing gives": (
+        "export const ask = (question, user) => ask2(question + (user ?? ''));",
+        "why",
+        "WHY",
+    ),
+    "a method of a class": (
+        "export class Desk { constructor(tone = '!') { this.tone = tone; }"
+        " async ask(question) { return (await ask2(question)) + this.tone; } }",
+        "why",
+        "WHY!",
+    ),
     "a default export": (
         "export default async function ask(text) { return ask2(text); }",
         "a",
@@ -214,7 +225,7 @@ def test_the_runner_calls_the_function_and_prints_its_result_alone(
         "agent.js": HEAD + source + "\n",
         "package.json": '{"type": "module", "dependencies": {"openai": "^4"}}\n',
     }
-    step, _ = wired(tmp_path, files, "ask")
+    step, _ = wired(tmp_path, files, "Desk.ask" if "Desk" in source else "ask")
     for path, text in after(tmp_path, step).items():
         (tmp_path / path).write_text(text)
     library = tmp_path / "node_modules" / "openai"
@@ -234,6 +245,31 @@ def test_the_runner_calls_the_function_and_prints_its_result_alone(
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == expected
+
+
+def test_a_module_of_commonjs_is_imported_by_what_it_exports(tmp_path: Path) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("Node is not installed")
+    head = HEAD.replace("import OpenAI from 'openai';", "const OpenAI = require('openai');")
+    source = head + "function ask(text) { return ask2(text); }\nmodule.exports = { ask };\n"
+    step, _ = wired(tmp_path, {"agent.js": source, "package.json": "{}\n"}, "ask")
+    assert [one.path for one in step.changes.files] == ["ratchet_agent.mjs"]
+    (tmp_path / "ratchet_agent.mjs").write_text(after(tmp_path, step)["ratchet_agent.mjs"])
+    library = tmp_path / "node_modules" / "openai"
+    library.mkdir(parents=True)
+    (library / "index.js").write_text("module.exports = class {};\n")
+    given = json.dumps({"input": "a"})
+    done = subprocess.run(
+        [node, "ratchet_agent.mjs"],
+        cwd=tmp_path,
+        input=given,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.stdout == '"A"', done.stderr
 
 
 def test_a_program_without_an_input_is_left_alone_with_what_to_do(tmp_path: Path) -> None:

@@ -51,7 +51,7 @@ ENVIRONMENT
 const { input } = JSON.parse(readFileSync(0, "utf8"));
 VALUES
 const module = await import(PATH);
-const run = module.NAME ?? module.default?.NAME;
+const run = RUN;
 let result = await run(CALL);
 if (result?.textStream) result = await new Response(streamOf(result.textStream)).text();
 else if (typeof result?.text === "string") result = result.text;
@@ -135,10 +135,13 @@ def _run(
     else:
         function = file.function(entry.name)
         if function is None:
-            raise CannotCall(f"{entry.name} is no function at the top of {file.path}")
+            raise CannotCall(
+                f"{entry.name} is no function of {file.path}, and no method of a class that is made"
+                " without arguments"
+            )
         if function.export_at is not None:
             if file.is_commonjs:
-                raise CannotCall(f"{file.path} does not export {entry.name}")
+                raise CannotCall(f"{file.path} does not export {function.owner or entry.name}")
             piece = Piece(function.export_at, function.export_at, "export ")
             made.append(FileChange(file.path, f"Exports {entry.name} for the runner.", (piece,)))
         content = _runner(function, inner, texts, _environment_file(root, project))
@@ -170,9 +173,18 @@ def _runner(
         ENVIRONMENT=environment,
         VALUES=values,
         PATH=json.dumps(f"./{inner}"),
-        NAME=function.name,
+        RUN=_callee(function),
         CALL=call,
     )
+
+
+def _callee(function: FoundFunction) -> str:
+    """The function, in a module that may be of either kind."""
+    name = function.owner or function.name
+    found = f"module.{name} ?? module.default?.{name}"
+    if not function.owner:
+        return found
+    return f"((agent) => agent.{function.name}.bind(agent))(new ({found})())"
 
 
 def _filled(template: str, **parts: str) -> str:
@@ -193,6 +205,8 @@ def _default(argument: Argument, texts: list[str]) -> str:
     for text in texts:  # const breadth = parseInt(…) || 4
         if found := re.search(rf"\b{name}\s*=[^;=]*?(?:\|\||\?\?)\s*(\d+)\b", text, re.DOTALL):
             return f"{argument.name}: {found.group(1)}"
+    if not argument.type:
+        return ""  # JavaScript calls it with undefined
     if argument.type == "boolean":
         return f"{argument.name}: false"
     if argument.type.endswith("[]") or argument.type.startswith("Array<"):

@@ -36,6 +36,8 @@ class FoundFunction(NamedTuple):
     """Whether the arguments are the fields of one object."""
     export_at: int | None
     """Byte where `export ` is missing; None if it is exported."""
+    owner: str = ""
+    """The exported class that it is a method of; empty for a function."""
 
 
 class JavascriptFile:
@@ -100,7 +102,14 @@ class JavascriptFile:
         return found
 
     def function(self, name: str) -> FoundFunction | None:
-        """The function of a name at the top of the file; None if there is none."""
+        """The function of a name, such as `ask` or `Agent.ask`, at the top of the file.
+
+        Returns:
+            None if there is none, or if its class is not made without arguments.
+        """
+        owner, _, method = name.rpartition(".")
+        if owner:
+            return self._method(owner, method)
         for statement in self.root.children:
             exported = statement.type == "export_statement"
             inner = statement.child_by_field_name("declaration") if exported else statement
@@ -116,6 +125,32 @@ class JavascriptFile:
                 at = None if shown else inner.start_byte
                 arguments, fields = self._arguments(function)
                 return FoundFunction(shown or own, arguments, fields, at)
+        return None
+
+    def _method(self, owner: str, name: str) -> FoundFunction | None:
+        for statement in self.root.children:
+            exported = statement.type == "export_statement"
+            inner = statement.child_by_field_name("declaration") if exported else statement
+            if inner is None or inner.type != "class_declaration":
+                continue
+            own, body = (inner.child_by_field_name(key) for key in ("name", "body"))
+            if own is None or body is None or self.text(own) != owner:
+                continue
+            methods = {
+                self.text(key): one
+                for one in body.named_children
+                if one.type == "method_definition"
+                and not any(each.type in ("static", "get", "set") for each in one.children)
+                and (key := one.child_by_field_name("name")) is not None
+            }
+            made = methods.get("constructor")
+            needs = self._arguments(made)[0] if made is not None else ()
+            if name not in methods or any(not one.optional for one in needs):
+                return None
+            default = exported and any(one.type == "default" for one in statement.children)
+            shown = "default" if default else owner if exported else self._listed(owner)
+            at = None if shown else inner.start_byte
+            return FoundFunction(name, *self._arguments(methods[name]), at, shown or owner)
         return None
 
     def _functions(self, node: Node) -> Iterator[tuple[str, Node]]:
