@@ -341,3 +341,11 @@ def test_a_wired_program_is_taken_back_to_the_byte_also_after_edits(tmp_path: Pa
     mine = "// mine\n" + PROVIDERS.replace("three providers", "many providers")
     assert file.read_text() == mine
     assert git(tmp_path, "diff", "--name-only", "main").split() == ["src/providers.ts"]
+
+
+def test_a_script_is_called_by_what_runs_its_language(tmp_path: Path) -> None:
+    script = HEAD + "console.log(await ask2(process.argv[2]));\n"
+    (tmp_path / "ask.mjs").write_text(script)
+    (tmp_path / "ask.ts").write_text(script)
+    calls = {one.call for one in look(tmp_path).entries if one.kind == "script"}
+    assert calls == {"node ask.mjs", "npx tsx ask.ts"}

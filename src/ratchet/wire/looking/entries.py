@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import PurePosixPath
 from typing import cast
 
 import msgspec
@@ -22,6 +23,7 @@ from ratchet.wire.looking.syntax import (
 )
 
 _ROUTES = {"get", "post", "put", "patch", "delete", "route", "websocket", "api_route", "all", "use"}
+_PROGRAMS = {".js": "node", ".mjs": "node", ".cjs": "node", ".ts": "npx tsx", ".mts": "npx tsx"}
 MOST = 40
 
 
@@ -146,7 +148,8 @@ def _entry(scope: CodeScope, site: InputSite, depth: int, called: bool) -> Entry
             scope.module.path,
             site.invocation.line if not depth else 1,
         )
-        call, confidence = f"python {scope.module.path}", 0.7
+        path = scope.module.path
+        call, confidence = f"{_PROGRAMS.get(PurePosixPath(path).suffix, 'python')} {path}", 0.7
     elif route:
         kind, name, call, confidence = "route", route, route, 0.9
     elif site.what.symbol == "compile":
