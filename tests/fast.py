@@ -1,7 +1,7 @@
 """`--fast`: only the tests that start no process and no server, in about a minute.
 
 A module is left out when its source names what starts a process or a server, when its folder is
-about processes, or when it is in SLOW.
+about processes, or when it is in SLOW. A test is left out when one of its fixtures starts a server.
 """
 
 from __future__ import annotations
@@ -20,7 +20,12 @@ STARTERS = re.compile(
 )
 """Names that a module uses which starts processes or servers."""
 
-FOLDERS = frozenset({"cli", "examples", "faults", "frameworks", "packaging", "sandbox"})
+SERVERS = frozenset({"serving", "postgres_server"})
+"""Fixtures that start servers; those made of them count too."""
+
+FOLDERS = frozenset(
+    {"cli", "examples", "faults", "frameworks", "javascript", "packaging", "sandbox"}
+)
 """Folders of tests that nearly all start a process."""
 
 SLOW = frozenset(
@@ -33,10 +38,13 @@ SLOW = frozenset(
         "learn/evolve/test_resume.py",
         "learn/test_tune.py",
         "prove/test_evidence.py",
+        "ship/forges/test_gitlab.py",
+        "ship/forges/test_propose.py",
+        "ship/test_read_values.py",
         "store/test_pruning.py",
     }
 )
-"""Modules that take many seconds: searches, and stores of many rows."""
+"""Modules that take many seconds: searches, stores of many rows, repositories with remotes."""
 
 
 class Fast:
@@ -56,7 +64,11 @@ class Fast:
     def pytest_collection_modifyitems(
         self, config: pytest.Config, items: list[pytest.Item]
     ) -> None:
-        """Leave out tests on Postgres."""
-        left_out = [item for item in items if item.get_closest_marker("postgres")]
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if not item.get_closest_marker("postgres")]
+        """Leave out tests on Postgres and those around a server."""
+
+        def is_slow(item: pytest.Item) -> bool:
+            fixtures = getattr(item, "fixturenames", ())
+            return not SERVERS.isdisjoint(fixtures) or bool(item.get_closest_marker("postgres"))
+
+        config.hook.pytest_deselected(items=[item for item in items if is_slow(item)])
+        items[:] = [item for item in items if not is_slow(item)]
