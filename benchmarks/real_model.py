@@ -52,6 +52,8 @@ MAX_TASKS = 300
 """Of a data set; a larger one is sampled, always in the same way."""
 
 
+QUICK_TASKS = 100
+
 SEEDS, ROLLOUTS = 3, 500
 TIMEOUT_S = 1800
 
@@ -131,10 +133,10 @@ def improved(root: Path, seed: int, rollouts: int) -> dict[str, Any]:
     }
 
 
-def tasks_of(name: str, *, shuffled: bool) -> Pairs:
+def tasks_of(name: str, *, shuffled: bool, most: int = MAX_TASKS) -> Pairs:
     pairs = DATASETS[name][1]()
-    if len(pairs) > MAX_TASKS:
-        pairs = random.Random(0).sample(pairs, MAX_TASKS)
+    if len(pairs) > most:
+        pairs = random.Random(0).sample(pairs, most)
     if shuffled:
         answers = [expected for _, expected in pairs]
         random.Random(1).shuffle(answers)
@@ -143,10 +145,10 @@ def tasks_of(name: str, *, shuffled: bool) -> Pairs:
 
 
 def measured(
-    folder: Path, name: str, seeds: Sequence[int], rollouts: int, *, shuffled: bool
+    folder: Path, name: str, seeds: Sequence[int], rollouts: int, *, shuffled: bool, most: int
 ) -> list[dict[str, Any]]:
     label = f"{name}{', shuffled answers' if shuffled else ''}"
-    pairs, runs = tasks_of(name, shuffled=shuffled), []
+    pairs, runs = tasks_of(name, shuffled=shuffled, most=most), []
     for seed in seeds:
         root = project(folder / f"{name}-{shuffled}-{seed}", DATASETS[name][0], pairs)
         runs.append(improved(root, seed, rollouts))
@@ -154,9 +156,9 @@ def measured(
     return runs
 
 
-def by_constant(name: str) -> float:
+def by_constant(name: str, most: int) -> float:
     """What an agent can score that always gives the most frequent answer, and three errors more."""
-    answers = [expected for _, expected in tasks_of(name, shuffled=True)]
+    answers = [expected for _, expected in tasks_of(name, shuffled=True, most=most)]
     share = max(map(answers.count, answers)) / len(answers)
     test = TEST_SHARE * len(answers)
     return share + 3 * (share * (1 - share) / test) ** 0.5
@@ -180,7 +182,8 @@ def main() -> None:
             parser.error(f"There is no data set {name!r}; there are {', '.join(DATASETS)}.")
     names = names[:1] if given.quick else names
     seeds = range(1 if given.quick else given.seeds)
-    rollouts = given.rollouts or (120 if given.quick else ROLLOUTS)
+    rollouts = given.rollouts or (80 if given.quick else ROLLOUTS)
+    most = QUICK_TASKS if given.quick else MAX_TASKS
 
     began = time.monotonic()
     datasets: dict[str, Any] = {}
@@ -188,7 +191,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="ratchet-real-model-") as made:
         folder = Path(made)
         for name in names:
-            runs = measured(folder, name, seeds, rollouts, shuffled=False)
+            runs = measured(folder, name, seeds, rollouts, shuffled=False, most=most)
             datasets[name] = {
                 "baseline": mean([run["baseline"] for run in runs]),
                 "best": mean([run["best"] for run in runs]),
@@ -197,8 +200,8 @@ def main() -> None:
                 "seconds": mean([run["seconds"] for run in runs]),
                 "by_seed": runs,
             }
-            shuffled = measured(folder, name, seeds, rollouts, shuffled=True)
-            controls += [{**run, "most": by_constant(name)} for run in shuffled]
+            shuffled = measured(folder, name, seeds, rollouts, shuffled=True, most=most)
+            controls += [{**run, "most": by_constant(name, most)} for run in shuffled]
     wrong = sum(run["promoted"] and run["best"] > run["most"] for run in controls)
     result = {
         "model": "SmolLM2-135M-Instruct Q4_1",
