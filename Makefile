@@ -119,7 +119,7 @@ clean:  ## Delete .venv, caches and builds; ./demo stays
 	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip -q
 	$(BIN)/python -m pip install -q uv
 	$(BIN)/python -m uv venv -q --clear .venv-verl
-	$(BIN)/python -m uv pip install -q --python .venv-verl/bin/python -e '.[verl]' openai peft pytest pytest-asyncio hypothesis
+	$(BIN)/python -m uv pip install -q --python .venv-verl/bin/python -e '.[verl]' torchvision openai peft pytest pytest-asyncio hypothesis
 	@touch $@
 
 .venv/.docs: pyproject.toml constraints.txt $(MOVED)

@@ -24,6 +24,7 @@ SHARED = {
     "opentelemetry.sdk": "opentelemetry-sdk",
     "opentelemetry.trace": "opentelemetry-api",
     "stdnum": "python-stdnum",
+    "transfer_queue": "transferqueue",
     "yaml": "pyyaml",
 }
 """Which distribution a module is of, where several share a package."""

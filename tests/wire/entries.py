@@ -12,7 +12,7 @@ from typing import Any
 from ratchet.observe import Collector, collecting
 from ratchet.run.agent import Agent, AgentSpec, load_agent
 from ratchet.wire import RepositoryLook, look
-from ratchet.wire.changes import Step, apply_pieces
+from ratchet.wire.changes import StepChanges, apply_pieces
 from ratchet.wire.choices import Choices, RunWay
 from ratchet.wire.entry import wire_entry
 
@@ -22,7 +22,9 @@ LONG = "You plan the shelves of a public library and explain each choice to the 
 class Wired:
     """A repository after the step."""
 
-    def __init__(self, root: Path, step: Step, found: RepositoryLook, choices: Choices) -> None:
+    def __init__(
+        self, root: Path, step: StepChanges, found: RepositoryLook, choices: Choices
+    ) -> None:
         self.root = root
         self.step = step
         self.look = found
@@ -43,7 +45,7 @@ class Wired:
         """A file as it is now."""
         return (self.root / path).read_bytes().decode("utf-8-sig")
 
-    def again(self) -> Step:
+    def again(self) -> StepChanges:
         """The same step on what it made."""
         return wire_entry(self.root, look(self.root), self.choices)
 

@@ -14,7 +14,7 @@ from ratchet.wire import RepositoryLook
 from ratchet.wire.applying import Again, again, commit, dry_run, undo
 from ratchet.wire.applying.doctor import diagnose
 from ratchet.wire.applying.plan import WiringStep
-from ratchet.wire.changes import Changes, FileChange, Step
+from ratchet.wire.changes import Changes, FileChange, StepChanges
 from ratchet.wire.choices import Choices
 from tests.wire.wired import (
     AGENT,
@@ -107,9 +107,9 @@ def test_a_name_that_is_taken_is_not_given_to_a_new_prompt(root: Path) -> None:
     (root / "other.py").write_text(AGENT.replace("Explain each", "Justify each"))
     seen: list[str] = []
 
-    def remember(root: Path, found: RepositoryLook, choices: Choices) -> Step:
+    def remember(root: Path, found: RepositoryLook, choices: Choices) -> StepChanges:
         seen.extend(one.name for one in choices.prompts)
-        return Step()
+        return StepChanges()
 
     _again(root, (remember,))
     assert len(seen) == len(set(seen)) == 6
@@ -117,10 +117,10 @@ def test_a_name_that_is_taken_is_not_given_to_a_new_prompt(root: Path) -> None:
 
 
 def _starting_with(version: str) -> WiringStep:
-    def step(root: Path, found: RepositoryLook, choices: Choices) -> Step:
+    def step(root: Path, found: RepositoryLook, choices: Choices) -> StepChanges:
         files = (FileChange("ratchet_agent.py", "What a rollout runs.", content=version),)
         tables = {"agent": {"entry": "ratchet_agent:run"}, "run": {"attempts": 3}}
-        return Step(Changes(files), tables if "2" in version else {"agent": tables["agent"]})
+        return StepChanges(Changes(files), tables if "2" in version else {"agent": tables["agent"]})
 
     return step
 

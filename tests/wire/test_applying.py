@@ -14,7 +14,7 @@ from ratchet.types import InputError, ShipError
 from ratchet.wire import look
 from ratchet.wire.applying import commit, dry_run, make_plan
 from ratchet.wire.applying.plan import WiringStep
-from ratchet.wire.changes import Changes, FileChange, Piece, Step
+from ratchet.wire.changes import Changes, FileChange, Piece, StepChanges
 from tests.wire.wired import (
     AGENT,
     FILES,
@@ -179,7 +179,7 @@ def test_a_folder_without_git_and_a_submodule_are_refused(tmp_path: Path) -> Non
 
 
 def _one_step(change: FileChange) -> tuple[WiringStep, ...]:
-    return (lambda root, found, choices: Step(Changes((change,)), {}),)
+    return (lambda root, found, choices: StepChanges(Changes((change,)), {}),)
 
 
 def _outside(root: Path) -> None:
@@ -231,8 +231,8 @@ def test_steps_that_contradict_one_another_are_refused(tmp_path: Path) -> None:
     root = repository(tmp_path / "made")
     found = look(root)
     steps: list[WiringStep] = [
-        lambda root, found, choices: Step(config={"agent": {"entry": "a:b"}}),
-        lambda root, found, choices: Step(config={"agent": {"entry": "c:d"}}),
+        lambda root, found, choices: StepChanges(config={"agent": {"entry": "a:b"}}),
+        lambda root, found, choices: StepChanges(config={"agent": {"entry": "c:d"}}),
     ]
     with pytest.raises(InputError, match=r"agent\.entry different values"):
         make_plan(root, found, choices_of(found), steps)

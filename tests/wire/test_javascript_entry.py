@@ -13,7 +13,7 @@ import pytest
 
 from ratchet.wire import RepositoryLook, look
 from ratchet.wire.applying import again, commit, make_plan, undo
-from ratchet.wire.changes import Piece, Step, apply_pieces
+from ratchet.wire.changes import Piece, StepChanges, apply_pieces
 from ratchet.wire.choices import Choices
 from ratchet.wire.entry import wire_entry
 from ratchet.wire.entry.javascript_file import JavascriptFile
@@ -66,7 +66,7 @@ PACKAGE = {
 }
 
 
-def wired(root: Path, files: dict[str, str], entry: str) -> tuple[Step, Choices]:
+def wired(root: Path, files: dict[str, str], entry: str) -> tuple[StepChanges, Choices]:
     """A repository with these files, wired for one of its entries."""
     for path, text in files.items():
         (root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -79,7 +79,7 @@ def wired(root: Path, files: dict[str, str], entry: str) -> tuple[Step, Choices]
     return wire_entry(root, facts, choices), choices
 
 
-def after(root: Path, step: Step) -> dict[str, str]:
+def after(root: Path, step: StepChanges) -> dict[str, str]:
     """The text of each file that a step changes or creates."""
     return {
         one.path: one.content

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from ratchet.wire import RepositoryLook, look
 from ratchet.wire.applying import Plan, commit, make_plan
-from ratchet.wire.changes import Changes, FileChange, Piece, Step
+from ratchet.wire.changes import Changes, FileChange, Piece, StepChanges
 from ratchet.wire.choices import Choices, PromptChoice
 
 AGENT = '''\
@@ -130,7 +130,7 @@ def choices_of(found: RepositoryLook, *, workflow: bool = False, project: str = 
     return Choices(project, "library", found.entries[0], "python", prompts, workflow=workflow)
 
 
-def bind(root: Path, found: RepositoryLook, choices: Choices) -> Step:
+def bind(root: Path, found: RepositoryLook, choices: Choices) -> StepChanges:
     """Bind the constants, and the f-string by a constant of its own."""
     files = []
     for path in dict.fromkeys(one.place.path for one in found.model_calls):
@@ -158,10 +158,10 @@ def bind(root: Path, found: RepositoryLook, choices: Choices) -> Step:
             line = first + len(f"import anthropic{end}")
             pieces.append(Piece(line, line, f"import ratchet{end}"))
             files.append(FileChange(path, "Prompts are declared.", tuple(pieces)))
-    return Step(Changes(tuple(files)))
+    return StepChanges(Changes(tuple(files)))
 
 
-def enter(root: Path, found: RepositoryLook, choices: Choices) -> Step:
+def enter(root: Path, found: RepositoryLook, choices: Choices) -> StepChanges:
     """Mark the tool, and add an adapter."""
     files = []
     for path in dict.fromkeys(one.place.path for one in found.model_calls):
@@ -178,19 +178,21 @@ def enter(root: Path, found: RepositoryLook, choices: Choices) -> Step:
     )
     folder = "" if choices.project == "." else f"{choices.project}/"
     files.append(FileChange(f"{folder}ratchet_agent.py", "What a rollout runs.", content=adapter))
-    return Step(Changes(tuple(files)), {"agent": {"entry": "ratchet_agent:run", "name": "library"}})
+    return StepChanges(
+        Changes(tuple(files)), {"agent": {"entry": "ratchet_agent:run", "name": "library"}}
+    )
 
 
-def start(root: Path, found: RepositoryLook, choices: Choices) -> Step:
+def start(root: Path, found: RepositoryLook, choices: Choices) -> StepChanges:
     """Tasks, and an evaluator."""
     folder = "" if choices.project == "." else f"{choices.project}/"
     tasks = '{"input": "Where is the atlas?", "expected": "Shelf 4"}\n'
     files = (FileChange(f"{folder}tasks.jsonl", "Tasks to begin with.", content=tasks),)
     config = {"evaluators": [{"use": "exact_match"}], "objective": {"evaluator": "exact_match"}}
-    return Step(Changes(files), {"tasks": {"file": "tasks.jsonl"}, **config})
+    return StepChanges(Changes(files), {"tasks": {"file": "tasks.jsonl"}, **config})
 
 
-STEPS: tuple[Callable[[Path, RepositoryLook, Choices], Step], ...] = (bind, enter, start)
+STEPS: tuple[Callable[[Path, RepositoryLook, Choices], StepChanges], ...] = (bind, enter, start)
 
 
 def plan_of(root: Path, *, workflow: bool = False) -> Plan:

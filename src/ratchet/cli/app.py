@@ -69,7 +69,7 @@ COMMANDS: dict[str, Command] = {
     "init": Command(
         "init",
         "init",
-        "Look at a repository: its agent, prompts, tools, side effects, tests, tracing and data.",
+        "Wire the agent of a repository into Ratchet, as one commit on a branch of its own.",
     ),
     "doctor": Command(
         "doctor",

@@ -73,7 +73,7 @@ class Changes(msgspec.Struct, frozen=True):
         return cls(files, tuple(left))
 
 
-class Step(msgspec.Struct, frozen=True):
+class StepChanges(msgspec.Struct, frozen=True):
     """What one step of the wiring gives: changes, and tables of `ratchet.toml`."""
 
     changes: Changes = Changes()

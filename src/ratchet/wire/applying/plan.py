@@ -16,11 +16,11 @@ import msgspec
 
 from ratchet.types import InputError
 from ratchet.wire.applying.record import NAME, hash_of, record_of, record_text
-from ratchet.wire.changes import Changes, FileChange, LeftAlone, Step, apply_pieces
+from ratchet.wire.changes import Changes, FileChange, LeftAlone, StepChanges, apply_pieces
 from ratchet.wire.choices import Choices
 from ratchet.wire.facts import RepositoryLook
 
-WiringStep = Callable[[Path, RepositoryLook, Choices], Step]
+WiringStep = Callable[[Path, RepositoryLook, Choices], StepChanges]
 _DATA = {"toml": "toml", "yaml": "yaml", "yml": "yaml", "json": "json", "ipynb": "json"}
 
 

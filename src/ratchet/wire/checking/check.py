@@ -54,7 +54,7 @@ _KEYS = (
 )
 
 
-class Finding(msgspec.Struct, frozen=True):
+class CheckFinding(msgspec.Struct, frozen=True):
     """One thing that was checked."""
 
     what: str
@@ -70,7 +70,7 @@ class CheckReport(msgspec.Struct, frozen=True):
     root: str
     python: str
     """The interpreter that ran the agent."""
-    findings: tuple[Finding, ...]
+    findings: tuple[CheckFinding, ...]
 
     @property
     def failed(self) -> bool:
@@ -118,11 +118,11 @@ class _Run:
         self._before = {path: data for path, data in without.items() if path not in kept}
         """Files as they were, without the wiring's own new ones."""
 
-    def findings(self, *, tests: bool) -> list[Finding]:
+    def findings(self, *, tests: bool) -> list[CheckFinding]:
         """All findings; the first that makes the others impossible is the last."""
         if self._record.run == "service":
             return [
-                Finding(
+                CheckFinding(
                     "agent",
                     "not verified",
                     "It is a service, which a check does not start.",
@@ -148,10 +148,10 @@ class _Run:
                 found += self._tests(Path(at), after)
         return found
 
-    def _python_lacks(self) -> Finding | None:
+    def _python_lacks(self) -> CheckFinding | None:
         done = self._start([str(self._python), "-c", "import ratchet"], self._root, {})
         if isinstance(done, str) or done.returncode:
-            return Finding(
+            return CheckFinding(
                 "agent",
                 "not verified",
                 f"Ratchet is not installed for {self._python}.",
@@ -161,15 +161,15 @@ class _Run:
 
     def _agent(
         self, first: Mapping[str, Any], requests: Sequence[Sequence[str]], *, made_up: bool
-    ) -> Finding:
+    ) -> CheckFinding:
         status, error = str(first.get("status", "")), str(first.get("error", ""))
         if status in ("succeeded", "inconclusive"):
             asked = f"{len(requests)} calls of the simulated model"
             task = "a made-up question, since there are no tasks," if made_up else "one task"
-            return Finding("agent", "verified", f"It ran {task} with {asked}.")
+            return CheckFinding("agent", "verified", f"It ran {task} with {asked}.")
         step = first.get("hint") or "Run it yourself: ratchet run --split val --limit 1"
         needs = _needs(error)
-        return Finding(
+        return CheckFinding(
             "agent",
             "not verified" if needs else "failed",
             needs or f"It did not run: {_short(error)}",
@@ -183,12 +183,14 @@ class _Run:
         after: Path,
         first: Mapping[str, Any],
         requests: Sequence[Sequence[str]],
-    ) -> list[Finding]:
+    ) -> list[CheckFinding]:
         bound = {
             name: one for name, one in first["prompts"].items() if not name.startswith("ratchet.")
         }
         if not bound:
-            return [Finding("prompts", "not verified", "No prompt is declared.", "ratchet doctor")]
+            return [
+                CheckFinding("prompts", "not verified", "No prompt is declared.", "ratchet doctor")
+            ]
         before = self._copied(scratch / "before", self._before)
         _with_a_task(before / self._record.project)
         _without_prompt_files(before / self._record.project / "ratchet.toml")
@@ -200,16 +202,16 @@ class _Run:
         lost = [name for name in bound if name not in arrived]
         if marked.get("status") not in ("succeeded", "inconclusive"):
             why = f"With changed prompts the agent did not run: {_short(marked.get('error', ''))}"
-            found.append(Finding("changed prompts", "not verified", why, "ratchet doctor"))
+            found.append(CheckFinding("changed prompts", "not verified", why, "ratchet doctor"))
         elif not changed:
             step = "Check with a task that makes one: write it into the task file."
             found.append(
-                Finding("changed prompts", "not verified", "No model call was made.", step)
+                CheckFinding("changed prompts", "not verified", "No model call was made.", step)
             )
         elif lost:
             why = f"{len(arrived)} of {len(bound)} changed prompts reached the model in this task."
             found.append(
-                Finding(
+                CheckFinding(
                     "changed prompts",
                     "not verified" if arrived else "failed",
                     f"{why} Not seen: {', '.join(lost)}.",
@@ -218,17 +220,17 @@ class _Run:
             )
         else:
             why = f"All {len(bound)} prompts, when changed, reached the model."
-            found.append(Finding("changed prompts", "verified", why))
+            found.append(CheckFinding("changed prompts", "verified", why))
         return found
 
-    def _effects(self, first: Mapping[str, Any]) -> Finding:
+    def _effects(self, first: Mapping[str, Any]) -> CheckFinding:
         if first["status"] == "inconclusive":
-            return Finding("side effects", "verified", f"Denied: {_short(first['error'])}")
-        return Finding(
+            return CheckFinding("side effects", "verified", f"Denied: {_short(first['error'])}")
+        return CheckFinding(
             "side effects", "verified", "None of the marked tools acted: rollouts deny them."
         )
 
-    def _tests(self, scratch: Path, after: Path) -> list[Finding]:
+    def _tests(self, scratch: Path, after: Path) -> list[CheckFinding]:
         own = [one for one in self._facts.tests if one.project == self._record.project]
         found = []
         for one in own[:1]:
@@ -240,14 +242,14 @@ class _Run:
             ]
             if isinstance(ran[0], str) or isinstance(ran[1], str):
                 why = next(each for each in ran if isinstance(each, str))
-                found.append(Finding("tests", "not verified", why, f"Run them: {one.command}"))
+                found.append(CheckFinding("tests", "not verified", why, f"Run them: {one.command}"))
             elif ran[0] == ran[1]:
                 end = "pass" if ran[0] == 0 else f"end with {ran[0]}"
                 why = f"`{one.command}`: they {end} as before."
-                found.append(Finding("tests", "verified", why))
+                found.append(CheckFinding("tests", "verified", why))
             else:
                 why = f"`{one.command}` ended with {ran[0]} before, and ends with {ran[1]} now."
-                found.append(Finding("tests", "failed", why, "ratchet init --undo"))
+                found.append(CheckFinding("tests", "failed", why, "ratchet init --undo"))
         return found
 
     def _before_all(self) -> dict[str, bytes | None]:
@@ -342,32 +344,34 @@ class _Run:
                 return f"It could not be started: {error}."
 
 
-def _trace(first: Mapping[str, Any]) -> Finding:
+def _trace(first: Mapping[str, Any]) -> CheckFinding:
     if first["traces"] == 1 and first["roots"] == 1:
-        return Finding("trace", "verified", f"One connected trace of {first['spans']} spans.")
+        return CheckFinding("trace", "verified", f"One connected trace of {first['spans']} spans.")
     why = f"{first['spans']} spans in {first['traces']} traces with {first['roots']} roots."
     step = "Pass contexts on to threads and tasks: docs/tracing.md"
-    return Finding("trace", "failed", why, step)
+    return CheckFinding("trace", "failed", why, step)
 
 
-def _duplicates(first: Mapping[str, Any], requests: Sequence[Sequence[str]]) -> Finding:
+def _duplicates(first: Mapping[str, Any], requests: Sequence[Sequence[str]]) -> CheckFinding:
     seen, sent = first["model_calls"], len(requests)
     if not sent:
         step = "Check with a task that makes one: write it into the task file."
-        return Finding("spans", "not verified", "No model call was made.", step)
+        return CheckFinding("spans", "not verified", "No model call was made.", step)
     if seen > sent:
         why = f"{seen} spans of model calls, and {sent} were made: some are recorded twice."
-        return Finding("spans", "failed", why, "Set instruments in ratchet.init(): docs/tracing.md")
+        return CheckFinding(
+            "spans", "failed", why, "Set instruments in ratchet.init(): docs/tracing.md"
+        )
     if seen < sent:
         why = f"{sent} model calls were made, and {seen} are in the trace."
         step = "Install the framework's instrumentation: pip install 'agent-ratchet[instruments]'"
-        return Finding("spans", "not verified", why, step)
-    return Finding("spans", "verified", f"Each of {sent} model calls is recorded once.")
+        return CheckFinding("spans", "not verified", why, step)
+    return CheckFinding("spans", "verified", f"Each of {sent} model calls is recorded once.")
 
 
 def _same(
     old: Mapping[str, Any], earlier: Sequence[Sequence[str]], later: Sequence[Sequence[str]]
-) -> Finding:
+) -> CheckFinding:
     """Whether the model was sent the same texts before; as far as both runs went."""
     ran = old.get("status") in ("succeeded", "inconclusive")
     both = min(len(earlier), len(later))
@@ -376,7 +380,7 @@ def _same(
         if not ran:
             why = f"Without the wiring the agent did not run: {_short(old.get('error', ''))}"
         step = "Check with a task that makes one: write it into the task file."
-        return Finding("same prompts", "not verified", why, step)
+        return CheckFinding("same prompts", "not verified", why, step)
     for number, (one, other) in enumerate(zip(earlier, later, strict=False), 1):
         text, now = "\n".join(one), "\n".join(other)
         if text != now:
@@ -387,13 +391,13 @@ def _same(
                 f" {now[at : at + 40]!r} now."
             )
             step = "If that is a date or a random number, it is no fault of the wiring."
-            return Finding("same prompts", "not verified", why, step)
+            return CheckFinding("same prompts", "not verified", why, step)
     whole = ran and len(earlier) == len(later)
     calls = f"all {both} model calls" if whole else f"the first {both} model calls"
     why = f"The texts of {calls} are the same to the byte as before."
     if not whole:
         why += " Then a denied tool or an error ended one of the runs."
-    return Finding("same prompts", "verified", why)
+    return CheckFinding("same prompts", "verified", why)
 
 
 def _without_prompt_files(file: Path) -> None:

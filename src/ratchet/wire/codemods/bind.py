@@ -7,14 +7,14 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from ratchet.types import InputError
-from ratchet.wire.changes import Changes, FileChange, LeftAlone, Step
+from ratchet.wire.changes import Changes, FileChange, LeftAlone, StepChanges
 from ratchet.wire.choices import Choices, PromptChoice
 from ratchet.wire.codemods.python_prompts import PromptEdits
 from ratchet.wire.entry.python_file import PythonFile
 from ratchet.wire.facts import RepositoryLook
 
 
-def bind_prompts(root: Path, look: RepositoryLook, choices: Choices) -> Step:
+def bind_prompts(root: Path, look: RepositoryLook, choices: Choices) -> StepChanges:
     """Declare each prompt as its choice says.
 
     What the agent sends to its model stays the same to the byte.
@@ -63,7 +63,7 @@ def bind_prompts(root: Path, look: RepositoryLook, choices: Choices) -> Step:
         config["prompt_files"] = files
     if at_import:
         config["run"] = {"import_per_candidate": True}
-    return Step(Changes(tuple(changes), tuple(left)), config)
+    return StepChanges(Changes(tuple(changes), tuple(left)), config)
 
 
 def _own_ratchet(root: Path, project: str) -> str:

@@ -15,7 +15,7 @@ class CannotCall(Exception):
     """An entry that no function can be written for; the message says why, and what would help."""
 
 
-class Adapter(msgspec.Struct, frozen=True):
+class AgentAdapter(msgspec.Struct, frozen=True):
     """What the file says."""
 
     name: str
@@ -38,7 +38,7 @@ class Adapter(msgspec.Struct, frozen=True):
     """Statements between the imports of libraries and those of the project."""
 
 
-def adapter_source(adapter: Adapter, local: frozenset[str]) -> str:
+def adapter_source(adapter: AgentAdapter, local: frozenset[str]) -> str:
     """The file's text.
 
     Args:

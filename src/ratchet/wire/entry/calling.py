@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from ratchet.wire.entry.adapter import Adapter, CannotCall
+from ratchet.wire.entry.adapter import AgentAdapter, CannotCall
 from ratchet.wire.entry.conversations import call_autogen, call_chatkit
 from ratchet.wire.entry.functions import call_function
 from ratchet.wire.entry.graphs import call_graph
@@ -16,10 +16,10 @@ from ratchet.wire.entry.site import Site
 from ratchet.wire.entry.turns import call_turn
 from ratchet.wire.entry.workflows import call_workflow
 
-Way = Callable[[Site], Adapter]
+Way = Callable[[Site], AgentAdapter]
 
 
-def adapter_of(site: Site, *, depth: int = 3) -> Adapter:
+def adapter_of(site: Site, *, depth: int = 3) -> AgentAdapter:
     """The adapter of an entry.
 
     Raises:

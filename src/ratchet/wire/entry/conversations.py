@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ratchet.wire.entry.adapter import Adapter, CannotCall
+from ratchet.wire.entry.adapter import AgentAdapter, CannotCall
 from ratchet.wire.entry.functions import construct
 from ratchet.wire.entry.python_file import Function, dotted
 from ratchet.wire.entry.site import Site, calls, is_text_name
@@ -35,7 +35,7 @@ _CHATKIT = (
 )
 
 
-def call_chatkit(site: Site) -> Adapter:
+def call_chatkit(site: Site) -> AgentAdapter:
     """An adapter that has a ChatKit server respond to one message, without HTTP.
 
     Raises:
@@ -45,7 +45,7 @@ def call_chatkit(site: Site) -> Adapter:
         raise CannotCall(f"{site.entry.name} is no method of a ChatKit server")
     needs = Transplant(site.modules, site.file, None)
     server = construct(site, site.owner, needs)
-    return Adapter(
+    return AgentAdapter(
         name=site.function_name({"thread", "message", "answer", "question"}),
         parameters=("question: str",),
         returns="str",
@@ -62,7 +62,7 @@ def call_chatkit(site: Site) -> Adapter:
     )
 
 
-def call_autogen(site: Site) -> Adapter:
+def call_autogen(site: Site) -> AgentAdapter:
     """An adapter that starts a chat of AutoGen in which nobody answers for the person.
 
     Raises:
@@ -116,7 +116,7 @@ def call_autogen(site: Site) -> Adapter:
         start,
         'return proxy.last_message()["content"]',
     ]
-    return Adapter(
+    return AgentAdapter(
         name=site.function_name({"chat", "proxy", "nobody", parameter}),
         parameters=(f"{parameter}: str",),
         returns="str",

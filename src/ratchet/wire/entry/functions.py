@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ast
 
-from ratchet.wire.entry.adapter import Adapter, CannotCall, call_lines
+from ratchet.wire.entry.adapter import AgentAdapter, CannotCall, call_lines
 from ratchet.wire.entry.python_file import Function, PythonFile, dotted, own_nodes
 from ratchet.wire.entry.site import Site, calls
 from ratchet.wire.entry.transplant import Transplant, asks, blocks
 
 
-def call_function(site: Site) -> Adapter:
+def call_function(site: Site) -> AgentAdapter:
     """An adapter that calls the entry with the task's input.
 
     Raises:
@@ -54,7 +54,7 @@ def call_function(site: Site) -> Adapter:
         one.partition(":")[0] for one in parameters
     }
     returns = _returned(site, function) if not streamed else "str"
-    return Adapter(
+    return AgentAdapter(
         name=site.function_name(taken),
         parameters=tuple(parameters),
         returns=returns,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from ratchet.wire.entry.adapter import Adapter, CannotCall, call_lines
+from ratchet.wire.entry.adapter import AgentAdapter, CannotCall, call_lines
 from ratchet.wire.entry.functions import construct
 from ratchet.wire.entry.python_file import Function, PythonFile, dotted, own_nodes
 from ratchet.wire.entry.site import Site, calls, is_text_name
@@ -18,7 +18,7 @@ _ANSWER = re.compile(
 _WITH_MESSAGES = {"MessagesState", "AgentState", "CopilotKitState"}
 
 
-def call_graph(site: Site) -> Adapter:
+def call_graph(site: Site) -> AgentAdapter:
     """An adapter that invokes the graph.
 
     Raises:
@@ -78,7 +78,7 @@ def call_graph(site: Site) -> Adapter:
             returns = "dict[str, Any]"
             says.append("The output is the last state.")
     taken = {line.rpartition(" ")[2] for line in needs.imports} | {"state", "final", "messages"}
-    return Adapter(
+    return AgentAdapter(
         name=site.function_name(taken),
         parameters=tuple(parameters),
         returns=returns,

@@ -12,7 +12,7 @@ import re
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from ratchet.wire.changes import Changes, FileChange, LeftAlone, Piece, Step
+from ratchet.wire.changes import Changes, FileChange, LeftAlone, Piece, StepChanges
 from ratchet.wire.choices import Choices
 from ratchet.wire.entry.adapter import CannotCall
 from ratchet.wire.entry.commands import model_variables
@@ -78,7 +78,7 @@ process.exit(done.status ?? 1);
 """
 
 
-def wire_javascript_entry(root: Path, look: RepositoryLook, choices: Choices) -> Step:
+def wire_javascript_entry(root: Path, look: RepositoryLook, choices: Choices) -> StepChanges:
     """Have rollouts run a program in JavaScript or TypeScript, with its model calls at the gateway.
 
     Args:
@@ -111,7 +111,7 @@ def wire_javascript_entry(root: Path, look: RepositoryLook, choices: Choices) ->
         left.append(LeftAlone(choices.entry.name, choices.entry.place, why))
     left += _acting(look, choices, _reached(files, choices.entry.place.path))
     joined = Changes.combined([Changes((one,)) for one in changes])
-    return Step(Changes(joined.files, tuple(left)), {"agent": config} if config else {})
+    return StepChanges(Changes(joined.files, tuple(left)), {"agent": config} if config else {})
 
 
 def _run(

@@ -5,14 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable
 
-from ratchet.wire.entry.adapter import Adapter, CannotCall
+from ratchet.wire.entry.adapter import AgentAdapter, CannotCall
 from ratchet.wire.entry.functions import construct
 from ratchet.wire.entry.python_file import Function, dotted, own_nodes
 from ratchet.wire.entry.site import Site, calls
 from ratchet.wire.entry.transplant import Transplant, blocks
 
 
-def call_program(site: Site) -> Adapter:
+def call_program(site: Site) -> AgentAdapter:
     """An adapter that calls a DSPy module.
 
     Raises:
@@ -44,7 +44,7 @@ def call_program(site: Site) -> Adapter:
     said = (
         f"Its output is `{outputs[0]}`." if len(outputs) == 1 else "Its output is all it predicts."
     )
-    return Adapter(
+    return AgentAdapter(
         name=site.function_name({"prediction", *(one.arg for one in arguments)}),
         parameters=tuple(site.parameter(one) for one in arguments),
         returns="",
@@ -108,7 +108,7 @@ def _configures(call: ast.Call) -> bool:
     )
 
 
-def call_behind(site: Site, adapt: Callable[[Site], Adapter]) -> Adapter:
+def call_behind(site: Site, adapt: Callable[[Site], AgentAdapter]) -> AgentAdapter:
     """An adapter for what a script, a loop or a route calls: the first entry that can be called.
 
     Raises:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ratchet.wire.entry.adapter import Adapter, CannotCall
+from ratchet.wire.entry.adapter import AgentAdapter, CannotCall
 from ratchet.wire.entry.functions import ending_of
 from ratchet.wire.entry.python_file import Function, PythonFile, dotted, own_nodes
 from ratchet.wire.entry.site import Site, calls
@@ -13,7 +13,7 @@ from ratchet.wire.entry.transplant import Transplant, asks, blocks
 Block = Function | ast.If | ast.Module
 
 
-def call_run(site: Site) -> Adapter:
+def call_run(site: Site) -> AgentAdapter:
     """An adapter that repeats the run in the entry.
 
     Raises:
@@ -41,7 +41,7 @@ def blocks_of(site: Site) -> list[tuple[PythonFile, Block]]:
     return [(site.file, one) for one in [*found, site.file.tree]]
 
 
-def _crew(site: Site, file: PythonFile, block: Block, call: ast.Call) -> Adapter | None:
+def _crew(site: Site, file: PythonFile, block: Block, call: ast.Call) -> AgentAdapter | None:
     if not isinstance(call.func, ast.Attribute):
         return None
     if call.func.attr not in ("kickoff", "kickoff_async", "akickoff"):
@@ -87,7 +87,7 @@ def _crew(site: Site, file: PythonFile, block: Block, call: ast.Call) -> Adapter
     )
 
 
-def _agents_run(site: Site, file: PythonFile, block: Block, call: ast.Call) -> Adapter | None:
+def _agents_run(site: Site, file: PythonFile, block: Block, call: ast.Call) -> AgentAdapter | None:
     """A run of the OpenAI Agents SDK."""
     if dotted(call.func) not in ("Runner.run", "Runner.run_sync", "Runner.run_streamed"):
         return None
@@ -112,7 +112,7 @@ def _agents_run(site: Site, file: PythonFile, block: Block, call: ast.Call) -> A
     return _adapter(site, needs, file, ["question: str"], body, says, True, "")
 
 
-def _agent_run(site: Site, file: PythonFile, block: Block, call: ast.Call) -> Adapter | None:
+def _agent_run(site: Site, file: PythonFile, block: Block, call: ast.Call) -> AgentAdapter | None:
     """A run of a pydantic-ai agent, where a program asks a person for its text."""
     ending = ending_of(site, file, call)
     if not ending or not isinstance(call.func, ast.Attribute) or ending == ".final_output":
@@ -141,10 +141,10 @@ def _adapter(
     says: str,
     asynchronous: bool,
     returns: str,
-) -> Adapter:
+) -> AgentAdapter:
     taken = {line.rpartition(" ")[2] for line in needs.imports} | {"result", "inputs"}
     taken |= {one.partition(":")[0] for one in parameters}
-    return Adapter(
+    return AgentAdapter(
         name=site.function_name(taken),
         parameters=tuple(parameters),
         returns=returns,

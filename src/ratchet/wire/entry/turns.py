@@ -7,14 +7,14 @@ import copy
 from collections.abc import Iterator
 from functools import cached_property
 
-from ratchet.wire.entry.adapter import Adapter, CannotCall
+from ratchet.wire.entry.adapter import AgentAdapter, CannotCall
 from ratchet.wire.entry.python_file import Function, PythonFile, dotted, own_nodes
 from ratchet.wire.entry.run_calls import Block, blocks_of
 from ratchet.wire.entry.site import Site, is_text_name
 from ratchet.wire.entry.transplant import Transplant, asks, asks_itself
 
 
-def call_turn(site: Site) -> Adapter:
+def call_turn(site: Site) -> AgentAdapter:
     """An adapter that repeats the call to which a program gives what a person said.
 
     Raises:
@@ -103,7 +103,7 @@ class _Turn:
             return node.id in self.asked or node.id in self.parsed
         return isinstance(node, ast.Call | ast.Subscript) and asks(node)
 
-    def adapter(self, call: ast.Call) -> Adapter:
+    def adapter(self, call: ast.Call) -> AgentAdapter:
         """The adapter that repeats a call."""
         said = _Said(self.asked, self.parsed)
         whole, waits = self._whole(call)
@@ -129,7 +129,7 @@ class _Turn:
             body.append(f"return {expression}")
         taken = {line.rpartition(" ")[2] for line in needs.imports} | set(free) | {"result"}
         name = f"{self.block.name} of " if isinstance(self.block, Function) else ""
-        return Adapter(
+        return AgentAdapter(
             name=self.site.function_name(taken),
             parameters=tuple(said.parameters),
             returns="str" if shown else "",

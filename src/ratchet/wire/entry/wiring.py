@@ -8,9 +8,9 @@ from typing import Any
 
 import msgspec
 
-from ratchet.wire.changes import Changes, FileChange, LeftAlone, Step
+from ratchet.wire.changes import Changes, FileChange, LeftAlone, StepChanges
 from ratchet.wire.choices import Choices, RunWay
-from ratchet.wire.entry.adapter import Adapter, CannotCall, adapter_source
+from ratchet.wire.entry.adapter import AgentAdapter, CannotCall, adapter_source
 from ratchet.wire.entry.calling import adapter_of
 from ratchet.wire.entry.commands import command_source, model_variables, service_url
 from ratchet.wire.entry.init_calls import add_init
@@ -25,7 +25,7 @@ from ratchet.wire.facts import EntryPoint, RepositoryLook
 _NAMES = ("ratchet_agent.py", "ratchet_entry.py", "run_for_ratchet.py")
 
 
-def wire_entry(root: Path, look: RepositoryLook, choices: Choices) -> Step:
+def wire_entry(root: Path, look: RepositoryLook, choices: Choices) -> StepChanges:
     """Have rollouts run the agent, tracing start with it, and nothing act in rollouts.
 
     Args:
@@ -64,7 +64,7 @@ def wire_entry(root: Path, look: RepositoryLook, choices: Choices) -> Step:
     files += [*marks.changes(), *programs]
     left += [*marks.left, *without]
     changes = Changes.combined([Changes((one,)) for one in files])
-    return Step(Changes(changes.files, tuple(left)), {"agent": config} if config else {})
+    return StepChanges(Changes(changes.files, tuple(left)), {"agent": config} if config else {})
 
 
 def can_call(root: Path, look: RepositoryLook, choices: Choices, entry: EntryPoint) -> str:
@@ -136,7 +136,7 @@ def _run(
     )
 
 
-def _refuse_acting_imports(modules: Modules, adapter: Adapter) -> None:
+def _refuse_acting_imports(modules: Modules, adapter: AgentAdapter) -> None:
     for path in _reached(modules, list(adapter.used)):
         file = modules.file(path)
         line = acts_at_import(file) if file else 0
@@ -184,7 +184,7 @@ def _local(modules: Modules, folders: list[str]) -> frozenset[str]:
     return frozenset(names)
 
 
-def _with_environment(modules: Modules, site: Site, adapter: Adapter) -> Adapter:
+def _with_environment(modules: Modules, site: Site, adapter: AgentAdapter) -> AgentAdapter:
     """Read `.env` before the project's imports, where only its programs do that."""
     if any(_reads_environment(modules, one) for one in _reached(modules, list(adapter.used))):
         return adapter

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from ratchet.wire.entry.adapter import Adapter, CannotCall, call_lines
+from ratchet.wire.entry.adapter import AgentAdapter, CannotCall, call_lines
 from ratchet.wire.entry.modules import Modules
 from ratchet.wire.entry.python_file import Function, PythonFile, dotted, own_nodes
 from ratchet.wire.entry.site import Site, calls, is_text_name
@@ -13,7 +13,7 @@ from ratchet.wire.entry.transplant import Transplant, blocks
 _PERSON = ("InputRequiredEvent", "HumanResponseEvent")
 
 
-def call_workflow(site: Site) -> Adapter:
+def call_workflow(site: Site) -> AgentAdapter:
     """An adapter that runs a workflow as the program does.
 
     Raises:
@@ -53,7 +53,7 @@ def call_workflow(site: Site) -> Adapter:
     run.append(f"return (await handler){ending}" if ending else "return await handler")
     taken = {line.rpartition(" ")[2] for line in imports} | {text, "handler", "event", "answer"}
     where_ = f"{block.name} of {file.path}" if isinstance(block, Function) else file.path
-    return Adapter(
+    return AgentAdapter(
         name=site.function_name(taken),
         parameters=(f"{text}: str",),
         returns=shown,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from ratchet.wire.changes import Changes, Step
+from ratchet.wire.changes import Changes, StepChanges
 from ratchet.wire.choices import Choices
 from ratchet.wire.facts import RepositoryLook
 from ratchet.wire.project_files.config_file import config_file
@@ -16,7 +16,7 @@ from ratchet.wire.project_files.workflow_file import workflow_file
 
 def project_files(
     root: Path, look: RepositoryLook, choices: Choices, config: dict[str, Any]
-) -> Step:
+) -> StepChanges:
     """The files of a project that are not its code.
 
     Args:
@@ -35,7 +35,7 @@ def project_files(
     ]
     if choices.workflow:
         parts.append(workflow_file(root))
-    return Step(Changes.combined(parts), config)
+    return StepChanges(Changes.combined(parts), config)
 
 
 __all__ = ["manifest_of", "project_files"]

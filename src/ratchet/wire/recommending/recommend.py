@@ -28,7 +28,7 @@ BASELINE, SEARCH = 50, 400
 """Rollouts of a baseline, and of a usual `ratchet improve`."""
 
 
-class Section(msgspec.Struct, frozen=True):
+class PageSection(msgspec.Struct, frozen=True):
     """A part of the page."""
 
     title: str
@@ -38,7 +38,7 @@ class Section(msgspec.Struct, frozen=True):
 class Recommendation(msgspec.Struct, frozen=True):
     """What to do with a repository."""
 
-    sections: tuple[Section, ...]
+    sections: tuple[PageSection, ...]
     questions: tuple[Question, ...]
     """At most three, each with its default."""
     choices: Choices | None
@@ -98,9 +98,9 @@ def _holds(look: RepositoryLook, project: str) -> bool:
     return any(within(call.place.path, project) for call in look.model_calls)
 
 
-def _nothing(look: RepositoryLook) -> Section:
+def _nothing(look: RepositoryLook) -> PageSection:
     looked = ", ".join(look.looked_for) or "calls of a model through a known framework"
-    return Section(
+    return PageSection(
         "No agent was found",
         (
             "No live code calls a model through a framework that is known.",
@@ -111,7 +111,7 @@ def _nothing(look: RepositoryLook) -> Section:
     )
 
 
-def _what_it_is(look: RepositoryLook, choices: Choices) -> Section:
+def _what_it_is(look: RepositoryLook, choices: Choices) -> PageSection:
     here = choices.project
     frameworks = [f"{one.name} {one.version}".strip() for one in look.frameworks]
     calls = [one for one in look.model_calls if within(one.place.path, here)]
@@ -133,13 +133,13 @@ def _what_it_is(look: RepositoryLook, choices: Choices) -> Section:
     if look.tracing:
         names = ", ".join(sorted({one.name for one in look.tracing}))
         lines.append(f"It is traced already by {names}. Ratchet joins that and replaces nothing.")
-    return Section("What this agent is", tuple(lines))
+    return PageSection("What this agent is", tuple(lines))
 
 
-def _what_first(look: RepositoryLook, choices: Choices) -> Section:
+def _what_first(look: RepositoryLook, choices: Choices) -> PageSection:
     bound = [one for one in choices.prompts if one.way != "leave"]
     if not bound:
-        return Section(
+        return PageSection(
             "What to improve first",
             ("No prompt can be bound. Parameters and code can: see docs/quickstart.md.",),
         )
@@ -156,10 +156,10 @@ def _what_first(look: RepositoryLook, choices: Choices) -> Section:
         f" {_count(max(1, len(site.reaches)), 'model call')}.",
         "Improving all prompts together is the default; failures decide where the work goes.",
     ]
-    return Section("What to improve first", tuple(lines))
+    return PageSection("What to improve first", tuple(lines))
 
 
-def _binding(choices: Choices) -> Section:
+def _binding(choices: Choices) -> PageSection:
     how = {
         "python": "Rollouts call a function in ratchet_agent.py, which calls the entry.",
         "command": "Rollouts start the program for each task, with the gateway as its model's URL.",
@@ -182,10 +182,10 @@ def _binding(choices: Choices) -> Section:
             "Instead: change no code, and run the agent as a command behind the gateway"
             " (docs/any-language.md). That sees system prompts only, and no single steps."
         )
-    return Section("How it is wired", tuple(lines))
+    return PageSection("How it is wired", tuple(lines))
 
 
-def _scoring(look: RepositoryLook, choices: Choices) -> Section:
+def _scoring(look: RepositoryLook, choices: Choices) -> PageSection:
     from ratchet.wire.starters import find_tasks, fitting_evaluators
 
     tasks = find_tasks(Path(look.root), look, choices)
@@ -207,13 +207,13 @@ def _scoring(look: RepositoryLook, choices: Choices) -> Section:
         f"Evaluator {one.table['use']}: {one.reason}"
         for one in fitting_evaluators(look, choices, tasks)
     ]
-    return Section("How it is scored", tuple(lines))
+    return PageSection("How it is scored", tuple(lines))
 
 
-def _cost(look: RepositoryLook, choices: Choices) -> Section:
+def _cost(look: RepositoryLook, choices: Choices) -> PageSection:
     calls = [one for one in look.model_calls if within(one.place.path, choices.project)]
     number = max(1, len({(one.place.path, one.within) for one in calls}))
-    return Section(
+    return PageSection(
         "What it costs",
         (
             f"A rollout makes at least {_count(number, 'model call')}, more where it loops or uses"
@@ -225,7 +225,7 @@ def _cost(look: RepositoryLook, choices: Choices) -> Section:
     )
 
 
-def _risks(look: RepositoryLook, choices: Choices) -> Section:
+def _risks(look: RepositoryLook, choices: Choices) -> PageSection:
     lines = []
     acting = acting_effects(look, choices.project)
     kinds = Counter(one.kind for one in acting)
@@ -243,7 +243,7 @@ def _risks(look: RepositoryLook, choices: Choices) -> Section:
     files = [one.name for one in look.secrets if one.kind == "file"]
     if files:
         lines.append(f"Files with secrets are in the folder, and were not opened: {files[0]}.")
-    return Section("What is risky", tuple(lines))
+    return PageSection("What is risky", tuple(lines))
 
 
 def _count(number: int, noun: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from ratchet.wire.changes import Changes, FileChange, LeftAlone, Step
+from ratchet.wire.changes import Changes, FileChange, LeftAlone, StepChanges
 from ratchet.wire.choices import Choices
 from ratchet.wire.facts import Place, RepositoryLook
 from ratchet.wire.starters.evaluators import fitting_evaluators
@@ -14,7 +14,7 @@ from ratchet.wire.starters.tasks import find_tasks
 NAMES = ("tasks.jsonl", "ratchet_tasks.jsonl")
 
 
-def starters(root: Path, look: RepositoryLook, choices: Choices) -> Step:
+def starters(root: Path, look: RepositoryLook, choices: Choices) -> StepChanges:
     """Write the tasks that the repository has, and the evaluators that fit.
 
     Args:
@@ -34,12 +34,12 @@ def starters(root: Path, look: RepositoryLook, choices: Choices) -> Step:
             "The repository shows no inputs of this agent. Write some, one JSON object a line:"
             ' {"input": …, "expected": …}; or take them from use: ratchet datasets capture.',
         )
-        return Step(Changes(left_alone=(left,)), config)
+        return StepChanges(Changes(left_alone=(left,)), config)
     if not name:
         left = LeftAlone(
             "tasks", Place(f"{folder}{NAMES[-1]}"), "It is there already, and is not overwritten."
         )
-        return Step(Changes(left_alone=(left,)), config)
+        return StepChanges(Changes(left_alone=(left,)), config)
     lines = [json.dumps(task, ensure_ascii=False, default=str) for task in found.tasks]
     change = FileChange(
         f"{folder}{name}",
@@ -48,4 +48,4 @@ def starters(root: Path, look: RepositoryLook, choices: Choices) -> Step:
     )
     if name != NAMES[0]:
         config["tasks"] = {"file": name}  # type: ignore[assignment]
-    return Step(Changes((change,)), config)
+    return StepChanges(Changes((change,)), config)
