@@ -34,6 +34,7 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
             "path": (".",),
             "model": None,
         },
+        "prompt_files": (),
         "tasks": {
             "file": "tasks.jsonl",
             "dataset": None,
@@ -85,6 +86,7 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
             "server": None,
             "server_concurrency": 64,
             "ray_address": None,
+            "import_per_candidate": False,
         },
         "improve": {
             "algorithm": "auto",

@@ -29,6 +29,7 @@ FILES = '[[prompt_files]]\npath = "agents.yaml"\nfields = "goal"\n'
 
 @pytest.fixture(autouse=True)
 def _own_files() -> Iterator[None]:
+    _redirected_files.restore()  # an earlier test may have loaded an agent for rollouts
     yield
     _redirected_files.restore()
     ratchet.bind.forget()
