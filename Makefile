@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast test-frameworks test-javascript test-weights test-verl test-wire javascript check faults bench docs serve constraints clean moved
+.PHONY: help setup demo test test-fast test-frameworks test-javascript test-weights test-verl test-wire test-wire-real javascript check faults bench docs serve constraints clean moved
 moved: ;
 
 help:  ## List the targets
@@ -50,6 +50,10 @@ test-verl: .venv-verl/.done  ## Run the tests that need verl (an environment of 
 
 test-wire: .venv/.dev  ## Score what is found in look-alikes of real repositories
 	$(BIN)/python -m tests.wire.score $(ARGS)
+
+test-wire-real: .venv/.dev  ## Wire, check, run and improve small repositories with their real frameworks
+	$(BIN)/python -m tests.wire.real_frameworks
+	$(BIN)/python -m tests.wire.real_improve $(ARGS)
 
 check: .venv/.dev  ## Check format, lint, types and the import contract
 	$(BIN)/python -m ruff format --check .

@@ -50,6 +50,34 @@ class LookAlike:
 
 LOOK_ALIKES = (
     LookAlike(
+        "prompt-in-a-context",
+        {
+            "src/desk/texts.py": f'"""Texts."""\nSHELF_RULES = """{LONG} {{now}}"""\nOLD = "{LONG}"\n',
+            "src/desk/settings.py": (
+                "from dataclasses import dataclass, field\nfrom . import texts\n"
+                "@dataclass(kw_only=True)\nclass DeskContext:\n"
+                "    rules: str = field(default=texts.SHELF_RULES, metadata={'description': 'What is said first.'})\n"
+                "    model: str = 'a/b'\n"
+            ),
+            "src/desk/flow.py": (
+                "from langchain.chat_models import init_chat_model\n"
+                "from langgraph.graph import StateGraph\nfrom langgraph.runtime import Runtime\n"
+                "from desk.settings import DeskContext\n"
+                "async def think(state, runtime: Runtime[DeskContext]):\n"
+                "    model = init_chat_model(runtime.context.model)\n"
+                "    first = runtime.context.rules.format(now='today')\n"
+                "    said = await model.ainvoke([{'role': 'system', 'content': first}, *state.messages])\n"
+                "    return {'messages': [said]}\n"
+                "builder = StateGraph(dict, context_schema=DeskContext)\nbuilder.add_node(think)\n"
+                "graph = builder.compile()\n"
+            ),
+            "langgraph.json": '{"graphs": {"desk": "./src/desk/flow.py:graph"}, "dependencies": ["."]}',
+        },
+        "langgraph",
+        "src/desk/flow.py:graph",
+        ("src/desk/texts.py:2",),
+    ),
+    LookAlike(
         "star-import",
         {
             "src/texts.py": f'SHELVES = """{LONG} {{book}}"""\nUNUSED = "{LONG}"\n',

@@ -26,6 +26,7 @@ from ratchet.wire.looking.syntax import (
     Syntax,
     TextTemplate,
     TextValue,
+    walk_syntax,
 )
 from ratchet.wire.looking.text_words import (
     CARRIERS,
@@ -277,8 +278,10 @@ class TextFlow:
                     syntax.line,
                     holder=f"{one.outside}.{name}",
                 )
-        if not known and not step.slot:
-            classes = self.names.classes_with(name)
+        if not step.slot and all(one.outside for one in known):
+            classes = self._in_annotation(syntax, step.scope)
+            if not classes and not known:
+                classes = self.names.classes_with(name)
             if 0 < len(classes) <= 3:
                 for klass in classes:
                     yield from self._field(step, klass, name)
@@ -286,6 +289,31 @@ class TextFlow:
             for bound in module.attribute_writes.get(name, ())[:4]:
                 if name in WRITTEN:
                     yield from self._bound(step, bound, name)
+
+    def _in_annotation(self, syntax: AttributeUse, scope: CodeScope) -> list[CodeScope]:
+        """Classes of the repository with the field, in the annotation of the chain's first name.
+
+        `runtime.context.rules` of `runtime: Runtime[Context]` is a field of Context.
+        """
+        root: Syntax = syntax
+        while isinstance(root, AttributeUse):
+            root = root.base
+        inner: CodeScope | None = scope
+        while isinstance(root, NameUse) and inner is not None:
+            for parameter in inner.parameters:
+                if parameter.name == root.name and parameter.annotation is not None:
+                    outer = inner.parent or inner
+                    return [
+                        one.scope
+                        for part in walk_syntax(parameter.annotation)
+                        if isinstance(part, (NameUse, AttributeUse))
+                        for one in self.names.meanings(part, outer, None)
+                        if one.scope is not None
+                        and one.scope.kind == "class"
+                        and syntax.name in one.scope.annotations
+                    ]
+            inner = inner.parent
+        return []
 
     def _field(self, step: _Step, klass: CodeScope, name: str) -> Iterator[TextOrigin]:
         for bound in self.names.attributes(klass, name)[:8]:
@@ -381,6 +409,16 @@ class TextFlow:
             yield from self._contents(
                 step.to(step.syntax, role=role_of(text, step.role), again=True), call
             )
+            return
+        if name in ("field", "Field") and step.scope.kind == "class":
+            given = call.keywords.get("default")
+            if given is None and name == "Field" and call.arguments:
+                given = call.arguments[0]
+            if given is None:
+                made = call.keywords.get("default_factory")
+                yield from self._from(step.to(made)) if made is not None else ()
+            else:
+                yield from self._from(step.to(given))
             return
         if name in STORES:
             yield TextOrigin(
