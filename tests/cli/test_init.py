@@ -13,11 +13,13 @@ import pytest
 from ratchet.cli.app import run
 from tests.wire.repositories import LOOK_ALIKES
 
+NAMED = {one.name: one for one in LOOK_ALIKES}
+
 
 def test_the_page_names_entry_prompts_effects_and_secrets(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    root = LOOK_ALIKES[2].write(tmp_path)
+    root = NAMED["folder-named-like-a-framework"].write(tmp_path)
     assert run(["init", "--look", str(root)]) == 0
     page = capsys.readouterr().out
     for words in ("openai-agents", "src/texts/clerk.md", "overlay", "serve(", ".env.prod"):
@@ -43,7 +45,7 @@ def test_the_page_names_tests_tracing_and_data(
 
 
 def test_the_json_has_all_facts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    root = LOOK_ALIKES[0].write(tmp_path)
+    root = NAMED["star-import"].write(tmp_path)
     assert run(["init", "--look", str(root), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["prompts"][0]["parts"][0]["start"] > 0
@@ -160,7 +162,7 @@ def test_an_entry_or_a_project_that_is_not_there_is_a_sentence(
 def test_a_folder_that_is_no_git_repository_is_a_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    folder = LOOK_ALIKES[1].write(tmp_path)
+    folder = NAMED["older-version-and-class-attributes"].write(tmp_path)
     assert run(["init", str(folder), "--yes", "--no-check"]) != 0
     assert "git" in capsys.readouterr().err
     assert not (folder / "ratchet.toml").exists()

@@ -54,7 +54,7 @@ MORE = (
         "answer",
     ),
 )
-TASKS = 120
+TASKS = 140
 
 
 def main() -> int:

@@ -72,7 +72,11 @@ def _text(texts: Sequence[str], mark: str) -> str:
     said = f"Simulated answer {mark} to: {' '.join(last.split()[:12])}"
     fields = _FIELD.findall(last.rpartition("Respond with")[2]) if "Respond with" in last else []
     if fields:  # DSPy
-        marked = [f"[[ ## {name} ## ]]\n{said}" for name in fields if name != "completed"]
+        # A program with tools would go on for ever.
+        known = {"next_tool_name": "finish", "next_tool_args": "{}"}
+        marked = [
+            f"[[ ## {name} ## ]]\n{known.get(name, said)}" for name in fields if name != "completed"
+        ]
         return "\n\n".join([*marked, "[[ ## completed ## ]]"])
     if "Final Answer:" in whole:  # ReAct, CrewAI
         return f"Thought: I now can give a great answer\nFinal Answer: {said}"

@@ -151,7 +151,8 @@ def tools_question(acting: list[SideEffect]) -> Question | None:
     """Which tools with side effects may act in rollouts."""
     by_tool: dict[str, list[SideEffect]] = {}
     for effect in acting:
-        by_tool.setdefault(effect.tool or effect.within or str(effect.place), []).append(effect)
+        if can_be_denied(effect):
+            by_tool.setdefault(effect.tool or effect.within, []).append(effect)
     if not by_tool:
         return None
     options = [
@@ -167,7 +168,8 @@ def tools_question(acting: list[SideEffect]) -> Question | None:
         "Which of these may act while Ratchet tries candidates?",
         tuple(options),
         "",
-        "Rollouts run hundreds of times. What is not named is not executed in them.",
+        "Rollouts run hundreds of times. What is not named is marked where that is possible, and"
+        " then does not act in them.",
         several=True,
     )
 
@@ -175,6 +177,31 @@ def tools_question(acting: list[SideEffect]) -> Question | None:
 def acting_effects(look: RepositoryLook, project: str) -> list[SideEffect]:
     """Calls of a project that change something outside of it."""
     return [one for one in look.side_effects if one.acts and within(one.place.path, project)]
+
+
+def can_be_denied(effect: SideEffect) -> bool:
+    """Whether the wiring can mark what acts, so that a rollout does not execute it.
+
+    Not in other languages than Python, nor at the top of a module, nor files that a program writes
+    outside of its tools.
+    """
+    python = PurePosixPath(effect.place.path).suffix == ".py"
+    return python and bool(effect.tool or (effect.within and effect.kind != "file write"))
+
+
+def check_tools(acting: list[SideEffect], names: tuple[str, ...]) -> None:
+    """Refuse a name that no tool or function with side effects has.
+
+    Raises:
+        InputError: There is none of that name.
+    """
+    known = sorted({name for one in acting for name in (one.tool, one.within) if name})
+    for name in names:
+        if name not in known:
+            raise InputError(
+                f"No tool with side effects is named {name!r}.",
+                hint=f"Found: {', '.join(known) or 'none'}.",
+            )
 
 
 def run_way(entry: EntryPoint) -> RunWay:

@@ -9,10 +9,12 @@ import msgspec
 
 from ratchet.types import InputError
 from ratchet.wire.choices import Choices
-from ratchet.wire.facts import EntryPoint, RepositoryLook
+from ratchet.wire.facts import EntryPoint, PromptSite, RepositoryLook, SecretName
 from ratchet.wire.recommending.choosing import (
     Question,
     acting_effects,
+    can_be_denied,
+    check_tools,
     entry_question,
     make_choices,
     project_question,
@@ -78,6 +80,7 @@ def recommend(
     if entry is None:
         questions.append(entry_question(entries))
     acting = acting_effects(look, chosen)
+    check_tools(acting, may_run)
     if not may_run:
         questions.append(tools_question(acting))
     choices = make_choices(look, chosen, entry or entries[0], may_run=may_run, workflow=workflow)
@@ -117,7 +120,9 @@ def _what_it_is(look: RepositoryLook, choices: Choices) -> PageSection:
     calls = [one for one in look.model_calls if within(one.place.path, here)]
     tools = [one for one in look.tools if within(one.place.path, here)]
     entry = choices.entry
-    takes = ", ".join(entry.inputs) or "no arguments"
+    takes = ", ".join(entry.inputs) or (
+        "what ratchet_agent.py gives it: read that file" if "…" in entry.call else "no arguments"
+    )
     lines = [
         f"{choices.agent}: an agent made with {', '.join(frameworks) or 'no framework'}.",
         f"A task runs {entry.call} ({entry.place}); it takes {takes}"
@@ -146,17 +151,27 @@ def _what_first(look: RepositoryLook, choices: Choices) -> PageSection:
 
     def weight(index: int) -> tuple[int, int]:
         site = bound[index].prompt
-        return len(site.reaches), sum(len(part.text) for part in site.parts)
+        return len(site.reaches), _words(look, site)
 
     first = bound[max(range(len(bound)), key=weight)]
     site = first.prompt
-    size = sum(len(part.text.split()) for part in site.parts)
+    size = _words(look, site)
     lines = [
         f"The prompt {first.name} ({site.place}): {_count(size, 'word')}, and it reaches"
         f" {_count(max(1, len(site.reaches)), 'model call')}.",
         "Improving all prompts together is the default; failures decide where the work goes.",
     ]
     return PageSection("What to improve first", tuple(lines))
+
+
+def _words(look: RepositoryLook, site: PromptSite) -> int:
+    """Words of a prompt; of one that is a whole file, those of the file."""
+    if site.kind == "text" and not any(part.text for part in site.parts):
+        try:
+            return len((Path(look.root) / site.place.path).read_text(errors="replace").split())
+        except OSError:
+            return 0
+    return sum(len(part.text.split()) for part in site.parts)
 
 
 def _binding(choices: Choices) -> PageSection:
@@ -200,8 +215,9 @@ def _scoring(look: RepositoryLook, choices: Choices) -> PageSection:
         lines.append("No data was found that could be tasks.")
     if len(tasks.tasks) < ENOUGH:
         lines.append(
-            f"A proof usually takes {ENOUGH} tasks or more; {len(tasks.tasks)} are there. They grow"
-            " from use (ratchet datasets capture) or from a coach (ratchet datasets synthesize)."
+            f"A proof usually takes {ENOUGH} tasks or more; so far there are {len(tasks.tasks)}."
+            " They grow from use (ratchet datasets capture) or from a coach (ratchet datasets"
+            " synthesize)."
         )
     lines += [
         f"Evaluator {one.table['use']}: {one.reason}"
@@ -226,24 +242,44 @@ def _cost(look: RepositoryLook, choices: Choices) -> PageSection:
 
 
 def _risks(look: RepositoryLook, choices: Choices) -> PageSection:
+    here = choices.project
     lines = []
-    acting = acting_effects(look, choices.project)
-    kinds = Counter(one.kind for one in acting)
-    if kinds:
+    acting = acting_effects(look, here)
+    if acting:
+        kinds = Counter(one.kind for one in acting)
         named = ", ".join(f"{kind} ({number})" for kind, number in sorted(kinds.items()))
-        lines.append(f"It acts outside of itself: {named}. None of it runs in rollouts, but for")
-        lines[-1] += f" {', '.join(choices.may_run)}." if choices.may_run else " what you allow."
-    reads = {one.kind for one in look.side_effects if not one.acts}
+        lines.append(f"It acts outside of itself: {named}.")
+    if any(map(can_be_denied, acting)):
+        but = f", but for {', '.join(choices.may_run)}" if choices.may_run else ""
+        lines.append(f"What can be marked is, and does not act in rollouts{but}.")
+    loose = [one for one in acting if not can_be_denied(one)]
+    if loose:
+        shown = ", ".join(f"{one.kind} ({one.place})" for one in loose[:3])
+        more = f", and {len(loose) - 3} more" if len(loose) > 3 else ""
+        lines.append(
+            f"Not stopped in rollouts: {shown}{more}. Run them where that can do no harm;"
+            " the plan says what can be done."
+        )
+    reads = {one.kind for one in look.side_effects if not one.acts and within(one.place.path, here)}
     if reads:
         lines.append(f"It needs what it reads from: {', '.join(sorted(reads))}.")
-    variables = [one.name for one in look.secrets if one.kind == "variable"]
+    variables = sorted({one.name for one in _secrets(look, here, "variable")})
     if variables:
         shown = ", ".join(variables[:8]) + (", …" if len(variables) > 8 else "")
         lines.append(f"It reads keys from its environment: {shown}. No value was read.")
-    files = [one.name for one in look.secrets if one.kind == "file"]
+    files = sorted({str(one.place) for one in _secrets(look, here, "file")})
     if files:
-        lines.append(f"Files with secrets are in the folder, and were not opened: {files[0]}.")
+        shown = ", ".join(files[:5]) + (", …" if len(files) > 5 else "")
+        lines.append(f"Files named as those of secrets were not opened: {shown}.")
     return PageSection("What is risky", tuple(lines))
+
+
+def _secrets(look: RepositoryLook, project: str, kind: str) -> list[SecretName]:
+    return [
+        one
+        for one in look.secrets
+        if one.kind == kind and (within(one.place.path, project) or "/" not in one.place.path)
+    ]
 
 
 def _count(number: int, noun: str) -> str:

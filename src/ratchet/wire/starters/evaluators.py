@@ -10,6 +10,7 @@ import msgspec
 
 from ratchet.wire.choices import Choices
 from ratchet.wire.facts import RepositoryLook
+from ratchet.wire.recommending.choosing import within
 from ratchet.wire.starters.tasks import StarterTasks
 
 SHORT = 6
@@ -36,7 +37,10 @@ def fitting_evaluators(
     """
     answers = [task["expected"] for task in tasks.tasks if "expected" in task]
     found = [_by_answers(answers)] if answers else []
-    retrieves = any(effect.kind == "database read" for effect in look.side_effects)
+    retrieves = any(
+        effect.kind == "database read" and within(effect.place.path, choices.project)
+        for effect in look.side_effects
+    )
     if not answers and retrieves:
         found.append(
             StarterEvaluator(

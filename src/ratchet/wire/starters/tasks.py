@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import ast
 import csv
-import io
 import itertools
 import json
 import re
+import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -22,10 +22,18 @@ MOST = 500
 """Tasks that are taken from data."""
 SHOWN = 12
 """Inputs that are taken from code and a README."""
+GIT_S = 10.0
+"""Seconds for one question to git."""
 LONGEST = 20_000
 """Characters of a value; longer rows are left out."""
 
-_QUESTION = re.compile(r"[A-Z0-9][^\n\"'`*_<>|]{11,200}\?")
+LARGEST = 20_000_000
+"""Bytes of a JSON document or a module that is read for its rows."""
+
+_QUOTED = re.compile(r"[\"“`']([A-Z][^\n\"“”`<>|]{11,200}\?)[\"”`']")
+_TAG = re.compile(r"<[^<>]*>")
+_USER = re.compile(r"^\W*(?:user|human|you|customer)\b[\s*_]*(?:>>|:)[\s*_]*(.{8,300})$", re.I)
+_OTHER = re.compile(r"\b(?:agent|assistant|bot|chatbot|ai|model|system)\b[\s*_]*(?:>>|:)", re.I)
 _CALLS = frozenset(
     {"kickoff", "invoke", "ainvoke", "run", "arun", "run_sync", "ask", "chat", "answer", "query"}
 )
@@ -52,17 +60,69 @@ def find_tasks(root: Path, look: RepositoryLook, choices: Choices) -> StarterTas
         look: Its facts.
         choices: The project and the entry.
     """
-    sites = [site for site in look.task_data if within(site.place.path, choices.project)]
-    sites += [site for site in look.task_data if site not in sites and choices.project != "."]
-    sites.sort(key=lambda one: (not one.expected, -one.confidence, one.place))
+    here = choices.project
+    others = [one.path for one in look.members if one.path not in (here, ".")]
+    sites = [
+        site
+        for site in look.task_data
+        if within(site.place.path, here)
+        or not any(within(site.place.path, other) for other in others)
+    ]
+    sites.sort(
+        key=lambda one: (
+            not within(one.place.path, here),
+            not one.expected,
+            -one.confidence,
+            one.place,
+        )
+    )
     for site in sites:
-        tasks = tuple(itertools.islice(_tasks_of(root, site), MOST))
+        if _is_ignored(root, site.place.path):
+            continue
+        tasks, cleaned = _cleaned(itertools.islice(_tasks_of(root, site), MOST))
         if tasks:
-            source = f"{len(tasks)} rows of {site.place}"
+            source = f"{len(tasks)} {'row' if len(tasks) == 1 else 'rows'} of {site.place}"
+            if cleaned:
+                source += f", {cleaned} of them with secrets or personal data redacted"
             return StarterTasks(tasks, source, bool(site.expected))
-    shown = tuple(itertools.islice(_distinct(_shown_inputs(root, choices)), SHOWN))
-    source = "inputs that the code and the README show" if shown else ""
+    shown, _ = _cleaned(itertools.islice(_distinct(_shown_inputs(root, choices)), SHOWN))
+    source = "inputs that the code and the README show; check them" if shown else ""
     return StarterTasks(shown, source, answered=False)
+
+
+def _cleaned(tasks: Iterable[dict[str, Any]]) -> tuple[tuple[dict[str, Any], ...], int]:
+    """Tasks without secrets and personal data, and how many held some.
+
+    A task whose answer holds some is left out: no output could match what was redacted.
+    """
+    from ratchet.observe.redaction import Redactor
+
+    redactor = Redactor()
+    kept, changed = [], 0
+    for task in tasks:
+        if redactor.value(task.get("expected")) != task.get("expected"):
+            continue
+        given = redactor.value(task["input"])
+        changed += given != task["input"]
+        kept.append({**task, "input": given})
+    return tuple(kept), changed
+
+
+def _is_ignored(root: Path, path: str) -> bool:
+    """Whether git keeps a file out of the repository: it is not to be committed as a copy."""
+    if not (root / ".git").exists():
+        return False
+    try:
+        asked = subprocess.run(
+            ["git", "check-ignore", "-q", "--", path],
+            cwd=root,
+            capture_output=True,
+            timeout=GIT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return True  # unknown: rather none than a leak
+    return asked.returncode == 0
 
 
 def _tasks_of(root: Path, site: TaskDataSite) -> Iterator[dict[str, Any]]:
@@ -84,28 +144,30 @@ def _tasks_of(root: Path, site: TaskDataSite) -> Iterator[dict[str, Any]]:
 
 
 def _rows(file: Path, site: TaskDataSite) -> Iterator[dict[str, Any]]:
+    """Rows of a file, up to the first that cannot be read."""
     try:
-        text = file.read_text(encoding="utf-8-sig")
-    except (OSError, UnicodeDecodeError):
+        if site.format in ("csv", "tsv", "jsonl"):
+            with file.open(encoding="utf-8-sig", newline="") as lines:
+                if site.format == "jsonl":
+                    yield from _json_lines(lines)
+                else:
+                    delimiter = "\t" if site.format == "tsv" else ","
+                    yield from csv.DictReader(lines, delimiter=delimiter)
+        elif file.stat().st_size <= LARGEST:
+            text = file.read_text(encoding="utf-8-sig")
+            yield from _dicts(json.loads(text)) if site.format == "json" else _listed(text, site)
+    except (OSError, ValueError, RecursionError, csv.Error):
         return
-    if site.format in ("csv", "tsv"):
-        delimiter = "\t" if site.format == "tsv" else ","
-        yield from csv.DictReader(io.StringIO(text), delimiter=delimiter)
-    elif site.format == "jsonl":
-        for line in text.splitlines():
-            try:
-                row = json.loads(line)
-            except ValueError:
-                continue
-            if isinstance(row, dict):
-                yield row
-    elif site.format == "json":
+
+
+def _json_lines(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
+    for line in lines:
         try:
-            yield from _dicts(json.loads(text))
-        except ValueError:
-            return
-    else:
-        yield from _listed(text, site)
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(row, dict):
+            yield row
 
 
 def _dicts(found: Any) -> Iterator[dict[str, Any]]:
@@ -149,7 +211,7 @@ def _inputs_in_code(root: Path, file: Path) -> Iterator[dict[str, Any]]:
     """Literal arguments of calls that run an agent, and dictionaries named `inputs`."""
     try:
         tree = ast.parse(file.read_text(encoding="utf-8-sig"))
-    except (OSError, SyntaxError, UnicodeDecodeError):
+    except (OSError, ValueError, SyntaxError):
         return
     for node in ast.walk(tree):
         given: list[ast.expr] = []
@@ -179,16 +241,28 @@ def _is_input(found: Any) -> bool:
 
 
 def _inputs_in_text(root: Path, file: Path) -> Iterator[dict[str, Any]]:
+    """What a user says in a README's conversations, and questions in quotes.
+
+    Other questions of a README are addressed to its reader, and those of an agent to its user.
+    """
     try:
         text = file.read_text(encoding="utf-8-sig")[:200_000]
     except (OSError, UnicodeDecodeError):
         return
+    arrows = re.search(r"^\s*<- ", text, re.MULTILINE)  # a conversation as -> and <-
     for number, line in enumerate(text.splitlines(), 1):
-        if line.lstrip().startswith("#"):
-            continue  # headings of a FAQ are questions to the reader
-        for match in _QUESTION.finditer(line):
-            source = f"{file.relative_to(root).as_posix()}:{number}"
-            yield {"input": match[0].strip(), "metadata": {"source": source}}
+        bare = _TAG.sub("", line).strip()
+        said = _USER.match(bare) or (arrows and re.match(r"-> (.{8,300})$", bare))
+        if said:
+            found = [said[1].strip(" *_\"“”'`")]
+        elif bare.startswith("#") or _OTHER.search(bare):
+            continue
+        else:
+            found = [match[1] for match in _QUOTED.finditer(bare)]
+        source = f"{file.relative_to(root).as_posix()}:{number}"
+        for one in found:
+            if _is_input(one):
+                yield {"input": one, "metadata": {"source": source}}
 
 
 def _distinct(tasks: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
