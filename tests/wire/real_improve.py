@@ -108,6 +108,9 @@ def _taken_through(one: Repository, python: Path) -> dict[str, Any]:
         checked = ratchet("init", "--check", "--json")
         report = json.loads(checked.stdout) if checked.stdout else {"findings": []}
         found["check"] = {each["what"]: each["state"] for each in report["findings"]}
+        why = [each["why"] for each in report["findings"] if each["state"] != "verified"]
+        if why:
+            found["not_verified"] = why
         inputs = [_input(one, number) for number in range(TASKS)]
         (root / "tasks.jsonl").write_text("".join(f"{json.dumps(each)}\n" for each in inputs))
         _exact(root / "ratchet.toml")

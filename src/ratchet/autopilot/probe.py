@@ -13,6 +13,7 @@ import asyncio
 import json
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,16 @@ from ratchet.autopilot.runner import open_runner
 from ratchet.curate import read_tasks
 from ratchet.observe.project_paths import FILE_NAME
 from ratchet.store import Store
-from ratchet.types import Candidate, PromptTemplate, RatchetError, Resource, Rollout, Task, defaults
+from ratchet.types import (
+    Candidate,
+    PromptTemplate,
+    RatchetError,
+    Resource,
+    Rollout,
+    Span,
+    Task,
+    defaults,
+)
 
 QUEUE = "probe"
 SHOWN = 300
@@ -71,7 +81,8 @@ async def _probe(folder: Path, mark: str) -> dict[str, Any]:
         async with open_runner(project, store, agent, QUEUE, _say, take_over=True) as runner:
             ended = (await runner.run([rollout], [candidate]))[rollout.id]
         spans = store.spans.of(rollout.id)
-    calls = [one for one in spans if "gen_ai.request.model" in one.attributes]
+    calls = {one.span_id: one for one in spans if "gen_ai.request.model" in one.attributes}
+    parents = {one.span_id: one.parent_id for one in spans}
     output = msgspec.json.encode(ended.output).decode() if ended.output is not None else ""
     return {
         "status": ended.status,
@@ -83,8 +94,20 @@ async def _probe(folder: Path, mark: str) -> dict[str, Any]:
         "traces": len({one.trace_id for one in spans}),
         "spans": len(spans),
         "roots": sum(one.parent_id is None for one in spans),
-        "model_calls": len(calls),
+        # A framework may wrap a call in a span of its own: the outermost counts.
+        "model_calls": sum(not _is_within(one, calls, parents) for one in calls),
     }
+
+
+def _is_within(span: str, calls: Mapping[str, Span], parents: Mapping[str, str | None]) -> bool:
+    """Whether a span has one of these around it."""
+    above, seen = parents.get(span), {span}
+    while above is not None and above not in seen:
+        if above in calls:
+            return True
+        seen.add(above)
+        above = parents.get(above)
+    return False
 
 
 def _tasks(project: Project) -> tuple[Task, ...]:
