@@ -19,6 +19,7 @@ from ratchet.wire.checking.simulator import SimulatedModel
 AGENT = """\
 import os
 import openai
+from opentelemetry import trace
 
 RULES = "You sort the shelves of a public library, and you explain each choice to the staff."
 
@@ -31,6 +32,8 @@ def send_mail(text):
 def ask(question):
     open("seen.txt", "w").write(os.environ.get("OPENAI_API_KEY", "none"))
     client = openai.OpenAI()
+    named = {"gen_ai.request.model": "gpt-4o-mini"}  # by a step that is no call
+    trace.get_tracer("library").start_span("prepare", attributes=named).end()
     answer = client.chat.completions.create(
         model="gpt-4o-mini",
         messages=[{"role": "system", "content": RULES}, {"role": "user", "content": question}],
@@ -79,6 +82,7 @@ def test_an_agent_is_wired_checked_and_left_as_it_is(
     assert {
         "agent": "verified",
         "trace": "verified",
+        "spans": "verified",
         "same prompts": "verified",
         "changed prompts": "verified",
         "side effects": "verified",
@@ -105,6 +109,51 @@ def test_a_prompt_that_does_not_reach_the_model_fails(repository: Path) -> None:
     report = check(repository, python=Path(sys.executable))
     assert _states(report)["changed prompts"] == "failed"
     assert report.failed
+
+
+ACTING = (
+    AGENT.replace(
+        """    import smtplib
+    smtplib.SMTP("127.0.0.1", 9).send_message(text)
+""",
+        """    subprocess.run(["touch", {mail!r}])
+""",
+    )
+    .replace("import os\n", "import os\nimport subprocess\n")
+    .replace('if "mail" in question', "if question")
+)
+
+
+def _acting(repository: Path) -> Path:
+    """Wire an agent that acts in each run; return the file that it makes when it does."""
+    mail = repository.parent / "mail"
+    (repository / "desk.py").write_text(ACTING.replace("{mail!r}", repr(str(mail))))
+    _git(repository, "commit", "-qam", "it acts")
+    assert run(["init", str(repository), "--yes", "--no-check", "--entry", "desk.py:ask"]) == 0
+    return mail
+
+
+def test_what_acts_does_not_act_in_the_tree_before_the_wiring_either(repository: Path) -> None:
+    mail = _acting(repository)
+    report = check(repository, python=Path(sys.executable))
+    assert not mail.exists()
+    found = {one.what: one for one in report.findings}
+    assert found["side effects"].why.startswith("Denied: The tool 'send_mail'"), report
+    assert found["same prompts"].state == "verified", report
+
+
+def test_an_agent_is_not_run_when_the_mark_of_what_acts_was_removed(repository: Path) -> None:
+    mail = _acting(repository)
+    desk = repository / "desk.py"
+    kept = desk.read_text().replace("@ratchet.tool(side_effects=True)\n", "")
+    desk.write_text(
+        kept.replace('ratchet.tool(name="send_mail", side_effects=True)(send_mail)', "send_mail")
+    )
+    assert "side_effects" not in desk.read_text()
+    (found,) = check(repository, python=Path(sys.executable)).findings
+    assert (found.what, found.state) == ("agent", "not verified")
+    assert "desk.py:" in found.why
+    assert not mail.exists()
 
 
 def test_a_repository_that_was_not_wired_is_a_sentence(
@@ -144,6 +193,38 @@ def test_the_simulator_calls_a_tool_once_and_then_answers_by_the_prompt() -> Non
     assert then.text.startswith("Simulated answer")
     assert then.text != other.text
     assert answer(Asked(["Be brief.", "Where?"], [tool], called=["look"])) == then
+
+
+REACT = """\
+Your output fields are next_thought, next_tool_name and next_tool_args.
+(1) look, whose description is Looks. It takes arguments {'page': {'type': 'integer'}}.
+(2) finish, whose description is <desc>Ends.</desc>. It takes arguments {}."""
+MARKED = (
+    "[[ ## trajectory ## ]]\n%s\nRespond with the corresponding output fields, starting with the"
+    " field `[[ ## next_thought ## ]]`, then `[[ ## next_tool_name ## ]]` (must be formatted as a"
+    " valid Python Literal['look', 'finish']), then `[[ ## next_tool_args ## ]]` (must be formatted"
+    " as a valid Python dict[str, Any]), and then ending with the marker for"
+    " `[[ ## completed ## ]]`."
+)
+IN_JSON = (
+    "Respond with a JSON object in the following order of fields: `kind` (must be formatted as a"
+    " valid Python Literal['a', 'b']), then `sure` (must be formatted as a valid Python bool), then"
+    " `answer`."
+)
+
+
+def test_the_simulator_gives_fields_of_dspy_their_types() -> None:
+    first = answer(Asked([REACT, MARKED % ""])).text
+    assert "[[ ## next_tool_name ## ]]\nlook\n" in first
+    assert '[[ ## next_tool_args ## ]]\n{"page": 1}\n' in first
+    assert first.endswith("[[ ## completed ## ]]")
+    then = answer(Asked([REACT, MARKED % "[[ ## tool_name_0 ## ]]\nlook"])).text
+    assert "[[ ## next_tool_name ## ]]\nfinish\n" in then
+    found = json.loads(answer(Asked([REACT, IN_JSON])).text)
+    assert list(found) == ["kind", "sure", "answer"]
+    assert found["kind"] in ("a", "b")
+    assert found["sure"] is True
+    assert found["answer"].startswith("Simulated answer")
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,11 @@ from ratchet.types import (
     Task,
     defaults,
 )
+from ratchet.types.trace import CALLS
 
 QUEUE = "probe"
+_CALLS = CALLS - {"embeddings"}
+"""Operations of model calls that texts are sent in. A step beside one may name its model too."""
 SHOWN = 300
 """Characters of an output that are printed."""
 
@@ -81,7 +84,9 @@ async def _probe(folder: Path, mark: str) -> dict[str, Any]:
         async with open_runner(project, store, agent, QUEUE, _say, take_over=True) as runner:
             ended = (await runner.run([rollout], [candidate]))[rollout.id]
         spans = store.spans.of(rollout.id)
-    calls = {one.span_id: one for one in spans if "gen_ai.request.model" in one.attributes}
+    calls = {
+        one.span_id: one for one in spans if one.attributes.get("gen_ai.operation.name") in _CALLS
+    }
     parents = {one.span_id: one.parent_id for one in spans}
     output = msgspec.json.encode(ended.output).decode() if ended.output is not None else ""
     return {

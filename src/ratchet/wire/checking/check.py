@@ -24,6 +24,7 @@ import msgspec
 from ratchet.wire.applying.plan import read
 from ratchet.wire.applying.record import Record, decoded, read_record
 from ratchet.wire.applying.undo import find_record, undone_of
+from ratchet.wire.checking.denied import without_marks, would_act
 from ratchet.wire.checking.simulator import SimulatedModel
 from ratchet.wire.facts import RepositoryLook
 from ratchet.wire.looking.look import look
@@ -113,10 +114,10 @@ class _Run:
         self._record = record
         self._facts = facts
         self._python = python
-        without = undone_of(root, record, force=True).contents
+        without = undone_of(root, without_marks(record), force=True).contents
         kept = {one.path for one in record.files if one.created}
         self._before = {path: data for path, data in without.items() if path not in kept}
-        """Files as they were, without the wiring's own new ones."""
+        """Files as they were, but for the wiring's own new ones and the marks that deny tools."""
 
     def findings(self, *, tests: bool) -> list[CheckFinding]:
         """All findings; the first that makes the others impossible is the last."""
@@ -129,6 +130,11 @@ class _Run:
                     "Start it, then: ratchet run --split val --limit 1",
                 )
             ]
+        acting = would_act(self._root, self._record, self._facts)
+        if acting:
+            why = f"It was not run: {acting[0]} ({acting[1]}) would act, as nothing marks it."
+            step = "Mark it with @ratchet.tool(side_effects=True), then: ratchet init --check"
+            return [CheckFinding("agent", "not verified", why, step)]
         missing = self._python_lacks()
         if missing:
             return [missing]
@@ -191,11 +197,7 @@ class _Run:
             return [
                 CheckFinding("prompts", "not verified", "No prompt is declared.", "ratchet doctor")
             ]
-        before = self._copied(scratch / "before", self._before)
-        _with_a_task(before / self._record.project)
-        _without_prompt_files(before / self._record.project / "ratchet.toml")
-        old, earlier = self._probe(model, before)
-        found = [_same(old, earlier, requests)]
+        found = [self._compared(model, scratch, requests)]
         marked, changed = self._probe(model, after, mark=MARK)
         sent = "\n".join(text for request in changed for text in request)
         arrived = [name for name in bound if f"{MARK}:{name}" in sent]
@@ -222,6 +224,21 @@ class _Run:
             why = f"All {len(bound)} prompts, when changed, reached the model."
             found.append(CheckFinding("changed prompts", "verified", why))
         return found
+
+    def _compared(
+        self, model: SimulatedModel, scratch: Path, requests: Sequence[Sequence[str]]
+    ) -> CheckFinding:
+        """Whether the model is sent what it was before; tools stay denied there too."""
+        before = self._copied(scratch / "before", self._before)
+        acting = would_act(before, self._record, look(before))
+        if acting:
+            why = f"Without the wiring it was not run: {acting[0]} ({acting[1]}) would act there."
+            step = "Read what was changed: git show ratchet/init"
+            return CheckFinding("same prompts", "not verified", why, step)
+        _with_a_task(before / self._record.project)
+        _without_prompt_files(before / self._record.project / "ratchet.toml")
+        old, earlier = self._probe(model, before)
+        return _same(old, earlier, requests)
 
     def _effects(self, first: Mapping[str, Any]) -> CheckFinding:
         if first["status"] == "inconclusive":

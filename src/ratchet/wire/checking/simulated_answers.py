@@ -11,8 +11,9 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from ratchet.wire.checking.simulated_dspy import dspy_text
+
 MODEL = "ratchet-simulated-model"
-_FIELD = re.compile(r"\[\[ ## (\w+) ## \]\]")
 _DEPTH = 8
 """Levels of a schema that are filled."""
 
@@ -70,14 +71,9 @@ def _call(tool: Tool, mark: str) -> Turn:
 def _text(texts: Sequence[str], mark: str) -> str:
     whole, last = "\n".join(texts), texts[-1] if texts else ""
     said = f"Simulated answer {mark} to: {' '.join(last.split()[:12])}"
-    fields = _FIELD.findall(last.rpartition("Respond with")[2]) if "Respond with" in last else []
-    if fields:  # DSPy
-        # A program with tools would go on for ever.
-        known = {"next_tool_name": "finish", "next_tool_args": "{}"}
-        marked = [
-            f"[[ ## {name} ## ]]\n{known.get(name, said)}" for name in fields if name != "completed"
-        ]
-        return "\n\n".join([*marked, "[[ ## completed ## ]]"])
+    fields = dspy_text(texts, said, mark, sample)
+    if fields is not None:
+        return fields
     if "Final Answer:" in whole:  # ReAct, CrewAI
         return f"Thought: I now can give a great answer\nFinal Answer: {said}"
     if re.search(r"\bjson\b", whole, re.IGNORECASE):

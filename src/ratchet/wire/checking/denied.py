@@ -1,0 +1,92 @@
+"""What would act if a tree were run: neither the wired one nor the one before may."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import msgspec
+
+from ratchet.wire.applying.locate import pairs_of
+from ratchet.wire.applying.record import Record, RecordedFile
+from ratchet.wire.choices import Choices
+from ratchet.wire.entry.modules import Modules
+from ratchet.wire.entry.side_effects import Marks
+from ratchet.wire.facts import Place, RepositoryLook, SideEffect
+
+_IMPORT = re.compile(r"\s*(?:import|from)\s+ratchet\b")
+_SETTING_UP = re.compile(r"(?:^|\.)(?:[A-Z]\w*|get_or_create\w*|create_collection)$")
+_MARK = re.compile(r"\bside_effects\s*=\s*True\b")
+
+
+def without_marks(record: Record) -> Record:
+    """A record without the marks of tools that act: what is undone by it leaves them denied."""
+    files = tuple(_without_marks(one) for one in record.files)
+    return msgspec.structs.replace(record, files=files)
+
+
+def _without_marks(file: RecordedFile) -> RecordedFile:
+    marks = {number for number, one in enumerate(file.pieces) if _MARK.search(one.inserted)}
+    if not marks:
+        return file
+    closing = pairs_of(file.pieces, file.path)
+    marks |= {closing[number] for number in marks if number in closing}
+    marks |= {number for number, one in enumerate(file.pieces) if _IMPORT.match(one.inserted)}
+    rest = tuple(one for number, one in enumerate(file.pieces) if number not in marks)
+    return msgspec.structs.replace(file, pieces=rest)
+
+
+def would_act(root: Path, record: Record, facts: RepositoryLook) -> tuple[str, Place] | None:
+    """The first call that would act if the tree were run, or None.
+
+    Args:
+        root: The tree.
+        record: Of its wiring.
+        facts: What a look found in this tree.
+
+    Returns:
+        What acts, and where. Files that functions other than tools write do not count.
+    """
+    if not record.entry_path.endswith(".py"):
+        return _in_another_language(record, facts)
+    entry = next((one for one in facts.entries if one.place.path == record.entry_path), None)
+    if entry is None:
+        return "the agent's entry, which is not found any more,", Place(record.entry_path)
+    modules = Modules(root, record.project)
+    starts = [one.path for one in record.files if one.created and one.path.endswith(".py")]
+    reached = {path for one in [record.entry_path, *starts] for path in modules.closure(one)}
+    choices = Choices(record.project, record.agent, entry, record.run, (), may_run=record.may_run)
+    marks = Marks(facts, modules, choices)
+    marks.mark(reached)
+    for change in marks.changes():
+        data = (root / change.path).read_bytes()
+        for piece in change.pieces:
+            if _MARK.search(piece.text):
+                line = data.count(b"\n", 0, piece.start) + 1
+                text = data[piece.start :].lstrip().partition(b"\n")[0].decode(errors="replace")
+                return f"`{text.strip()[:60]}`", Place(change.path, line)
+    harmless = {one.place for one in facts.side_effects if _stays_inside(one)}
+    for left in marks.left:
+        if left.place.path in reached and left.place not in harmless:
+            return left.what, left.place
+    return None
+
+
+def _in_another_language(record: Record, facts: RepositoryLook) -> tuple[str, Place] | None:
+    """Nothing in the code of such a program marks its tools."""
+    prefix = "" if record.project == "." else f"{record.project}/"
+    for one in facts.side_effects:
+        allowed = {one.tool, one.within, one.what} & set(record.may_run)
+        inside = one.place.path.startswith(prefix) and not one.place.path.endswith(".py")
+        if one.acts and inside and not allowed and not _stays_inside(one):
+            return one.tool or one.within or one.what, one.place
+    return None
+
+
+def _stays_inside(one: SideEffect) -> bool:
+    """Whether no tool leads to it, and it writes a file or only sets up a database's client."""
+    if one.tool:
+        return False
+    return one.kind == "file write" or (
+        one.kind == "database write" and _SETTING_UP.search(one.what) is not None
+    )
