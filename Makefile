@@ -15,7 +15,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast test-frameworks test-javascript test-weights test-verl test-wire test-wire-real javascript check faults bench docs serve constraints clean moved
+.PHONY: help setup demo test test-fast test-frameworks test-javascript test-weights test-verl test-wire test-wire-real javascript dashboard test-dashboard check faults bench docs serve constraints clean moved
 moved: ;
 
 help:  ## List the targets
@@ -85,6 +85,13 @@ docs: .venv/.docs  ## Build the handbook into docs/_build/html
 javascript:  ## Build the npm package and pack it into javascript/agent-ratchet-VERSION.tgz
 	cd javascript && npm ci --ignore-scripts --no-audit --no-fund && npm run build && npm pack
 
+dashboard: .venv/.dev  ## Build the dashboard's page, which ratchet serve shows at /
+	$(BIN)/python dashboard/build.py
+
+test-dashboard: dashboard  ## Test the dashboard in a browser (the system's Chromium)
+	$(BIN)/python dashboard/build.py test
+	$(BIN)/python -m pytest -p no:cacheprovider tests/dashboard --browser-tests $(ARGS)
+
 serve: .venv/.core  ## Serve the API, the gateway and OTLP ingest at http://127.0.0.1:8765
 	@$(BIN)/ratchet serve $(ARGS) || [ $$? -eq 130 ]
 
@@ -96,7 +103,7 @@ constraints: .venv/.dev  ## Pin the newest versions of all dependencies
 		--no-header --no-annotate --no-emit-index-url --no-emit-find-links -o constraints.txt
 
 clean:  ## Delete .venv, caches and builds; ./demo stays
-	rm -rf .venv .venv-verl .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .bench dist docs/_build javascript/dist javascript/node_modules
+	rm -rf .venv .venv-verl .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .bench dist docs/_build javascript/dist javascript/node_modules dashboard/node_modules dashboard/openapi.json src/ratchet/server/static
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Installation, pinned by constraints.txt. Each stamp file marks the last installation, which is

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ratchet.cli.refusals import SHOWN, Refusal, print_refusals, refusals_in
+from ratchet.autopilot.run_outcome import Refusal, refusals_in
+from ratchet.cli.refusals import SHOWN, print_refusals
 
 ENTRIES = [
     ("check/aaaa", "It lost a placeholder."),

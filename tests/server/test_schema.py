@@ -67,7 +67,7 @@ def test_no_request_fails_the_server(described: Any, method: str, path: str, mod
                 part.pop("wait_s", None)
         case.call_and_validate(checks=wanted)
 
-    if mode == "negative" and path in TAKES_NOTHING:
+    if mode == "negative" and path in TAKES_NOTHING and method != "POST":
         with pytest.raises(Unsatisfiable):
             try_it()
         return
@@ -83,5 +83,5 @@ def test_no_request_fails_the_server(described: Any, method: str, path: str, mod
 DRAWS = 5
 """How often schemathesis may begin anew when it has made a schema that is too much for itself."""
 
-TAKES_NOTHING = ("/healthz", "/readyz", "/openapi.json")
+TAKES_NOTHING = ("/healthz", "/readyz", "/openapi.json", "/v1/session")
 """Nothing can be wrong with a request that takes nothing."""

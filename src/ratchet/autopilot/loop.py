@@ -373,7 +373,8 @@ class _ImproveRun:
         trust = await trust_objective(
             self.project, self.store, self.evaluators, self.objective, known
         )
-        self.store.journal.append(self.run.id, "trust", msgspec.to_builtins(trust), time.time())
+        found = {**msgspec.to_builtins(trust), "evaluator": self.objective}
+        self.store.journal.append(self.run.id, "trust", found, time.time())
         self.watcher.message(trust.sentence)
 
     async def _learn(self, runner: Runner) -> None:

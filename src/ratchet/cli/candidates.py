@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from ratchet.autopilot.run_outcome import Refusal, RunOutcome, outcome_of, refusals_in
 from ratchet.cli.candidate_tree import CandidateTree
 from ratchet.cli.console import (
     Folder,
@@ -21,8 +22,7 @@ from ratchet.cli.console import (
     table,
 )
 from ratchet.cli.plot import png_plot, text_plot
-from ratchet.cli.refusals import Refusal, print_refusals, refusals_in
-from ratchet.cli.run_outcome import RunOutcome, outcome_of
+from ratchet.cli.refusals import print_refusals
 from ratchet.learn import Proposal
 from ratchet.store import Store
 from ratchet.types import Cost, InputError, Run

@@ -15,10 +15,11 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from ratchet.autopilot.run_outcome import RunOutcome
 from ratchet.cli.console import display_path, one_line, out, project_in, short
 from ratchet.cli.errors import err
 from ratchet.cli.improve import improve_project, show_plot
-from ratchet.cli.run_outcome import RunOutcome, print_outcome
+from ratchet.cli.run_outcome import print_outcome
 from ratchet.models import find_model
 from ratchet.models.local_model import require_engine
 from ratchet.observe.project_paths import prepare_state

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-import msgspec
 import typer
 from rich.markup import escape
 from rich.text import Text
@@ -18,7 +17,7 @@ from ratchet.cli.console import Folder, Json, out, print_json, project_in, short
 from ratchet.cli.selection import select_candidate
 from ratchet.run.program import ProgramAgent
 from ratchet.ship import make_patch
-from ratchet.types import Candidate, Code, Params, PromptTemplate, Resource
+from ratchet.types import Candidate, PromptTemplate, resource_text
 
 
 def diff(
@@ -98,26 +97,12 @@ def _lines(one: Candidate, other: Candidate, but: type | None = None) -> Iterato
         if but is not None and isinstance(before, but) and isinstance(after, but):
             continue
         yield from difflib.unified_diff(
-            _text(before),
-            _text(after),
+            resource_text(before).splitlines(),
+            resource_text(after).splitlines(),
             f"{name} {short(one.id)}",
             f"{name} {short(other.id)}",
             lineterm="",
         )
-
-
-def _text(resource: Resource | None) -> list[str]:
-    match resource:
-        case None:
-            return []
-        case Params():
-            return [f"{knob} = {value!r}" for knob, value in resource.values.items()]
-        case PromptTemplate():
-            return resource.text.splitlines()
-        case Code():
-            return resource.source.splitlines()
-        case _:
-            return [f"{key} = {value!r}" for key, value in msgspec.to_builtins(resource).items()]
 
 
 ChangeOp = Literal["same", "out", "in"]

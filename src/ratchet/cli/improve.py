@@ -10,6 +10,7 @@ import typer
 from ratchet.autopilot import Project
 from ratchet.autopilot import improve as go_around
 from ratchet.autopilot.code_sandbox import UNSAFE_WARNING
+from ratchet.autopilot.run_outcome import RunOutcome, outcome_of
 from ratchet.cli.console import (
     DatasetOption,
     Folder,
@@ -23,7 +24,7 @@ from ratchet.cli.console import (
 from ratchet.cli.errors import err
 from ratchet.cli.plot import png_plot, text_plot
 from ratchet.cli.progress import TerminalWatcher
-from ratchet.cli.run_outcome import RunOutcome, outcome_of, print_outcome
+from ratchet.cli.run_outcome import print_outcome
 from ratchet.client.address import address_of
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
 import msgspec
 from rich.markup import escape
 
+from ratchet.autopilot.run_outcome import Refusal, refusals_in
 from ratchet.cli.console import counted, number, one_line, out, short, table
 from ratchet.learn import Proposal
 from ratchet.store import Store
@@ -18,33 +18,6 @@ SHOWN = 8
 
 WIDTH = 240
 """Maximum length of a reason, in characters."""
-
-VERDICTS = ("check/", "test/")
-"""Key prefixes of verdicts on candidates in the journal."""
-
-ANSWERS = "unusable/"
-"""Key prefix of unusable answers in the journal."""
-
-
-class Refusal(msgspec.Struct, frozen=True):
-    """A refused candidate, or an unusable answer of the coach."""
-
-    why: str
-    candidate_id: str = ""
-    """Empty for an answer."""
-
-
-def refusals_in(entries: Sequence[tuple[str, Any]]) -> list[Refusal]:
-    """The refusals among a journal's entries, in order."""
-    found = []
-    for key, why in entries:
-        if not why:
-            continue  # the candidate passed
-        if key.startswith(VERDICTS):
-            found.append(Refusal(str(why), key.partition("/")[2]))
-        elif key.startswith(ANSWERS):
-            found.append(Refusal(str(why)))
-    return found
 
 
 def print_refusals(refusals: Sequence[Refusal]) -> None:

@@ -80,7 +80,11 @@ def serve(
     root, config = _project_folder(folder)
     apply_prices(config)
     settings = server_settings(config, host, port, tls_cert, tls_key)
-    settings = msgspec.structs.replace(settings, adapters=str(root / STATE_NAME / ADAPTERS))
+    settings = msgspec.structs.replace(
+        settings,
+        adapters=str(root / STATE_NAME / ADAPTERS),
+        project=str(root) if (root / FILE_NAME).is_file() else "",
+    )
     logging.basicConfig(
         level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s", stream=sys.stderr
     )

@@ -11,6 +11,7 @@ import msgspec
 import typer
 from rich.markup import escape
 
+from ratchet.autopilot.run_outcome import outcome_of
 from ratchet.cli.backend import Backend, ServerUrl, StoreBackend, open_backend
 from ratchet.cli.console import (
     Folder,
@@ -24,7 +25,7 @@ from ratchet.cli.console import (
 )
 from ratchet.cli.keys import StoreUrl
 from ratchet.cli.refusals import print_judgement
-from ratchet.cli.run_outcome import outcome_of, print_decision, print_outcome
+from ratchet.cli.run_outcome import print_decision, print_outcome
 from ratchet.cli.show_trace import print_conversation, print_trace, print_tree
 from ratchet.client import URL_VARIABLE, is_server
 from ratchet.observe.project_paths import STATE_NAME, folder_with_config

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ratchet.autopilot import Project
+from ratchet.autopilot.run_outcome import RunOutcome, outcome_of
 from ratchet.cli.console import Folder, Json, number, out, print_json, project_in, short, table
-from ratchet.cli.run_outcome import RunOutcome, outcome_of
+from ratchet.cli.run_outcome import costs_text
 from ratchet.store import Store
 from ratchet.types import FINAL_CYCLE_STATES, Stage
 
@@ -108,7 +109,7 @@ def _print_run(outcome: RunOutcome, learning: dict[str, Any], following: str) ->
             f"  on {tasks}: {number(learning['baseline_val'])} → {number(learning['best_val'])}"
         )
     if outcome.costs.rollouts or outcome.costs.coach_calls:
-        out.print(f"  spent: {outcome.costs}", markup=False)
+        out.print(f"  spent: {costs_text(outcome.costs)}", markup=False)
     if run.message:
         out.print(f"  {run.message}", markup=False)
     if outcome.release:

@@ -26,6 +26,7 @@ from ratchet.server.origin import (
     refuse_foreign,
 )
 from ratchet.server.problems import Problem
+from ratchet.server.session import check_own_page, cookie_key
 from ratchet.store import Store
 from ratchet.types import SCOPES, Key, Scope
 
@@ -140,19 +141,18 @@ class Gatekeeper:
         address = str(client[0]) if client else ""
         shown = _shown(scope["headers"])
         if shown.startswith(b"rk_"):
-            key = await self._key(shown, address)
-            caller = Caller(key_id=key.id, scopes=frozenset(key.scopes), address=address)
-            if caller.is_public:
-                self._limiter.public(key.id, address)
-            self._limiter.request(key.id)
-            return caller
+            return await self.with_key(shown, scope)
         if shown:
             caller = Caller(attempt=self._attempt(shown), address=address)
             self._limiter.request(_name(caller))
             return caller
+        through = proxy_header(scope["headers"])
+        if (through or not self._open_to_all) and (found := cookie_key(scope["headers"])):
+            check_own_page(scope["method"], scope["headers"])
+            return await self.with_key(found, scope)
         if not self._open_to_all:
             raise _unauthorized("This server requires a key, and the request has none.", error="")
-        if through := proxy_header(scope["headers"]):
+        if through:
             raise _unauthorized(
                 f"The request came through a proxy (it has the header {through}), so it may"
                 " come from another machine: it needs a key.",
@@ -162,6 +162,25 @@ class Gatekeeper:
         # limited for the requests of another.
         refuse_foreign(scope["headers"], self._hosts, self._cors)
         return Caller(scopes=ALL_SCOPES, address=address)
+
+    async def with_key(self, shown: bytes, scope: Mapping[str, Any]) -> Caller:
+        """The caller with a key, however it was shown.
+
+        Args:
+            shown: The key.
+            scope: The request's ASGI scope.
+
+        Raises:
+            Problem: As `admit`.
+        """
+        client = scope.get("client")
+        address = str(client[0]) if client else ""
+        key = await self._key(shown, address)
+        caller = Caller(key_id=key.id, scopes=frozenset(key.scopes), address=address)
+        if caller.is_public:
+            self._limiter.public(key.id, address)
+        self._limiter.request(key.id)
+        return caller
 
     def allow(self, caller: Caller, scopes: frozenset[Scope]) -> None:
         """Check that a caller has one of the scopes.

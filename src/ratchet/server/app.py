@@ -16,6 +16,7 @@ from ratchet.server import problems
 from ratchet.server.access import Caller
 from ratchet.server.api import GROUPS
 from ratchet.server.body import ClientDisconnected, decompressed, read_body
+from ratchet.server.dashboard import Dashboard, PageFile
 from ratchet.server.origin import Headers
 from ratchet.server.problems import NO_TYPE, Problem, problem_of
 from ratchet.server.routes import (
@@ -50,6 +51,7 @@ class App:
 
     def __init__(self, services: Services) -> None:
         self.services = services
+        self.dashboard = Dashboard()
         self.table = RouteTable([route for group in GROUPS for route in group.routes])
         self._decoders = {
             id(route): msgspec.json.Decoder(route.body)
@@ -100,12 +102,15 @@ class App:
                     template, scopes, answer = raw
                     caller = await self._admit(scope, scopes, with_attempt=True)
                     await answer(scope, receive, sent)
+                elif (file := self._page_file(scope)) is not None:
+                    template = "/dashboard"
+                    await sent.whole(200, file.headers, file.content)
                 else:
                     route, path = self._route(scope)
                     template = route.path
                     caller = Caller()
-                    if route.scopes:
-                        caller = await self._admit(scope, route.scopes, with_attempt=False)
+                    if route.scopes or "caller" in route.takes:
+                        caller = await self._caller_of(route, scope)
                     await self._answer(route, path, caller, scope, receive, sent)
             except RatchetError as error:
                 raise problem_of(error) from error
@@ -156,6 +161,22 @@ class App:
         scope["ratchet.caller"] = caller
         return caller
 
+    async def _caller_of(self, route: ApiRoute, scope: Asgi) -> Caller:
+        """The caller of a route; of one that needs no key, possibly nobody."""
+        if route.scopes:
+            return await self._admit(scope, route.scopes, with_attempt=False)
+        try:
+            return await self.services.gatekeeper.admit(scope)
+        except Problem as problem:
+            if problem.status != 401:
+                raise
+            return Caller()
+
+    def _page_file(self, scope: Asgi) -> PageFile | None:
+        """A file of the dashboard, for paths that are no route."""
+        methods, _ = self.table.find(scope["path"])
+        return None if methods else self.dashboard.find(scope)
+
     def _route(self, scope: Asgi) -> tuple[ApiRoute, dict[str, str]]:
         path, method = scope["path"], scope["method"]
         methods, names = self.table.find(path)
@@ -188,6 +209,8 @@ class App:
             given["server"] = self.services
         if "caller" in route.takes:
             given["caller"] = caller
+        if "scope" in route.takes:
+            given["scope"] = scope
         if "headers" in route.takes:
             given["headers"] = {
                 k.decode("latin-1"): v.decode("latin-1") for k, v in scope["headers"]

@@ -1,8 +1,8 @@
 """Route table of the API. A route is one decorated function.
 
 The handler's parameters declare its inputs: `server`; `body` and `query` (msgspec structs);
-`caller`; `headers`; and the names in braces in its path. Its return value is the response.
-Documentation, decoding, authorization and errors follow from that declaration.
+`caller`; `headers`; `scope` (ASGI's); and the names in braces in its path. Its return value is the
+response. Documentation, decoding, authorization and errors follow from that declaration.
 """
 
 from __future__ import annotations

@@ -67,6 +67,8 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     tls_cert: str = ""
     """Path of a certificate; empty for plain HTTP."""
     tls_key: str = ""
+    project: str = ""
+    """Folder of the project, for what changes its repository; empty for none."""
     autopilot: tuple[str, ...] = ()
     """Command line of the autopilot that runs beside the server; empty for none."""
 
@@ -148,6 +150,7 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
         ),
         pruner=Pruner(store, settings.retention, metrics=metrics),
         flush_attempt=gateway.flush_attempt,
+        project=Path(settings.project) if settings.project else None,
         background=(
             gateway,
             PartitionKeeper(store, period_s(settings.retention.spans_days)),

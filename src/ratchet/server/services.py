@@ -8,6 +8,7 @@ import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from ratchet.observe.redaction import Redactor
@@ -51,6 +52,7 @@ class Services:
         otlp: Handles /v1/traces.
         pruner: Deletes expired rows.
         flush_attempt: Waits until an attempt's gateway calls are stored.
+        project: Folder of the project that the server was started in, if any.
     """
 
     def __init__(
@@ -66,9 +68,11 @@ class Services:
         otlp: Raw,
         pruner: Pruner,
         flush_attempt: Callable[[str, int], Awaitable[None]],
+        project: Path | None = None,
         background: tuple[BackgroundService, ...] = (),
     ) -> None:
         self.store = store
+        self.project = project
         self.store_id = store.identity()
         self.gatekeeper = gatekeeper
         self.limits = limits
@@ -81,6 +85,8 @@ class Services:
         self.closing = asyncio.Event()
         """Set when shutdown begins: waiting requests return."""
         self.started_at = time.time()
+        self.kept: dict[str, Any] = {}
+        """Answers that routes keep for some seconds, by route."""
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="ratchet-store")
         self.activity_log = ActivityLog(store, self.in_thread)
         self.dispatcher = RolloutDispatcher(store, self)

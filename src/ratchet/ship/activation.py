@@ -127,7 +127,7 @@ def refresh_active(store: Store, release: Release) -> Release:
     return msgspec.structs.replace(release, state="rolled_back", rollback=after)
 
 
-def deactivate(store: Store, release: Release, now: float) -> Release:
+def deactivate(store: Store, release: Release, now: float, reason: str = "") -> Release:
     """Undo a release at the gateway: what was active before is active again.
 
     Raises:
@@ -136,7 +136,7 @@ def deactivate(store: Store, release: Release, now: float) -> Release:
     release = refresh_active(store, release)
     if release.state != "active":
         raise Conflict(f"Release {release.id[:12]} is over already ({release.rollback}).")
-    reason = f"Rollback of release {release.id[:12]}."
+    reason = f"Rollback of release {release.id[:12]}. {reason}".strip()
     store.agents.activate(
         Activation(agent=release.agent, candidate_id=release.base, activated_at=now, reason=reason)
     )

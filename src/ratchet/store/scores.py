@@ -27,6 +27,15 @@ class Mean(NamedTuple):
     """Number of scores with an error; not part of the mean."""
 
 
+class TaskMean(NamedTuple):
+    """Mean of one evaluator's scores of a candidate's rollouts of one task."""
+
+    mean: float | None
+    """None when every score is an error."""
+    rollouts: tuple[str, ...]
+    """Ids of the rollouts, oldest first."""
+
+
 class Scores:
     """Scores by rollout; each evaluator version has at most one per rollout, the last."""
 
@@ -128,6 +137,38 @@ class Scores:
         if version is not None:
             query = query.where(scores.c.version == version)
         return self._database.read(lambda c: [Mean(*row) for row in c.execute(query)])
+
+    def by_task(self, queue: str, candidate_id: str, evaluator: str) -> dict[str, TaskMean]:
+        """Mean score by task, in the order in which the tasks were first run.
+
+        Args:
+            queue: Queue of the rollouts; a run's is its id.
+            candidate_id: The candidate.
+            evaluator: Name of the evaluator; the newest version's scores count.
+        """
+        query = (
+            select(rollouts.c.task_id, rollouts.c.id, scores.c.value)
+            .join_from(rollouts, scores, rollouts.c.seq == scores.c.rollout_seq)
+            .where(
+                rollouts.c.queue == clean(queue),
+                rollouts.c.candidate_id == clean(candidate_id),
+                scores.c.evaluator == clean(evaluator),
+            )
+            .order_by(rollouts.c.seq, scores.c.seq)
+        )
+
+        def work(connection: Connection) -> dict[str, TaskMean]:
+            values: dict[str, dict[str, float | None]] = {}
+            for task, rollout, value in connection.execute(query):
+                values.setdefault(task, {})[rollout] = value
+            return {task: _task_mean(found) for task, found in values.items()}
+
+        return self._database.read(work)
+
+
+def _task_mean(values: dict[str, float | None]) -> TaskMean:
+    known = [value for value in values.values() if value is not None]
+    return TaskMean(sum(known) / len(known) if known else None, tuple(values))
 
 
 def _score(row: Any) -> Score:

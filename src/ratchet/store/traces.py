@@ -6,8 +6,8 @@ import builtins
 import heapq
 import itertools
 import re
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from sqlalchemy import Connection, and_, exists, func, select, text, tuple_
@@ -19,9 +19,20 @@ from ratchet.store.span_rows import LIVE_HEAD, MAX_ID, ROLLOUT_HEAD
 from ratchet.store.summaries import SummaryKey, among, summaries
 from ratchet.store.tables import rollouts, spans
 from ratchet.store.texts import spans_of
-from ratchet.store.usage import Price
-from ratchet.types import InputError, Span, total_cost
-from ratchet.types.trace import EVERY, OWN_AGENTS, Sort, Trace, TraceDetail, TraceFilter, first_of
+from ratchet.store.usage import OPERATION, Price, cost_of, used_by
+from ratchet.types import Feedback, InputError, Span, total_cost
+from ratchet.types.trace import (
+    EVERY,
+    OWN_AGENTS,
+    SUMS,
+    Sort,
+    SpanSkeleton,
+    Trace,
+    TraceDetail,
+    TraceFilter,
+    TraceSkeleton,
+    first_of,
+)
 
 LOOK_BACK = 2_000
 """Maximum traces examined for one page, since conditions without an index are computed. A page may
@@ -29,6 +40,9 @@ thus be short; the next one continues. A page by duration or cost ranks exactly 
 
 MOST_SPANS = 10_000
 """Default maximum of spans returned for a trace."""
+
+MESSAGE = 500
+"""Characters of an error message in a skeleton."""
 
 _WINDOW = 200
 """Traces summarised at once."""
@@ -45,6 +59,9 @@ _IN_CONVERSATIONS = text("spans.conversation_id > ''")
 """A literal, since SQLite ignores a partial index when its condition is a bound argument."""
 
 _CURSOR = re.compile(r"(-?[0-9]{1,19})\.([0-9]{1,18})")
+
+
+Part = TypeVar("Part")
 
 
 class _Head(NamedTuple):
@@ -109,13 +126,59 @@ class Traces:
             limit: Maximum number of spans, those that started first.
             price: Prices of calls that recorded no cost.
         """
-        clean_id = clean(trace_id)
+        read = self._read(trace_id, limit, price, spans_of)
+        if read is None:
+            return None
+        trace, ordered = read
+        return TraceDetail(trace=trace, spans=ordered, feedback=self._feedback_of(trace))
 
-        def work(connection: Connection) -> tuple[Trace, builtins.list[Span]] | None:
-            query = select(spans.c.rollout_seq, spans.c.fence, spans.c.trace_id).distinct()
-            keys = connection.execute(
-                query.where(_HEADS, spans.c.trace_id == clean_id).limit(1_000)
-            )
+    def skeleton(
+        self, trace_id: str, *, limit: int = MOST_SPANS, price: Price | None = None
+    ) -> TraceSkeleton | None:
+        """Return a trace with its spans' skeletons and feedback; None when it is unknown.
+
+        Arguments are those of `get`.
+        """
+        read = self._read(trace_id, limit, price, lambda _, rows: [_bones(r, price) for r in rows])
+        if read is None:
+            return None
+        trace, ordered = read
+        return TraceSkeleton(
+            trace=trace,
+            spans=ordered,
+            total=trace.spans,
+            returned=len(ordered),
+            feedback=self._feedback_of(trace),
+        )
+
+    def span(self, trace_id: str, span_id: str) -> Span | None:
+        """Return one span of a trace; None when it is unknown."""
+
+        def work(connection: Connection) -> Span | None:
+            keys = connection.execute(_keys_of(trace_id)).all()
+            for key in keys:
+                rows = connection.execute(
+                    select(spans)
+                    .where(among([SummaryKey(*key)]), spans.c.span_id == clean(span_id))
+                    .limit(1)
+                ).all()
+                if rows:
+                    return spans_of(connection, rows)[0]
+            return None
+
+        return self._database.read(work)
+
+    def _read(
+        self,
+        trace_id: str,
+        limit: int,
+        price: Price | None,
+        convert: Callable[[Connection, Sequence[Any]], builtins.list[Part]],
+    ) -> tuple[Trace, builtins.list[Part]] | None:
+        """Summary and converted span rows of a trace, in order of their start."""
+
+        def work(connection: Connection) -> tuple[Trace, builtins.list[Part]] | None:
+            keys = connection.execute(_keys_of(trace_id))
             found = summaries(connection, [SummaryKey(*row) for row in keys], price)
             if not found:
                 return None
@@ -129,13 +192,12 @@ class Traces:
                 for key in found
             )
             ordered = sorted(rows, key=lambda row: (row.start_ns, row.seq))[:limit]
-            return merged_trace(list(found.values())), spans_of(connection, ordered)
+            return merged_trace(list(found.values())), convert(connection, ordered)
 
-        read = self._database.read(work)
-        if read is None:
-            return None
-        trace, ordered = read
-        items, _ = self._feedback.list(trace_id=clean_id, limit=1_000)
+        return self._database.read(work)
+
+    def _feedback_of(self, trace: Trace) -> builtins.list[Feedback]:
+        items, _ = self._feedback.list(trace_id=trace.trace_id, limit=1_000)
         for what, id in (
             ("rollout_id", trace.rollout_id),
             ("conversation_id", trace.conversation_id),
@@ -143,7 +205,53 @@ class Traces:
             if id:
                 more, _ = self._feedback.list(**{what: id}, limit=1_000)
                 items += [one for one in more if not one.trace_id]
-        return TraceDetail(trace=trace, spans=ordered, feedback=items)
+        return items
+
+    def activity(
+        self, since_ns: int, bucket_ns: int, limit: int
+    ) -> tuple[builtins.list[tuple[str, int, int]], bool]:
+        """Count live traces by agent and time.
+
+        Ratchet's own model calls are left out.
+
+        Args:
+            since_ns: Start of the first bucket, Unix time in nanoseconds.
+            bucket_ns: Length of a bucket in nanoseconds.
+            limit: Traces to count, the newest ones.
+
+        Returns:
+            Agent, number of the bucket from 0 and number of traces; and whether there are more
+            traces than the limit.
+        """
+        heads = (
+            select(spans.c.agent, spans.c.start_ns, spans.c.trace_id)
+            .where(
+                _HEADS,
+                spans.c.head == LIVE_HEAD,
+                spans.c.start_ns >= since_ns,
+                spans.c.agent.not_in(sorted(OWN_AGENTS)),
+            )
+            .order_by(spans.c.start_ns.desc(), spans.c.seq.desc())
+            .limit(limit)
+            .subquery()
+        )
+        # A trace that arrived in several batches has several heads: its first one counts.
+        first = (
+            select(
+                func.min(heads.c.agent).label("agent"), func.min(heads.c.start_ns).label("start_ns")
+            )
+            .group_by(heads.c.trace_id)
+            .subquery()
+        )
+        bucket = (first.c.start_ns - since_ns).op("/")(bucket_ns)
+        counts = select(first.c.agent, bucket, func.count()).group_by(first.c.agent, bucket)
+
+        def work(connection: Connection) -> tuple[builtins.list[tuple[str, int, int]], bool]:
+            examined = connection.scalar(select(func.count()).select_from(heads)) or 0
+            rows = connection.execute(counts)
+            return [(agent, int(at), int(n)) for agent, at, n in rows], examined >= limit
+
+        return self._database.read(work)
 
     def find(self, prefix: str, limit: int = 10) -> builtins.list[str]:
         """Find ids of traces by prefix, sorted."""
@@ -201,6 +309,42 @@ class Traces:
             return fitting, rows[-1].seq if rows else mark
 
         return self._database.read(work)
+
+
+def _keys_of(trace_id: str) -> Any:
+    query = select(spans.c.rollout_seq, spans.c.fence, spans.c.trace_id).distinct()
+    return query.where(_HEADS, spans.c.trace_id == clean(trace_id)).limit(1_000)
+
+
+class _Kind(msgspec.Struct):
+    """The one attribute that a skeleton needs; the others are skipped when decoding."""
+
+    operation: Any = msgspec.field(default=None, name=OPERATION)
+
+
+_kind_of = msgspec.json.Decoder(_Kind).decode
+
+
+def _bones(row: Any, price: Price | None) -> SpanSkeleton:
+    operation = _kind_of(row.attributes).operation
+    call = used_by(row.span_id, row.parent_id, row.usage).call if row.usage else None
+    # A span that sums the usage of the calls below it costs nothing itself.
+    known = isinstance(operation, str) and operation
+    is_call = call is not None and operation not in SUMS
+    return SpanSkeleton(
+        span_id=row.span_id,
+        parent_id=row.parent_id,
+        name=row.name,
+        operation=operation if known else "chat" if is_call else "step",
+        start_ns=row.start_ns,
+        end_ns=row.end_ns,
+        status=row.status,
+        message=row.message[:MESSAGE],
+        model=call.model if call else "",
+        input_tokens=call.input_tokens if call else 0,
+        output_tokens=call.output_tokens if call else 0,
+        cost_usd=cost_of(call, price) if call is not None and is_call else None,
+    )
 
 
 def merged_trace(parts: Sequence[Trace]) -> Trace:

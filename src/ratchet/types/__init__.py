@@ -71,6 +71,7 @@ from ratchet.types.resource import (
     Resource,
     defaults,
     kind_of,
+    resource_text,
     version_of,
 )
 from ratchet.types.rollout import (
@@ -231,6 +232,7 @@ __all__ = [
     "label_fault",
     "pack_floats",
     "pack_ids",
+    "resource_text",
     "total_cost",
     "trains",
     "unpack_floats",

@@ -147,6 +147,28 @@ class Model(msgspec.Struct, frozen=True, tag="model"):
 Resource: TypeAlias = PromptTemplate | Params | Code | Model
 
 
+def resource_text(resource: Resource | None) -> str:
+    """What of a resource may change, as text: a prompt's, a function's source, or a line a value.
+
+    Empty for None.
+    """
+    match resource:
+        case None:
+            return ""
+        case PromptTemplate():
+            return resource.text
+        case Code():
+            return resource.source
+        case Params():
+            return _lines(resource.values)
+        case _:
+            return _lines(msgspec.to_builtins(resource))
+
+
+def _lines(values: Mapping[str, Any]) -> str:
+    return "".join(f"{name} = {value!r}\n" for name, value in values.items())
+
+
 def version_of(resource: Resource) -> str:
     """Return the version of a resource: its content hash."""
     return content_hash(resource.identity())

@@ -157,6 +157,40 @@ class TraceDetail(msgspec.Struct, frozen=True, kw_only=True):
     """Newest first."""
 
 
+class SpanSkeleton(msgspec.Struct, frozen=True, kw_only=True):
+    """A span without its attributes and events: what a tree or a timeline shows."""
+
+    span_id: str
+    parent_id: str | None
+    name: str
+    operation: str
+    """Value of `gen_ai.operation.name`, such as `chat` or `execute_tool`; else `step`."""
+    start_ns: int
+    """Unix time in nanoseconds."""
+    end_ns: int
+    status: Literal["unset", "ok", "error"]
+    message: str = ""
+    """Error message, cut off when it is long."""
+    model: str = ""
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost_usd: float | None = None
+    """Dollars, when the span is a model call whose price is known."""
+
+
+class TraceSkeleton(msgspec.Struct, frozen=True, kw_only=True):
+    """A trace with the skeletons of its spans."""
+
+    trace: Trace
+    spans: list[SpanSkeleton]
+    """In order of their start, up to the requested limit."""
+    total: int
+    """Number of spans of the trace."""
+    returned: int
+    feedback: list[Feedback]
+    """Newest first."""
+
+
 class TraceRecording(msgspec.Struct, frozen=True, kw_only=True):
     """What a trace recorded of its input and output."""
 

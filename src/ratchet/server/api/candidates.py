@@ -11,7 +11,7 @@ from ratchet.server.api.fields import Name, Request, ShortText, Version
 from ratchet.server.problems import Problem
 from ratchet.server.routes import READ, RUN, RouteGroup
 from ratchet.server.services import Services
-from ratchet.types import Candidate, InputError, Resource
+from ratchet.types import Candidate, InputError, Resource, kind_of, resource_text
 
 group = RouteGroup("candidates")
 
@@ -66,6 +66,55 @@ async def get_candidate(server: Services, id: str) -> CandidateView:
         algorithm=candidate.algorithm,
         reason=candidate.reason,
     )
+
+
+class ChangeQuery(Request, frozen=True, kw_only=True):
+    """What to compare with."""
+
+    since: Version | None = None
+    """Another candidate; by default the first parent, or nothing when it has none."""
+
+
+class ResourceChange(msgspec.Struct, frozen=True, kw_only=True):
+    """One resource that differs."""
+
+    name: str
+    kind: str
+    before: str | None
+    """What may change of it, as text; None when the other candidate lacks it."""
+    after: str | None
+
+
+class CandidateChanges(msgspec.Struct, frozen=True):
+    """What a candidate changed."""
+
+    since: str
+    """Id of the other candidate; empty when there is none."""
+    changes: list[ResourceChange]
+
+
+@group.route("GET", "/v1/candidates/{id}/changes", READ)
+async def get_changes(server: Services, id: str, query: ChangeQuery) -> CandidateChanges:
+    """Get what a candidate changed: each differing resource, before and after."""
+    candidate = await find(server, id)
+    since = query.since or next(iter(candidate.parents), "")
+    other = (await find(server, since)).resources if since else {}
+    names = sorted({*candidate.resources, *other})
+    changes = []
+    for name in names:
+        before, after = other.get(name), candidate.resources.get(name)
+        either = after or before
+        if either is None or before == after:
+            continue
+        changes.append(
+            ResourceChange(
+                name=name,
+                kind=kind_of(either),
+                before=None if before is None else resource_text(before),
+                after=None if after is None else resource_text(after),
+            )
+        )
+    return CandidateChanges(since, changes)
 
 
 async def find(server: Services, id: str) -> Candidate:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-import msgspec
+import time
+from typing import Annotated
 
+import msgspec
+from msgspec import Meta
+
+from ratchet.autopilot.project import Project
+from ratchet.autopilot.pull_requests import refresh_release, revert_release
 from ratchet.server.api.fields import Limit, Request
 from ratchet.server.problems import Problem
-from ratchet.server.routes import READ, RouteGroup
+from ratchet.server.routes import ADMIN, READ, RouteGroup
 from ratchet.server.services import Services
+from ratchet.ship import deactivate
 from ratchet.types import Release
 
 group = RouteGroup("releases")
@@ -34,7 +41,48 @@ async def list_releases(server: Services, query: ReleaseQuery) -> ReleaseList:
 @group.route("GET", "/v1/releases/{id}", READ)
 async def get_release(server: Services, id: str) -> Release:
     """Get a release."""
-    found = await server.in_thread(server.store.releases.get, id)
+    return await server.in_thread(_found, server, id)
+
+
+class NewRollback(Request, frozen=True, kw_only=True):
+    """Why a release is rolled back."""
+
+    reason: Annotated[str, Meta(min_length=1, max_length=2_000)]
+
+
+@group.route("POST", "/v1/releases/{id}/rollback", ADMIN, audited=True)
+async def roll_back(server: Services, id: str, body: NewRollback) -> Release:
+    """Roll a release back.
+
+    At run time, what was active before is active again. In a repository, as `ratchet rollback`
+    does: only by a server that was started in the project.
+    """
+    release = await server.in_thread(_found, server, id)
+    if release.state == "rolled_back":
+        return release
+    undone = await server.in_thread(_rolled_back, server, release, body.reason)
+    server.activity_log.event("releases.changed", {"id": undone.id, "state": undone.state})
+    return undone
+
+
+def _rolled_back(server: Services, release: Release, reason: str) -> Release:
+    if release.agent:
+        undone = deactivate(server.store, release, time.time(), reason)
+        server.store.releases.put(undone)
+        return undone
+    if server.project is None:
+        raise Problem(
+            409,
+            "This release is in a repository, and the server was not started in its project.",
+            hint=f"There: ratchet rollback {release.id[:12]}",
+        )
+    project = Project.find(server.project)
+    current = refresh_release(project, server.store, release)
+    return revert_release(project, server.store, current, reason)
+
+
+def _found(server: Services, id: str) -> Release:
+    found = server.store.releases.get(id)
     if found is None:
-        raise Problem(404, f"There is no release {id!r}.", field="id")
+        raise Problem(404, f"There is no release {id[:200]!r}.", field="id")
     return found

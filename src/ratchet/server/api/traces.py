@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Callable
+from typing import Annotated, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -12,7 +13,8 @@ from ratchet.server.api.fields import Limit, Request, UnixTime
 from ratchet.server.problems import Problem
 from ratchet.server.routes import READ, RouteGroup
 from ratchet.server.services import Services
-from ratchet.types.trace import Sort, Trace, TraceDetail, TraceFilter
+from ratchet.types import Span
+from ratchet.types.trace import Sort, Trace, TraceDetail, TraceFilter, TraceSkeleton
 
 group = RouteGroup("traces")
 
@@ -116,18 +118,44 @@ class DetailQuery(Request, frozen=True, kw_only=True):
 @group.route("GET", "/v1/traces/{id}", READ)
 async def get_trace(server: Services, id: str, query: DetailQuery) -> TraceDetail:
     """Get a trace with its spans and its feedback, by its id or a prefix of the id."""
+    return await _found(server, server.store.traces.get, id, query.spans)
+
+
+@group.route("GET", "/v1/traces/{id}/skeleton", READ)
+async def get_skeleton(server: Services, id: str, query: DetailQuery) -> TraceSkeleton:
+    """Get a trace without its spans' attributes, by its id or a prefix of the id."""
+    return await _found(server, server.store.traces.skeleton, id, query.spans)
+
+
+@group.route("GET", "/v1/traces/{id}/spans/{span_id}", READ)
+async def get_span(server: Services, id: str, span_id: str) -> Span:
+    """Get one span of a trace, with its attributes and events."""
+    found = await server.in_thread(server.store.traces.span, id, span_id)
+    if found is None:
+        raise Problem(404, f"The trace {id[:200]!r} has no span {span_id[:200]!r}.")
+    return found
+
+
+Found = TypeVar("Found")
+
+
+async def _found(server: Services, read: Callable[..., Found | None], id: str, spans: int) -> Found:
+    """Read a trace by its id or a prefix of it.
+
+    Raises:
+        Problem: There is none (404), or the prefix is too short or of several (422).
+    """
     if not SHORTEST <= len(id) <= 200:
         raise Problem(422, f"An id has {SHORTEST} to 200 characters.", field="id")
-    traces = server.store.traces
-    found = await server.in_thread(traces.get, id, limit=query.spans, price=price)
+    found = await server.in_thread(read, id, limit=spans, price=price)
     if found is None:
-        ids = await server.in_thread(traces.find, id, 2)
+        ids = await server.in_thread(server.store.traces.find, id, 2)
         if len(ids) > 1:
             raise Problem(
                 422, f"{id!r} is the prefix of several traces; give more characters.", field="id"
             )
         if ids:
-            found = await server.in_thread(traces.get, ids[0], limit=query.spans, price=price)
+            found = await server.in_thread(read, ids[0], limit=spans, price=price)
     if found is None:
         raise Problem(404, f"There is no trace {id!r}.")
     return found

@@ -1,0 +1,61 @@
+import { useQuery } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { api } from "../../api/client";
+import { number, score, short, signed } from "../../lib/format";
+import { pathOf } from "../../lib/paths";
+import { Empty, Page, State, Time, waiting } from "../../ui/basics";
+
+export function ExperimentsPage() {
+  const list = useQuery({ queryKey: ["experiments"], queryFn: () => api.GET("/v1/experiments", { params: { query: { limit: 200 } } }) });
+  const experiments = list.data?.experiments ?? [];
+  return (
+    <Page title="Experiments">
+      {waiting(list)}
+      {list.data && experiments.length === 0 && (
+        <Empty command="ratchet improve">An experiment compares a candidate with the baseline on tasks that learning never saw. None has begun yet.</Empty>
+      )}
+      {experiments.length > 0 && (
+        <div className="scroll">
+          <table aria-label="Experiments">
+            <thead>
+              <tr>
+                <th>began</th>
+                <th>experiment</th>
+                <th>verdict</th>
+                <th className="num">baseline</th>
+                <th className="num">candidate</th>
+                <th className="num">gain and interval</th>
+                <th className="num">e-value</th>
+                <th className="num">pairs</th>
+              </tr>
+            </thead>
+            <tbody>
+              {experiments.map(({ id, created_at, decision, alpha }) => (
+                <tr key={id}>
+                  <td>
+                    <Time at={created_at} />
+                  </td>
+                  <td>
+                    <Link to={pathOf("experiment", id)}>
+                      <code>{short(id)}</code>
+                    </Link>
+                  </td>
+                  <td>{decision ? <State of={decision.verdict} /> : <State of="running" />}</td>
+                  <td className="num">{score(decision?.baseline)}</td>
+                  <td className="num">{score(decision?.candidate)}</td>
+                  <td className="num">
+                    {decision && `${signed(decision.candidate - decision.baseline)} [${signed(decision.interval[0])}, ${signed(decision.interval[1])}]`}
+                  </td>
+                  <td className="num" title={`threshold ${number(1 / alpha)}`}>
+                    {number(decision?.e_value)}
+                  </td>
+                  <td className="num">{number(decision?.pairs)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </Page>
+  );
+}

@@ -1,0 +1,275 @@
+// One experiment: the verdict in a sentence, then the evidence for it, down to each pair.
+import { useQuery } from "@tanstack/react-query";
+import { Link, useParams } from "@tanstack/react-router";
+import { useState } from "react";
+import { api, type Schemas } from "../../api/client";
+import { EPath } from "../../charts/e_path";
+import { Interval } from "../../charts/interval";
+import { download, toCsv } from "../../lib/export";
+import { counted, line, number, score, short, signed } from "../../lib/format";
+import { pathOf } from "../../lib/paths";
+import { Command, Copy, Facts, Figure, Page, Problem, State, waiting } from "../../ui/basics";
+import { Changes } from "../runs/changes";
+import { type Check, type Evidence, readEvidence, recompute } from "./recompute";
+
+export function ExperimentPage() {
+  const { id } = useParams({ from: "/experiments/$id" });
+  const experiment = useQuery({ queryKey: ["experiments", id], queryFn: () => api.GET("/v1/experiments/{id}", { params: { path: { id } } }) });
+  const data = experiment.data;
+  return (
+    <Page title={`Experiment ${short(id)}`} actions={<Command text={`ratchet explain ${short(id)}`} />}>
+      {waiting(experiment)}
+      {data && <Shown experiment={data} />}
+    </Page>
+  );
+}
+
+function Shown({ experiment }: { experiment: Schemas["Experiment"] }) {
+  const decision = experiment.decision;
+  const explanation = useQuery({
+    queryKey: ["experiments", experiment.id, "explanation"],
+    queryFn: () => api.GET("/v1/experiments/{id}/explanation", { params: { path: { id: experiment.id } } }),
+  });
+  return (
+    <>
+      <p className="verdict">{decision?.sentence || "It has not decided yet."}</p>
+      <div className="row">
+        {decision ? <State of={decision.verdict} /> : <State of="running" />}
+        <Link to={pathOf("run", experiment.run_id)}>its run</Link>
+        <span className="muted">
+          candidate <code>{short(experiment.candidate_id)}</code> against <code>{short(experiment.baseline_id)}</code>, dataset <code>{short(experiment.dataset_version)}</code>
+        </span>
+      </div>
+      {decision && (
+        <>
+          <h2>The gain</h2>
+          <div className="figures">
+            <Figure label={`baseline, ${decision.metric}`}>{score(decision.baseline)}</Figure>
+            <Figure label="candidate">{score(decision.candidate)}</Figure>
+            <Figure label={`gain, with its ${number(100 * (1 - decision.alpha), 3)} % interval`}>
+              {signed(decision.candidate - decision.baseline)}{" "}
+              <span className="small muted">
+                [{signed(decision.interval[0])}, {signed(decision.interval[1])}]
+              </span>
+            </Figure>
+            <Figure label={`e-value, threshold ${number(1 / decision.alpha)}`} title="Evidence against “no better than the baseline”">
+              {number(decision.e_value)}
+            </Figure>
+            <Figure label={decision.repetitions > 1 ? `pairs, each run ${decision.repetitions} times` : "pairs"}>{number(decision.pairs)}</Figure>
+          </div>
+          <Interval label="Gain" point={decision.candidate - decision.baseline} interval={decision.interval as [number, number]} />
+          {decision.guardrails.length > 0 && <Guardrails of={decision.guardrails} alpha={decision.alpha} />}
+          {decision.labelled && (
+            <>
+              <h2>People’s labels</h2>
+              <Facts
+                of={[
+                  ["labelled pairs", `${decision.labelled.labelled} of ${decision.labelled.wanted}`],
+                  ["confirmed", decision.labelled.confirmed ? "yes" : "no"],
+                  ["gain in labels", decision.labelled.gain != null && signed(decision.labelled.gain)],
+                  ["the judge exceeds it by", decision.labelled.judge_bias != null && signed(decision.labelled.judge_bias)],
+                ]}
+              />
+            </>
+          )}
+        </>
+      )}
+      {explanation.data && explanation.data.sentences.length > 0 && (
+        <>
+          <h2>Why, and what would change it</h2>
+          {explanation.data.sentences.map((sentence, at) => (
+            <p key={at}>{sentence}</p>
+          ))}
+        </>
+      )}
+      <EvidenceOf experiment={experiment} />
+      <h2>What changed</h2>
+      <Changes candidate={experiment.candidate_id} since={experiment.baseline_id} />
+    </>
+  );
+}
+
+function Guardrails({ of, alpha }: { of: Schemas["GuardrailResult"][]; alpha: number }) {
+  return (
+    <>
+      <h2>Guardrails</h2>
+      <div className="scroll">
+        <table aria-label="Guardrails">
+          <thead>
+            <tr>
+              <th>metric</th>
+              <th>result</th>
+              <th className="num">baseline</th>
+              <th className="num">candidate</th>
+              <th className="num">may worsen by</th>
+              <th className="num">e-value (needs {number(1 / alpha)})</th>
+            </tr>
+          </thead>
+          <tbody>
+            {of.map((guardrail) => (
+              <tr key={guardrail.metric}>
+                <td>{guardrail.metric}</td>
+                <td>
+                  {guardrail.baseline == null ? <State of="not measured" tone="warn" /> : guardrail.passed ? <State of="holds" tone="good" /> : <State of="not proved" tone="warn" />}
+                </td>
+                <td className="num">
+                  {number(guardrail.baseline)} {guardrail.unit}
+                </td>
+                <td className="num">
+                  {number(guardrail.candidate)} {guardrail.unit}
+                </td>
+                <td className="num">{number(guardrail.margin)}</td>
+                <td className="num">{number(guardrail.e_value)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </>
+  );
+}
+
+function EvidenceOf({ experiment }: { experiment: Schemas["Experiment"] }) {
+  const file = useQuery({
+    queryKey: ["evidence", experiment.id],
+    enabled: Boolean(experiment.decision),
+    refetchInterval: false,
+    staleTime: Infinity,
+    queryFn: () => api.text("/v1/experiments/{id}/evidence", { params: { path: { id: experiment.id } } }),
+  });
+  if (!experiment.decision) return null;
+  if (file.error) return <Problem error={file.error} />;
+  if (file.data === undefined) return waiting(file);
+  let evidence: Evidence;
+  try {
+    evidence = readEvidence(file.data as string);
+  } catch (error) {
+    return <Problem error={error} />;
+  }
+  return (
+    <>
+      <h2>The path of the evidence</h2>
+      <EPath
+        unit="pairs"
+        threshold={1 / evidence.plan.alpha}
+        curves={[
+          { label: "better than the baseline", colour: "var(--blue)", values: evidence.pairs.map((pair) => pair.e_values.superiority) },
+          { label: "worse than the baseline", colour: "var(--orange)", dash: "5 3", values: evidence.pairs.map((pair) => pair.e_values.harm) },
+          { label: "gain below the smallest that matters", colour: "var(--purple)", dash: "2 3", values: evidence.pairs.map((pair) => pair.e_values.futility) },
+        ]}
+      />
+      <Recomputed text={file.data as string} />
+      <Pairs evidence={evidence} id={experiment.id} />
+    </>
+  );
+}
+
+function Recomputed({ text }: { text: string }) {
+  const [checks, setChecks] = useState<Check[]>();
+  const [error, setError] = useState<unknown>(null);
+  return (
+    <section aria-label="Recomputation">
+      <div className="row" style={{ margin: "8px 0" }}>
+        <button type="button" onClick={() => void recompute(text).then(setChecks, setError)}>
+          Recompute in this browser
+        </button>
+        <Copy text={text} label="Copy the evidence file" />
+        <span className="muted small">from the evidence file alone; the server computes nothing</span>
+      </div>
+      {error != null && <Problem error={error} />}
+      {checks && (
+        <table style={{ maxWidth: 760 }} aria-label="Checks">
+          <tbody>
+            {checks.map((check) => (
+              <tr key={check.what}>
+                <td>{check.holds == null ? <State of="not checked" tone="warn" /> : check.holds ? <State of="holds" tone="good" /> : <State of="differs" tone="bad" />}</td>
+                <td>{check.what}</td>
+                <td className="muted wrap">{check.why}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      )}
+    </section>
+  );
+}
+
+type Order = "pair" | "loss" | "gain";
+
+function Pairs({ evidence, id }: { evidence: Evidence; id: string }) {
+  const [order, setOrder] = useState<Order>("pair");
+  const [all, setAll] = useState(false);
+  const gain = (pair: Evidence["pairs"][number]) => (pair.baseline == null || pair.candidate == null ? 0 : pair.candidate - pair.baseline);
+  const pairs = [...evidence.pairs].sort((one, other) => (order === "pair" ? one.pair - other.pair : order === "gain" ? gain(other) - gain(one) : gain(one) - gain(other)));
+  const won = evidence.pairs.filter((pair) => gain(pair) > 0).length;
+  const lost = evidence.pairs.filter((pair) => gain(pair) < 0).length;
+  const shown = all ? pairs : pairs.slice(0, 30);
+  return (
+    <>
+      <div className="row">
+        <h2>Pairs</h2>
+        <span className="muted">
+          {won} won, {lost} lost, {evidence.pairs.length - won - lost} level
+        </span>
+        <label>
+          Order
+          <select value={order} onChange={(event) => setOrder(event.target.value as Order)}>
+            <option value="pair">as they came</option>
+            <option value="loss">losses first</option>
+            <option value="gain">gains first</option>
+          </select>
+        </label>
+        <button
+          type="button"
+          onClick={() =>
+            download(
+              `experiment-${short(id)}.csv`,
+              "text/csv",
+              toCsv(
+                ["pair", "task", "baseline", "candidate", "e_value"],
+                evidence.pairs.map((pair) => [pair.pair, pair.task, pair.baseline, pair.candidate, pair.e_values.superiority]),
+              ),
+            )
+          }
+        >
+          CSV
+        </button>
+      </div>
+      <div className="scroll">
+        <table aria-label="Pairs">
+          <thead>
+            <tr>
+              <th className="num">pair</th>
+              <th>task</th>
+              <th className="num">baseline</th>
+              <th className="num">candidate</th>
+              <th className="num">difference</th>
+              <th className="num">e-value after it</th>
+            </tr>
+          </thead>
+          <tbody>
+            {shown.map((pair) => (
+              <tr key={pair.pair}>
+                <td className="num">{pair.pair}</td>
+                <td className="wrap">{line(pair.task, 80)}</td>
+                <td className="num">{rollout(pair.rollouts?.[0], score(pair.baseline))}</td>
+                <td className="num">{rollout(pair.rollouts?.[1], score(pair.candidate))}</td>
+                <td className="num">{pair.missing ? "unknown" : signed(gain(pair))}</td>
+                <td className="num">{number(pair.e_values.superiority)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {shown.length < pairs.length && (
+        <button type="button" onClick={() => setAll(true)}>
+          All {counted(pairs.length, "pair")}
+        </button>
+      )}
+    </>
+  );
+}
+
+function rollout(id: string | undefined, shown: string) {
+  return id ? <Link to={pathOf("rollout", id)}>{shown}</Link> : shown;
+}

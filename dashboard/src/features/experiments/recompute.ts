@@ -1,0 +1,160 @@
+// Recomputes a decision from its evidence file, in this browser: every e-value of every pair, the
+// verdict's conditions, the means, and the file's digest.
+import { canonical, parse } from "./canonical";
+import { EProcess } from "./eprocess";
+
+interface GuardrailPlan {
+  metric: string;
+  margin: number;
+  scale: number;
+  unit: string;
+  lower_is_better: boolean;
+  aggregate: string;
+  floor: number;
+}
+
+export interface EvidencePair {
+  pair: number;
+  task: string;
+  baseline: number | null;
+  candidate: number | null;
+  missing: boolean;
+  metrics: Record<string, [number | null, number | null]>;
+  rollouts?: [string, string];
+  repetitions?: unknown[];
+  labels?: [number, number] | null;
+  e_values: { superiority: number; harm: number; futility: number; guardrails: Record<string, number>; labels?: number };
+}
+
+export interface Evidence {
+  schema: string;
+  plan: {
+    metric: string;
+    alpha: number;
+    min_gain: number;
+    harm_alpha: number;
+    futility_alpha: number;
+    guardrails: GuardrailPlan[];
+    min_pairs: number;
+    max_pairs: number;
+    labels?: number;
+  };
+  decision: { verdict: string; e_value: number; interval: [number, number]; baseline: number; candidate: number; pairs: number };
+  means: { baseline: number; candidate: number; gain: number };
+  pairs: EvidencePair[];
+  digest: string;
+}
+
+export interface Check {
+  what: string;
+  /** None: it cannot be checked in a browser; `why` says so. */
+  holds: boolean | null;
+  why: string;
+}
+
+/** Read the evidence file's text. Throws when it is no evidence. */
+export function readEvidence(text: string): Evidence {
+  const found = JSON.parse(text) as Partial<Evidence> & { observations?: unknown };
+  if (!found.plan || !Array.isArray(found.pairs) || !found.decision) throw new Error("This evidence has no pairs.");
+  return found as Evidence;
+}
+
+/** By how much the candidate was worse, in [-1, 1], as in ratchet.prove.guardrails. */
+function worsening(guardrail: GuardrailPlan, baseline: number, candidate: number): number {
+  const worse = guardrail.lower_is_better ? candidate - baseline : baseline - candidate;
+  if (guardrail.aggregate === "relative") {
+    const largest = Math.max(baseline, candidate, guardrail.floor);
+    return largest > 0 ? worse / largest : 0;
+  }
+  return Math.max(-1, Math.min(1, worse / guardrail.scale));
+}
+
+function boundOf(guardrail: GuardrailPlan): number {
+  if (guardrail.aggregate === "mean") return guardrail.margin / guardrail.scale;
+  return guardrail.lower_is_better ? guardrail.margin / (1 + guardrail.margin) : guardrail.margin;
+}
+
+export async function recompute(text: string): Promise<Check[]> {
+  const evidence = readEvidence(text);
+  const { plan, pairs } = evidence;
+  const superiority = new EProcess(0, 1 / plan.alpha, plan.max_pairs);
+  const harm = new EProcess(0, 1 / plan.harm_alpha, plan.max_pairs);
+  const futility = new EProcess(-plan.min_gain, 1 / plan.futility_alpha, plan.max_pairs);
+  const guardrails = plan.guardrails.map((guardrail) => ({
+    guardrail,
+    process: new EProcess(-boundOf(guardrail), 1 / plan.alpha, plan.max_pairs),
+  }));
+  const differing: number[] = [];
+  let before = 0;
+  let after = 0;
+  let scored = 0;
+  for (const pair of pairs) {
+    if (pair.baseline == null || pair.candidate == null) {
+      for (const process of [superiority, harm, futility, ...guardrails.map((each) => each.process)]) process.skip();
+    } else {
+      for (const { guardrail, process } of guardrails) {
+        const [one, other] = pair.metrics[guardrail.metric] ?? [null, null];
+        if (one == null || other == null) process.skip();
+        else process.observe(-worsening(guardrail, one, other));
+      }
+      const difference = pair.candidate - pair.baseline;
+      superiority.observe(difference);
+      harm.observe(-difference);
+      futility.observe(-difference);
+      before += pair.baseline;
+      after += pair.candidate;
+      scored += 1;
+    }
+    const stated = pair.e_values;
+    const same =
+      Object.is(stated.superiority, superiority.value) &&
+      Object.is(stated.harm, harm.value) &&
+      Object.is(stated.futility, futility.value) &&
+      guardrails.every(({ guardrail, process }) => Object.is(stated.guardrails[guardrail.metric], process.value));
+    if (!same) differing.push(pair.pair);
+  }
+  const means = scored ? [before / scored, after / scored] : [0, 0];
+  const verdict = evidence.decision.verdict;
+  const passed = guardrails.every(({ process }) => process.reached);
+  const checks: Check[] = [
+    {
+      what: `e-values of all ${pairs.length} pairs`,
+      holds: differing.length === 0,
+      why: differing.length ? `They differ from pair ${differing[0]} on.` : "The same bits as stated, pair by pair.",
+    },
+    {
+      what: "means and gain",
+      holds: Object.is(means[0], evidence.means.baseline) && Object.is(means[1], evidence.means.candidate),
+      why: `${means[0]} and ${means[1]} over ${scored} scored pairs.`,
+    },
+    {
+      what: `verdict “${verdict}”`,
+      holds: verdictHolds(verdict, { better: superiority.reached, worse: harm.reached, small: futility.reached, passed }),
+      why: `Better: ${yes(superiority.reached)}; worse: ${yes(harm.reached)}; gain below the smallest one: ${yes(futility.reached)}; guardrails: ${yes(passed)}.`,
+    },
+    await digestCheck(text, evidence.digest),
+  ];
+  if (plan.labels)
+    checks.push({ what: "people's labels", holds: null, why: "Their e-value is recomputed by: ratchet verify" });
+  return checks;
+}
+
+function verdictHolds(verdict: string, found: { better: boolean; worse: boolean; small: boolean; passed: boolean }): boolean | null {
+  if (verdict === "promote" || verdict === "unconfirmed") return found.better && found.passed && !found.worse;
+  if (verdict === "harm") return found.worse;
+  if (verdict === "futile") return found.small && !found.worse;
+  if (verdict === "guardrail") return found.better && !found.passed;
+  if (verdict === "no_gain") return !found.better && !found.worse && !found.small;
+  return null;
+}
+
+const yes = (value: boolean) => (value ? "proved" : "not proved");
+
+async function digestCheck(text: string, stated: string): Promise<Check> {
+  const what = "digest of the file";
+  if (!globalThis.crypto?.subtle) return { what, holds: null, why: "This page came over plain HTTP, where browsers offer no SHA-256; use: ratchet verify" };
+  const bytes = new TextEncoder().encode(canonical(parse(text), "digest"));
+  const hash = await crypto.subtle.digest("SHA-256", bytes);
+  const found = [...new Uint8Array(hash)].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  return { what, holds: found === stated, why: found === stated ? `${found.slice(0, 16)}… as stated.` : `It is ${found.slice(0, 16)}…, stated is ${stated.slice(0, 16)}….` };
+}

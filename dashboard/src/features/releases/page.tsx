@@ -1,0 +1,118 @@
+// One release: why it was shipped, what it changed, where it is, and the way back.
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link, useParams } from "@tanstack/react-router";
+import { api, type Schemas } from "../../api/client";
+import { Interval } from "../../charts/interval";
+import { moment, number, score, short, signed } from "../../lib/format";
+import { pathOf } from "../../lib/paths";
+import { Command, Facts, Figure, Page, State, waiting } from "../../ui/basics";
+import { Ask } from "../../ui/dialog";
+import { Outside } from "../../ui/outside";
+import { Changes } from "../runs/changes";
+
+export function ReleasePage() {
+  const { id } = useParams({ from: "/releases/$id" });
+  const release = useQuery({ queryKey: ["releases", id], queryFn: () => api.GET("/v1/releases/{id}", { params: { path: { id } } }) });
+  return (
+    <Page title={`Release ${short(id)}`} actions={release.data && <RollBack release={release.data} />}>
+      {waiting(release)}
+      {release.data && <Shown release={release.data} />}
+    </Page>
+  );
+}
+
+function RollBack({ release }: { release: Schemas["Release"] }) {
+  const queries = useQueryClient();
+  if (release.state === "rolled_back") return <State of="rolled_back" />;
+  return (
+    <Ask
+      label="Roll back …"
+      title={`Roll back release ${short(release.id)}?`}
+      confirm="Roll back"
+      danger
+      reason
+      act={async (reason) => {
+        await api.POST("/v1/releases/{id}/rollback", { params: { path: { id: release.id } }, body: { reason } });
+        await queries.invalidateQueries();
+      }}
+    >
+      {release.agent ? (
+        <p>
+          Calls of <b>{release.agent}</b> get what was active before, within two seconds. The candidate and its evidence stay; it can be activated again with <code>ratchet gateway</code>.
+        </p>
+      ) : release.state === "merged" ? (
+        <p>
+          A branch that reverts the commit is made, pushed if this project pushes, and its pull request opened. Nothing changes in your code until that is merged.
+        </p>
+      ) : (
+        <p>
+          The branch <code>{release.branch}</code> is deleted and an open pull request is closed with a comment. The commit <code>{short(release.commit)}</code> stays: the branch can be made again from it.
+        </p>
+      )}
+      <p className="muted small">The command line does the same: ratchet rollback {short(release.id)}</p>
+    </Ask>
+  );
+}
+
+function Shown({ release }: { release: Schemas["Release"] }) {
+  const experiment = useQuery({
+    queryKey: ["experiments", release.experiment_id],
+    enabled: Boolean(release.experiment_id),
+    queryFn: () => api.GET("/v1/experiments/{id}", { params: { path: { id: release.experiment_id } } }),
+  });
+  const explanation = useQuery({
+    queryKey: ["experiments", release.experiment_id, "explanation"],
+    enabled: Boolean(release.experiment_id),
+    queryFn: () => api.GET("/v1/experiments/{id}/explanation", { params: { path: { id: release.experiment_id } } }),
+  });
+  const decision = experiment.data?.decision;
+  return (
+    <>
+      {decision && (
+        <>
+          <p className="verdict">{decision.sentence}</p>
+          <div className="figures">
+            <Figure label={`baseline, ${decision.metric}`}>{score(decision.baseline)}</Figure>
+            <Figure label="candidate">{score(decision.candidate)}</Figure>
+            <Figure label="gain">
+              {signed(decision.candidate - decision.baseline)}{" "}
+              <span className="small muted">
+                [{signed(decision.interval[0])}, {signed(decision.interval[1])}]
+              </span>
+            </Figure>
+            <Figure label="pairs">{number(decision.pairs)}</Figure>
+          </div>
+          <Interval label="Gain" point={decision.candidate - decision.baseline} interval={decision.interval as [number, number]} />
+        </>
+      )}
+      <div className="row" style={{ margin: "8px 0" }}>
+        <State of={release.state} />
+        {release.experiment_id && <Link to={pathOf("experiment", release.experiment_id)}>The whole proof</Link>}
+        <Command text={`ratchet verify ${release.evidence || short(release.experiment_id)}`} />
+      </div>
+      {explanation.data && explanation.data.sentences.length > 0 && (
+        <>
+          <h2>Why it was shipped</h2>
+          {explanation.data.sentences.map((sentence, at) => (
+            <p key={at}>{sentence}</p>
+          ))}
+        </>
+      )}
+      <h2>Where it is</h2>
+      <Facts
+        of={[
+          ["made", moment(release.created_at)],
+          ["agent at run time", release.agent],
+          ["repository", release.repo],
+          ["branch", release.branch && <code key="branch">{release.branch}</code>],
+          ["commit", release.commit && <code key="commit">{short(release.commit)}</code>],
+          ["pull request", release.request && <Outside key="request" to={release.request.url}>{`#${release.request.number}, ${release.request.state}`}</Outside>],
+          ["reverting request", release.revert && <Outside key="revert" to={release.revert.url}>{`#${release.revert.number}, ${release.revert.state}`}</Outside>],
+          ["rolled back", release.rollback],
+        ]}
+      />
+      <h2>What it changed</h2>
+      <Changes candidate={release.candidate_id} since={release.baseline_id} />
+    </>
+  );
+}

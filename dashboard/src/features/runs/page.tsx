@@ -1,0 +1,274 @@
+// One run: where it is, its candidates as a plot and as a tree, any two of them side by side.
+import { useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { useState } from "react";
+import { api, type Schemas } from "../../api/client";
+import { Scores } from "../../charts/scores";
+import { download, toCsv } from "../../lib/export";
+import { counted, dollars, line, number, score, short, signed } from "../../lib/format";
+import { pathOf } from "../../lib/paths";
+import { Command, Empty, Facts, Figure, Page, State, waiting } from "../../ui/basics";
+import { Changes } from "./changes";
+import { lineage } from "./tree";
+
+type Proposal = Schemas["RunProposal"];
+const STAGES = ["baseline", "learn", "prove", "ship"];
+const OVER: Record<string, boolean> = { shipped: true, no_gain: true, failed: true };
+
+export function RunPage() {
+  const { id } = useParams({ from: "/runs/$id" });
+  const run = useQuery({
+    queryKey: ["runs", id],
+    queryFn: () => api.GET("/v1/runs/{id}", { params: { path: { id } } }),
+    refetchInterval: (query) => (query.state.data && OVER[query.state.data.run.stage] ? 30_000 : 2_000),
+  });
+  return (
+    <Page title={`Run ${short(id)}`} actions={<Command text={`ratchet candidates --run ${short(id)}`} />}>
+      {waiting(run)}
+      {run.data && <Shown detail={run.data} />}
+    </Page>
+  );
+}
+
+function Shown({ detail }: { detail: Schemas["RunDetail"] }) {
+  const { run, proposals } = detail;
+  const { candidate, other, view } = useSearch({ from: "/runs/$id" });
+  const navigate = useNavigate({ from: "/runs/$id" });
+  const last = proposals.at(-1);
+  const select = (chosen: string) => void navigate({ search: (before) => ({ ...before, candidate: chosen }), replace: true });
+  const reached = STAGES.indexOf(run.stage === "failed" ? run.failed_at : run.stage);
+  return (
+    <>
+      <ol className="row" style={{ listStyle: "none", padding: 0 }} aria-label="Stages">
+        {STAGES.map((stage, at) => (
+          <li key={stage}>
+            <span className={`badge ${run.stage === "failed" && at === reached ? "bad" : run.stage === stage ? "info" : OVER[run.stage] || at < reached ? "good" : ""}`}>
+              {at < reached || run.stage === "shipped" ? "✓ " : run.stage === stage ? "● " : ""}
+              {stage}
+            </span>
+          </li>
+        ))}
+        {OVER[run.stage] && (
+          <li>
+            <State of={run.stage} />
+          </li>
+        )}
+      </ol>
+      {run.message && <p className="verdict">{run.message}</p>}
+      <div className="figures">
+        <Figure label={`baseline on val${detail.val_tasks ? `, ${counted(detail.val_tasks, "task")}` : ""}`}>{score(detail.baseline_val)}</Figure>
+        <Figure label="best on val">{score(detail.best_val)}</Figure>
+        {detail.experiment?.decision && (
+          <Figure label="gain on unseen tasks">
+            {signed(detail.experiment.decision.candidate - detail.experiment.decision.baseline)}{" "}
+            <span className="small muted">
+              [{signed(detail.experiment.decision.interval[0])}, {signed(detail.experiment.decision.interval[1])}]
+            </span>
+          </Figure>
+        )}
+        <Figure label="candidates">{number(proposals.length)}</Figure>
+        <Figure label="rollouts">{number(last?.rollouts ?? 0)}</Figure>
+        <Figure label="coach calls">{number(last?.coach_calls ?? 0)}</Figure>
+        <Figure label="spent">{last ? dollars(last.cost_usd, last.known_usd) : "–"}</Figure>
+      </div>
+      <Facts
+        of={[
+          ["agent", line(run.agent)],
+          ["dataset", run.dataset_version && <code key="dataset">{short(run.dataset_version)}</code>],
+          ["seed", number(run.seed)],
+          ["experiment", run.experiment_id && <Link key="experiment" to={pathOf("experiment", run.experiment_id)}>{short(run.experiment_id)}</Link>],
+          ["release", run.release_id && <Link key="release" to={pathOf("release", run.release_id)}>{short(run.release_id)}</Link>],
+        ]}
+      />
+      {detail.notes.map((note, at) => (
+        <p key={at} className="note">
+          {note}
+        </p>
+      ))}
+      <h2>Candidates</h2>
+      {proposals.length === 0 ? (
+        <Empty>{OVER[run.stage] ? "No candidate was judged." : "No candidate has been judged yet."}</Empty>
+      ) : (
+        <Candidates detail={detail} selected={candidate} select={select} view={view} />
+      )}
+      {detail.refusals.length > 0 && (
+        <details>
+          <summary>{counted(detail.refusals.reduce((sum, refusal) => sum + refusal.count, 0), "proposal")} refused before judging</summary>
+          <ul>
+            {detail.refusals.map((refusal) => (
+              <li key={refusal.reason}>
+                {number(refusal.count)} × {line(refusal.reason, 300)}
+              </li>
+            ))}
+          </ul>
+        </details>
+      )}
+      {candidate && <Two detail={detail} candidate={candidate} other={other} />}
+    </>
+  );
+}
+
+function Candidates({ detail, selected, select, view }: { detail: Schemas["RunDetail"]; selected?: string; select: (id: string) => void; view?: string }) {
+  const { proposals, run } = detail;
+  const [over, setOver] = useState<"rollouts" | "dollars">("rollouts");
+  const navigate = useNavigate({ from: "/runs/$id" });
+  const rows = view === "order" ? proposals.map((candidate) => ({ candidate, depth: 0 })) : lineage(proposals);
+  return (
+    <>
+      <div className="row">
+        <label>
+          Score over
+          <select value={over} onChange={(event) => setOver(event.target.value as "rollouts")}>
+            <option value="rollouts">rollouts</option>
+            <option value="dollars">dollars</option>
+          </select>
+        </label>
+        <label>
+          List
+          <select value={view ?? "tree"} onChange={(event) => void navigate({ search: (before) => ({ ...before, view: event.target.value === "tree" ? undefined : event.target.value }), replace: true })}>
+            <option value="tree">as a tree</option>
+            <option value="order">in order</option>
+          </select>
+        </label>
+        <button
+          type="button"
+          onClick={() =>
+            download(
+              `run-${short(run.id)}.csv`,
+              "text/csv",
+              toCsv(
+                ["number", "candidate", "parents", "algorithm", "score", "rollouts", "coach_calls", "known_usd", "reason"],
+                proposals.map((each) => [each.number, each.candidate_id, each.parents.join(" "), each.algorithm, each.score, each.rollouts, each.coach_calls, each.known_usd, each.reason]),
+              ),
+            )
+          }
+        >
+          CSV
+        </button>
+      </div>
+      <Scores
+        unit={over}
+        selected={selected}
+        select={select}
+        of={proposals.map((each) => ({
+          id: each.candidate_id,
+          x: over === "rollouts" ? each.rollouts : each.known_usd,
+          y: each.score ?? null,
+          label: `${each.number}, ${each.algorithm}`,
+          chosen: each.candidate_id === run.best_id,
+        }))}
+      />
+      <div className="scroll" style={{ maxHeight: 480, overflow: "auto" }} tabIndex={0} aria-label="List of candidates">
+        <table aria-label="Candidates">
+          <thead>
+            <tr>
+              <th>candidate</th>
+              <th>by</th>
+              <th className="num">score</th>
+              <th className="num">rollouts so far</th>
+              <th>why it was proposed</th>
+              <th>what became of it</th>
+            </tr>
+          </thead>
+          <tbody>
+            {rows.map(({ candidate, depth }) => (
+              <CandidateRow key={candidate.candidate_id} candidate={candidate} depth={depth} selected={candidate.candidate_id === selected} best={candidate.candidate_id === run.best_id} select={select} />
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </>
+  );
+}
+
+function CandidateRow({ candidate, depth, selected, best, select }: { candidate: Proposal; depth: number; selected: boolean; best: boolean; select: (id: string) => void }) {
+  return (
+    <tr aria-selected={selected}>
+      <td style={{ paddingLeft: Math.min(depth, 20) * 14, whiteSpace: "nowrap" }}>
+        <button type="button" className="plain mono" onClick={() => select(candidate.candidate_id)}>
+          {short(candidate.candidate_id)}
+        </button>{" "}
+        {best && <span className="badge good">✓ chosen</span>}
+      </td>
+      <td>{candidate.algorithm}</td>
+      <td className="num">{score(candidate.score)}</td>
+      <td className="num">{number(candidate.rollouts)}</td>
+      <td className="wrap">{line(candidate.reason, 200)}</td>
+      <td className="wrap muted">{line(candidate.verdict, 160)}</td>
+    </tr>
+  );
+}
+
+function Two({ detail, candidate, other }: { detail: Schemas["RunDetail"]; candidate: string; other?: string }) {
+  const navigate = useNavigate({ from: "/runs/$id" });
+  const against = other ?? detail.run.baseline_id;
+  const tasks = useQuery({
+    queryKey: ["runs", detail.run.id, "tasks", candidate, against],
+    queryFn: () => api.GET("/v1/runs/{id}/tasks", { params: { path: { id: detail.run.id }, query: { candidate, other: against } } }),
+  });
+  const outcomes = tasks.data?.tasks ?? [];
+  const both = outcomes.filter((task) => task.candidate != null && task.other != null);
+  const won = both.filter((task) => task.candidate! > task.other!).length;
+  const lost = both.filter((task) => task.candidate! < task.other!).length;
+  return (
+    <>
+      <div className="row">
+        <h2>
+          {short(candidate)} against{" "}
+          <select
+            aria-label="Compare with"
+            value={against}
+            onChange={(event) => void navigate({ search: (before) => ({ ...before, other: event.target.value === detail.run.baseline_id ? undefined : event.target.value }), replace: true })}
+          >
+            <option value={detail.run.baseline_id}>the baseline</option>
+            {detail.proposals
+              .filter((each) => each.candidate_id !== candidate && each.candidate_id !== detail.run.baseline_id)
+              .map((each) => (
+                <option key={each.candidate_id} value={each.candidate_id}>
+                  {short(each.candidate_id)} ({score(each.score)})
+                </option>
+              ))}
+          </select>
+        </h2>
+      </div>
+      <Changes candidate={candidate} since={against} />
+      <h3>Task by task</h3>
+      {waiting(tasks)}
+      {tasks.data && (
+        <p className="muted">
+          Of {counted(both.length, "task")} that both ran: {won} won, {lost} lost, {both.length - won - lost} level.
+        </p>
+      )}
+      {both.length > 0 && (
+        <div className="scroll" style={{ maxHeight: 420, overflow: "auto" }} tabIndex={0} aria-label="Scores by task">
+          <table aria-label="Tasks">
+            <thead>
+              <tr>
+                <th>task</th>
+                <th className="num">other</th>
+                <th className="num">this one</th>
+                <th className="num">difference</th>
+              </tr>
+            </thead>
+            <tbody>
+              {[...both]
+                .sort((one, two) => one.candidate! - one.other! - (two.candidate! - two.other!))
+                .map((task) => (
+                  <tr key={task.task_id}>
+                    <td className="wrap">{line(task.task_id, 80)}</td>
+                    <td className="num">{rollout(task.other_rollouts[0], score(task.other))}</td>
+                    <td className="num">{rollout(task.candidate_rollouts[0], score(task.candidate))}</td>
+                    <td className={`num ${task.candidate! > task.other! ? "good" : task.candidate! < task.other! ? "bad" : ""}`}>{signed(task.candidate! - task.other!)}</td>
+                  </tr>
+                ))}
+            </tbody>
+          </table>
+        </div>
+      )}
+    </>
+  );
+}
+
+function rollout(id: string | undefined, shown: string) {
+  return id ? <Link to={pathOf("rollout", id)}>{shown}</Link> : shown;
+}

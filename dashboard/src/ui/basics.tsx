@@ -1,0 +1,155 @@
+// Small pieces that every page uses.
+import { type ReactNode, useEffect, useState, useSyncExternalStore } from "react";
+import { Refusal } from "../api/client";
+import { ago, moment, words } from "../lib/format";
+
+export type Tone = "good" | "bad" | "warn" | "info" | "";
+
+const TONES: Record<string, Tone> = {
+  promote: "good", promoted: "good", shipped: "good", active: "good", merged: "good", succeeded: "good", done: "good",
+  harm: "bad", failed: "bad", rolled_back: "bad", error: "bad", quarantined: "bad", rollback: "bad",
+  approval: "warn", held: "warn", unconfirmed: "warn", guardrail: "warn", proposed: "warn", pull_request: "warn",
+  learn: "info", prove: "info", baseline: "info", ship: "info", running: "info", canary: "info", shadow: "info", watch: "info",
+};
+const SIGNS: Record<Tone, string> = { good: "✓", bad: "✕", warn: "!", info: "●", "": "" };
+
+/** A state in a word, with a sign beside its colour. */
+export function State({ of, tone = TONES[of] ?? "" }: { of: string; tone?: Tone }) {
+  return (
+    <span className={`badge ${tone}`}>
+      {SIGNS[tone] && <span aria-hidden>{SIGNS[tone]}</span>}
+      {words(of)}
+    </span>
+  );
+}
+
+let now = Date.now() / 1000;
+const clocks = new Set<() => void>();
+setInterval(() => {
+  now = Date.now() / 1000;
+  clocks.forEach((each) => each());
+}, 5000);
+
+/** Seconds since 1970, renewed every five seconds. */
+export function useNow(): number {
+  return useSyncExternalStore(
+    (listener) => {
+      clocks.add(listener);
+      return () => clocks.delete(listener);
+    },
+    () => now,
+  );
+}
+
+export function Time({ at }: { at: number }) {
+  const shown = ago(at, useNow());
+  return (
+    <time dateTime={new Date(at * 1000).toISOString()} title={moment(at)}>
+      {shown}
+    </time>
+  );
+}
+
+export function Page({ title, actions, children }: { title: string; actions?: ReactNode; children: ReactNode }) {
+  useEffect(() => {
+    document.title = `${title} · Ratchet`;
+  }, [title]);
+  return (
+    <div className="inside">
+      <div className="head">
+        <h1>{title}</h1>
+        {actions && <div className="actions">{actions}</div>}
+      </div>
+      {children}
+    </div>
+  );
+}
+
+/** What to show while a query runs or has failed; null when its data is there. */
+export function waiting(query: { isPending: boolean; error: unknown; data: unknown }): ReactNode {
+  if (query.data !== undefined) return null;
+  if (query.error) return <Problem error={query.error} />;
+  return query.isPending ? <Loading /> : null;
+}
+
+export function Problem({ error }: { error: unknown }) {
+  const sentence = error instanceof Refusal ? error.detail : `The page failed: ${String(error)}`;
+  return (
+    <div className="note bad" role="alert">
+      {sentence}
+    </div>
+  );
+}
+
+/** Says that it loads once that takes longer than a moment. */
+export function Loading() {
+  const [late, setLate] = useState(false);
+  useEffect(() => {
+    const timer = setTimeout(() => setLate(true), 250);
+    return () => clearTimeout(timer);
+  }, []);
+  return late ? <p className="muted" role="status">Loading …</p> : null;
+}
+
+/** An empty list: why, and the command that fills it. */
+export function Empty({ children, command }: { children: ReactNode; command?: string }) {
+  return (
+    <div className="empty">
+      <p>{children}</p>
+      {command && <Command text={command} />}
+    </div>
+  );
+}
+
+export function Command({ text }: { text: string }) {
+  return (
+    <span className="command">
+      <code>{text}</code>
+      <Copy text={text} label="Copy the command" />
+    </span>
+  );
+}
+
+export function Copy({ text, label = "Copy" }: { text: string; label?: string }) {
+  const [done, setDone] = useState(false);
+  useEffect(() => {
+    if (!done) return;
+    const timer = setTimeout(() => setDone(false), 1500);
+    return () => clearTimeout(timer);
+  }, [done]);
+  return (
+    <button
+      type="button"
+      className="plain small"
+      aria-label={label}
+      onClick={() => void navigator.clipboard.writeText(text).then(() => setDone(true))}
+    >
+      {done ? "copied" : "copy"}
+    </button>
+  );
+}
+
+export function Figure({ label, children, title }: { label: string; children: ReactNode; title?: string }) {
+  return (
+    <div className="figure" title={title}>
+      <b>{children}</b>
+      <span className="muted small">{label}</span>
+    </div>
+  );
+}
+
+/** A labelled list of facts; entries without a value are left out. */
+export function Facts({ of }: { of: [string, ReactNode][] }) {
+  return (
+    <dl className="facts">
+      {of
+        .filter(([, value]) => value !== null && value !== undefined && value !== "" && value !== false)
+        .map(([name, value]) => (
+          <div key={name} style={{ display: "contents" }}>
+            <dt>{name}</dt>
+            <dd>{value}</dd>
+          </div>
+        ))}
+    </dl>
+  );
+}

@@ -1,0 +1,79 @@
+// One dialog for everything that changes something: it asks once and says what follows.
+import { AlertDialog } from "radix-ui";
+import { type ReactNode, useState } from "react";
+import { Problem } from "./basics";
+
+interface Asking {
+  /** Label of the button that opens the dialog. */
+  label: string;
+  title: string;
+  /** What follows when it is confirmed. */
+  children: ReactNode;
+  /** Label of the button that does it. */
+  confirm: string;
+  danger?: boolean;
+  /** Ask for a reason, which is handed to `act`; it may not be empty. */
+  reason?: boolean;
+  disabled?: boolean;
+  act: (reason: string) => Promise<unknown>;
+}
+
+export function Ask({ label, title, children, confirm, danger, reason, disabled, act }: Asking) {
+  const [open, setOpen] = useState(false);
+  const [why, setWhy] = useState("");
+  const [busy, setBusy] = useState(false);
+  const [error, setError] = useState<unknown>(null);
+  const go = async () => {
+    setBusy(true);
+    setError(null);
+    try {
+      await act(why.trim());
+      setOpen(false);
+      setWhy("");
+    } catch (failure) {
+      setError(failure);
+    } finally {
+      setBusy(false);
+    }
+  };
+  return (
+    <AlertDialog.Root open={open} onOpenChange={setOpen}>
+      <AlertDialog.Trigger asChild>
+        <button type="button" className={danger ? "danger" : ""} disabled={disabled}>
+          {label}
+        </button>
+      </AlertDialog.Trigger>
+      <AlertDialog.Portal>
+        <AlertDialog.Overlay className="overlay" />
+        <AlertDialog.Content className="dialog">
+          <AlertDialog.Title asChild>
+            <h2 style={{ marginTop: 0 }}>{title}</h2>
+          </AlertDialog.Title>
+          <AlertDialog.Description asChild>
+            <div>{children}</div>
+          </AlertDialog.Description>
+          {reason && (
+            <label className="stack" style={{ alignItems: "stretch", marginTop: 12 }}>
+              Reason
+              <textarea value={why} onChange={(event) => setWhy(event.target.value)} maxLength={2000} />
+            </label>
+          )}
+          {error != null && <Problem error={error} />}
+          <div className="actions">
+            <AlertDialog.Cancel asChild>
+              <button type="button">Cancel</button>
+            </AlertDialog.Cancel>
+            <button
+              type="button"
+              className={danger ? "danger" : "primary"}
+              disabled={busy || (reason && !why.trim())}
+              onClick={() => void go()}
+            >
+              {busy ? "Working …" : confirm}
+            </button>
+          </div>
+        </AlertDialog.Content>
+      </AlertDialog.Portal>
+    </AlertDialog.Root>
+  );
+}

@@ -1,0 +1,164 @@
+// The frame around every page: navigation, connection, theme, search, login.
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link, Outlet, useRouterState } from "@tanstack/react-router";
+import { type FormEvent, useEffect, useState } from "react";
+import { api, type Schemas } from "../api/client";
+import { useConnection } from "../api/live";
+import { Loading, Problem } from "./basics";
+import { Palette } from "./palette";
+
+const PAGES = [
+  ["/", "Home"],
+  ["/traces", "Traces"],
+  ["/runs", "Runs"],
+  ["/experiments", "Experiments"],
+  ["/releases", "Releases"],
+] as const;
+
+export function useSession() {
+  return useQuery({ queryKey: ["session"], queryFn: () => api.GET("/v1/session"), refetchInterval: 30_000 });
+}
+
+export function Shell() {
+  const session = useSession();
+  const [open, setOpen] = useState(false);
+  const [finding, setFinding] = useState(false);
+  const path = useRouterState({ select: (state) => state.location.pathname });
+  const connection = useConnection();
+  useEffect(() => setOpen(false), [path]);
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent) => {
+      if ((event.metaKey || event.ctrlKey) && event.key.toLowerCase() === "k") {
+        event.preventDefault();
+        setFinding((shown) => !shown);
+      }
+    };
+    addEventListener("keydown", onKey);
+    return () => removeEventListener("keydown", onKey);
+  }, []);
+  if (session.data && session.data.login === "key" && session.data.scopes.length === 0) return <Login />;
+  return (
+    <div className="frame">
+      <a className="skip" href="#page">
+        To the page
+      </a>
+      <header className={`side ${open ? "open" : ""}`}>
+        <Link to="/" className="brand">
+          <Mark /> Ratchet
+        </Link>
+        <button type="button" className="menu" aria-expanded={open} onClick={() => setOpen(!open)}>
+          Menu
+        </button>
+        <nav aria-label="Pages" className="stack" style={{ gap: 2 }}>
+          {PAGES.map(([to, label]) => (
+            <Link key={to} to={to} className="item" activeOptions={{ exact: to === "/", includeSearch: false }}>
+              {label}
+            </Link>
+          ))}
+        </nav>
+        <div className="foot small">
+          <button type="button" onClick={() => setFinding(true)}>
+            Find <kbd>⌘K</kbd>
+          </button>
+          <Theme />
+          {session.data && <Account session={session.data} />}
+        </div>
+      </header>
+      <main className="page" id="page" tabIndex={-1}>
+        {connection === "away" && (
+          <div className="away" role="status">
+            The server is away. What is shown may be old; the page goes on by itself.
+          </div>
+        )}
+        {session.data || session.error ? <Outlet /> : <Loading />}
+      </main>
+      {finding && <Palette close={() => setFinding(false)} />}
+    </div>
+  );
+}
+
+function Mark() {
+  return (
+    <svg width="20" height="20" viewBox="0 0 32 32" aria-hidden>
+      <rect width="32" height="32" rx="6" fill="var(--accent)" />
+      <path d="M6 24 11 14l3 5 4-9 3 6 5-10" fill="none" stroke="var(--bg)" strokeWidth="2.6" strokeLinejoin="round" />
+    </svg>
+  );
+}
+
+function Theme() {
+  const [theme, setTheme] = useState(document.documentElement.dataset.theme ?? "light");
+  const other = theme === "dark" ? "light" : "dark";
+  return (
+    <button
+      type="button"
+      onClick={() => {
+        document.documentElement.dataset.theme = other;
+        try {
+          localStorage.setItem("ratchet.theme", other);
+        } catch {
+          // Storage is blocked: the choice lasts as long as the page.
+        }
+        setTheme(other);
+      }}
+    >
+      {other === "dark" ? "Dark" : "Light"} theme
+    </button>
+  );
+}
+
+function Account({ session }: { session: Schemas["Session"] }) {
+  const queries = useQueryClient();
+  if (session.login === "open") return <span title="Every program of this machine has full access">loopback, no key</span>;
+  return (
+    <span>
+      {session.key_name}{" "}
+      <button
+        type="button"
+        className="plain"
+        onClick={() => void api.DELETE("/v1/session").finally(() => void queries.resetQueries())}
+      >
+        log out
+      </button>
+    </span>
+  );
+}
+
+function Login() {
+  const queries = useQueryClient();
+  const [key, setKey] = useState("");
+  const [error, setError] = useState<unknown>(null);
+  const submit = async (event: FormEvent) => {
+    event.preventDefault();
+    try {
+      await api.POST("/v1/session", { body: { key: key.trim() } });
+      await queries.resetQueries();
+    } catch (failure) {
+      setError(failure);
+    }
+  };
+  return (
+    <main className="inside" style={{ maxWidth: 440, margin: "12vh auto" }}>
+      <form className="box stack" onSubmit={(event) => void submit(event)}>
+        <h1>Ratchet</h1>
+        <label className="stack" style={{ alignItems: "stretch" }}>
+          Key
+          <input
+            type="password"
+            autoComplete="current-password"
+            value={key}
+            onChange={(event) => setKey(event.target.value)}
+            placeholder="rk_…"
+          />
+        </label>
+        {error != null && <Problem error={error} />}
+        <button type="submit" className="primary" disabled={!key.trim()}>
+          Log in
+        </button>
+        <p className="muted small">
+          Make one on the server's machine: <code>ratchet keys create NAME --scope read</code>
+        </p>
+      </form>
+    </main>
+  );
+}

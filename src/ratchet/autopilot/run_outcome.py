@@ -1,0 +1,134 @@
+"""A run with all that came of it: its candidates, what was refused, its costs, its decision."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from ratchet.learn import Proposal
+from ratchet.store import Store
+from ratchet.types import Cost, Decision, Release, Run, total_cost
+
+VERDICTS = ("check/", "test/")
+"""Key prefixes of verdicts on candidates in the journal."""
+
+ANSWERS = "unusable/"
+"""Key prefix of unusable answers in the journal."""
+
+
+class RunCosts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run has spent so far, in all stages."""
+
+    rollouts: int = 0
+    coach_calls: int = 0
+    of_coach: Cost = Cost()
+    cost: Cost = Cost()
+    """Of rollouts and coach calls."""
+
+    def for_machines(self) -> dict[str, Any]:
+        """The costs as JSON; dollars are null when a call's price is unknown."""
+        return {
+            "rollouts": self.rollouts,
+            "coach_calls": self.coach_calls,
+            "coach_dollars": self.of_coach.usd,
+            "dollars": self.cost.usd,
+            "known_dollars": self.cost.known_usd,
+            "unpriced": self.cost.unpriced,
+        }
+
+
+class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """A run with its experiment, evidence and release."""
+
+    run: Run
+    decision: Decision | None
+    evidence: str
+    release: Release | None
+    finding: dict[str, Any] | None
+    proposals: tuple[Proposal, ...]
+    costs: RunCosts = RunCosts()
+    trust: dict[str, Any] | None = None
+    """What the objective's evaluator may do, and why; None until learning has begun."""
+
+    def for_machines(self) -> dict[str, Any]:
+        """The JSON of `ratchet improve --json`."""
+        decided = self.decision
+        return {
+            "run": self.run.id,
+            "seed": self.run.seed,
+            "stage": self.run.stage,
+            "baseline_id": self.run.baseline_id,
+            "candidate_id": self.run.best_id or None,
+            "baseline": decided.baseline if decided else None,
+            "candidate": decided.candidate if decided else None,
+            "baseline_val": (self.finding or {}).get("baseline_val"),
+            "candidate_val": (self.finding or {}).get("best_val"),
+            "e_value": decided.e_value if decided else None,
+            "pairs": decided.pairs if decided else 0,
+            "repetitions": decided.repetitions if decided else 0,
+            "verdict": decided.verdict if decided else None,
+            "branch": (self.release.branch or None) if self.release else None,
+            "pull_request": self.release.request.url
+            if self.release and self.release.request
+            else None,
+            "active": (self.release.agent or None) if self.release else None,
+            "evidence": self.evidence or None,
+            "message": self.run.message,
+            "evaluator": self.trust,
+            **self.costs.for_machines(),
+        }
+
+
+def outcome_of(store: Store, run: Run) -> RunOutcome:
+    """Read the outcome of a run from the store."""
+    experiment = store.experiments.get(run.experiment_id) if run.experiment_id else None
+    entries = store.journal.read(run.id)
+    proposals = [
+        msgspec.convert(body, Proposal) for key, body in entries if key.startswith("proposal/")
+    ]
+    return RunOutcome(
+        run=run,
+        decision=experiment.decision if experiment else None,
+        evidence=experiment.evidence_path if experiment else "",
+        release=store.releases.get(run.release_id) if run.release_id else None,
+        finding=store.journal.get(run.id, "finding"),
+        proposals=tuple(sorted(proposals, key=lambda p: p.number)),
+        costs=_costs(store, run, entries),
+        trust=store.journal.get(run.id, "trust"),
+    )
+
+
+def _costs(store: Store, run: Run, entries: Sequence[tuple[str, Any]]) -> RunCosts:
+    calls = [body for key, body in entries if key.startswith("coach/")]
+    checks = [reply for key, body in entries if key.startswith("coach-check/") for reply in body]
+    replies = [*calls, *checks]
+    of_coach = total_cost(Cost.of(reply["cost_usd"], reply["model"]) for reply in replies)
+    return RunCosts(
+        rollouts=sum(store.rollouts.counts(queue=run.id).values()),
+        coach_calls=len(calls),
+        of_coach=of_coach,
+        cost=total_cost([store.rollouts.cost(queue=run.id), of_coach]),
+    )
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """A refused candidate, or an unusable answer of the coach."""
+
+    why: str
+    candidate_id: str = ""
+    """Empty for an answer."""
+
+
+def refusals_in(entries: Sequence[tuple[str, Any]]) -> list[Refusal]:
+    """The refusals among a journal's entries, in order."""
+    found = []
+    for key, why in entries:
+        if not why:
+            continue  # the candidate passed
+        if key.startswith(VERDICTS):
+            found.append(Refusal(str(why), key.partition("/")[2]))
+        elif key.startswith(ANSWERS):
+            found.append(Refusal(str(why)))
+    return found

@@ -1,0 +1,75 @@
+"""Finds anything by the first digits of its id."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from ratchet.server.api.fields import Request
+from ratchet.server.routes import READ, RouteGroup
+from ratchet.server.services import Services
+from ratchet.store import Store
+from ratchet.types import Experiment
+
+group = RouteGroup("find")
+
+MOST = 20
+"""Most results."""
+
+
+class FindQuery(Request, frozen=True, kw_only=True):
+    """The beginning of an id."""
+
+    q: Annotated[str, Meta(min_length=3, max_length=200)]
+
+
+class FoundItem(msgspec.Struct, frozen=True):
+    """Something whose id begins so."""
+
+    kind: str
+    """`run`, `experiment`, `release`, `cycle`, `candidate`, `dataset`, `rollout` or `trace`."""
+    id: str
+    title: str
+    """What it is, in a few words."""
+
+
+class FoundList(msgspec.Struct, frozen=True):
+    """What was found, at most 20."""
+
+    found: list[FoundItem]
+
+
+@group.route("GET", "/v1/find", READ)
+async def find(server: Services, query: FindQuery) -> FoundList:
+    """Find runs, experiments, releases, cycles, candidates, datasets, rollouts and traces."""
+    return FoundList(await server.in_thread(_found, server.store, query.q))
+
+
+def _found(store: Store, prefix: str) -> list[FoundItem]:
+    def of(kind: str, found: Iterable[Any], title: Callable[[Any], str]) -> Iterator[FoundItem]:
+        return (FoundItem(kind, each.id, title(each)) for each in found)
+
+    datasets = (
+        FoundItem("dataset", each.name, f"version {each.version[:8]}, {each.tasks} tasks")
+        for each in store.datasets.list()
+        if each.name.startswith(prefix) or each.version.startswith(prefix)
+    )
+    found = itertools.chain(
+        of("run", store.runs.find(prefix), lambda run: f"{run.agent}, {run.stage}"),
+        of("experiment", store.experiments.find(prefix), _verdict),
+        of("release", store.releases.find(prefix), lambda e: f"{e.agent or e.branch}, {e.state}"),
+        of("cycle", store.cycles.find(prefix), lambda cycle: f"{cycle.agent}, {cycle.state}"),
+        of("candidate", store.candidates.find(prefix), lambda e: f"{e.algorithm}: {e.reason}"),
+        datasets,
+        of("rollout", store.rollouts.find(prefix), lambda e: f"task {e.task_id}, {e.status}"),
+        (FoundItem("trace", id, "") for id in store.traces.find(prefix, MOST)),
+    )
+    return list(itertools.islice(found, MOST))
+
+
+def _verdict(experiment: Experiment) -> str:
+    return experiment.decision.verdict if experiment.decision else "undecided"

@@ -1,0 +1,260 @@
+"""The overview: how each agent does, what was decided last, and what needs a person."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from ratchet.llm import price
+from ratchet.server.api.fields import Request
+from ratchet.server.routes import READ, RouteGroup
+from ratchet.server.services import Services
+from ratchet.store import Store
+from ratchet.types import FINAL_CYCLE_STATES, Cycle, Experiment, Release, Run
+from ratchet.types.trace import Trace, TraceFilter
+
+group = RouteGroup("overview")
+
+BUCKETS = 28
+"""Steps of the series."""
+
+COUNTED = 200_000
+"""Most traces that are counted, the newest ones."""
+
+SAMPLE = 600
+"""Most traces whose errors, costs and feedback are read, spread evenly over the steps."""
+
+LATEST = 5
+"""Experiments, releases and runs in an answer."""
+
+FRESH_S = 5.0
+"""Seconds for which an answer is kept."""
+
+
+class OverviewQuery(Request, frozen=True, kw_only=True):
+    """The time to look at."""
+
+    hours: Annotated[float, Meta(gt=0, le=24 * 366)] = 168
+
+
+class Bucket(msgspec.Struct, kw_only=True):
+    """One step of time."""
+
+    at: float
+    """Its start, in Unix seconds."""
+    traces: int = 0
+    sampled: int = 0
+    """Traces whose figures were read."""
+    errors: int = 0
+    """Sampled traces with a failed span."""
+    known_usd: float = 0.0
+    """Dollars of sampled traces, of calls whose price is known."""
+    p95_s: float | None = None
+    """95th percentile of the duration of sampled traces, in seconds."""
+    feedback: float | None = None
+    """Mean of the lowest feedback of each sampled trace that has some."""
+
+
+class AgentOverview(msgspec.Struct, kw_only=True):
+    """How one agent does."""
+
+    name: str
+    traces: int = 0
+    sampled: int = 0
+    errors: int = 0
+    """Sampled traces with a failed span."""
+    known_usd: float = 0.0
+    cost_usd: float | None = 0.0
+    """Dollars of sampled traces; None when the price of a call is unknown."""
+    feedback: float | None = None
+    feedback_count: int = 0
+    active_candidate_id: str = ""
+    cycle: Cycle | None = None
+    """The newest cycle of its autopilot."""
+    series: list[Bucket] = []
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that waits for a person."""
+
+    kind: Literal["approval", "labels", "pull_request", "failed_run", "evaluator"]
+    title: str
+    detail: str
+    noun: str
+    """Kind of the thing that waits; with `id` it names its page."""
+    id: str
+    command: str
+    """What answers it on the command line."""
+
+
+class Overview(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of the loop."""
+
+    now: float
+    """Unix seconds."""
+    bucket_s: float
+    agents: list[AgentOverview]
+    """By number of traces, the most first."""
+    waiting: list[Waiting]
+    latest: list[Experiment]
+    """Newest first."""
+    releases: list[Release]
+    """Newest first."""
+    runs: list[Run]
+    """The last changed first."""
+    counted: int
+    """Traces that were counted."""
+    more: bool
+    """Whether there are more traces in this time, older than those counted."""
+
+
+class _Kept(msgspec.Struct):
+    at: float
+    overview: Overview
+
+
+@group.route("GET", "/v1/overview", READ)
+async def get_overview(server: Services, query: OverviewQuery) -> Overview:
+    """Get the state of the loop.
+
+    Traces are counted; errors, costs and feedback are read from a sample that is spread evenly over
+    the time. An answer may be five seconds old.
+    """
+    kept: dict[float, _Kept] = server.kept.setdefault("overview", {})
+    found = kept.get(query.hours)
+    if found is None or time.monotonic() - found.at > FRESH_S:
+        overview = await server.in_thread(_overview, server.store, query.hours, time.time())
+        kept.clear() if len(kept) > 20 else None
+        kept[query.hours] = found = _Kept(time.monotonic(), overview)
+    return found.overview
+
+
+def _overview(store: Store, hours: float, now: float) -> Overview:
+    # Steps begin at multiples of their length, so that a reload shows the same ones.
+    bucket_s = hours * 3600 / BUCKETS
+    first = int(now / bucket_s) - BUCKETS + 1
+    since = first * bucket_s
+    counts, more = store.traces.activity(int(since * 1e9), int(bucket_s * 1e9), COUNTED)
+    cycles = store.cycles.list(limit=200)
+    agents: dict[str, AgentOverview] = {}
+
+    def agent(name: str) -> AgentOverview:
+        if name not in agents:
+            series = [Bucket(at=since + number * bucket_s) for number in range(BUCKETS)]
+            agents[name] = AgentOverview(name=name, series=series)
+        return agents[name]
+
+    for name, at, number in counts:
+        if name:
+            agent(name).traces += number
+            agent(name).series[min(at, BUCKETS - 1)].traces += number
+    for cycle in reversed(cycles):
+        agent(cycle.agent).cycle = msgspec.structs.replace(cycle, progress={})
+    busy = sorted({at for _, at, _ in counts})
+    for at in busy:
+        start = int((since + at * bucket_s) * 1e9)
+        sampled, _ = store.traces.list(
+            TraceFilter(since_ns=start, until_ns=start + int(bucket_s * 1e9), own_calls=False),
+            limit=max(1, SAMPLE // len(busy)),
+            price=price,
+        )
+        by_agent: dict[str, list[Trace]] = defaultdict(list)
+        for trace in sampled:
+            if trace.agent in agents:
+                by_agent[trace.agent].append(trace)
+        for name, traces in by_agent.items():
+            _add(agents[name], agents[name].series[min(at, BUCKETS - 1)], traces)
+    for found in agents.values():
+        active = store.agents.active(found.name)
+        found.active_candidate_id = active.candidate_id if active else ""
+    runs = store.runs.list(LATEST)
+    releases = store.releases.list(LATEST)
+    return Overview(
+        now=now,
+        bucket_s=bucket_s,
+        agents=sorted(agents.values(), key=lambda each: (-each.traces, each.name)),
+        waiting=_waiting(cycles, runs, releases),
+        latest=store.experiments.list(LATEST),
+        releases=releases,
+        runs=runs,
+        counted=sum(number for _, _, number in counts),
+        more=more,
+    )
+
+
+def _add(agent: AgentOverview, bucket: Bucket, traces: list[Trace]) -> None:
+    rated = [trace.worst for trace in traces if trace.worst is not None]
+    bucket.sampled = len(traces)
+    bucket.errors = sum(trace.errors > 0 for trace in traces)
+    bucket.known_usd = sum(trace.cost.known_usd for trace in traces)
+    bucket.p95_s = sorted(trace.duration_s for trace in traces)[int(0.95 * (len(traces) - 1))]
+    bucket.feedback = sum(rated) / len(rated) if rated else None
+    agent.sampled += bucket.sampled
+    agent.errors += bucket.errors
+    agent.known_usd += bucket.known_usd
+    if any(trace.cost_usd is None for trace in traces):
+        agent.cost_usd = None
+    elif agent.cost_usd is not None:
+        agent.cost_usd += bucket.known_usd
+    if rated:
+        whole = (agent.feedback or 0.0) * agent.feedback_count + sum(rated)
+        agent.feedback_count += len(rated)
+        agent.feedback = whole / agent.feedback_count
+
+
+def _waiting(cycles: list[Cycle], runs: list[Run], releases: list[Release]) -> list[Waiting]:
+    found = []
+    for cycle in cycles:
+        if cycle.state in FINAL_CYCLE_STATES:
+            continue
+        if cycle.state == "approval":
+            found.append(
+                Waiting(
+                    kind="approval",
+                    title=f"{cycle.agent}: a proved candidate waits for your approval",
+                    detail=cycle.waits,
+                    noun="cycle",
+                    id=cycle.id,
+                    command=f"ratchet autopilot approve {cycle.id[:12]}",
+                )
+            )
+    for release in releases:
+        if release.state == "proposed" and release.request is not None:
+            found.append(
+                Waiting(
+                    kind="pull_request",
+                    title=f"Pull request #{release.request.number} waits for its review",
+                    detail=release.request.url,
+                    noun="release",
+                    id=release.id,
+                    command="",
+                )
+            )
+    for run in runs:
+        if run.stage == "failed":
+            found.append(
+                Waiting(
+                    kind="failed_run",
+                    title=f"A run of {run.agent} stopped in {run.failed_at or 'its work'}",
+                    detail=run.message,
+                    noun="run",
+                    id=run.id,
+                    command="ratchet improve",
+                )
+            )
+        elif run.stage == "prove" and "label" in run.message:
+            found.append(
+                Waiting(
+                    kind="labels",
+                    title=f"A decision about {run.agent} waits for labels",
+                    detail=run.message,
+                    noun="run",
+                    id=run.id,
+                    command="ratchet label",
+                )
+            )
+    return found

@@ -1,0 +1,215 @@
+"""Runs: what `ratchet improve` did, its candidates, and the tasks that two of them ran."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import msgspec
+
+from ratchet.autopilot.run_outcome import RunOutcome, outcome_of, refusals_in
+from ratchet.server.api.fields import Limit, Request, Version
+from ratchet.server.problems import Problem
+from ratchet.server.routes import READ, RouteGroup
+from ratchet.server.services import Services
+from ratchet.store import Store
+from ratchet.types import Experiment, Release, Run
+
+group = RouteGroup("runs")
+
+REASONS = 50
+"""Most reasons of refusals in one answer."""
+
+
+class RunQuery(Request, frozen=True, kw_only=True):
+    """Which runs."""
+
+    limit: Limit = 100
+
+
+class RunList(msgspec.Struct, frozen=True):
+    """Runs, the last changed first."""
+
+    runs: list[Run]
+
+
+class RunProposal(msgspec.Struct, frozen=True, kw_only=True):
+    """A candidate when it was judged, with what had been spent up to then."""
+
+    number: int
+    candidate_id: str
+    parents: list[str]
+    algorithm: str
+    reason: str
+    """Why it was proposed."""
+    verdict: str
+    """What became of it."""
+    score: float
+    """Mean objective over the train tasks that it ran."""
+    low: float | None
+    high: float | None
+    """95 % interval of the mean; None for fewer than two tasks."""
+    tasks: int
+    """Number of train tasks that it ran."""
+    failed: int
+    """Number of its rollouts that failed."""
+    error: str
+    """The most frequent error of those."""
+    best: float
+    """Best score over all train tasks so far."""
+    rollouts: int
+    coach_calls: int
+    known_usd: float
+    """Dollars so far, of calls whose price is known."""
+    cost_usd: float | None
+    """Dollars so far; None when the price of a call is unknown."""
+
+
+class RefusalCount(msgspec.Struct, frozen=True):
+    """A reason why proposals were refused before they were judged."""
+
+    reason: str
+    count: int
+    candidate_id: str
+    """One of them; empty when the coach's answer held no candidate."""
+
+
+class RunDetail(msgspec.Struct, frozen=True, kw_only=True):
+    """A run with all that came of it."""
+
+    run: Run
+    metric: str
+    """Name of the objective; `score` until it is known."""
+    proposals: list[RunProposal]
+    """In the order in which they were judged."""
+    refusals: list[RefusalCount]
+    """Most frequent first."""
+    notes: list[str]
+    baseline_val: float | None
+    best_val: float | None
+    val_tasks: int | None
+    experiment: Experiment | None
+    release: Release | None
+
+
+class TaskOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """One task's mean scores with two candidates."""
+
+    task_id: str
+    candidate: float | None
+    other: float | None
+    candidate_rollouts: list[str]
+    other_rollouts: list[str]
+
+
+class TaskOutcomes(msgspec.Struct, frozen=True):
+    """Scores by task, for tasks that either candidate ran."""
+
+    evaluator: str
+    tasks: list[TaskOutcome]
+
+
+class PairQuery(Request, frozen=True, kw_only=True):
+    """Two candidates."""
+
+    candidate: Version
+    other: Version
+
+
+@group.route("GET", "/v1/runs", READ)
+async def list_runs(server: Services, query: RunQuery) -> RunList:
+    """List the runs."""
+    return RunList(await server.in_thread(server.store.runs.list, query.limit))
+
+
+@group.route("GET", "/v1/runs/{id}", READ)
+async def get_run(server: Services, id: str) -> RunDetail:
+    """Get a run with its candidates, by its id or a prefix of the id."""
+    return await server.in_thread(_detail, server.store, id)
+
+
+@group.route("GET", "/v1/runs/{id}/tasks", READ)
+async def compare_tasks(server: Services, id: str, query: PairQuery) -> TaskOutcomes:
+    """Compare two candidates on the tasks that the run gave them."""
+    return await server.in_thread(_compared, server.store, id, query.candidate, query.other)
+
+
+def _detail(store: Store, id: str) -> RunDetail:
+    run = _found(store, id)
+    outcome = outcome_of(store, run)
+    entries = store.journal.read(run.id)
+    refusals = refusals_in(entries)
+    counts = Counter(refusal.why for refusal in refusals)
+    such = {refusal.why: refusal.candidate_id for refusal in reversed(refusals)}
+    finding = outcome.finding or {}
+    return RunDetail(
+        run=run,
+        metric=_metric(outcome),
+        proposals=[
+            RunProposal(
+                number=each.number,
+                candidate_id=each.candidate_id,
+                parents=list(each.parents),
+                algorithm=each.algorithm,
+                reason=each.reason,
+                verdict=_verdict(each.accepted, each.refused, each.pruned),
+                score=each.value,
+                low=each.low,
+                high=each.high,
+                tasks=each.tasks,
+                failed=each.failed,
+                error=each.error,
+                best=each.best,
+                rollouts=each.rollouts,
+                coach_calls=each.coach_calls,
+                known_usd=each.dollars,
+                cost_usd=each.cost.usd,
+            )
+            for each in outcome.proposals
+        ],
+        refusals=[RefusalCount(why, n, such[why]) for why, n in counts.most_common(REASONS)],
+        notes=[str(body) for key, body in entries if key.startswith(("note/", "unpriced/"))],
+        baseline_val=finding.get("baseline_val"),
+        best_val=finding.get("best_val"),
+        val_tasks=finding.get("val_tasks"),
+        experiment=store.experiments.get(run.experiment_id) if run.experiment_id else None,
+        release=outcome.release,
+    )
+
+
+def _verdict(accepted: str, refused: str, pruned: bool) -> str:
+    if refused:
+        return f"Refused: {refused}"
+    return accepted or ("Given up early." if pruned else "")
+
+
+def _metric(outcome: RunOutcome) -> str:
+    if outcome.decision is not None:
+        return outcome.decision.metric
+    return (outcome.trust or {}).get("evaluator") or "score"
+
+
+def _found(store: Store, id: str) -> Run:
+    found = store.runs.get(id) or next(iter(store.runs.find(id) if id else ()), None)
+    if found is None:
+        raise Problem(404, f"There is no run {id[:200]!r}.", field="id")
+    return found
+
+
+def _compared(store: Store, id: str, candidate: str, other: str) -> TaskOutcomes:
+    run = _found(store, id)
+    evaluator = _metric(outcome_of(store, run))
+    sides = [store.scores.by_task(run.id, each, evaluator) for each in (candidate, other)]
+    tasks = list(dict.fromkeys([*sides[0], *sides[1]]))
+    return TaskOutcomes(
+        evaluator,
+        [
+            TaskOutcome(
+                task_id=task,
+                candidate=sides[0][task].mean if task in sides[0] else None,
+                other=sides[1][task].mean if task in sides[1] else None,
+                candidate_rollouts=list(sides[0][task].rollouts) if task in sides[0] else [],
+                other_rollouts=list(sides[1][task].rollouts) if task in sides[1] else [],
+            )
+            for task in tasks
+        ],
+    )

@@ -1,0 +1,71 @@
+"""The session of a person in a browser: who is logged in, log in, log out."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from ratchet.server.access import Caller
+from ratchet.server.api.fields import Request
+from ratchet.server.routes import NO_SCOPES, Response, RouteGroup
+from ratchet.server.services import Services
+from ratchet.server.session import check_own_page, set_cookie
+from ratchet.types import SCOPES, Scope
+
+group = RouteGroup("session")
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """Who is logged in, and what that allows."""
+
+    login: Literal["open", "key"]
+    """`open`: this server asks nobody for a key."""
+    scopes: list[Scope]
+    """Empty when nobody is logged in."""
+    key_name: str = ""
+    expires_at: float | None = None
+    """Unix seconds; None when the key does not expire."""
+
+
+class Login(Request, frozen=True, kw_only=True):
+    """A key."""
+
+    key: Annotated[str, Meta(min_length=1, max_length=200)]
+
+
+@group.route("GET", "/v1/session", NO_SCOPES)
+async def get_session(server: Services, caller: Caller) -> Session:
+    """Say who is logged in."""
+    return await _session(server, caller)
+
+
+@group.route("POST", "/v1/session", NO_SCOPES, audited=True, answers=Session)
+async def log_in(server: Services, body: Login, scope: dict[str, Any]) -> Response:
+    """Log in with a key: the browser gets it as a cookie that no script can read."""
+    check_own_page("POST", scope["headers"])
+    caller = await server.gatekeeper.with_key(body.key.encode("utf-8", "replace"), scope)
+    session = await _session(server, caller)
+    return Response(session, headers={"set-cookie": set_cookie(scope, body.key)})
+
+
+@group.route("DELETE", "/v1/session", NO_SCOPES)
+async def log_out(scope: dict[str, Any]) -> Response:
+    """Log out: the browser forgets the cookie. The key stays valid."""
+    check_own_page("DELETE", scope["headers"])
+    return Response(None, status=204, headers={"set-cookie": set_cookie(scope, "")})
+
+
+async def _session(server: Services, caller: Caller) -> Session:
+    shown = [scope for scope in SCOPES if scope in caller.scopes]
+    if not caller.key_id:
+        return Session(login="open" if shown else "key", scopes=shown)
+    keys = await server.in_thread(server.store.keys.list)
+    key = next((each for each in keys if each.id == caller.key_id), None)
+    return Session(
+        login="key",
+        scopes=shown,
+        key_name=key.name if key else "",
+        expires_at=key.expires_at if key else None,
+    )

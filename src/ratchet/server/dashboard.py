@@ -1,0 +1,132 @@
+"""The dashboard's page: built files from `dashboard/`, served beside the API."""
+
+from __future__ import annotations
+
+import gzip
+import mimetypes
+import secrets
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+FOLDER = Path(__file__).parent / "static"
+"""The built page: in the wheel, and in a checkout after `make dashboard`."""
+
+NONCE = b"RATCHET_NONCE"
+"""Stands for the nonce in the built index.html."""
+
+API = ("/v1/", "/gateway/", "/healthz", "/readyz", "/metrics", "/openapi.json")
+"""Beginnings of paths that never belong to the page."""
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src-elem 'self' 'nonce-{nonce}';"
+    " style-src-attr 'none'; img-src 'self' data:; font-src 'self'; connect-src 'self';"
+    " base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+"""Content-Security-Policy: scripts are files of ours, and nothing comes from another origin."""
+
+FIXED = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+]
+
+UNBUILT = b"""<!doctype html><html lang="en"><meta charset="utf-8"><title>Ratchet</title>
+<p>The dashboard has not been built in this checkout. Build it: <code>make dashboard</code>.</p>
+<p>The API is here: <a href="/openapi.json">openapi.json</a>. The command line shows the same as the
+dashboard: <code>ratchet status</code>.</p></html>
+"""
+
+Headers = list[tuple[bytes, bytes]]
+
+
+class PageFile(msgspec.Struct, frozen=True):
+    """One response of the page."""
+
+    headers: Headers
+    content: bytes
+
+
+class _Built(msgspec.Struct):
+    media_type: bytes
+    plain: bytes
+    packed: bytes
+
+
+class Dashboard:
+    """Answers requests of browsers for the page and its files.
+
+    Args:
+        folder: Folder of the built page.
+    """
+
+    def __init__(self, folder: Path = FOLDER) -> None:
+        self._folder = folder
+        self._files: dict[str, _Built] | None = None
+
+    def find(self, scope: Mapping[str, Any]) -> PageFile | None:
+        """What to answer to a request that no route of the API takes.
+
+        A path that is no file gets the page itself, which knows its own addresses, if the request
+        comes from a browser's address line. Files are read once.
+
+        Args:
+            scope: The request's ASGI scope.
+
+        Returns:
+            The response; None when the request is not for the page.
+        """
+        path: str = scope["path"]
+        if scope["method"] not in ("GET", "HEAD") or path.startswith(API):
+            return None
+        headers = scope["headers"]
+        files = self._read()
+        built = files.get(path.lstrip("/"))
+        if built is not None and path != "/index.html":
+            forever = path.startswith("/assets/")
+            cache = b"public, max-age=31536000, immutable" if forever else b"no-cache"
+            return _sent(built.media_type, built.plain, built.packed, cache, headers)
+        if not _wants_html(headers):
+            return None
+        index = files.get("index.html")
+        nonce = secrets.token_urlsafe(18).encode()
+        content = UNBUILT if index is None else index.plain.replace(NONCE, nonce)
+        page = _sent(b"text/html; charset=utf-8", content, b"", b"no-store", headers)
+        policy = POLICY.format(nonce=nonce.decode()).encode()
+        page.headers.append((b"content-security-policy", policy))
+        return page
+
+    def _read(self) -> dict[str, _Built]:
+        if self._files is None:
+            found = {}
+            for path in sorted(self._folder.rglob("*")) if self._folder.is_dir() else ():
+                if path.is_file() and not path.is_symlink():
+                    media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
+                    plain = path.read_bytes()
+                    name = path.relative_to(self._folder).as_posix()
+                    packed = gzip.compress(plain, 9) if len(plain) > 1_000 else b""
+                    found[name] = _Built(media_type.encode(), plain, packed)
+            self._files = found
+        return self._files
+
+
+def _sent(
+    media_type: bytes,
+    plain: bytes,
+    packed: bytes,
+    cache: bytes,
+    headers: Iterable[tuple[bytes, bytes]],
+) -> PageFile:
+    answer: Headers = [(b"content-type", media_type), (b"cache-control", cache), *FIXED]
+    accepted = next((value for name, value in headers if name == b"accept-encoding"), b"")
+    if packed:
+        answer.append((b"vary", b"accept-encoding"))
+        if b"gzip" in accepted:
+            return PageFile([*answer, (b"content-encoding", b"gzip")], packed)
+    return PageFile(answer, plain)
+
+
+def _wants_html(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    return any(name == b"accept" and b"text/html" in value for name, value in headers)

@@ -1,0 +1,81 @@
+"""Sessions of the dashboard: a key in a cookie, and what keeps other sites from using it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+
+from ratchet.server.problems import Problem
+
+SECURE, PLAIN = "__Host-ratchet", "ratchet_session"
+"""Name of the cookie over HTTPS; over plain HTTP, where browsers refuse the first."""
+
+LASTS_S = 30 * 86_400
+"""Seconds after which a browser forgets the cookie."""
+
+MARK = b"x-ratchet-dashboard"
+"""A header that no other site's page can send without being asked first, and none is allowed."""
+
+_SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+
+
+def cookie_key(headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """The key in a request's cookie; empty when there is none."""
+    for name, value in headers:
+        if name == b"cookie":
+            try:
+                found = SimpleCookie(value.decode("latin-1"))
+            except CookieError:
+                continue
+            for wanted in (SECURE, PLAIN):
+                if wanted in found:
+                    return found[wanted].value.encode("latin-1", "replace")
+    return b""
+
+
+def check_own_page(method: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
+    """Refuse a change that a page of another origin asks for in a person's name.
+
+    A browser adds the cookie to whatever a page sends here. So a request with a cookie that may
+    change something must carry the header that only our page sends, and come from our own origin.
+
+    Args:
+        method: Method of the request.
+        headers: Its headers.
+
+    Raises:
+        Problem: It does not (403).
+    """
+    if method in _SAFE_METHODS:
+        return
+    found = dict(headers)
+    origin = found.get(b"origin", b"").decode("latin-1").lower()
+    hosts = {found.get(name, b"").decode("latin-1").lower() for name in _HOSTS} - {""}
+    own = origin.partition("://")[2] in hosts
+    if MARK not in found or not own:
+        raise Problem(
+            403,
+            "A change with the cookie of the dashboard must come from the dashboard's own page.",
+            hint="Programs send a key: 'Authorization: Bearer rk_…'.",
+        )
+
+
+def set_cookie(scope: Mapping[str, Any], key: str) -> str:
+    """Header that stores a key in the browser, or with an empty one deletes it."""
+    secure = _is_https(scope)
+    name = SECURE if secure else PLAIN
+    parts = [f"{name}={key}", "Path=/", "HttpOnly", "SameSite=Lax"]
+    parts.append(f"Max-Age={LASTS_S if key else 0}")
+    if secure:
+        parts.append("Secure")
+    return "; ".join(parts)
+
+
+_HOSTS = (b"host", b"x-forwarded-host")
+
+
+def _is_https(scope: Mapping[str, Any]) -> bool:
+    """Whether the browser speaks HTTPS, with this server or with a proxy before it."""
+    forwarded = dict(scope["headers"]).get(b"x-forwarded-proto", b"")
+    return scope.get("scheme") == "https" or bytes(forwarded).strip().lower() == b"https"
