@@ -1,9 +1,10 @@
 // Every page has a URL; its filters and its selection live in the search part.
 import { createRootRoute, createRoute, createRouter, lazyRouteComponent } from "@tanstack/react-router";
 import { root as mounted } from "./api/client";
+import { NotFound } from "./ui/not_found";
 import { Shell } from "./ui/shell";
 
-const rootRoute = createRootRoute({ component: Shell });
+const rootRoute = createRootRoute({ component: Shell, notFoundComponent: NotFound });
 
 type Search = Record<string, string | undefined>;
 /** Search parameters are texts; what a page does not know is dropped, and empty ones are too. */
@@ -65,7 +66,84 @@ const release = createRoute({
   component: lazyRouteComponent(() => import("./features/releases/page"), "ReleasePage"),
 });
 
-const pages = rootRoute.addChildren([home, traces, trace, runs, run, experiments, experiment, releases, release]);
+const conversations = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/conversations",
+  validateSearch: only("agent", "rollouts"),
+  component: lazyRouteComponent(() => import("./features/conversations/list"), "ConversationsPage"),
+});
+const conversation = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/conversations/$id",
+  component: lazyRouteComponent(() => import("./features/conversations/page"), "ConversationPage"),
+});
+const rollout = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/rollouts/$id",
+  component: lazyRouteComponent(() => import("./features/rollouts/page"), "RolloutPage"),
+});
+const candidate = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/candidates/$id",
+  validateSearch: only("since"),
+  component: lazyRouteComponent(() => import("./features/candidates/page"), "CandidatePage"),
+});
+const cycle = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/cycles/$id",
+  component: lazyRouteComponent(() => import("./features/cycles/page"), "CyclePage"),
+});
+const datasets = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/datasets",
+  component: lazyRouteComponent(() => import("./features/datasets/list"), "DatasetsPage"),
+});
+const dataset = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/datasets/$name",
+  validateSearch: only("version", "against", "split", "q", "task"),
+  component: lazyRouteComponent(() => import("./features/datasets/page"), "DatasetPage"),
+});
+const evaluators = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/evaluators",
+  component: lazyRouteComponent(() => import("./features/evaluators/list"), "EvaluatorsPage"),
+});
+const evaluator = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/evaluators/$id",
+  component: lazyRouteComponent(() => import("./features/evaluators/page"), "EvaluatorPage"),
+});
+const labelling = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/labelling",
+  component: lazyRouteComponent(() => import("./features/evaluators/labelling"), "LabellingPage"),
+});
+const training = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/training",
+  component: lazyRouteComponent(() => import("./features/training/list"), "TrainingPage"),
+});
+const trainingRun = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/training/$name",
+  component: lazyRouteComponent(() => import("./features/training/page"), "TrainingRunPage"),
+});
+const agents = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/agents",
+  component: lazyRouteComponent(() => import("./features/agents/page"), "AgentsPage"),
+});
+const settings = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/settings",
+  component: lazyRouteComponent(() => import("./features/settings/page"), "SettingsPage"),
+});
+
+const pages = rootRoute.addChildren([
+  home, traces, trace, conversations, conversation, rollout, datasets, dataset, evaluators, evaluator, labelling,
+  runs, run, candidate, experiments, experiment, releases, release, cycle, training, trainingRun, agents, settings,
+]);
 
 /** A search part that reads as one writes it by hand: ?agent=support&errors=1. */
 const parseSearch = (text: string): Record<string, unknown> => Object.fromEntries(new URLSearchParams(text));

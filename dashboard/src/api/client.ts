@@ -29,7 +29,7 @@ type Answer<O> = O extends { responses: infer R }
 type Given<O> = O extends { parameters: infer G } ? { [K in "path" | "query" as K extends keyof G ? ([G[K]] extends [undefined] ? never : K) : never]?: K extends keyof G ? G[K] : never } : object;
 type Body<O> = O extends { requestBody: { content: { "application/json": infer B } } } ? { body: Sent<B> } : { body?: undefined };
 /** Fields of a request that have a default may be left out. */
-type Sent<B> = B extends object ? Partial<B> : B;
+type Sent<B> = B extends (infer E)[] ? Sent<E>[] : B extends object ? { [K in keyof B]?: Sent<B[K]> } : B;
 type Init<O> = { params?: Given<O> } & Body<O>;
 
 async function call<T>(method: string, path: string, init?: { params?: { path?: object; query?: object }; body?: unknown; parseAs?: "text" }): Promise<T> {

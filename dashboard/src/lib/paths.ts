@@ -10,6 +10,7 @@ const PLACES: Record<string, string> = {
   cycle: "/cycles",
   dataset: "/datasets",
   evaluator: "/evaluators",
+  training: "/training",
 };
 
 export function pathOf(kind: string, id: string): string {

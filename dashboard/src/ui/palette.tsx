@@ -6,8 +6,8 @@ import { useEffect, useState } from "react";
 import { api } from "../api/client";
 import { line, short } from "../lib/format";
 import { pathOf } from "../lib/paths";
+import { PAGES } from "./pages";
 
-const PAGES = ["home", "traces", "runs", "experiments", "releases"];
 
 interface Entry {
   kind: string;
@@ -27,14 +27,14 @@ export function Palette({ close }: { close: () => void }) {
     queryFn: () => api.GET("/v1/find", { params: { query: { q: wanted } } }),
   });
   const entries: Entry[] = [
-    ...PAGES.filter((page) => page.startsWith(wanted.toLowerCase())).map((page) => ({ kind: "page", id: page, title: page })),
+    ...PAGES.filter(([, label]) => label.toLowerCase().startsWith(wanted.toLowerCase())).map(([to, label]) => ({ kind: "page", id: to, title: label })),
     ...(wanted.length >= 3 ? (found.data?.found ?? []) : []),
   ];
   useEffect(() => setAt(0), [wanted]);
   const go = (entry: Entry | undefined) => {
     if (!entry) return;
     close();
-    void navigate({ to: entry.kind === "page" ? (entry.id === "home" ? "/" : `/${entry.id}`) : pathOf(entry.kind, entry.id) });
+    void navigate({ to: entry.kind === "page" ? entry.id : pathOf(entry.kind, entry.id) });
   };
   return (
     <Dialog.Root open onOpenChange={(open) => !open && close()}>

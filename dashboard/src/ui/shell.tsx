@@ -1,23 +1,13 @@
 // The frame around every page: navigation, connection, theme, search, login.
-import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { useQueryClient } from "@tanstack/react-query";
 import { Link, Outlet, useRouterState } from "@tanstack/react-router";
 import { type FormEvent, useEffect, useState } from "react";
 import { api, type Schemas } from "../api/client";
 import { useConnection } from "../api/live";
 import { Loading, Problem } from "./basics";
+import { PAGES } from "./pages";
 import { Palette } from "./palette";
-
-const PAGES = [
-  ["/", "Home"],
-  ["/traces", "Traces"],
-  ["/runs", "Runs"],
-  ["/experiments", "Experiments"],
-  ["/releases", "Releases"],
-] as const;
-
-export function useSession() {
-  return useQuery({ queryKey: ["session"], queryFn: () => api.GET("/v1/session"), refetchInterval: 30_000 });
-}
+import { useSession } from "./session";
 
 export function Shell() {
   const session = useSession();

@@ -38,6 +38,12 @@ class ReportCards:
         found = self.list(evaluator=evaluator, version=version, limit=1)
         return found[0] if found else None
 
+    def get(self, id: str) -> ReportCard | None:
+        """Return the card with an id, or None."""
+        query = select(report_cards.c.body).where(report_cards.c.id == id)
+        rows = self._database.read(lambda c: c.execute(query).all())
+        return _decode(rows[0].body) if rows else None
+
     def list(
         self, *, evaluator: str | None = None, version: str | None = None, limit: int = 100
     ) -> builtins.list[ReportCard]:

@@ -243,7 +243,7 @@ class Traces:
             .group_by(heads.c.trace_id)
             .subquery()
         )
-        bucket = (first.c.start_ns - since_ns).op("/")(bucket_ns)
+        bucket = (first.c.start_ns - since_ns) // bucket_ns
         counts = select(first.c.agent, bucket, func.count()).group_by(first.c.agent, bucket)
 
         def work(connection: Connection) -> tuple[builtins.list[tuple[str, int, int]], bool]:
@@ -316,17 +316,8 @@ def _keys_of(trace_id: str) -> Any:
     return query.where(_HEADS, spans.c.trace_id == clean(trace_id)).limit(1_000)
 
 
-class _Kind(msgspec.Struct):
-    """The one attribute that a skeleton needs; the others are skipped when decoding."""
-
-    operation: Any = msgspec.field(default=None, name=OPERATION)
-
-
-_kind_of = msgspec.json.Decoder(_Kind).decode
-
-
 def _bones(row: Any, price: Price | None) -> SpanSkeleton:
-    operation = _kind_of(row.attributes).operation
+    operation = row.attributes.get(OPERATION)
     call = used_by(row.span_id, row.parent_id, row.usage).call if row.usage else None
     # A span that sums the usage of the calls below it costs nothing itself.
     known = isinstance(operation, str) and operation

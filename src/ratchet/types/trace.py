@@ -157,18 +157,21 @@ class TraceDetail(msgspec.Struct, frozen=True, kw_only=True):
     """Newest first."""
 
 
-class SpanSkeleton(msgspec.Struct, frozen=True, kw_only=True):
-    """A span without its attributes and events: what a tree or a timeline shows."""
+class SpanSkeleton(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A span without its attributes and events: what a tree or a timeline shows.
+
+    Fields that have their default are left out of JSON: a trace may have 100,000 spans.
+    """
 
     span_id: str
-    parent_id: str | None
     name: str
-    operation: str
-    """Value of `gen_ai.operation.name`, such as `chat` or `execute_tool`; else `step`."""
     start_ns: int
     """Unix time in nanoseconds."""
     end_ns: int
-    status: Literal["unset", "ok", "error"]
+    parent_id: str | None = None
+    operation: str = "step"
+    """Value of `gen_ai.operation.name`, such as `chat` or `execute_tool`; else `step`."""
+    status: Literal["unset", "ok", "error"] = "unset"
     message: str = ""
     """Error message, cut off when it is long."""
     model: str = ""

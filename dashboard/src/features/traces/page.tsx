@@ -13,13 +13,18 @@ import { barOf, extentOf, type Node, pathTo, rowsOf, treeOf } from "./tree";
 
 type Skeleton = Schemas["SpanSkeleton"];
 const ROW = 28;
-const DEEPEST = 24;
+const DEEPEST = 12;
+/** Fields that the server leaves out when they have these values. */
+const DEFAULTS = { parent_id: null, operation: "step", status: "unset", message: "", model: "", input_tokens: 0, output_tokens: 0, cost_usd: null } as const;
 
 export function TracePage() {
   const { id } = useParams({ from: "/traces/$id" });
   const skeleton = useQuery({
     queryKey: ["traces", "skeleton", id],
-    queryFn: () => api.GET("/v1/traces/{id}/skeleton", { params: { path: { id } } }),
+    queryFn: async () => {
+      const found = await api.GET("/v1/traces/{id}/skeleton", { params: { path: { id } } });
+      return { ...found, spans: found.spans.map((span) => ({ ...DEFAULTS, ...span })) };
+    },
   });
   const data = skeleton.data;
   return (
@@ -237,7 +242,7 @@ function Row({ row, top, extent, selected, folded, fold, select }: RowProps) {
       </div>
       <div className="lane">
         <span className={`bar ${span.operation} ${failed ? "error" : ""}`} style={{ left: `${bar.left * 100}%`, width: `${bar.width * 100}%` }} />
-        <span className="took" style={late ? { right: `${(1 - bar.left) * 100}%` } : { left: `${Math.min(bar.left + bar.width, 0.8) * 100}%` }}>
+        <span className={`took ${bar.width > 0.6 ? "inside" : ""}`} style={bar.width > 0.6 ? { left: `${bar.left * 100}%` } : late ? { right: `${(1 - bar.left) * 100}%` } : { left: `${(bar.left + bar.width) * 100}%` }}>
           {took}
         </span>
       </div>

@@ -57,11 +57,11 @@ export function SpanContent({ trace, skeleton }: { trace: string; skeleton: Sche
   );
 }
 
-export function Shown({ message }: { message: Message }) {
+export function Shown({ message, kind = message.role }: { message: Message; kind?: string }) {
   return (
-    <section className={`message ${message.role}`}>
+    <section className={`message ${kind}`}>
       <header>
-        <b>{line(message.role, 40)}</b>
+        <b>{line(message.role, 80)}</b>
       </header>
       <div className="stack">
         {message.parts.map((part, at) => (

@@ -7,6 +7,7 @@ from ratchet.server.api import (
     conversations,
     cycles,
     datasets,
+    evaluators,
     events,
     experiments,
     feedback,
@@ -26,6 +27,7 @@ from ratchet.server.api import (
     spans,
     traces,
     traffic,
+    training,
     transitions,
 )
 
@@ -51,6 +53,8 @@ GROUPS = (
     labels.group,
     runs.group,
     experiments.group,
+    evaluators.group,
+    training.group,
     releases.group,
     events.group,
     keys.group,

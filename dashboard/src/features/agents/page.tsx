@@ -1,0 +1,116 @@
+// Agents: what each runs now, its prompts at the gateway, its autopilot, and the ways back.
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link } from "@tanstack/react-router";
+import { api, type Schemas } from "../../api/client";
+import { line, moment, number, short } from "../../lib/format";
+import { pathOf } from "../../lib/paths";
+import { Command, Empty, Facts, Page, State, waiting } from "../../ui/basics";
+import { Ask } from "../../ui/dialog";
+import { useSession } from "../../ui/session";
+import { LongText } from "../../ui/long_text";
+
+export function AgentsPage() {
+  const agents = useQuery({ queryKey: ["agents"], queryFn: () => api.GET("/v1/agents") });
+  const overview = useQuery({ queryKey: ["overview", "720"], queryFn: () => api.GET("/v1/overview", { params: { query: { hours: 720 } } }) });
+  const set = new Map(agents.data?.agents.map((agent) => [agent.name, agent]));
+  for (const agent of overview.data?.agents ?? []) if (!set.has(agent.name)) set.set(agent.name, { name: agent.name, substitute: false, mirror: null });
+  return (
+    <Page title="Prompts and agents" actions={<Command text="ratchet prompts --help" />}>
+      {waiting(agents)}
+      {agents.data && set.size === 0 && <Empty command="ratchet serve">No agent has been seen. Let an agent’s base URL lead to this server’s gateway, and its prompts appear here.</Empty>}
+      {[...set.values()].map((agent) => (
+        <Agent key={agent.name} agent={agent} cycle={overview.data?.agents.find((each) => each.name === agent.name)?.cycle ?? null} />
+      ))}
+    </Page>
+  );
+}
+
+function Agent({ agent, cycle }: { agent: Schemas["AgentSettings"]; cycle: Schemas["Cycle"] | null }) {
+  const queries = useQueryClient();
+  const session = useSession();
+  const history = useQuery({ queryKey: ["agents", agent.name, "history"], queryFn: () => api.GET("/v1/agents/{name}/history", { params: { path: { name: agent.name } } }) });
+  const active = history.data?.activations[0];
+  const put = async (changed: Partial<Schemas["AgentSettings"]>) => {
+    const { name: _, ...settings } = { ...agent, ...changed };
+    await api.PUT("/v1/agents/{name}", { params: { path: { name: agent.name } }, body: settings });
+    await queries.invalidateQueries({ queryKey: ["agents"] });
+  };
+  const tell = (verb: "pause" | "resume") => async (reason: string) => {
+    await api.POST("/v1/agents/{name}/autopilot", { params: { path: { name: agent.name } }, body: { verb, by: session.data?.key_name || "dashboard", reason } });
+    await queries.invalidateQueries();
+  };
+  return (
+    <section className="box" style={{ marginBottom: 12 }} aria-label={`Agent ${agent.name}`}>
+      <div className="row">
+        <h2 style={{ margin: 0 }}>{line(agent.name)}</h2>
+        <div className="row" style={{ marginLeft: "auto" }}>
+          <Ask
+            label={agent.substitute ? "Stop replacing prompts …" : "Replace prompts …"}
+            title={agent.substitute ? `Leave the prompts of ${agent.name} as they are?` : `Replace the prompts of ${agent.name}?`}
+            confirm={agent.substitute ? "Leave them" : "Replace them"}
+            act={() => put({ substitute: !agent.substitute })}
+          >
+            <p>
+              {agent.substitute
+                ? "Its calls through the gateway go on with the prompts that the agent itself sends, from the next call on."
+                : "The gateway replaces the prompts that it recognises by those of the active release, from the next call on. The same button takes it back."}
+            </p>
+          </Ask>
+          <Ask label="Pause the autopilot …" title={`Pause the autopilot of ${agent.name}?`} confirm="Pause" reason act={tell("pause")}>
+            <p>It begins nothing new and takes no further step until it is resumed. A watch that is under way goes on.</p>
+          </Ask>
+          <Ask label="Resume …" title={`Resume the autopilot of ${agent.name}?`} confirm="Resume" act={tell("resume")}>
+            <p>It goes on where it was.</p>
+          </Ask>
+        </div>
+      </div>
+      <Facts
+        of={[
+          ["prompts at the gateway", agent.substitute ? "replaced by the active release’s" : "left as the agent sends them"],
+          ["mirrored calls", agent.mirror == null ? "as the agent or ratchet.toml says" : `${number(100 * agent.mirror)} %`],
+          ["runs now", active?.candidate_id ? <Link key="active" to={pathOf("candidate", active.candidate_id)}>{short(active.candidate_id)}</Link> : "its own source"],
+          ["autopilot", cycle && <Link key="cycle" to={pathOf("cycle", cycle.id)}><State of={cycle.state} /></Link>],
+        ]}
+      />
+      {active?.candidate_id && <Texts candidate={active.candidate_id} />}
+      {(history.data?.activations.length ?? 0) > 0 && (
+        <details>
+          <summary>What it ran before</summary>
+          <table aria-label={`Activations of ${agent.name}`}>
+            <tbody>
+              {history.data?.activations.map((activation) => (
+                <tr key={activation.activated_at}>
+                  <td>{moment(activation.activated_at)}</td>
+                  <td>{activation.candidate_id ? <Link to={pathOf("candidate", activation.candidate_id)}>{short(activation.candidate_id)}</Link> : "its own source"}</td>
+                  <td className="wrap">{line(activation.reason)}</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </details>
+      )}
+    </section>
+  );
+}
+
+function Texts({ candidate }: { candidate: string }) {
+  const view = useQuery({ queryKey: ["candidates", candidate], refetchInterval: false, queryFn: () => api.GET("/v1/candidates/{id}", { params: { path: { id: candidate } } }) });
+  const changes = useQuery({
+    queryKey: ["changes", candidate, view.data?.parents[0]],
+    enabled: view.data !== undefined,
+    refetchInterval: false,
+    queryFn: () => api.GET("/v1/candidates/{id}/changes", { params: { path: { id: candidate }, query: {} } }),
+  });
+  return (
+    <>
+      {changes.data?.changes
+        .filter((change) => change.kind === "prompt")
+        .map((change) => (
+          <details key={change.name}>
+            <summary>{line(change.name)}</summary>
+            <LongText text={change.after ?? ""} />
+          </details>
+        ))}
+    </>
+  );
+}

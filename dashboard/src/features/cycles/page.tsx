@@ -1,0 +1,129 @@
+// One turn of the autopilot: what it noticed, where it is and why it waits, and what a person may tell it.
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link, useParams } from "@tanstack/react-router";
+import { api, type Schemas } from "../../api/client";
+import { Interval } from "../../charts/interval";
+import { dollars, moment, number, short, signed, words } from "../../lib/format";
+import { pathOf } from "../../lib/paths";
+import { Command, Facts, Page, State, Time, waiting } from "../../ui/basics";
+import { Ask } from "../../ui/dialog";
+import { Outside } from "../../ui/outside";
+import { useSession } from "../../ui/session";
+
+const FINAL = ["done", "quarantined", "dropped"];
+
+export function CyclePage() {
+  const { id } = useParams({ from: "/cycles/$id" });
+  const cycle = useQuery({ queryKey: ["cycles", id], queryFn: () => api.GET("/v1/cycles/{id}", { params: { path: { id } } }) });
+  return (
+    <Page title={`Cycle ${short(id)}`} actions={<Command text={`ratchet explain ${short(id)}`} />}>
+      {waiting(cycle)}
+      {cycle.data && <Shown cycle={cycle.data.cycle} moves={cycle.data.transitions} />}
+    </Page>
+  );
+}
+
+function Shown({ cycle, moves }: { cycle: Schemas["Cycle"]; moves: Schemas["CycleTransition"][] }) {
+  return (
+    <>
+      <p className="verdict">{cycle.message || cycle.waits || `It is in the state “${words(cycle.state)}”.`}</p>
+      <div className="row">
+        <State of={cycle.state} />
+        {!FINAL.includes(cycle.state) && <Orders cycle={cycle} />}
+      </div>
+      <Facts
+        of={[
+          ["agent", <Link key="agent" to="/traces" search={{ agent: cycle.agent }}>{cycle.agent}</Link>],
+          ["noticed", cycle.trigger],
+          ["began", <Time key="began" at={cycle.started_at} />],
+          ["in this state since", <Time key="entered" at={cycle.entered_at} />],
+          ["waits until", cycle.waits_until != null && moment(cycle.waits_until)],
+          ["dataset", cycle.dataset && <Link key="dataset" to={pathOf("dataset", cycle.dataset.split("@")[0] ?? "")}>{cycle.dataset}</Link>],
+          ["may spend", cycle.rollouts != null && `${number(cycle.rollouts)} rollouts${cycle.dollars != null ? `, ${dollars(cycle.dollars)}` : ""}`],
+          ["run", cycle.run_id && <Link key="run" to={pathOf("run", cycle.run_id)}>{short(cycle.run_id)}</Link>],
+          ["candidate", cycle.candidate_id && <Link key="candidate" to={pathOf("candidate", cycle.candidate_id)}>{short(cycle.candidate_id)}</Link>],
+          ["experiment", cycle.experiment_id && <Link key="experiment" to={pathOf("experiment", cycle.experiment_id)}>{short(cycle.experiment_id)}</Link>],
+          ["release", cycle.release_id && <Link key="release" to={pathOf("release", cycle.release_id)}>{short(cycle.release_id)}</Link>],
+          ["pull request", cycle.request && <Outside key="request" to={cycle.request} />],
+          ["not at run time", cycle.runtime_refusal],
+        ]}
+      />
+      {cycle.decisions.map((decision, at) => (
+        <section key={at} className="box" style={{ margin: "8px 0" }}>
+          <div className="row">
+            <h3 style={{ margin: 0 }}>{words(decision.stage)}</h3>
+            {decision.verdict && <State of={decision.verdict} />}
+          </div>
+          <p>{decision.sentence}</p>
+          <p className="muted">
+            e-value {number(decision.e_value)}, {number(decision.needed)} needed; {number(decision.baseline_count)} calls of the baseline, {number(decision.candidate_count)} of the candidate
+            {decision.blocked > 0 && `; ${number(decision.blocked)} blocked`}
+            {decision.missing > 0 && `; ${number(decision.missing)} without a score`}
+          </p>
+          {decision.interval && decision.baseline != null && decision.candidate != null && (
+            <>
+              <div className="muted small">
+                gain {signed(decision.candidate - decision.baseline)} [{signed(decision.interval[0])}, {signed(decision.interval[1])}]
+              </div>
+              <Interval label="Gain" point={decision.candidate - decision.baseline} interval={decision.interval as [number, number]} />
+            </>
+          )}
+        </section>
+      ))}
+      <h2>Moves</h2>
+      <div className="scroll">
+        <table aria-label="Moves">
+          <thead>
+            <tr>
+              <th className="num">no.</th>
+              <th>when</th>
+              <th>from</th>
+              <th>to</th>
+              <th>by</th>
+              <th>rule</th>
+            </tr>
+          </thead>
+          <tbody>
+            {moves.map((move) => (
+              <tr key={move.number}>
+                <td className="num">{move.number}</td>
+                <td>{moment(move.at)}</td>
+                <td>{words(move.source)}</td>
+                <td>{words(move.target)}</td>
+                <td>{move.actor}</td>
+                <td className="wrap">{move.rule}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </>
+  );
+}
+
+function Orders({ cycle }: { cycle: Schemas["Cycle"] }) {
+  const queries = useQueryClient();
+  const session = useSession();
+  const by = session.data?.key_name || "dashboard";
+  const tell = (verb: "approve" | "deny" | "stop") => async (reason: string) => {
+    await api.POST("/v1/agents/{name}/autopilot", { params: { path: { name: cycle.agent } }, body: { verb, by, reason, cycle_id: cycle.id, candidate_id: verb === "stop" ? "" : cycle.candidate_id } });
+    await queries.invalidateQueries();
+  };
+  return (
+    <>
+      {cycle.state === "approval" && (
+        <>
+          <Ask label="Approve …" title="Approve this candidate?" confirm="Approve" act={tell("approve")}>
+            <p>The autopilot goes on with it: to a canary or a pull request, as its policy says. A watch takes it back if live scores fall.</p>
+          </Ask>
+          <Ask label="Deny …" title="Deny this candidate?" confirm="Deny" danger reason act={tell("deny")}>
+            <p>The cycle ends without a release. The candidate and its evidence are kept.</p>
+          </Ask>
+        </>
+      )}
+      <Ask label="Stop …" title="Stop this cycle?" confirm="Stop" danger reason act={tell("stop")}>
+        <p>The cycle ends. What it has released stays released; roll that back on its own page.</p>
+      </Ask>
+    </>
+  );
+}

@@ -1,0 +1,215 @@
+// One dataset: its versions and where they come from, its tasks, and what changed since another version.
+import { useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { useMemo, useState } from "react";
+import { api, type Schemas } from "../../api/client";
+import { download } from "../../lib/export";
+import { counted, line, moment, number, short, text } from "../../lib/format";
+import { pathOf } from "../../lib/paths";
+import { Command, Facts, Page, Time, waiting } from "../../ui/basics";
+import { TextDiff } from "../../ui/diff";
+import { LongText } from "../../ui/long_text";
+import { compare } from "./compare";
+
+const PAGE = 100;
+
+export function DatasetPage() {
+  const { name } = useParams({ from: "/datasets/$name" });
+  const { version, against, split, q, task } = useSearch({ from: "/datasets/$name" });
+  const navigate = useNavigate({ from: "/datasets/$name" });
+  const versions = useQuery({ queryKey: ["datasets", name], queryFn: () => api.GET("/v1/dataset-versions", { params: { query: { name } } }) });
+  const shown = version ?? versions.data?.datasets[0]?.version;
+  const dataset = useVersion(shown);
+  const other = useVersion(against);
+  const summary = versions.data?.datasets.find((each) => each.version === shown);
+  const set = (changed: Record<string, string | undefined>) => void navigate({ search: (before) => ({ ...before, ...changed }), replace: true });
+  return (
+    <Page title={line(name, 60)} actions={<Command text={`ratchet datasets show ${name}`} />}>
+      {waiting(versions)}
+      {versions.data?.datasets.length === 0 && <p className="note">There is no dataset of this name.</p>}
+      {summary && (
+        <>
+          <div className="row">
+            <label>
+              Version
+              <select value={shown} onChange={(event) => set({ version: event.target.value })}>
+                {versions.data?.datasets.map((each) => (
+                  <option key={each.version} value={each.version}>
+                    {short(each.version)}, {moment(each.put_at)}
+                  </option>
+                ))}
+              </select>
+            </label>
+            <label>
+              compared with
+              <select value={against ?? ""} onChange={(event) => set({ against: event.target.value || undefined })}>
+                <option value="">nothing</option>
+                {versions.data?.datasets
+                  .filter((each) => each.version !== shown)
+                  .map((each) => (
+                    <option key={each.version} value={each.version}>
+                      {short(each.version)}, {moment(each.put_at)}
+                    </option>
+                  ))}
+              </select>
+            </label>
+            {dataset.data && (
+              <button type="button" onClick={() => download(`${name}-${short(dataset.data.version)}.jsonl`, "application/jsonl", dataset.data.tasks.map((each) => `${JSON.stringify({ ...each, split: dataset.data.splits[each.id] })}\n`).join(""))}>
+                JSONL
+              </button>
+            )}
+          </div>
+          <Facts
+            of={[
+              ["made", <Time key="made" at={summary.created_at} />],
+              ["how", summary.provenance],
+              ["from version", summary.parent && <Link key="parent" to={pathOf("dataset", name)} search={{ version: summary.parent }}>{short(summary.parent)}</Link>],
+              ["what changed", summary.reason],
+              ["splits", Object.entries(summary.splits).map(([each, count]) => `${each} ${number(count)}`).join(", ")],
+            ]}
+          />
+        </>
+      )}
+      {dataset.data && other.data && <Compared before={other.data} after={dataset.data} />}
+      {dataset.data && !other.data && <Tasks dataset={dataset.data} split={split} q={q} selected={task} set={set} />}
+      {waiting(dataset)}
+    </Page>
+  );
+}
+
+function useVersion(version: string | undefined) {
+  return useQuery({
+    queryKey: ["datasets", "version", version],
+    enabled: Boolean(version),
+    refetchInterval: false,
+    staleTime: Infinity,
+    queryFn: () => api.GET("/v1/datasets/{version}", { params: { path: { version: version! } } }),
+  });
+}
+
+function Tasks({ dataset, split, q, selected, set }: { dataset: Schemas["DatasetView"]; split?: string; q?: string; selected?: string; set: (changed: Record<string, string | undefined>) => void }) {
+  const [many, setMany] = useState(PAGE);
+  const found = useMemo(() => {
+    const sought = q?.toLowerCase() ?? "";
+    return dataset.tasks.filter((task) => (!split || dataset.splits[task.id] === split) && (!sought || `${task.id} ${text(task.input)} ${text(task.expected)}`.toLowerCase().includes(sought)));
+  }, [dataset, split, q]);
+  return (
+    <>
+      <h2>Tasks</h2>
+      <div className="row">
+        <label>
+          Split
+          <select value={split ?? ""} onChange={(event) => set({ split: event.target.value || undefined })}>
+            <option value="">all</option>
+            {[...new Set(Object.values(dataset.splits))].map((each) => (
+              <option key={each}>{each}</option>
+            ))}
+          </select>
+        </label>
+        <label>
+          Contains
+          <input type="search" value={q ?? ""} onChange={(event) => set({ q: event.target.value || undefined })} />
+        </label>
+        <span className="muted">{counted(found.length, "task")}</span>
+      </div>
+      <div className="scroll">
+        <table aria-label="Tasks">
+          <thead>
+            <tr>
+              <th>task</th>
+              <th>split</th>
+              <th>input</th>
+              <th>expected</th>
+              <th>from</th>
+            </tr>
+          </thead>
+          <tbody>
+            {found.slice(0, many).map((task) => (
+              <TaskRow key={task.id} task={task} split={dataset.splits[task.id] ?? ""} open={task.id === selected} toggle={() => set({ task: task.id === selected ? undefined : task.id })} />
+            ))}
+          </tbody>
+        </table>
+      </div>
+      {found.length > many && (
+        <button type="button" onClick={() => setMany(many + 10 * PAGE)}>
+          More of {counted(found.length, "task")}
+        </button>
+      )}
+    </>
+  );
+}
+
+function TaskRow({ task, split, open, toggle }: { task: Schemas["Task"]; split: string; open: boolean; toggle: () => void }) {
+  return (
+    <>
+      <tr aria-selected={open}>
+        <td>
+          <button type="button" className="plain" aria-expanded={open} onClick={toggle}>
+            {line(task.id, 40)}
+          </button>
+        </td>
+        <td>{split}</td>
+        <td className="wrap">{line(text(task.input), 120)}</td>
+        <td className="wrap">{line(text(task.expected), 80)}</td>
+        <td>{task.origin.made}</td>
+      </tr>
+      {open && (
+        <tr>
+          <td colSpan={5} className="top">
+            <h3>Input</h3>
+            <LongText text={text(task.input)} mono />
+            <h3>Expected</h3>
+            <LongText text={text(task.expected)} mono />
+            {Object.keys(task.metadata).length > 0 && (
+              <>
+                <h3>Metadata</h3>
+                <LongText text={text(task.metadata)} mono />
+              </>
+            )}
+            {task.origin.sources.length > 0 && (
+              <p>
+                Made from{" "}
+                {task.origin.sources.map((source) => (
+                  <span key={source}>{/^[0-9a-f]{32}$/.test(source) ? <Link to={pathOf("trace", source)}>trace {short(source)} </Link> : <code>{line(source, 80)} </code>}</span>
+                ))}
+                {task.origin.by && `by ${line(task.origin.by, 60)}`}
+              </p>
+            )}
+          </td>
+        </tr>
+      )}
+    </>
+  );
+}
+
+function Compared({ before, after }: { before: Schemas["DatasetView"]; after: Schemas["DatasetView"] }) {
+  const found = useMemo(() => compare(before, after), [before, after]);
+  return (
+    <>
+      <h2>
+        {counted(found.added.length, "task")} added, {number(found.removed.length)} removed, {number(found.changed.length)} changed, {number(found.moved.length)} moved to another split
+      </h2>
+      {found.changed.slice(0, PAGE).map(({ before: one, after: two }) => (
+        <section key={two.id}>
+          <h3>{line(two.id)}</h3>
+          <TextDiff by="words" before={`${text(one.input)}\n→ ${text(one.expected)}`} after={`${text(two.input)}\n→ ${text(two.expected)}`} />
+        </section>
+      ))}
+      <Names title="Added" of={found.added.map((task) => task.id)} />
+      <Names title="Removed" of={found.removed.map((task) => task.id)} />
+      <Names title="Moved" of={found.moved.map(({ task, from, to }) => `${task.id}: ${from} → ${to}`)} />
+    </>
+  );
+}
+
+function Names({ title, of }: { title: string; of: string[] }) {
+  if (of.length === 0) return null;
+  return (
+    <details open={of.length <= 20}>
+      <summary>
+        {title}: {number(of.length)}
+      </summary>
+      <LongText text={of.join("\n")} mono />
+    </details>
+  );
+}

@@ -1,0 +1,110 @@
+// One rollout: its task, what came out, its scores, its trace, and people's labels.
+import { useQuery, useQueryClient } from "@tanstack/react-query";
+import { Link, useParams } from "@tanstack/react-router";
+import { api, type Schemas } from "../../api/client";
+import { dollars, duration, line, moment, number, short, text } from "../../lib/format";
+import { newId } from "../../lib/id";
+import { pathOf } from "../../lib/paths";
+import { Command, Facts, Figure, Page, State, waiting } from "../../ui/basics";
+import { LongText } from "../../ui/long_text";
+
+export function RolloutPage() {
+  const { id } = useParams({ from: "/rollouts/$id" });
+  const path = { path: { id } };
+  const rollout = useQuery({ queryKey: ["rollouts", id], queryFn: () => api.GET("/v1/rollouts/{id}", { params: path }) });
+  const scores = useQuery({ queryKey: ["rollouts", id, "scores"], queryFn: () => api.GET("/v1/rollouts/{id}/scores", { params: path }) });
+  const attempts = useQuery({ queryKey: ["rollouts", id, "attempts"], queryFn: () => api.GET("/v1/rollouts/{id}/attempts", { params: path }) });
+  const spans = useQuery({ queryKey: ["rollouts", id, "spans"], queryFn: () => api.GET("/v1/rollouts/{id}/spans", { params: path }), refetchInterval: false });
+  const data = rollout.data;
+  const traces = [...new Set(spans.data?.spans.map((span) => span.trace_id) ?? [])];
+  return (
+    <Page title={`Rollout ${short(id)}`} actions={<Command text={`ratchet show ${short(id)}`} />}>
+      {waiting(rollout)}
+      {data && (
+        <>
+          <div className="figures">
+            <Figure label="status">
+              <State of={data.status} />
+            </Figure>
+            {scores.data?.scores.map((score) => (
+              <Figure key={`${score.evaluator}${score.version}`} label={`${score.evaluator}${score.unit ? `, ${score.unit}` : ""}`} title={score.rationale}>
+                {score.error ? "failed" : number(score.value)}
+              </Figure>
+            ))}
+            <Figure label="took">{duration(data.duration_s)}</Figure>
+            <Figure label="cost">{dollars(data.cost_usd, data.known_usd)}</Figure>
+          </div>
+          {data.error && (
+            <div className="note bad">
+              <LongText text={data.error} mono />
+            </div>
+          )}
+          <Facts
+            of={[
+              ["task", line(data.task_id, 200)],
+              ["candidate", data.candidate_id && <Link key="candidate" to={pathOf("candidate", data.candidate_id)}>{short(data.candidate_id)}</Link>],
+              ["for", line(data.purpose)],
+              ["seed", number(data.seed)],
+              ["created", moment(data.created_at)],
+              ["attempts", attempts.data?.attempts.map((attempt) => `${attempt.fence}: ${attempt.status}${attempt.error ? ` (${line(attempt.error, 80)})` : ""}`).join("; ")],
+              ["trace", traces.length > 0 && traces.map((trace) => <Link key={trace} to={pathOf("trace", trace)}>{short(trace)} </Link>)],
+            ]}
+          />
+          <Label rollout={data} />
+          <h2>Input</h2>
+          <LongText text={text(data.input)} mono />
+          {data.expected != null && (
+            <>
+              <h2>Expected</h2>
+              <LongText text={text(data.expected)} mono />
+            </>
+          )}
+          <h2>Output</h2>
+          <LongText text={text(data.output)} mono />
+          {scores.data?.scores
+            .filter((score) => score.rationale || score.error)
+            .map((score) => (
+              <section key={`${score.evaluator}${score.version}`}>
+                <h3>What {score.evaluator} says</h3>
+                <LongText text={score.error || score.rationale} />
+              </section>
+            ))}
+        </>
+      )}
+    </Page>
+  );
+}
+
+export function Label({ rollout, after }: { rollout: Schemas["Rollout"]; after?: () => void }) {
+  const queries = useQueryClient();
+  const labels = useQuery({ queryKey: ["labels", rollout.id], queryFn: () => api.GET("/v1/labels", { params: { query: { rollout_id: rollout.id } } }) });
+  const give = async (value: number) => {
+    await api.POST("/v1/labels", { body: { labels: [{ id: newId(), rollout_id: rollout.id, value, drawn: "chosen" }] } });
+    await queries.invalidateQueries({ queryKey: ["labels"] });
+    after?.();
+  };
+  const remove = async (id: string) => {
+    await api.DELETE("/v1/labels/{id}", { params: { path: { id } } });
+    await queries.invalidateQueries({ queryKey: ["labels"] });
+  };
+  return (
+    <div className="row" style={{ margin: "8px 0" }} aria-label="Labels" role="group">
+      <span className="muted">Is the output right?</span>
+      <button type="button" onClick={() => void give(1)}>
+        Right
+      </button>
+      <button type="button" onClick={() => void give(0)}>
+        Wrong
+      </button>
+      {labels.data?.labels.map((label) => (
+        <span key={label.id} className="badge">
+          {label.value >= 0.5 ? "✓ right" : "✕ wrong"}
+          {label.labeller && ` (${line(label.labeller, 30)})`}
+          <button type="button" className="plain small" onClick={() => void remove(label.id)}>
+            undo
+          </button>
+        </span>
+      ))}
+    </div>
+  );
+}

@@ -1,0 +1,55 @@
+// The curves of a training, while it runs and after.
+import { useQuery } from "@tanstack/react-query";
+import { useParams } from "@tanstack/react-router";
+import { useMemo } from "react";
+import { api } from "../../api/client";
+import { Curve } from "../../charts/curves";
+import { download } from "../../lib/export";
+import { counted, line } from "../../lib/format";
+import { Command, Page, waiting } from "../../ui/basics";
+import { known } from "./list";
+
+/** Shown first, in this order; other metrics follow by name. */
+const FIRST = ["val", "reward", "loss", "entropy", "kl", "clip_share", "gap", "tokens_per_s", "staleness"];
+
+export function TrainingRunPage() {
+  const { name } = useParams({ from: "/training/$name" });
+  const curves = useQuery({ queryKey: ["training", name], refetchInterval: 5_000, queryFn: () => api.GET("/v1/training-runs/{name}", { params: { path: { name } } }) });
+  const data = curves.data;
+  const series = useMemo(() => {
+    const records = (data?.records ?? []) as Record<string, unknown>[];
+    const names = [...new Set(records.flatMap((record) => Object.keys(record)))].filter((each) => each !== "step" && records.some((record) => known(record[each]) != null));
+    const rank = (each: string) => (FIRST.includes(each) ? FIRST.indexOf(each) : FIRST.length);
+    names.sort((one, other) => rank(one) - rank(other) || one.localeCompare(other));
+    const steps = records.map((record, at) => known(record.step) ?? at);
+    return names.map((each) => ({ name: each, x: steps, y: records.map((record) => known(record[each])) }));
+  }, [data]);
+  return (
+    <Page
+      title={`Training ${line(name, 60)}`}
+      actions={
+        <>
+          {data && (
+            <button type="button" onClick={() => download(`${name}.json`, "application/json", JSON.stringify(data, null, 1))}>
+              JSON
+            </button>
+          )}
+          <Command text={`ratchet train runs ${name} --png curves.png`} />
+        </>
+      }
+    >
+      {waiting(curves)}
+      {data && (
+        <p className="muted">
+          {counted(data.steps, "step")}
+          {data.every > 1 && `; every ${data.every}th is shown`}
+        </p>
+      )}
+      <div className="grid">
+        {series.map((each) => (
+          <Curve key={each.name} title={each.name.replaceAll("_", " ")} x={each.x} y={each.y} />
+        ))}
+      </div>
+    </Page>
+  );
+}

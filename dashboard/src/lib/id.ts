@@ -1,0 +1,5 @@
+/** A new id. Over plain HTTP browsers offer no randomUUID. */
+export function newId(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16));
+  return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}

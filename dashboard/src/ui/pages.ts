@@ -1,0 +1,15 @@
+/** The pages of the navigation, in its order. */
+export const PAGES = [
+  ["/", "Home"],
+  ["/traces", "Traces"],
+  ["/conversations", "Conversations"],
+  ["/datasets", "Datasets"],
+  ["/evaluators", "Evaluators"],
+  ["/labelling", "Labelling"],
+  ["/runs", "Runs"],
+  ["/experiments", "Experiments"],
+  ["/releases", "Releases"],
+  ["/training", "Weights"],
+  ["/agents", "Prompts"],
+  ["/settings", "Settings"],
+] as const;

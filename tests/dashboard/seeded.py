@@ -1,0 +1,303 @@
+"""A store with something on every page: a demo's run, live traffic, a cycle, a release, faults."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ratchet.store import Store
+from ratchet.types import (
+    Activation,
+    AgentSettings,
+    Candidate,
+    CardCheck,
+    Cycle,
+    CycleTransition,
+    Dataset,
+    Feedback,
+    PromptTemplate,
+    Release,
+    ReportCard,
+    Span,
+    SpanRecord,
+    Task,
+)
+
+AGENT = "support"
+BIG, HOSTILE, ROOTLESS, CYCLIC, BACKWARDS, LONG = (f"{number:032x}" for number in range(1, 7))
+"""Ids of the traces that are no everyday ones."""
+
+HOSTILE_TEXTS = (
+    "<img src=x onerror=window.hit=1>",
+    "<svg><script>window.hit=2</script></svg>",
+    '<a href="javascript:window.hit=3">press</a>',
+    "[press](javascript:window.hit=4)",
+    "\x1b[31mred\x1b[0m \u202egnp.exe \u200b{{window.hit=5}} ${window.hit=6}",
+    '"><iframe src="https://evil.example"></iframe><style>*{display:none}</style>',
+)
+
+
+def make_demo(folder: Path) -> Path:
+    """Run the demo: a baseline, candidates, a proof, and a branch."""
+    command = [sys.executable, "-m", "ratchet", "demo", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    assert (folder / ".ratchet" / "ratchet.db").is_file()
+    return folder
+
+
+def span(trace: str, number: int, parent: int | None, start_s: float, **more: Any) -> Span:
+    """A span of a trace; ids are the numbers in hexadecimal."""
+    begun = int(start_s * 1e9)
+    took = more.pop("took_s", 0.01)
+    return Span(
+        trace_id=trace,
+        span_id=f"{number:016x}",
+        parent_id=None if parent is None else f"{parent:016x}",
+        name=more.pop("name", f"step {number}"),
+        start_ns=begun,
+        end_ns=begun + int(took * 1e9),
+        **more,
+    )
+
+
+def chat(question: str, answer: str, conversation: str) -> dict[str, Any]:
+    """Attributes of a model call."""
+    return {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.model": "gpt-4o-mini",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.usage.input_tokens": 900,
+        "gen_ai.usage.output_tokens": 60,
+        "gen_ai.conversation.id": conversation,
+        "gen_ai.input.messages": json.dumps(
+            [{"role": "user", "parts": [{"type": "text", "content": question}]}]
+        ),
+        "gen_ai.output.messages": json.dumps(
+            [{"role": "assistant", "parts": [{"type": "text", "content": answer}]}]
+        ),
+    }
+
+
+def live_trace(number: int, at: float, *, failed: bool = False) -> list[Span]:
+    """An everyday trace: the agent, a model call, a tool."""
+    trace = f"{number + 1000:032x}"
+    status = {"status": "error", "message": "Timeout: the tool did not answer"} if failed else {}
+    call = chat(
+        f"Where is order {number}?", f"Order {number} is on its way.", f"talk-{number // 3}"
+    )
+    tool = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.call.arguments": json.dumps({"order": number}),
+        "gen_ai.tool.call.result": "on its way",
+    }
+    return [
+        span(trace, 1, None, at, took_s=1.4, name="invoke_agent support", **status),
+        span(trace, 2, 1, at + 0.05, took_s=0.9, name="chat gpt-4o-mini", attributes=call),
+        span(
+            trace, 3, 1, at + 1.0, took_s=0.3, name="execute_tool find", attributes=tool, **status
+        ),
+    ]
+
+
+def odd_traces(now: float) -> list[Span]:
+    """Traces that a page must survive."""
+    big = [span(BIG, 1, None, now - 50, took_s=20, name="big")]
+    for number in range(2, 10_001):
+        parent = number - 1 if number < 900 else 2 + number % 800
+        big.append(span(BIG, number, parent, now - 50 + number / 1000, took_s=0.2))
+    hostile = [
+        span(
+            HOSTILE,
+            1,
+            None,
+            now - 40,
+            name=HOSTILE_TEXTS[0],
+            attributes=chat(*HOSTILE_TEXTS[:2], "h"),
+        ),
+        *(
+            span(
+                HOSTILE,
+                number,
+                1,
+                now - 39,
+                name=text,
+                status="error",
+                message=text,
+                attributes={"note": text, "gen_ai.tool.call.result": text, text: "key"},
+            )
+            for number, text in enumerate(HOSTILE_TEXTS, start=2)
+        ),
+    ]
+    return [
+        *big,
+        *hostile,
+        span(ROOTLESS, 2, 1, now - 30, name="without its root"),
+        span(CYCLIC, 1, 3, now - 20, name="cycle a"),
+        span(CYCLIC, 2, 1, now - 19, name="cycle b"),
+        span(CYCLIC, 3, 2, now - 18, name="cycle c"),
+        span(BACKWARDS, 1, None, now - 10, took_s=-5, name="backwards"),
+        span(BACKWARDS, 2, 1, now - 14, took_s=1, name="before its parent"),
+        span(
+            LONG, 1, None, now - 5, name="long", attributes=chat("x" * 5_000_000, "y " * 9_000, "l")
+        ),
+    ]
+
+
+def seed(store: Store, now: float) -> None:
+    """Fill a store that already has a demo's run."""
+    spans = [
+        each
+        for number in range(90)
+        for each in live_trace(number, now - 3600 * (2 + number * 1.8), failed=number % 9 == 0)
+    ]
+    store.spans.put([SpanRecord(span=each, agent=AGENT) for each in [*spans, *odd_traces(now)]])
+    store.feedback.add(
+        [
+            Feedback(
+                id=f"f{n}",
+                kind="thumbs",
+                value=float(n % 4 != 0),
+                trace_id=f"{n + 1000:032x}",
+                comment="late",
+            )
+            for n in range(0, 40, 2)
+        ],
+        now,
+    )
+    _release(store, now)
+    _cycle(store, now)
+    run = store.runs.list(1)[0]
+    dataset = store.datasets.get(run.dataset_version)
+    first = dataset.tasks[0]
+    grown = Dataset(
+        dataset.name,
+        (
+            *dataset.tasks[1:],
+            Task(first.id, {"question": "changed"}, "new"),
+            Task("added", {"question": HOSTILE_TEXTS[0]}),
+        ),
+        {**dataset.splits, "added": "train"},
+        parent=dataset.version,
+        reason="One task was corrected and one added.",
+    )
+    store.datasets.put(grown)
+    store.report_cards.put(_card(now))
+    store.keys.create("a program", ("ingest",), now)
+
+
+def _release(store: Store, now: float) -> None:
+    source = Candidate.of({"system": PromptTemplate(text="You answer questions about orders.")})
+    better = source.derive(
+        {
+            "system": PromptTemplate(
+                text="You answer questions about orders. Name the day of arrival."
+            )
+        },
+        algorithm="apo",
+        reason="Users asked again for the day.",
+    )
+    for candidate in (source, better):
+        store.candidates.put(candidate, now)
+    store.agents.put(AgentSettings(name=AGENT, substitute=True), now)
+    store.agents.activate(
+        Activation(agent=AGENT, candidate_id=better.id, activated_at=now - 600, reason="Promoted.")
+    )
+    store.releases.put(
+        Release(
+            id="5e1ea5e0" * 4,
+            experiment_id=store.experiments.list(1)[0].id,
+            candidate_id=better.id,
+            baseline_id=source.id,
+            state="active",
+            repo="",
+            branch="",
+            base="",
+            commit="",
+            pull_request="",
+            evidence="",
+            created_at=now - 600,
+            agent=AGENT,
+        )
+    )
+
+
+def _cycle(store: Store, now: float) -> None:
+    cycle = Cycle(
+        id="c0ffee00" * 4,
+        agent=AGENT,
+        state="capture",
+        trigger="Feedback of support fell from 0.81 to 0.62 in three days.",
+        started_at=now - 7200,
+        entered_at=now - 7200,
+        updated_at=now - 7200,
+    )
+    moves = [("idle", "capture"), ("capture", "learn"), ("learn", "approval")]
+    for number, (source, target) in enumerate(moves, start=1):
+        at = now - 7200 + 1800 * number
+        cycle = msgspec.structs.replace(
+            cycle,
+            state=target,
+            version=number,
+            entered_at=at,
+            updated_at=at,
+            candidate_id=store.releases.list(1)[0].candidate_id if target == "approval" else "",
+            waits="It waits for a person's approval." if target == "approval" else "",
+        )
+        move = CycleTransition(
+            cycle_id=cycle.id,
+            number=number,
+            source=source,  # type: ignore[arg-type]
+            target=target,  # type: ignore[arg-type]
+            rule=f"{target} may follow {source}.",
+            inputs="0",
+            actor="autopilot",
+            at=at,
+        )
+        store.cycles.put(cycle, move)
+
+
+def _card(now: float) -> ReportCard:
+    curve = [
+        CardCheck(
+            name=f"calibration at {at}",
+            value=at**1.3,
+            low=at**1.3 - 0.08,
+            high=at**1.3 + 0.07,
+            n=30,
+            verdict="decides",
+        )
+        for at in (0.1, 0.3, 0.5, 0.7, 0.9)
+    ]
+    agreement = CardCheck(
+        name="agreement with people",
+        value=0.91,
+        low=0.86,
+        high=0.95,
+        n=150,
+        verdict="decides",
+        detail="It agrees with people in 91 % of cases.",
+    )
+    return ReportCard(
+        id="ca4d0000" * 4,
+        evaluator="answers_the_question",
+        version="v1",
+        verdict="decides",
+        reasons=("It agrees with people's labels.",),
+        checks=(agreement, *curve),
+        labels=150,
+        rollouts=150,
+        created_at=now,
+    )
+
+
+if __name__ == "__main__":  # a store to look at: python -m tests.dashboard.seeded FOLDER
+    project = make_demo(Path(sys.argv[1]))
+    with Store.open(f"sqlite:///{project}/.ratchet/ratchet.db") as opened:
+        seed(opened, time.time())
