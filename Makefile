@@ -90,9 +90,9 @@ dashboard: .venv/.dev  ## Build the dashboard's page, which ratchet serve shows 
 
 test-dashboard: dashboard  ## Test the dashboard in a browser (the system's Chromium)
 	$(BIN)/python dashboard/build.py test
-	$(BIN)/python -m pytest -p no:cacheprovider tests/dashboard --browser-tests $(ARGS)
+	RATCHET_TEST_BROWSER=1 $(BIN)/python -m pytest tests/dashboard $(ARGS)
 
-serve: .venv/.core  ## Serve the API, the gateway and OTLP ingest at http://127.0.0.1:8765
+serve: .venv/.core  ## Serve the dashboard, the API, the gateway and OTLP ingest at http://127.0.0.1:8765
 	@$(BIN)/ratchet serve $(ARGS) || [ $$? -eq 130 ]
 
 constraints: .venv/.dev  ## Pin the newest versions of all dependencies

@@ -56,6 +56,7 @@ settings.register_profile("new", deadline=None, max_examples=500)
 LONG = bool(os.environ.get("RATCHET_LONG_FAULTS"))
 WEIGHTS = bool(os.environ.get("RATCHET_TEST_WEIGHTS"))
 VERL = bool(os.environ.get("RATCHET_TEST_VERL"))
+BROWSER = bool(os.environ.get("RATCHET_TEST_BROWSER"))
 settings.load_profile("new" if LONG else "same")
 
 
@@ -74,12 +75,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests of `make faults`, `test-weights` and `test-verl`, unless named."""
+    """Leave out the tests that have a make target of their own, unless named."""
     if any("::" in argument for argument in config.args):
         return
-    absent = [
-        mark for mark, wanted in (("long", LONG), ("torch", WEIGHTS), ("verl", VERL)) if not wanted
-    ]
+    wanted = {"long": LONG, "torch": WEIGHTS, "verl": VERL, "browser": BROWSER}
+    absent = [mark for mark, is_wanted in wanted.items() if not is_wanted]
     left_out = [item for item in items if any(map(item.get_closest_marker, absent))]
     items[:] = [item for item in items if not any(map(item.get_closest_marker, absent))]
     config.hook.pytest_deselected(items=left_out)

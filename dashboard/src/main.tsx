@@ -1,11 +1,16 @@
 import { QueryCache, QueryClient, QueryClientProvider } from "@tanstack/react-query";
 import { RouterProvider } from "@tanstack/react-router";
+import { setNonce } from "get-nonce";
 import { StrictMode } from "react";
 import { createRoot } from "react-dom/client";
 import { Refusal } from "./api/client";
 import { follow } from "./api/live";
 import { router } from "./router";
 import "./styles/page.css";
+
+// Dialogs lock scrolling with a style of their own, which the page's policy lets in by its nonce.
+const nonce = document.querySelector<HTMLMetaElement>("meta[property=csp-nonce]")?.nonce;
+if (nonce) setNonce(nonce);
 
 const queries = new QueryClient({
   queryCache: new QueryCache({

@@ -16,7 +16,7 @@ export function TextDiff({ before, after, by }: { before: string; after: string;
   if (before === after) return <p className="muted">No difference.</p>;
   return (
     <div>
-      <div className="diff">
+      <div className="diff" tabIndex={0} role="region" aria-label="Differences">
         <pre>
           {changes.map((change, at) => (
             <Piece key={at} change={change} whole={whole} first={at === 0} last={at === changes.length - 1} />

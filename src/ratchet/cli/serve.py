@@ -60,7 +60,7 @@ def serve(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Serve the API, the gateway and OTLP ingest on one port, until Ctrl-C or SIGTERM.
+    """Serve the dashboard, the API, the gateway and OTLP ingest on one port, until Ctrl-C or SIGTERM.
 
     On loopback no key is needed. On any other address the server refuses to start until a key
     exists (ratchet keys create). Of several servers on one store with --autopilot, one runs it. It
@@ -104,6 +104,7 @@ def serve(
             return
         err.print(f"Ratchet serves [bold]{address}[/]", highlight=False)
         err.print(
+            f"  dashboard {address}/\n"
             f"  runners   ratchet runner --server {address} --agent module:function\n"
             f"  agents    OPENAI_BASE_URL={address}/gateway/AGENT/openai/v1\n"
             f"            ANTHROPIC_BASE_URL={address}/gateway/AGENT/anthropic\n"

@@ -31,7 +31,7 @@ export function ConversationsPage() {
       {waiting(pages)}
       {pages.data && conversations.length === 0 && <Empty>No conversation has been received. Spans that name a gen_ai.conversation.id belong to one.</Empty>}
       {conversations.length > 0 && (
-        <div className="scroll">
+        <div className="scroll" tabIndex={0}>
           <table aria-label="Conversations">
             <thead>
               <tr>

@@ -71,7 +71,7 @@ function Shown({ cycle, moves }: { cycle: Schemas["Cycle"]; moves: Schemas["Cycl
         </section>
       ))}
       <h2>Moves</h2>
-      <div className="scroll">
+      <div className="scroll" tabIndex={0}>
         <table aria-label="Moves">
           <thead>
             <tr>

@@ -13,7 +13,7 @@ export function DatasetsPage() {
       {waiting(list)}
       {list.data && datasets.length === 0 && <Empty command="ratchet datasets capture NAME">A dataset is a versioned list of tasks. Make one of recorded traces, or import a file:</Empty>}
       {datasets.length > 0 && (
-        <div className="scroll">
+        <div className="scroll" tabIndex={0}>
           <table aria-label="Datasets">
             <thead>
               <tr>

@@ -112,7 +112,7 @@ function Tasks({ dataset, split, q, selected, set }: { dataset: Schemas["Dataset
         </label>
         <span className="muted">{counted(found.length, "task")}</span>
       </div>
-      <div className="scroll">
+      <div className="scroll" tabIndex={0}>
         <table aria-label="Tasks">
           <thead>
             <tr>

@@ -24,7 +24,7 @@ export function EvaluatorsPage() {
       {waiting(list)}
       {list.data && newest.size === 0 && <Empty command="ratchet evaluators check">A report card says how far an evaluator can be trusted, as measured. None has been made yet.</Empty>}
       {newest.size > 0 && (
-        <div className="scroll">
+        <div className="scroll" tabIndex={0}>
           <table aria-label="Evaluators">
             <thead>
               <tr>

@@ -82,7 +82,7 @@ export function EvaluatorPage() {
 
 function Checks({ of }: { of: Schemas["CardCheck"][] }) {
   return (
-    <div className="scroll">
+    <div className="scroll" tabIndex={0}>
       <table aria-label="Checks">
         <thead>
           <tr>

@@ -15,7 +15,7 @@ export function ExperimentsPage() {
         <Empty command="ratchet improve">An experiment compares a candidate with the baseline on tasks that learning never saw. None has begun yet.</Empty>
       )}
       {experiments.length > 0 && (
-        <div className="scroll">
+        <div className="scroll" tabIndex={0}>
           <table aria-label="Experiments">
             <thead>
               <tr>

@@ -93,7 +93,7 @@ function Guardrails({ of, alpha }: { of: Schemas["GuardrailResult"][]; alpha: nu
   return (
     <>
       <h2>Guardrails</h2>
-      <div className="scroll">
+      <div className="scroll" tabIndex={0}>
         <table aria-label="Guardrails">
           <thead>
             <tr>
@@ -235,7 +235,7 @@ function Pairs({ evidence, id }: { evidence: Evidence; id: string }) {
           CSV
         </button>
       </div>
-      <div className="scroll">
+      <div className="scroll" tabIndex={0}>
         <table aria-label="Pairs">
           <thead>
             <tr>

@@ -13,7 +13,7 @@ export function ReleasesPage() {
       {waiting(list)}
       {list.data && releases.length === 0 && <Empty command="ratchet improve">A candidate that is proved better becomes a release. There is none yet.</Empty>}
       {releases.length > 0 && (
-        <div className="scroll">
+        <div className="scroll" tabIndex={0}>
           <table aria-label="Releases">
             <thead>
               <tr>

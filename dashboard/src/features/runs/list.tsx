@@ -13,7 +13,7 @@ export function RunsPage() {
       {waiting(list)}
       {list.data && runs.length === 0 && <Empty command="ratchet improve">A run measures the baseline, learns candidates, and proves the best one. None has begun yet.</Empty>}
       {runs.length > 0 && (
-        <div className="scroll">
+        <div className="scroll" tabIndex={0}>
           <table aria-label="Runs">
             <thead>
               <tr>

@@ -52,7 +52,7 @@ function Keys() {
       <h2>Keys</h2>
       {waiting(keys)}
       {(keys.data?.keys.length ?? 0) > 0 && (
-        <div className="scroll">
+        <div className="scroll" tabIndex={0}>
           <table aria-label="Keys">
             <thead>
               <tr>
@@ -146,7 +146,7 @@ function Audit() {
       {waiting(pages)}
       {pages.data && rows.length === 0 && <p className="muted">Nothing has been changed or refused.</p>}
       {rows.length > 0 && (
-        <div className="scroll">
+        <div className="scroll" tabIndex={0}>
           <table aria-label="Audit log">
             <thead>
               <tr>

@@ -139,7 +139,7 @@ export function TracesPage() {
         </Empty>
       )}
       {traces.length > 0 && (
-        <div className="scroll">
+        <div className="scroll" tabIndex={0}>
           <table ref={table} aria-label="Traces">
             <thead>
               <tr>

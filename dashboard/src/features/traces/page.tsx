@@ -212,7 +212,6 @@ function Row({ row, top, extent, selected, folded, fold, select }: RowProps) {
       aria-level={row.depth + 1}
       aria-selected={selected}
       aria-expanded={row.children.length ? !folded : undefined}
-      aria-label={`${line(span.name, 120)}, ${took}${failed ? ", failed" : ""}`}
       style={{ transform: `translateY(${top}px)` }}
       onClick={() => select(span.span_id)}
     >
@@ -237,7 +236,7 @@ function Row({ row, top, extent, selected, folded, fold, select }: RowProps) {
         <span className="clip">{line(span.name, 120)}</span>
         {row.depth > DEEPEST && <span className="badge">level {row.depth + 1}</span>}
         {row.orphan && <span className="badge" title="Its parent has not been received, or its parents form a cycle">no parent</span>}
-        {failed && <span className="badge bad">✕</span>}
+        {failed && <span className="badge bad">✕ failed</span>}
         {folded && row.below > 0 && <span className={`badge ${row.errorsBelow ? "bad" : ""}`}>+{row.below}</span>}
       </div>
       <div className="lane">

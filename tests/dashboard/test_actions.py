@@ -1,0 +1,196 @@
+"""What a person does: decide, take back, log in; and what happens when the server is away."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ratchet.store import Store
+from ratchet.types import SpanRecord
+from tests.dashboard.conftest import Complaints, url_of
+from tests.dashboard.seeded import AGENT, live_trace
+from tests.serving import RunningServer
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+
+Opened = Callable[..., Any]
+Serve = Callable[..., RunningServer]
+
+
+def test_the_last_change_is_understood_and_rolled_back_in_four_clicks(
+    opened: Opened, serve: Serve, project: Path
+) -> None:
+    server = serve(project)
+    page = opened(server.url)
+    other = opened(f"{server.url}/agents", context=page.context)
+    other.get_by_role("link", name="support").or_(other.get_by_text("runs now")).first.wait_for()
+    page.get_by_text("Why it was shipped").click()  # 1
+    page.get_by_text("Proved better").first.wait_for()
+    page.get_by_role("button", name="Roll back …").click()  # 2
+    page.get_by_text("get what was active before").wait_for()
+    confirm = page.get_by_role("alertdialog").get_by_role("button", name="Roll back")
+    assert confirm.is_disabled()
+    page.get_by_label("Reason").fill("Customers complain.")  # 3
+    confirm.click()  # 4
+    page.get_by_text("rolled back").first.wait_for()
+    with Store.open(url_of(project)) as store:
+        found = store.agents.history(AGENT, limit=1)[0]
+        assert found.candidate_id == ""
+        assert "Customers complain." in found.reason
+    other.get_by_text("its own source").first.wait_for()  # the second tab agrees
+    page.goto(f"{server.url}/settings")
+    page.get_by_role("table", name="Audit log").get_by_text("roll_back").wait_for()
+
+
+def test_a_release_in_the_repository_is_rolled_back_as_the_command_line_does(
+    opened: Opened, serve: Serve, project: Path
+) -> None:
+    with Store.open(url_of(project)) as store:
+        release = next(each for each in store.releases.list() if each.branch)
+        # The demo's repository has moved with its copy.
+        store.releases.put(type(release)(**{**_fields(release), "repo": str(project)}))
+    server = serve(project)
+    page = opened(f"{server.url}/releases/{release.id}")
+    page.get_by_role("button", name="Roll back …").click()
+    page.get_by_text("can be made again from it").wait_for()
+    page.get_by_label("Reason").fill("Not now.")
+    page.get_by_role("alertdialog").get_by_role("button", name="Roll back").click()
+    page.get_by_text("rolled back").first.wait_for()
+    assert (
+        release.branch not in (project / ".git" / "packed-refs").read_text()
+        if (project / ".git" / "packed-refs").exists()
+        else not (project / ".git" / "refs" / "heads" / release.branch).exists()
+    )
+
+
+def _fields(struct: Any) -> dict[str, Any]:
+    return {name: getattr(struct, name) for name in struct.__struct_fields__}
+
+
+def test_a_candidate_is_approved_and_the_autopilot_is_told(
+    opened: Opened, serve: Serve, project: Path
+) -> None:
+    server = serve(project)
+    page = opened(server.url)
+    page.get_by_text("a proved candidate waits for your approval").click()
+    page.get_by_role("button", name="Approve …").click()
+    page.get_by_role("alertdialog").get_by_role("button", name="Approve").click()
+    page.get_by_role("alertdialog").wait_for(state="hidden")
+    page.goto(f"{server.url}/agents")
+    page.get_by_role("button", name="Pause the autopilot …").click()
+    page.get_by_label("Reason").fill("Holiday.")
+    page.get_by_role("alertdialog").get_by_role("button", name="Pause").click()
+    page.get_by_role("alertdialog").wait_for(state="hidden")
+    with Store.open(url_of(project)) as store:
+        told = store.operator_commands.list(AGENT)
+    assert [(each.verb, each.by) for each in told] == [
+        ("pause", "dashboard"),
+        ("approve", "dashboard"),
+    ]
+
+
+def test_outputs_are_labelled_by_keyboard_and_a_label_is_taken_back(
+    opened: Opened, serve: Serve, project: Path
+) -> None:
+    server = serve(project)
+    page = opened(f"{server.url}/labelling")
+    page.get_by_role("heading", name="Output").wait_for()
+    page.keyboard.press("r")
+    page.get_by_text("1 labelled").wait_for()
+    page.keyboard.press("w")
+    page.get_by_text("2 labelled").wait_for()
+    page.keyboard.press("u")
+    page.get_by_text("1 labelled").wait_for()
+    page.wait_for_load_state("networkidle")
+    with Store.open(url_of(project)) as store:
+        assert [label.value for label in store.labels.list()] == [1.0]
+
+
+def test_new_traces_wait_until_they_are_asked_for(
+    opened: Opened, serve: Serve, project: Path
+) -> None:
+    server = serve(project)
+    page = opened(f"{server.url}/traces")
+    rows = page.get_by_role("table", name="Traces").locator("tbody tr")
+    rows.nth(80).wait_for()
+    first = rows.first.inner_text()
+    with Store.open(url_of(project)) as store:
+        new = live_trace(5_000, time.time())
+        store.spans.put([SpanRecord(span=each, agent=AGENT) for each in new])
+    page.get_by_role("button", name="1 new").wait_for()
+    assert rows.first.inner_text().split("\t")[1:] == first.split("\t")[1:]
+    page.get_by_role("button", name="1 new").click()
+    page.locator(f'a[href*="{5_000 + 1_000:032x}"]').wait_for()
+
+
+def test_a_prompt_is_switched_off_and_on_again(opened: Opened, serve: Serve, project: Path) -> None:
+    server = serve(project)
+    page = opened(f"{server.url}/agents")
+    page.get_by_role("button", name="Stop replacing prompts …").click()
+    page.get_by_role("button", name="Leave them").click()
+    page.get_by_text("left as the agent sends them").wait_for()
+    page.get_by_role("button", name="Replace prompts …").click()
+    page.get_by_role("button", name="Replace them").click()
+    page.get_by_text("replaced by the active release").wait_for()
+
+
+def test_a_key_is_made_shown_once_and_revoked(opened: Opened, serve: Serve, project: Path) -> None:
+    server = serve(project)
+    page = opened(f"{server.url}/settings")
+    page.get_by_label("Name").fill("laptop")
+    page.get_by_role("button", name="Make a key").click()
+    page.get_by_text("shown only now").wait_for()
+    row = page.get_by_role("table", name="Keys").get_by_role("row").filter(has_text="laptop")
+    row.get_by_role("button", name="Revoke …").click()
+    page.get_by_role("alertdialog").get_by_role("button", name="Revoke").click()
+    row.get_by_text("revoked").wait_for()
+    page.reload()
+    page.get_by_role("table", name="Keys").wait_for()
+    assert page.get_by_text("shown only now").count() == 0
+
+
+def test_a_person_logs_in_and_a_revoked_key_shows_the_login_again(
+    opened: Opened, serve: Serve, project: Path, complaints: Complaints
+) -> None:
+    with Store.open(url_of(project)) as store:
+        key, secret = store.keys.create("reader", ("read",), time.time())
+    server = serve(project, require_key=True)
+    page = opened(f"{server.url}/runs")
+    page.get_by_label("Key").fill("rk_" + "x" * 40)
+    page.get_by_role("button", name="Log in").click()
+    page.get_by_text("The key is unknown").wait_for()
+    page.get_by_label("Key").fill(secret)
+    page.get_by_role("button", name="Log in").click()
+    page.get_by_role("table", name="Runs").wait_for()
+    assert secret not in page.evaluate("document.cookie + JSON.stringify(localStorage)")
+    page.goto(f"{server.url}/settings")
+    page.get_by_text("need a key with the scope admin").wait_for()
+    page.get_by_role("button", name="log out").click()
+    page.get_by_label("Key").fill(secret)
+    page.get_by_role("button", name="Log in").click()
+    page.get_by_text("need a key with the scope admin").wait_for()
+    page.goto(f"{server.url}/traces")
+    page.get_by_role("table", name="Traces").wait_for()
+    with Store.open(url_of(project)) as store:
+        store.keys.revoke(key.id, time.time())
+    page.get_by_label("Key").wait_for()
+    complaints.clear()  # the browser notes each 401
+
+
+def test_a_server_that_goes_away_is_announced_and_comes_back_by_itself(
+    opened: Opened, serve: Serve, project: Path, complaints: Complaints
+) -> None:
+    server = serve(project)
+    page = opened(f"{server.url}/runs")
+    page.get_by_role("table", name="Runs").wait_for()
+    port = int(server.url.rpartition(":")[2])
+    server.stop()
+    page.get_by_text("The server is away").wait_for()
+    page.get_by_role("table", name="Runs").wait_for()  # what was shown stays
+    serve(project, port=port)
+    page.get_by_text("The server is away").wait_for(state="hidden")
+    complaints.clear()  # the browser notes each refused connection

@@ -1,0 +1,212 @@
+"""Every page: it shows what it is for, in both themes and widths, without a complaint."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ratchet.server.dashboard import FOLDER
+from ratchet.store import Store
+from tests.dashboard import seeded
+from tests.dashboard.conftest import Complaints, url_of
+from tests.serving import RunningServer
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+
+DASHBOARD = Path(__file__).resolve().parents[2] / "dashboard"
+SHOTS = Path(os.environ.get("RATCHET_SCREENSHOTS", DASHBOARD / "screenshots"))
+
+PAGES = {
+    "/": "Needs a person",
+    "/traces": "invoke_agent support",
+    f"/traces/{seeded.LONG}": "5,000,000 characters",
+    f"/traces/{seeded.CYCLIC}": "cycle c",
+    f"/traces/{seeded.ROOTLESS}": "has not been received",
+    f"/traces/{seeded.BACKWARDS}": "before its parent",
+    "/conversations": "talk-",
+    "/conversations/talk-1": "is on its way",
+    "/datasets": "version",
+    "/evaluators": "answers_the_question",
+    "/evaluators/ca4d0000ca4d0000ca4d0000ca4d0000": "Reliability",
+    "/labelling": "Output",
+    "/runs": "shipped",
+    "/runs/RUN": "why it was proposed",
+    "/candidates/CANDIDATE": "What it changed",
+    "/experiments": "promote",
+    "/experiments/EXPERIMENT": "The path of the evidence",
+    "/releases": "at run time: support",
+    "/releases/RELEASE": "Why it was shipped",
+    "/rollouts/ROLLOUT": "Is the output right?",
+    "/cycles/c0ffee00c0ffee00c0ffee00c0ffee00": "Feedback of support fell",
+    "/training": "weights have been trained",
+    "/agents": "replaced by the active release",
+    "/settings": "Audit log",
+    "/nothing/here": "no page of the dashboard",
+}
+"""A text that each page shows. Words in capitals stand for ids."""
+
+
+@pytest.fixture(scope="session")
+def ids(demo: Path) -> dict[str, str]:
+    """Ids of what the demo made."""
+    with Store.open(url_of(demo)) as store:
+        run = store.runs.list(1)[0]
+        rollouts, _ = store.rollouts.list(queue=run.id, status="succeeded", limit=1)
+        return {
+            "RUN": run.id,
+            "CANDIDATE": run.best_id,
+            "EXPERIMENT": run.experiment_id,
+            "RELEASE": run.release_id,
+            "ROLLOUT": rollouts[0].id,
+        }
+
+
+def filled(path: str, ids: dict[str, str]) -> str:
+    """A path with the ids."""
+    for word, id in ids.items():
+        path = path.replace(word, id)
+    return path
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_a_page_shows_its_content_and_is_accessible(
+    opened: Callable[..., Any],
+    reading: RunningServer,
+    ids: dict[str, str],
+    path: str,
+) -> None:
+    axe = (DASHBOARD / "node_modules" / "axe-core" / "axe.min.js").read_text()
+    for theme, width in (("light", 1600), ("dark", 390)):
+        page = opened(
+            f"{reading.url}{filled(path, ids)}",
+            color_scheme=theme,
+            viewport={"width": width, "height": 900},
+            bypass_csp=True,  # for axe, which is added to the page
+        )
+        page.get_by_text(PAGES[path]).first.wait_for()
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
+        page.evaluate(axe)
+        found = page.evaluate(
+            "axe.run({resultTypes: ['violations']}).then(r => r.violations"
+            ".filter(v => ['serious', 'critical'].includes(v.impact))"
+            ".map(v => [v.id, v.nodes.slice(0, 3).map(n => n.html)]))"
+        )
+        assert found == [], json.dumps(found, indent=1)
+        SHOTS.mkdir(parents=True, exist_ok=True)
+        name = path.strip("/").split("/")[0] or "home"
+        detail = "-detail" if path.count("/") > 1 else ""
+        page.screenshot(path=SHOTS / f"{name}{detail}-{theme}.png")
+
+
+def test_a_trace_of_10000_spans_has_few_rows_and_scrolls_to_any(
+    opened: Callable[..., Any], reading: RunningServer
+) -> None:
+    page = opened(f"{reading.url}/traces/{seeded.BIG}?span={9_876:016x}")
+    page.locator('[role=treeitem][aria-selected="true"]').get_by_text("step 9876").wait_for()
+    assert page.locator("[role=treeitem]").count() < 200
+    page.get_by_label("Find in names and errors").fill("step 77")
+    page.get_by_text("111 matches").wait_for()
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda url: "span=" in url and f"{9_876:016x}" not in url)
+    page.get_by_role("button", name="Fold all", exact=True).click()
+    assert page.locator("[role=treeitem]").count() < 40
+
+
+def test_what_agents_say_stays_text(opened: Callable[..., Any], reading: RunningServer) -> None:
+    requests: list[str] = []
+    page = opened(f"{reading.url}/traces/{seeded.HOSTILE}")
+    page.on("request", lambda request: requests.append(request.url))
+    for number in range(1, 8):
+        page.goto(f"{reading.url}/traces/{seeded.HOSTILE}?span={number:016x}")
+        page.locator("article").first.wait_for()
+    page.get_by_text("<svg><script>").first.wait_for()
+    page.get_by_text("\\u202egnp.exe").first.wait_for()
+    page.goto(f"{reading.url}/conversations/h")
+    page.get_by_text("<img src=x onerror=window.hit=1>").first.wait_for()
+    page.goto(f"{reading.url}/traces")
+    page.get_by_text("<img src=x").first.wait_for()
+    assert page.evaluate("window.hit") is None
+    assert page.locator("img, iframe, a[href^=javascript]").count() == 0
+    assert all(url.startswith(reading.url) for url in requests)
+
+
+def test_a_decision_is_recomputed_in_the_browser(
+    opened: Callable[..., Any], reading: RunningServer, ids: dict[str, str]
+) -> None:
+    page = opened(f"{reading.url}/experiments/{ids['EXPERIMENT']}")
+    page.get_by_role("button", name="Recompute in this browser").click()
+    checks = page.get_by_role("table", name="Checks")
+    checks.get_by_text("digest of the file").wait_for()
+    assert checks.get_by_text("holds").count() == 4
+    assert checks.get_by_text("differs").count() == 0
+
+
+def test_filters_live_in_the_address_and_the_keyboard_opens_a_trace(
+    opened: Callable[..., Any], reading: RunningServer
+) -> None:
+    page = opened(f"{reading.url}/traces")
+    table = page.get_by_role("table", name="Traces")
+    table.get_by_role("row").nth(50).wait_for()
+    page.get_by_label("failed").check()
+    page.wait_for_url("**/traces?errors=1")
+    page.get_by_text("10 errors").or_(page.get_by_text("2 errors").first).first.wait_for()
+    page.reload()
+    table.get_by_text("2 errors").first.wait_for()
+    assert page.get_by_label("failed").is_checked()
+    page.get_by_text("ratchet traces --errors").wait_for()
+    page.locator("h1").click()
+    for _ in range(3):
+        page.keyboard.press("j")
+    page.keyboard.press("k")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/traces/0*")
+    page.go_back()
+    page.wait_for_url("**/traces?errors=1")
+
+
+def test_any_id_is_found_from_anywhere(
+    opened: Callable[..., Any], reading: RunningServer, ids: dict[str, str]
+) -> None:
+    page = opened(f"{reading.url}/settings")
+    page.get_by_text("Audit log").wait_for()
+    page.keyboard.press("Control+k")
+    page.keyboard.type(ids["RUN"][:8])
+    page.get_by_role("option").filter(has_text="run").first.wait_for()
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**/runs/{ids['RUN']}")
+
+
+def test_the_first_load_is_small() -> None:
+    import gzip
+    import re
+
+    html = (FOLDER / "index.html").read_text()
+    first = [FOLDER / name.lstrip("/") for name in re.findall(r'(?:src|href)="(/[^"]+\.js)"', html)]
+    assert first
+    assert sum(len(gzip.compress(path.read_bytes())) for path in first) <= 190 * 1024
+
+
+def test_an_empty_store_says_on_every_page_which_command_fills_it(
+    opened: Callable[..., Any], serve: Callable[..., RunningServer], tmp_path: Path
+) -> None:
+    (tmp_path / ".ratchet").mkdir()
+    server = serve(tmp_path)
+    page = opened(server.url)
+    for path in ("/", "/traces", "/datasets", "/evaluators", "/runs", "/experiments", "/releases"):
+        page.goto(f"{server.url}{path}")
+        page.locator(".empty .command").first.wait_for()
+
+
+def test_an_unknown_id_gets_a_sentence(
+    opened: Callable[..., Any], reading: RunningServer, complaints: Complaints
+) -> None:
+    page = opened(f"{reading.url}/runs/nothing")
+    page.get_by_text("There is no run 'nothing'.").wait_for()
+    page.goto(f"{reading.url}/traces/ffffffffffff")
+    page.get_by_text("There is no trace 'ffffffffffff'.").wait_for()
+    complaints.clear()  # the browser notes each 404
