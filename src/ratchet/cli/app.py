@@ -56,7 +56,7 @@ COMMANDS: dict[str, Command] = {
     "serve": Command(
         "serve",
         "serve",
-        "Serve the dashboard, the API, the gateway and OTLP ingest on one port, until Ctrl-C or SIGTERM.",
+        "Serve the dashboard, API, gateway and OTLP ingest on one port, until Ctrl-C or SIGTERM.",
     ),
     "runner": Command(
         "runner", "runner", "Run rollouts of a server's queue, until Ctrl-C or SIGTERM."

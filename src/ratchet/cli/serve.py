@@ -60,7 +60,7 @@ def serve(
     ] = False,
     json: Json = False,
 ) -> None:
-    """Serve the dashboard, the API, the gateway and OTLP ingest on one port, until Ctrl-C or SIGTERM.
+    """Serve the dashboard, API, gateway and OTLP ingest on one port, until Ctrl-C or SIGTERM.
 
     On loopback no key is needed. On any other address the server refuses to start until a key
     exists (ratchet keys create). Of several servers on one store with --autopilot, one runs it. It
