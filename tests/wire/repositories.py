@@ -4,10 +4,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from pathlib import Path
-
-LONG = "You plan the shelves of a public library and explain each choice to the staff in charge."
+from tests.wire.look_alike import LONG, LookAlike
+from tests.wire.unseen import UNSEEN
 
 CALL = (
     "import anthropic\n"
@@ -16,36 +14,6 @@ CALL = (
     "    messages = [{'role': 'user', 'content': question}]\n"
     "    return anthropic.Anthropic().messages.create(model='m', system=RULES, messages=messages)\n"
 )
-
-
-@dataclass(frozen=True)
-class LookAlike:
-    """A repository and its facts."""
-
-    name: str
-    files: dict[str, str]
-    framework: str
-    entry: str
-    """`path:name` of one entry point, with ` started` if a command starts it; empty if none."""
-    prompts: tuple[str, ...]
-    """`path:line`, or the path of a file of prompts."""
-    effects: tuple[str, ...] = field(default=())
-    """`kind path`."""
-    tests: tuple[str, ...] = field(default=())
-    """`project: command`."""
-    tracing: tuple[str, ...] = field(default=())
-    """`name path`, with ` global` where a global provider is set."""
-    data: tuple[str, ...] = field(default=())
-    """`path: input -> expected`."""
-
-    def write(self, folder: Path) -> Path:
-        """Write it, and return its folder."""
-        root = folder / self.name
-        for path, text in self.files.items():
-            file = root / path
-            file.parent.mkdir(parents=True, exist_ok=True)
-            file.write_text(text, encoding="utf-8", newline="")
-        return root
 
 
 LOOK_ALIKES = (
@@ -442,4 +410,5 @@ LOOK_ALIKES = (
         "serve.ts:POST /ask",
         ("serve.ts:6",),
     ),
+    *UNSEEN,
 )

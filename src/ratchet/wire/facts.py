@@ -7,7 +7,16 @@ from typing import Literal
 import msgspec
 
 EntryKind = Literal[
-    "function", "graph", "crew", "workflow", "program", "route", "app", "script", "notebook"
+    "function",
+    "graph",
+    "crew",
+    "workflow",
+    "agent",
+    "program",
+    "route",
+    "app",
+    "script",
+    "notebook",
 ]
 
 PromptKind = Literal[

@@ -6,6 +6,7 @@ import ast
 from collections.abc import Callable
 
 from ratchet.wire.entry.adapter import AgentAdapter, CannotCall
+from ratchet.wire.entry.agents import call_agent
 from ratchet.wire.entry.conversations import call_autogen, call_chatkit
 from ratchet.wire.entry.functions import call_function
 from ratchet.wire.entry.graphs import call_graph
@@ -41,6 +42,8 @@ def adapter_of(site: Site, *, depth: int = 3) -> AgentAdapter:
 
 def _ways(site: Site) -> tuple[Way, ...]:
     entry = site.entry
+    if entry.kind == "agent":
+        return (call_agent,)
     if site.derives(site.owner, "ChatKitServer"):
         return (call_chatkit,)
     if site.framework == "llama-index" and (

@@ -25,7 +25,7 @@ from ratchet.wire.entry.javascript_file import (
     javascript_files,
     read_file,
 )
-from ratchet.wire.facts import Place, RepositoryLook
+from ratchet.wire.facts import EntryPoint, Place, RepositoryLook
 from ratchet.wire.looking.files import RepositoryFiles
 from ratchet.wire.project_files.package_json import in_package_json
 
@@ -130,7 +130,9 @@ def _run(
     path = (project / name).as_posix()
     if (root / path).exists():
         return config, made, left
-    if entry.kind == "script":
+    if entry.kind == "agent":
+        content = _agent_runner(files, file, entry, inner, _environment_file(root, project))
+    elif entry.kind == "script":
         content = _script(file, inner, command)
     else:
         function = file.function(entry.name)
@@ -176,6 +178,42 @@ def _runner(
         RUN=_callee(function),
         CALL=call,
     )
+
+
+def _agent_runner(
+    files: list[JavascriptFile],
+    file: JavascriptFile,
+    entry: EntryPoint,
+    inner: PurePosixPath,
+    environment: str,
+) -> str:
+    """A runner of an agent that its file exports."""
+    name = entry.name
+    if not re.search(rf"\bexport\s+(?:const|let|var)\s+{re.escape(name)}\b", _source(file)):
+        raise CannotCall(f"{file.path} does not export {name}")
+    path, agent, given = f"./{inner}", f"module.{name}", "text"
+    if entry.framework == "vercel-ai-sdk":
+        given = "{ prompt: text }"
+    elif entry.framework == "mastra":
+        # Its steps and tools may ask the Mastra instance for other agents.
+        for one in files:
+            found = re.search(r"\bexport\s+const\s+(\w+)\s*=\s*new\s+Mastra\s*\(", _source(one))
+            if found and re.search(rf"\b{re.escape(name)}\b", _source(one)):
+                up = os.path.relpath(one.path, PurePosixPath(file.path).parent)
+                path = f"./{os.path.normpath(inner.parent / up)}"
+                agent = f"module.{found.group(1)}.getAgent({json.dumps(name)})"
+    return _filled(
+        RUNNER,
+        ENVIRONMENT=environment,
+        VALUES="",
+        PATH=json.dumps(path),
+        RUN=f"(text) => {agent}.generate({given})",
+        CALL='typeof input === "string" ? input : input.message ?? JSON.stringify(input)',
+    )
+
+
+def _source(file: JavascriptFile) -> str:
+    return file.data.decode(errors="replace")
 
 
 def _callee(function: FoundFunction) -> str:

@@ -13,6 +13,7 @@ from ratchet.wire.looking.syntax import (
     Invocation,
     MappingLiteral,
     NameUse,
+    ScopeValue,
     SequenceLiteral,
     Syntax,
     TextValue,
@@ -52,7 +53,7 @@ _CALLS: tuple[tuple[EffectKind, str], ...] = (
     ),
     (
         "database write",
-        r"insert_(?:one|many)|update_(?:one|many)|replace_one|add_documents|add_texts|from_documents|from_texts|\.upsert$|executemany|session\.(?:add|add_all|commit|merge)$|prisma\.\w+\.(?:create|update|delete|upsert)|\.setex$|create_collection|SQLAlchemySession|SQLiteSession|PersistentClient",
+        r"insert_(?:one|many)|update_(?:one|many)|replace_one|add_documents|add_texts|from_documents|from_texts|\.upsert$|executemany|session\.(?:add|add_all|commit|merge)$|prisma\.\w+\.(?:create|update|delete|upsert)|\bdb\.(?:insert|update|delete)\b|\.from\.(?:insert|update|upsert|delete)\b|(?:insert|update|delete|replace)(?:One|Many)$|bulkWrite$|\.setex$|create_collection|SQLAlchemySession|SQLiteSession|PersistentClient",
     ),
     ("desktop", r"^pyautogui\.|^webbrowser\.open|\.(?:click|fill|goto|send_keys)$|ImageGrab"),
     (
@@ -75,6 +76,8 @@ _SQL = re.compile(r"^\s*(?:INSERT|UPDATE|DELETE|CREATE|DROP|ALTER|MERGE|TRUNCATE
 _DECORATORS = re.compile(
     r"(?:^|\.)(?:tool|function_tool|tool_plain|kernel_function|ai_function|beta_tool|register_for_llm|register_for_execution)$"
 )
+_STEPS = {"createStep", "createWorkflow"}
+"""Functions of Mastra whose `execute` no model chooses."""
 _TOOL_BASES = re.compile(r"(?:^|\.)(?:BaseTool|Tool|StructuredTool|FunctionTool)$")
 
 
@@ -119,15 +122,30 @@ def find_tools(names: Names, live: frozenset[str]) -> Iterator[tuple[ToolSite, C
                 if id(one) not in seen:
                     seen.add(id(one))
                     text = one.docstring.value.strip().splitlines() if one.docstring else []
-                    verbs = _VERBS.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", one.name).lower())
+                    name = _tool_name(one, scope) or "tool"
+                    words = re.sub(r"(?<=[a-z])(?=[A-Z])|-", "_", name).lower()
+                    verbs = _VERBS.search(words)
                     effects: tuple[EffectKind, ...] = ("named action",) if verbs else ()
                     place = Place(one.module.path, one.line)
                     yield (
-                        ToolSite(
-                            one.name or "tool", place, text[0] if text else "", effects, 0.9, reason
-                        ),
+                        ToolSite(name, place, text[0] if text else "", effects, 0.9, reason),
                         one,
                     )
+
+
+def _tool_name(tool: CodeScope, scope: CodeScope) -> str:
+    """A tool's name; of the `execute` of an object, what the object is called."""
+    if tool.name != "execute" or tool.module.language == "Python":
+        return tool.name
+    for call in scope.invocations:
+        given = call.keywords.get("execute")
+        if isinstance(given, ScopeValue) and given.scope is tool:
+            shown = static_text(call.keywords.get("id") or call.keywords.get("name") or call)
+            for name, bounds in scope.bindings.items():
+                if any(bound.value is call for bound in bounds):
+                    shown = shown or name
+            return shown or scope.name or tool.name
+    return tool.name
 
 
 def _tools_of(scope: CodeScope, names: Names) -> Iterator[tuple[CodeScope, str]]:
@@ -140,6 +158,8 @@ def _tools_of(scope: CodeScope, names: Names) -> Iterator[tuple[CodeScope, str]]
     for call in scope.invocations:
         given: list[Syntax] = []
         name = last_name(call.function)
+        if name in _STEPS:
+            continue
         for key in (
             "tools",
             "functions",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import PurePosixPath
 from typing import cast
@@ -9,7 +10,9 @@ from typing import cast
 import msgspec
 
 from ratchet.wire.facts import EntryKind, EntryPoint, Place
+from ratchet.wire.looking.agents import find_agents
 from ratchet.wire.looking.files import RepositoryFiles
+from ratchet.wire.looking.manifests import project_of
 from ratchet.wire.looking.names import Names, last_name
 from ratchet.wire.looking.prompts import InputSite
 from ratchet.wire.looking.start_commands import StartCommand, find_start_commands
@@ -25,23 +28,38 @@ from ratchet.wire.looking.syntax import (
 _ROUTES = {"get", "post", "put", "patch", "delete", "route", "websocket", "api_route", "all", "use"}
 _PROGRAMS = {".js": "node", ".mjs": "node", ".cjs": "node", ".ts": "npx tsx", ".mts": "npx tsx"}
 MOST = 40
+"""Entries of one project."""
 
 
 def find_entries(
-    names: Names, sites: list[InputSite], live: frozenset[str], files: RepositoryFiles
+    names: Names,
+    sites: list[InputSite],
+    live: frozenset[str],
+    files: RepositoryFiles,
+    tools: frozenset[Place] = frozenset(),
 ) -> list[EntryPoint]:
-    """Ways into the agent, the likeliest first."""
+    """Ways into the agent, the likeliest first; its tools are none."""
     found: dict[tuple[str, str], EntryPoint] = {}
     for one in _declared(names, files):
         found.setdefault((one.place.path, one.name), one)
     for site in sites:
         if site.what.runs:
             for one in _from_site(names, site, live):
-                found.setdefault((one.place.path, one.name), one)
+                if one.place not in tools:
+                    found.setdefault((one.place.path, one.name), one)
+    for agent in find_agents(names, sites, live):
+        found.setdefault((agent.place.path, agent.name), agent)
     for command in find_start_commands(files):
         _started(names, command, found, live, {site.place.path for site in sites})
     ordered = sorted(found.values(), key=lambda one: (-one.confidence, one.place))
-    return ordered[:MOST]
+    counts = Counter[str]()
+    kept = []
+    for entry in ordered:
+        project = project_of(files, entry.place.path)
+        counts[project] += 1
+        if counts[project] <= MOST:
+            kept.append(entry)
+    return kept
 
 
 def _started(
@@ -124,7 +142,10 @@ def _from_site(names: Names, site: InputSite, live: frozenset[str]) -> Iterator[
             continue
         seen.add(id(scope))
         callers = [] if scope.kind == "module" else [one for _, one in names.calls_of(scope)]
-        if scope.kind == "module" or scope.name not in ("", "lambda") or _route(scope):
+        inner = scope.name in ("", "lambda") or (
+            scope.name == "execute" and scope.module.language == "JavaScript"
+        )  # a function without a name, or one that a step or tool holds
+        if scope.kind == "module" or not inner or _route(scope):
             yield _entry(scope, site, depth, bool(callers))
         if (
             scope.kind == "function"

@@ -46,7 +46,7 @@ class FilePaths:
             found = _FILE.search(text)
             if found is None:
                 continue
-            path = self._locate(found.group().strip(), scope.module.path)
+            path = self.locate(found.group().strip(), scope.module.path)
             if path is not None and path not in seen:
                 seen.add(path)
                 yield path
@@ -144,7 +144,7 @@ class FilePaths:
             if given is not None:
                 yield from self.texts(given, scope, None, depth + 2)
 
-    def _locate(self, text: str, importer: str) -> str | None:
+    def locate(self, text: str, importer: str) -> str | None:
         """The file that a path's end names: beside the code, else the only one of that name."""
         known = self.names.program.files.known
         text = text.replace("\\", "/").replace("…", "").lstrip("./")

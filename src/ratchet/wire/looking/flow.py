@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ratchet.wire.looking.file_paths import FilePaths
+from ratchet.wire.looking.frameworks import framework_of
 from ratchet.wire.looking.names import CallFrame, Meaning, Names, last_name
 from ratchet.wire.looking.syntax import (
     Alternatives,
@@ -98,7 +99,7 @@ class TextFlow:
         match step.syntax:
             case TextValue(value=value):
                 # What fills a slot is data, unless it is a text of some length.
-                if not step.slot or len(value.split()) > 3:
+                if not step.slot or len(value.split()) > 6:
                     yield self._text(step, step.syntax)
             case TextTemplate():
                 yield from self._template(step, step.syntax)
@@ -450,6 +451,11 @@ class TextFlow:
             for one in call.arguments[1:]:
                 yield from self._from(step.to(one))
             return
+        if name == "dict" and not call.arguments:
+            pairs = [(TextValue(call.line, 0, 0, key), one) for key, one in call.keywords.items()]
+            mapping = MappingLiteral(call.line, call.start, call.end, [*pairs])
+            yield from self._from(step.to(mapping))
+            return
         if name in COMPUTED:
             return
         for one_ in self.names.meanings(call.function, step.scope, step.frame)[:4]:
@@ -460,6 +466,11 @@ class TextFlow:
                 for value in (*call.arguments, *call.keywords.values()):
                     if isinstance(value, (SequenceLiteral, MappingLiteral)):
                         yield from self._from(step.to(value))
+            elif one_.outside and name[:1].isupper() and framework_of(one_.outside):
+                # A block or part of a message, in the types of the model's client.
+                for key in ("content", "text", "parts"):
+                    if key in call.keywords:
+                        yield from self._from(step.to(call.keywords[key]))
 
     def _unchanged(self, step: _Step, call: Invocation, name: str) -> Iterator[TextOrigin]:
         if isinstance(call.function, AttributeUse):

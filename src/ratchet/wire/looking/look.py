@@ -37,6 +37,7 @@ from ratchet.wire.looking.tracing import find_tracing
 _INDEXING = re.compile(
     r"from_documents|from_texts|add_documents|add_texts|upsert|executemany|insert_many|persist"
 )
+_WHOLE = re.compile(r"(?:^|/)(?:run_)?eval(?:s|uate|uation)?\.\w+$")
 _VERSIONED = re.compile(r"(?:^|[-_. ])v\d+$", re.IGNORECASE)
 
 
@@ -65,14 +66,15 @@ def look(root: Path) -> RepositoryLook:
     prompts, left = _divided(program, found, dead)
     live_sites = [site for site in sites if site.place.path not in dead]
     used = {site.place.path for site in live_sites}
-    started = [path for path in _starts(program) if path not in dead]
+    started = _starts(program, dead)
     live = (
         frozenset(program.closure([*used, *started]) - dead.keys()) if live_sites else frozenset()
     )
     manifests = find_manifests(files)
     frameworks = _frameworks(program, live, used, manifests)
-    entries = tuple(find_entries(names, live_sites, live, files))
     tools = list(find_tools(names, live))
+    given = frozenset(tool.place for tool, _ in tools)
+    entries = tuple(find_entries(names, live_sites, live, files, given))
     members = _members(files, live_sites, prompts, entries)
     return RepositoryLook(
         root=str(files.root),
@@ -107,10 +109,11 @@ def _beyond(program: Program) -> list[PassedOver]:
     return [PassedOver(".", f"more than {MAX_MODULES:,} files of code: the others were not parsed")]
 
 
-def _starts(program: Program) -> list[str]:
-    """Modules that nobody imports."""
-    loaded = {path for module in program.modules for path in program.loads(module)}
-    return [module.path for module in program.modules if module.path not in loaded]
+def _starts(program: Program, dead: dict[str, str]) -> list[str]:
+    """Live modules that no live one imports; what only tests import may well be a program."""
+    live = [module for module in program.modules if module.path not in dead]
+    loaded = {path for module in live for path in program.loads(module)}
+    return [module.path for module in live if module.path not in loaded]
 
 
 def _dead(names: Names, sites: list[InputSite]) -> dict[str, str]:
@@ -121,6 +124,7 @@ def _dead(names: Names, sites: list[InputSite]) -> dict[str, str]:
         standing = program.standing(module.path)
         if standing.kind != "own":
             dead[module.path] = f"{standing.kind}: {standing.reason}"
+    _revive(program, dead)
     calling = {site.place.path for site in sites}
     if not calling - dead.keys():
         # The only agent may well stand in a folder of examples.
@@ -155,6 +159,24 @@ def _dead(names: Names, sites: list[InputSite]) -> dict[str, str]:
         for path in indexing:
             dead[path] = "index: a script that fills an index, imported by nothing"
     return dead
+
+
+def _revive(program: Program, dead: dict[str, str]) -> None:
+    """Take back that modules are evaluations which the agent itself imports: `evaluator_agent.py`.
+
+    Only those that their name alone made so, and not of one that evaluates the whole.
+    """
+    named = {
+        path
+        for path, why in dead.items()
+        if why.startswith("evaluation: its name") and not _WHOLE.search(path)
+    }
+    waiting = [module for module in program.modules if module.path not in dead]
+    while waiting:
+        for path in program.loads(waiting.pop()) & named & dead.keys():
+            del dead[path]
+            module = program.module(path)
+            waiting += [module] if module is not None else []
 
 
 def _fills_index(module: CodeModule) -> bool:

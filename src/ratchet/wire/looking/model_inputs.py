@@ -110,7 +110,7 @@ MODEL_INPUTS = [
     *_one(
         "llama-index",
         "FunctionAgent ReActAgent CodeActAgent AgentWorkflow OpenAIAgent.from_tools from_tools ContextChatEngine.from_defaults from_defaults as_chat_engine as_query_engine",
-        "system_prompt:system context:system context_prompt:system text_qa_template:user condense_prompt:user",
+        "system_prompt:system context:system context_prompt:system context_template:system text_qa_template:user refine_template:user summary_template:user condense_prompt:user condense_question_prompt:user qa_prompt:user",
         runs=True,
     ),
     *_one("llama-index", "ChatMessage", "content:user"),
@@ -123,7 +123,7 @@ MODEL_INPUTS = [
     ),
     *_one(
         "llama-index",
-        "PromptTemplate RichPromptTemplate ChatPromptTemplate",
+        "PromptTemplate RichPromptTemplate ChatPromptTemplate Prompt QuestionAnswerPrompt RefinePrompt SummaryPrompt",
         "template:user",
         "template",
     ),
@@ -135,6 +135,7 @@ MODEL_INPUTS = [
         True,
     ),
     *_one("google-adk", "Agent LlmAgent", "instruction:system global_instruction:system"),
+    *_one("google-adk", "SequentialAgent ParallelAgent LoopAgent", ""),
     *_one(
         "claude-agent-sdk",
         "ClaudeAgentOptions ClaudeCodeOptions AgentDefinition query",
@@ -181,6 +182,13 @@ MODEL_INPUTS = [
     *_one("vercel-ai-sdk", "generateText streamText generateObject streamObject", _CHAT, runs=True),
     *_one("vercel-ai-sdk", "ToolLoopAgent Experimental_Agent Agent", _CHAT),
     *_one("mastra", "Agent", "instructions:system"),
+    *_one(
+        "mastra",
+        "generate stream generateVNext streamVNext generateLegacy streamLegacy network",
+        "messages:user instructions:system system:system",
+        "messages",
+        True,
+    ),
     *_one("voltagent", "Agent", "instructions:system"),
     *_one("agent-kit", "createAgent", "system:system"),
     *_one("genkit", "generate definePrompt", _CHAT, runs=True),
@@ -244,7 +252,8 @@ _ANY = [
 ]
 """Methods of model clients, whatever their client is bound to."""
 
-_CLIENT_OF = {"messages": ("anthropic",)}
+_RAW = re.compile(r"\.with_(?:raw|streaming)_response\b|\.with_options\b")
+"""Steps of a client's call that change nothing of its text."""
 LAST_NAMES = frozenset(one.symbol.rpartition(".")[2] for one in (*MODEL_INPUTS, *_ANY))
 
 
@@ -255,6 +264,8 @@ def input_of(outside: list[str], written: str) -> ModelInput | None:
         outside: Resolved names of what it calls.
         written: The call as it is written, dotted.
     """
+    outside = [_RAW.sub("", name) for name in outside]
+    written = _RAW.sub("", written)
     for name in outside:
         framework = framework_of(name.rpartition(".")[0]) or framework_of(name)
         for end in range(len(name.split(".")), 0, -1):

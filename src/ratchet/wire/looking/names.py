@@ -328,6 +328,10 @@ class Names:
                 if not found and one.scope.returned_type is not None:
                     outer = one.scope.parent or one.scope
                     found += self._typed(one.scope.returned_type, outer, depth + 1)
+        asked = last_name(call.function) in ("getAgent", "getAgentById")
+        if asked and any(one.module.startswith("@mastra/") for one in scope.module.imports):
+            # Of the instance that Mastra hands to a step or tool.
+            return found or [Meaning(outside="@mastra/core/agent.Agent", instance=True)]
         return found[:12]
 
     # Calls

@@ -27,6 +27,7 @@ _PYTHON_IMPORT = re.compile(
 _JAVASCRIPT_IMPORT = re.compile(
     r"(?:from|import|require)\s*\(?\s*['\"]([^'\"\n]+)['\"]",
 )
+_DOTTED = re.compile(r"""["'](\w+(?:\.\w+)+)["']""")
 _HTTP_MODEL = re.compile(r"chat/completions|/v1/messages|generateContent|/api/(?:chat|generate)\b")
 
 
@@ -308,13 +309,22 @@ class Program:
             found = self._python(module.path, given.value, "")
             return {found} if found else set()
         folder = module.path.rpartition("/")[0]
-        if isinstance(given, TextTemplate) and isinstance(given.parts[0], str):
+        if not isinstance(given, TextTemplate):
+            # A table of dotted names, of which one is loaded.
+            named = (self._dotted(module.path, one) for one in _DOTTED.findall(module.text))
+            return {path for path in named if path is not None}
+        if isinstance(given.parts[0], str):
             prefix = given.parts[0].rstrip(".").replace(".", "/")
             for root in self._roots(folder):
                 where = posixpath.join(root, prefix)
                 if where in self.files.folders:
                     return self._python_files(where)
         return set()
+
+    def _dotted(self, importer: str, name: str) -> str | None:
+        """The module that a dotted name means, or holds what the name means."""
+        outer = name.rpartition(".")[0]
+        return self._python(importer, name, "") or self._python(importer, outer, "")
 
     def _python_files(self, folder: str) -> set[str]:
         return {

@@ -11,6 +11,7 @@ from ratchet.wire.looking.flow import TextFlow, TextOrigin
 from ratchet.wire.looking.frameworks import framework_of
 from ratchet.wire.looking.model_inputs import LAST_NAMES, ModelInput, input_of
 from ratchet.wire.looking.names import Names, last_name
+from ratchet.wire.looking.settings_prompts import settings_prompts
 from ratchet.wire.looking.syntax import (
     AttributeUse,
     CodeScope,
@@ -72,6 +73,8 @@ class _Group:
     parts: dict[tuple[str, int, str], PromptPart] = field(default_factory=dict)
     reaches: set[Place] = field(default_factory=set)
     joined: bool = False
+    by_name: bool = False
+    """Known by the name under which the code reads it."""
 
 
 def input_sites(names: Names) -> Iterator[InputSite]:
@@ -124,6 +127,8 @@ class PromptFinder:
                     for origin in self.flow.origins(syntax, site.scope, role):
                         self._add(site, argument, origin, groups)
         self._decorated(groups)
+        if sites:
+            self._settings(sites[0].framework, groups)
         return sorted(
             (self._made(group) for group in groups.values() if self._counts(group)),
             key=lambda one: one.place,
@@ -168,6 +173,16 @@ class PromptFinder:
                             self._part(group, path, text, name)
             if not group.parts:
                 del groups[key]
+
+    def _settings(self, framework: str, groups: dict[tuple[str, int, str], _Group]) -> None:
+        """Fields of settings files that the code reads by name."""
+        for path, place, parts in settings_prompts(self.names):
+            if (path, 0, "file") not in groups:
+                name = path.rpartition("/")[2]
+                group = _Group("yaml", name, "system", framework, by_name=True)
+                group.parts = {(path, part.start, ""): part for part in parts}
+                group.reaches.add(place)
+                groups[path, 0, "file"] = group
 
     def _decorated(self, groups: dict[tuple[str, int, str], _Group]) -> None:
         """Functions that a decorator makes prompts: `@agent.system_prompt`."""
@@ -334,6 +349,8 @@ class PromptFinder:
             how,
             tuple(reached),
             group.framework,
-            0.95 if group.kind != "builder" else 0.85,
-            f"its text flows into the call at {reached[0]}",
+            0.7 if group.by_name else 0.95 if group.kind != "builder" else 0.85,
+            f"the code reads its fields by their names; the file is named at {reached[0]}"
+            if group.by_name
+            else f"its text flows into the call at {reached[0]}",
         )

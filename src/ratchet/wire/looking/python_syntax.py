@@ -26,9 +26,12 @@ from ratchet.wire.looking.syntax import (
     Syntax,
     TextTemplate,
     TextValue,
+    chain_of,
 )
 
 _OPERATORS = {ast.Add: "+", ast.BitOr: "|", ast.Mod: "%", ast.Div: "/", ast.Mult: "*"}
+_DEFERRING = {"submit": 0, "to_thread": 0, "partial": 0, "map": 0, "run_in_executor": 1}
+"""Functions that call another one later, by the number of the argument that is called."""
 _ADDING = {"append", "extend", "insert", "add", "update", "setdefault"}
 
 
@@ -197,6 +200,8 @@ class _Reader:
                 else:
                     self.module.attribute_writes.setdefault(name, []).append(bound)
             case ast.Tuple(elts=targets) | ast.List(elts=targets):
+                if how == "iterated" and self.iterated(targets, value):
+                    return
                 same = isinstance(value, SequenceLiteral) and len(value.items) == len(targets)
                 for number, one in enumerate(targets):
                     if same and how == "assigned":
@@ -209,6 +214,20 @@ class _Reader:
                 self.assign(base, entry, "added")
             case ast.Starred(value=one):
                 self.assign(one, value, how)
+
+    def iterated(self, targets: list[ast.expr], value: Syntax) -> bool:
+        """Bind what `enumerate` or `zip` gives; whether it is one of them."""
+        match value:
+            case Invocation(function=NameUse(name="enumerate"), arguments=[items, *_]):
+                if len(targets) == 2:
+                    self.assign(targets[1], items, "iterated")
+                    return True
+            case Invocation(function=NameUse(name="zip"), arguments=given):
+                if len(given) == len(targets):
+                    for target, items in zip(targets, given, strict=True):
+                        self.assign(target, items, "iterated")
+                    return True
+        return False
 
     def function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
         scope = self.enter("function", node.name, node)
@@ -324,6 +343,10 @@ class _Reader:
                     for condition in one.ifs:
                         self.expression(condition)
                 return SequenceLiteral(*place, [self.expression(item)])
+            case ast.DictComp(key=key, value=value):
+                for one in node.generators:
+                    self.assign(one.target, self.expression(one.iter), "iterated")
+                return MappingLiteral(*place, [(self.expression(key), self.expression(value))])
         children = [
             self.expression(child)
             for child in ast.iter_child_nodes(node)
@@ -361,6 +384,7 @@ class _Reader:
             spreads,
         )
         self.scope.invocations.append(made)
+        self.deferred(made)
         if self.guard:
             self.scope.in_guard.add(made.line)
         if isinstance(node.func, ast.Attribute) and node.func.attr in _ADDING and arguments:
@@ -369,6 +393,20 @@ class _Reader:
             if isinstance(base, (ast.Name, ast.Attribute)):
                 self.assign(base, value, "added")
         return made
+
+    def deferred(self, call: Invocation) -> None:
+        """The call that a pool or a thread makes later."""
+        name = chain_of(call.function).rpartition(".")[2]
+        function = call.keywords.get("target") if name == "Thread" else None
+        given: list[Syntax] = []
+        if isinstance(rest := call.keywords.get("args"), SequenceLiteral):
+            given = rest.items
+        number = _DEFERRING.get(name, len(call.arguments))
+        if number < len(call.arguments):
+            function, given = call.arguments[number], call.arguments[number + 1 :]
+        if isinstance(function, (NameUse, AttributeUse)):
+            later = Invocation(call.line, call.start, call.end, function, given, call.keywords, [])
+            self.scope.invocations.append(later)
 
     def anonymous(self, node: ast.Lambda) -> ScopeValue:
         place = self.span(node)

@@ -111,6 +111,8 @@ TEMPLATES = frozenset(
         "from_messages",
         "fromMessages",
         "RichPromptTemplate",
+        "QuestionAnswerPrompt",
+        "RefinePrompt",
         "StringPromptTemplate",
         "prompt",
         "Content",

@@ -47,7 +47,8 @@ def project_question(look: RepositoryLook) -> Question | None:
     """Which project, where the repository has several."""
     if len(look.members) < 2:
         return None
-    found = sorted(look.members, key=lambda one: (-one.prompts, one.path))
+    entered = {one.path for one in look.members if ranked_entries(look, one.path)}
+    found = sorted(look.members, key=lambda one: (one.path not in entered, -one.prompts, one.path))
     options = [
         Option(one.path, f"{one.path}: {', '.join(one.frameworks)}; {one.prompts} prompts")
         for one in found
@@ -72,6 +73,7 @@ def entry_rank(entry: EntryPoint) -> float:
         "crew": 0.3,
         "graph": 0.3,
         "workflow": 0.3,
+        "agent": 0.1,
         "function": 0.2,
         "program": 0.2,
         "route": 0.05,

@@ -75,8 +75,8 @@ def recommend(
             hint=f"Projects with one: {', '.join(projects(look))}.",
         )
     entries = ranked_entries(look, chosen)
-    if not entries or not any(within(c.place.path, chosen) for c in look.model_calls):
-        return Recommendation((_nothing(look),), (), None)
+    if not entries:
+        return Recommendation((_nothing(look, chosen),), (), None)
     if entry is None:
         questions.append(entry_question(entries))
     acting = acting_effects(look, chosen)
@@ -98,10 +98,25 @@ def recommend(
 
 
 def _holds(look: RepositoryLook, project: str) -> bool:
-    return any(within(call.place.path, project) for call in look.model_calls)
+    return any(within(one.path, project) for one in look.members) or any(
+        within(call.place.path, project) for call in look.model_calls
+    )
 
 
-def _nothing(look: RepositoryLook) -> PageSection:
+def _nothing(look: RepositoryLook, project: str) -> PageSection:
+    if look.members:
+        where = "" if project == "." else f" of {project}"
+        return PageSection(
+            f"No way into the agent{where} was found",
+            (
+                f"{_count(len(look.prompts), 'prompt')} and"
+                f" {_count(len(look.model_calls), 'place')} where a model is called were found, but"
+                " no function, graph or agent that a task could run.",
+                "Name one with --entry PATH:NAME after adding a function that takes a task's text"
+                " and returns the answer; or run the agent as a command behind the gateway:"
+                " docs/any-language.md.",
+            ),
+        )
     looked = ", ".join(look.looked_for) or "calls of a model through a known framework"
     return PageSection(
         "No agent was found",
@@ -127,8 +142,9 @@ def _what_it_is(look: RepositoryLook, choices: Choices) -> PageSection:
         f"{choices.agent}: an agent made with {', '.join(frameworks) or 'no framework'}.",
         f"A task runs {entry.call} ({entry.place}); it takes {takes}"
         + (f" and returns {entry.output}." if entry.output else "."),
-        f"It has {_count(len(calls), 'place')} where a model is called,"
-        f" {_count(len(choices.prompts), 'prompt')} and {_count(len(tools), 'tool')}.",
+        "It has "
+        + (f"{_count(len(calls), 'place')} where a model is called, " if calls else "")
+        + f"{_count(len(choices.prompts), 'prompt')} and {_count(len(tools), 'tool')}.",
     ]
     lines += [
         f"Its tests: {one.command} ({_count(one.cases, 'test')})."

@@ -1,0 +1,64 @@
+"""Agents that a module makes for others to run: a framework's server, command or user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ratchet.wire.facts import EntryPoint, Place
+from ratchet.wire.looking.names import Names
+from ratchet.wire.looking.prompts import InputSite
+from ratchet.wire.looking.syntax import Invocation, NameUse, walk_syntax
+
+AGENTS = {
+    "google-adk": {"Agent", "LlmAgent", "SequentialAgent", "ParallelAgent", "LoopAgent"},
+    "openai-agents": {"Agent"},
+    "pydantic-ai": {"Agent"},
+    "autogen": {"AssistantAgent", "ConversableAgent"},
+    "smolagents": {"CodeAgent", "ToolCallingAgent"},
+    "agno": {"Agent", "Team"},
+    "strands": {"Agent"},
+    "mastra": {"Agent"},
+    "vercel-ai-sdk": {"ToolLoopAgent", "Experimental_Agent", "Agent"},
+}
+"""Classes whose objects run by themselves, by framework."""
+_ROOT = "root_agent"
+"""The name by which ADK's own commands find an agent."""
+_PARTS = ("tools", "sub_agents", "handoffs", "agents", "members", "workflows")
+"""What an agent works with: one that has some is likelier the outer one."""
+
+
+def find_agents(names: Names, sites: list[InputSite], live: frozenset[str]) -> Iterator[EntryPoint]:
+    """Agents at the top of live modules, each under the name that its module gives it."""
+    made = [one for one in sites if one.what.symbol in AGENTS.get(one.framework, ())]
+    given = {name for one in made for name in _within(one.invocation)}
+    bound = {id(one.invocation): one for one in made if one.scope.kind == "module"}
+    for module in names.program.modules:
+        if module.path not in live or module.notebook:
+            continue
+        for name, bounds in module.scope.bindings.items():
+            site = bound.get(id(bounds[-1].value))
+            place = Place(module.path, bounds[-1].line)
+            root = name == _ROOT and isinstance(bounds[-1].value, (NameUse, Invocation))
+            if root and "google-adk" in names.program.frameworks_of(module):
+                reason = f"{_ROOT} is what ADK's commands run"
+                yield _entry(name, place, "google-adk", 0.97, reason)
+            elif site is not None:
+                confidence = 0.35 if name in given else 0.45
+                if any(part in site.invocation.keywords for part in _PARTS):
+                    confidence += 0.1
+                reason = f"an agent of {site.framework}, made at {place}"
+                yield _entry(name, place, site.framework, confidence, reason)
+
+
+def _within(call: Invocation) -> set[str]:
+    """Names in a call's arguments."""
+    arguments = [*call.arguments, *call.keywords.values()]
+    return {
+        part.name for one in arguments for part in walk_syntax(one) if isinstance(part, NameUse)
+    }
+
+
+def _entry(name: str, place: Place, framework: str, confidence: float, reason: str) -> EntryPoint:
+    return EntryPoint(
+        name, "agent", place, f"the agent {name}", ("message",), "", framework, confidence, reason
+    )

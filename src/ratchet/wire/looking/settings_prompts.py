@@ -1,0 +1,59 @@
+"""Prompts in files of settings whose fields the code reads by name, wherever the values go."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from ratchet.wire.facts import Place, PromptPart
+from ratchet.wire.looking.file_paths import FilePaths
+from ratchet.wire.looking.names import Names
+from ratchet.wire.looking.yaml_fields import yaml_parts
+
+_NAMED = re.compile(r"""["']([^"'\n]*\.ya?ml)["']""")
+_FIELD = re.compile(
+    r"(?:^|_)(?:prompt|template|instructions?|system|persona|preamble|backstory)s?(?:_|$)",
+    re.IGNORECASE,
+)
+_LEAST_WORDS = 8
+
+
+def settings_prompts(names: Names) -> Iterator[tuple[str, Place, list[PromptPart]]]:
+    """Files with the place that names each, and their fields that are prompts.
+
+    A field counts if its name is that of a prompt, its text is long, and some code reads a field or
+    key of that name: the values of settings are seldom followed further than that.
+    """
+    paths = FilePaths(names)
+    read: set[str] | None = None
+    seen: set[str] = set()
+    for module in names.program.modules:
+        if names.program.standing(module.path).kind != "own":
+            continue
+        for found in _NAMED.finditer(module.text):
+            path = paths.locate(found.group(1), module.path)
+            if path is None or path in seen:
+                continue
+            seen.add(path)
+            read = _read(names) if read is None else read
+            parts = [
+                part
+                for part in yaml_parts(path, names.program.files.text(path) or "", "", ())
+                if _FIELD.search(last := part.field.rpartition(".")[2])
+                and last in read
+                and len(re.findall(r"[^\W\d_]{2,}", part.text)) >= _LEAST_WORDS
+            ]
+            if parts:
+                line = module.text.count("\n", 0, found.start()) + 1
+                yield path, Place(module.path, line), parts
+
+
+def _read(names: Names) -> set[str]:
+    """Names of the fields and keys that code outside of tests reads."""
+    found: set[str] = set()
+    for module in names.program.modules:
+        if names.program.standing(module.path).kind == "own":
+            for scope in module.scope.walk():
+                found |= scope.used
+            found |= set(re.findall(r"""(?:\[|\.get\(\s*)["'](\w+)["']""", module.text))
+    return found
