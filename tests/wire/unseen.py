@@ -194,4 +194,134 @@ UNSEEN = (
         "engine.py:chat",
         ("texts.py:1", "synth.py:4", "synth.py:7"),
     ),
+    LookAlike(
+        "voices-of-a-base-class",
+        {
+            "pyproject.toml": '[project]\nname = "fund"\nversion = "1"\n[project.scripts]\nfund = "fund.run:main"\n',
+            "fund/__init__.py": "",
+            "fund/base.py": (
+                "from fund.client import Client\n"
+                "class Voice:\n"
+                "    TASK = ''\n"
+                "    def __init__(self, client=None):\n        self.client = client or Client.of('m')\n"
+                "    def persona(self) -> str:\n        raise NotImplementedError\n"
+                "    def say(self, question: str) -> str:\n"
+                "        return self.client.complete(self.persona(), self.TASK + question)\n"
+            ),
+            "fund/voices.py": (
+                "from fund.base import Voice\n"
+                "class Calm(Voice):\n"
+                f"    def persona(self):\n        return '{LONG} Stay calm.'\n"
+                "class Bold(Voice):\n"
+                f"    TASK = '{LONG} Say it in one word.'\n"
+                f"    def persona(self):\n        return '{LONG} Be bold.'\n"
+                "VOICES = {'calm': Calm, 'bold': Bold}\n"
+            ),
+            "fund/client.py": (
+                "import importlib.util\n"
+                "class Client:\n"
+                "    def __init__(self, chat):\n        self.chat = chat\n"
+                "    @classmethod\n"
+                "    def of(cls, name):\n"
+                "        from langchain_openai import ChatOpenAI\n"
+                "        chat = ChatOpenAI(model=name)\n"
+                "        return cls(chat)\n"
+                "    def complete(self, system: str, user: str) -> str:\n"
+                "        return self.chat.invoke([('system', system), ('human', user)]).content\n"
+            ),
+            "fund/run.py": (
+                "from pathlib import Path\nfrom fund.voices import VOICES\n"
+                "def answer(kind: str, question: str) -> str:\n    return VOICES[kind]().say(question)\n"
+                "def main():\n    Path('said.txt').write_text(answer('calm', 'Buy?'))\n"
+            ),
+        },
+        "langchain",
+        "fund/run.py:main",
+        ("fund/voices.py:3", "fund/voices.py:5", "fund/voices.py:7"),
+        ("file write fund/run.py",),
+    ),
+    LookAlike(
+        "family-of-prompts",
+        {
+            "texts.py": (
+                "class Family:\n"
+                "    @staticmethod\n"
+                f"    def report(question):\n        return f'{LONG} On {{question}}.'\n"
+                "    @staticmethod\n"
+                f"    def outline(question):\n        return f'{LONG} Outline {{question}}.'\n"
+                "    @staticmethod\n"
+                f"    def role():\n        return '{LONG}'\n"
+                "    @staticmethod\n"
+                f"    def unused(question):\n        return '{LONG}'\n"
+                "KINDS = {'report': 'report', 'outline': 'outline'}\n"
+                "def prompt_of(kind, family: type[Family] | Family):\n"
+                "    found = getattr(family, KINDS.get(kind, ''), None)\n"
+                "    return found\n"
+            ),
+            "write.py": (
+                "from openai import OpenAI\nfrom texts import Family, prompt_of\n"
+                "def chat(messages):\n"
+                "    return OpenAI().chat.completions.create(model='m', messages=messages)\n"
+                "class Writer:\n"
+                "    def __init__(self, boss):\n        self.boss = boss\n"
+                "    def write(self, question: str, kind: str = 'report'):\n"
+                "        make = prompt_of(kind, self.boss.family)\n"
+                "        content = f'{make(question)}'\n"
+                "        return chat([\n"
+                "            {'role': 'system', 'content': f'{self.boss.family.role()}'},\n"
+                "            {'role': 'user', 'content': content},\n"
+                "        ])\n"
+                "class Boss:\n"
+                "    def __init__(self, family: type[Family] = Family):\n"
+                "        self.family = family\n        self.writer = Writer(self)\n"
+            ),
+            "find.py": (
+                "from langchain.retrievers import ContextualCompressionRetriever\n"
+                "def find(question='How tall are the shelves of the public library in the old town?'):\n"
+                "    return ContextualCompressionRetriever(base_retriever=None).invoke(question)\n"
+            ),
+            "main.py": (
+                "from write import Boss\nfrom find import find\n"
+                "def answer(question: str):\n    find()\n    return Boss().writer.write(question)\n"
+            ),
+            "shelf_benchmark.py": (
+                "from write import chat\n"
+                f"JUDGE = '{LONG} Say whether it is right.'\n"
+                "def judge():\n    return chat([{'role': 'system', 'content': JUDGE}])\n"
+            ),
+        },
+        "langchain",
+        "main.py:answer",
+        ("texts.py:4", "texts.py:7", "texts.py:10"),
+    ),
+    LookAlike(
+        "specs-of-agents",
+        {
+            "texts.py": f"SEEK = '{LONG} Seek.'\nWRITE = '{LONG} Write.'\nBYES = {{'seek': '{LONG} Bye.'}}\n",
+            "main.py": (
+                "from concurrent.futures import ThreadPoolExecutor\n"
+                "from autogen import AssistantAgent, UpdateSystemMessage, UserProxyAgent\n"
+                "from autogen.agents.experimental import DeepResearchAgent\n"
+                "from autogen.beta import Agent\n"
+                "from texts import BYES, SEEK, WRITE\n"
+                "SPECS = [\n"
+                "    {'name': 'seeker', 'system': SEEK, 'ask': lambda q: f'About {q}'},\n"
+                "    {'name': 'writer', 'system': WRITE, 'ask': lambda q: f'On {q}'},\n"
+                "]\n"
+                "def bye(agent, messages) -> str:\n    return BYES[agent.name]\n"
+                "def one(name, system, message):\n"
+                "    agent = AssistantAgent(name, system_message=system, update_agent_state_before_reply=[UpdateSystemMessage(bye)])\n"
+                "    UserProxyAgent('user').initiate_chat(agent, message=message)\n"
+                "def run_spec(spec, question):\n    return one(spec['name'], spec['system'], spec['ask'](question))\n"
+                f"lead = Agent('lead', prompt='{LONG} Lead.')\n"
+                f"deep = DeepResearchAgent('deep', system_message='{LONG} Dig.')\n"
+                "def answer(question: str):\n"
+                "    with ThreadPoolExecutor() as pool:\n"
+                "        return [pool.submit(run_spec, spec, question) for spec in SPECS]\n"
+            ),
+        },
+        "autogen",
+        "main.py:answer",
+        ("texts.py:1", "texts.py:2", "texts.py:3", "main.py:17", "main.py:18"),
+    ),
 )

@@ -241,7 +241,9 @@ _LEGACY_STEM = re.compile(
     re.IGNORECASE,
 )
 _TEST_STEM = re.compile(r"^(?:test_.*|.*_test|conftest|.*\.(?:test|spec))$")
-_EVALUATION_STEM = re.compile(r"^(?:(?:run_)?eval(?:uat\w+)?(?:_.*)?|.*_eval(?:uation)?s?)$")
+_EVALUATION_STEM = re.compile(
+    r"^(?:(?:run_)?eval(?:uat\w+)?(?:_.*)?|.*_eval(?:uation)?s?|(?:.*_)?benchmarks?)$"
+)
 _NOTICE = re.compile(r"generated", re.IGNORECASE)
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from ratchet.wire.looking.file_paths import FilePaths
 from ratchet.wire.looking.frameworks import framework_of
-from ratchet.wire.looking.names import CallFrame, Meaning, Names, last_name
+from ratchet.wire.looking.names import MOST_OVERRIDES, CallFrame, Meaning, Names, last_name
 from ratchet.wire.looking.syntax import (
     Alternatives,
     AttributeUse,
@@ -42,6 +42,8 @@ from ratchet.wire.looking.text_words import (
     WRITTEN,
     role_of,
 )
+
+_TEXTS = (TextValue, TextTemplate, BinaryOperation)
 
 MAX_DEPTH = 22
 FUEL = 4000
@@ -155,6 +157,12 @@ class TextFlow:
         own = "".join(part for part in syntax.parts if isinstance(part, str))
         if re.search(r"\w", own):
             yield self._text(step, syntax)
+        elif len(syntax.sources) == 1:
+            # Nothing but a slot: what fills it is the text.
+            for part in syntax.parts:
+                if isinstance(part, Syntax):
+                    yield from self._from(step.to(part))
+            return
         for part in syntax.parts:
             if isinstance(part, (NameUse, AttributeUse)) or (
                 isinstance(part, Invocation) and not part.arguments
@@ -216,9 +224,16 @@ class TextFlow:
         if bound.how == "iterated" and step.slot:
             return
         frame = step.frame if bound.scope.enclosing("function") else None
-        yield from self._from(
-            step.to(bound.value, scope=bound.scope, frame=frame, holder=name, at=step.syntax)
+        joined = step.joined or (bound.how == "added" and isinstance(bound.value, _TEXTS))
+        following = step.to(
+            bound.value,
+            scope=bound.scope,
+            frame=frame,
+            holder=name,
+            joined=joined,
+            at=step.syntax,
         )
+        yield from self._from(following)
 
     def _parameter(self, step: _Step, function: CodeScope, name: str) -> Iterator[TextOrigin]:
         frame = step.frame
@@ -319,6 +334,8 @@ class TextFlow:
     def _field(self, step: _Step, klass: CodeScope, name: str) -> Iterator[TextOrigin]:
         for bound in self.names.attributes(klass, name)[:8]:
             yield from self._bound(step, bound, name)
+        for bound in self.names.overrides(klass, name):
+            yield from self._bound(step, bound, name)
         if name in klass.annotations and "__init__" not in klass.attributes:
             for invocation, scope in self.names.constructions(klass)[:40]:
                 given = invocation.keywords.get(name)
@@ -362,9 +379,17 @@ class TextFlow:
         match syntax:
             case MappingLiteral():
                 yield syntax, scope, frame
+            case SequenceLiteral(items=items):
+                for item in items[:40]:
+                    if isinstance(item, (MappingLiteral, NameUse)):
+                        yield from self.mappings(item, scope, frame, depth + 1)
             case NameUse(name=name):
-                for bound in self.names.bound(name, scope)[0][:8]:
+                bounds, function = self.names.bound(name, scope)
+                for bound in bounds[:8]:
                     yield from self._bound_mappings(bound, depth)
+                if function is not None:
+                    for given, here, outer in self._given(function, name, frame):
+                        yield from self.mappings(given, here, outer, depth + 1)
             case AttributeUse(base=base, name=name):
                 for one in self.names.meanings(base, scope, frame):
                     if one.module is not None:
@@ -378,6 +403,22 @@ class TextFlow:
                     one_ = value.get(key)
                     if one_ is not None:
                         yield from self.mappings(one_, inner, where, depth + 1)
+
+    def _given(
+        self, function: CodeScope, name: str, frame: CallFrame | None
+    ) -> Iterator[tuple[Syntax, CodeScope, CallFrame | None]]:
+        """What calls pass for a parameter: the call that is followed, else all of them."""
+        while frame is not None:
+            if frame.function is function:
+                given = frame.argument(name)
+                if given is not None:
+                    yield given, frame.scope, frame.parent
+                return
+            frame = frame.parent
+        for invocation, scope in self.names.calls_of(function)[:12]:
+            given = CallFrame(function, invocation, scope, None).argument(name)
+            if given is not None:
+                yield given, scope, None
 
     def _bound_mappings(
         self, bound: BoundValue, depth: int
@@ -458,7 +499,12 @@ class TextFlow:
             return
         if name in COMPUTED:
             return
-        for one_ in self.names.meanings(call.function, step.scope, step.frame)[:4]:
+        known = self.names.meanings(call.function, step.scope, step.frame)
+        if not known and isinstance(call.function, AttributeUse):
+            # Of an object that is not known, but few classes have such a method.
+            methods = self.names.methods_named(name)
+            known = [Meaning(one) for one in methods] if len(methods) <= 3 else []
+        for one_ in known[:MOST_OVERRIDES]:
             if one_.scope is not None and one_.scope.kind == "function":
                 yield from self._result(step, one_.scope, call)
             elif one_.scope is not None and not one_.instance:

@@ -64,6 +64,8 @@ MODEL_INPUTS = [
         "name system_message",
     ),
     *_one("autogen", "UserProxyAgent", "system_message:system"),
+    *_one("autogen", "UpdateSystemMessage", "content_updater:system", "content_updater"),
+    *_one("autogen", "ask", "message:user", "message", True),
     *_one("autogen", "SelectorGroupChat", "selector_prompt:system"),
     *_one("autogen", "initiate_chat a_initiate_chat", "message:user", runs=True),
     *_one("autogen", "run run_stream", "task:user", "task", True),
@@ -104,7 +106,7 @@ MODEL_INPUTS = [
     *_one(
         "langgraph",
         "create_react_agent createReactAgent create_supervisor create_deep_agent createDeepAgent",
-        "prompt:system state_modifier:system messages_modifier:system system_prompt:system instructions:system stateModifier:system messageModifier:system systemPrompt:system",
+        "subagents:system prompt:system state_modifier:system messages_modifier:system system_prompt:system instructions:system stateModifier:system messageModifier:system systemPrompt:system",
     ),
     *_one("langgraph", "compile", "", runs=True),
     *_one(
@@ -252,6 +254,17 @@ _ANY = [
 ]
 """Methods of model clients, whatever their client is bound to."""
 
+_AGENT = re.compile(r"\.(?:[A-Z]\w*)?Agent$")
+"""Other classes of a framework that are agents, by their name."""
+_AGENT_ROLES = dict.fromkeys(
+    (
+        *("instructions", "instruction", "system_message", "system_prompt", "prompt"),
+        *("systemMessage", "systemPrompt"),
+    ),
+    "system",
+)
+_FINDS = re.compile(r"[Rr]etriever|[Cc]ompressor|[Vv]ector_?[Ss]tore|[Ss]plitter|[Ll]oader\b")
+"""What takes text to find other text by: it is no model."""
 _RAW = re.compile(r"\.with_(?:raw|streaming)_response\b|\.with_options\b")
 """Steps of a client's call that change nothing of its text."""
 LAST_NAMES = frozenset(one.symbol.rpartition(".")[2] for one in (*MODEL_INPUTS, *_ANY))
@@ -264,7 +277,7 @@ def input_of(outside: list[str], written: str) -> ModelInput | None:
         outside: Resolved names of what it calls.
         written: The call as it is written, dotted.
     """
-    outside = [_RAW.sub("", name) for name in outside]
+    outside = [_RAW.sub("", name) for name in outside if not _FINDS.search(name)]
     written = _RAW.sub("", written)
     for name in outside:
         framework = framework_of(name.rpartition(".")[0]) or framework_of(name)
@@ -279,6 +292,8 @@ def input_of(outside: list[str], written: str) -> ModelInput | None:
             for one in _ANY:
                 if name.endswith("." + one.symbol):
                     return ModelInput(framework, one.symbol, one.roles, one.positions, True)
+            if _AGENT.search(name):
+                return ModelInput(framework, "Agent", _AGENT_ROLES)
     if not outside:
         for one in _ANY:
             if re.search(rf"(?:^|\.){re.escape(one.symbol)}$", written):

@@ -16,12 +16,15 @@ from ratchet.wire.looking.syntax import (
     ImportedName,
     Invocation,
     ItemUse,
+    MappingLiteral,
     NameUse,
     ScopeValue,
     Syntax,
+    TextValue,
 )
 
 MAX_DEPTH = 14
+MOST_OVERRIDES = 24
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +81,7 @@ class Names:
         self.program = program
         self._calls: dict[str, list[tuple[Invocation, CodeScope]]] | None = None
         self._fields: dict[str, list[CodeScope]] = {}
+        self._derived: dict[int, list[CodeScope]] | None = None
         self._meanings: dict[tuple[int, int], list[Meaning]] = {}
 
     # Names
@@ -157,7 +161,7 @@ class Names:
                 found: list[Meaning] = []
                 for one in self.meanings(base, scope, frame, depth + 1)[:6]:
                     found += self.attribute(one, name, depth + 1)
-                return found[:12]
+                return found[:MOST_OVERRIDES]
             case Invocation():
                 return self._of_call(syntax, scope, frame, depth)
             case Alternatives(options=options):
@@ -167,6 +171,9 @@ class Names:
                     m for one in (left, right) for m in self.meanings(one, scope, frame, depth + 1)
                 ]
             case ItemUse(base=base):
+                held = self._held(base, scope, depth)
+                if held:
+                    return held
                 if isinstance(base, (NameUse, AttributeUse)):
                     # Agent[Context](…): a parameter of the type. Or an item of a container.
                     return [
@@ -269,6 +276,9 @@ class Names:
             found = []
             for bound in self.attributes(one.scope, name)[:6]:
                 found += self.of_bound(bound, depth + 1)
+            if found and one.instance and all(m.scope and not m.instance for m in found):
+                for bound in self.overrides(one.scope, name):
+                    found += self.of_bound(bound, depth + 1)
             if not found:
                 annotation = one.scope.annotations.get(name)
                 if annotation is not None:
@@ -294,6 +304,35 @@ class Names:
                     if found:
                         return found
         return []
+
+    def overrides(self, klass: CodeScope, name: str) -> list[BoundValue]:
+        """Bindings of an attribute in classes that are derived from a class."""
+        if self._derived is None:
+            self._derived = defaultdict(list)
+            for module in self.program.modules:
+                for scope in module.scope.walk():
+                    if scope.kind == "class":
+                        for base in self._bases(scope, 0):
+                            if base.scope is not None and base.scope is not scope:
+                                self._derived[id(base.scope)].append(scope)
+        found: list[BoundValue] = []
+        waiting, seen = [klass], {id(klass)}
+        while waiting and len(seen) < 60:
+            for one in self._derived[id(waiting.pop())]:
+                if id(one) not in seen:
+                    seen.add(id(one))
+                    waiting.append(one)
+                    found += one.attributes.get(name, [])[:2]
+        return found[:MOST_OVERRIDES]
+
+    def methods_named(self, name: str) -> list[CodeScope]:
+        """Methods of that name, in the classes of the repository."""
+        return [
+            bound.value.scope
+            for klass in self.classes_with(name)
+            for bound in klass.attributes.get(name, ())
+            if isinstance(bound.value, ScopeValue)
+        ]
 
     def _bases(self, klass: CodeScope, depth: int) -> list[Meaning]:
         return [
@@ -328,11 +367,73 @@ class Names:
                 if not found and one.scope.returned_type is not None:
                     outer = one.scope.parent or one.scope
                     found += self._typed(one.scope.returned_type, outer, depth + 1)
+        match call:
+            case Invocation(
+                function=NameUse(name="getattr"), arguments=[base, TextValue(value=name), *_]
+            ):
+                for one in self.meanings(base, scope, frame, depth + 1)[:6]:
+                    found += self.attribute(one, name, depth + 1)
+            case Invocation(function=NameUse(name="getattr"), arguments=[base, key, *_]):
+                for name in self._texts_held(key, scope):
+                    for one in self.meanings(base, scope, frame, depth + 1)[:6]:
+                        found += self.attribute(one, name, depth + 1)
+                return found[:MOST_OVERRIDES]
+            case Invocation(function=AttributeUse(base=base, name="get")) if not found:
+                found += self._held(base, scope, depth)
         asked = last_name(call.function) in ("getAgent", "getAgentById")
         if asked and any(one.module.startswith("@mastra/") for one in scope.module.imports):
             # Of the instance that Mastra hands to a step or tool.
             return found or [Meaning(outside="@mastra/core/agent.Agent", instance=True)]
         return found[:12]
+
+    def _tables(self, syntax: Syntax, scope: CodeScope) -> list[tuple[MappingLiteral, CodeScope]]:
+        """Dict literals that a name stands for."""
+        if isinstance(syntax, MappingLiteral):
+            return [(syntax, scope)]
+        if not isinstance(syntax, NameUse):
+            return []
+        bounds, _ = self.bound(syntax.name, scope)
+        found = []
+        for bound in bounds[:4]:
+            values = [bound]
+            if isinstance(bound.value, ImportedName):
+                imported = self.imported(bound.scope.module, bound.value)
+                values = [] if isinstance(imported, Meaning) else imported[:4]
+            found += [
+                (one.value, one.scope) for one in values if isinstance(one.value, MappingLiteral)
+            ]
+        return found
+
+    def _held(self, base: Syntax, scope: CodeScope, depth: int) -> list[Meaning]:
+        """Functions and classes in a table, whichever key is taken."""
+        return [
+            one
+            for table, where in self._tables(base, scope)
+            for _, value in table.entries[:MOST_OVERRIDES]
+            if isinstance(value, (NameUse, AttributeUse, ScopeValue))
+            for one in self.meanings(value, where, None, depth + 1)
+            if not one.instance
+        ]
+
+    def _texts_held(self, syntax: Syntax, scope: CodeScope) -> list[str]:
+        """Texts in a table of which one is taken, or that a name stands for."""
+        match syntax:
+            case ItemUse(base=base) | Invocation(function=AttributeUse(base=base, name="get")):
+                return [
+                    value.value
+                    for table, _ in self._tables(base, scope)
+                    for _, value in table.entries[:MOST_OVERRIDES]
+                    if isinstance(value, TextValue)
+                ]
+            case NameUse(name=name):
+                bounds, _ = self.bound(name, scope)
+                return [
+                    text
+                    for bound in bounds[:4]
+                    if isinstance(bound.value, (ItemUse, Invocation))
+                    for text in self._texts_held(bound.value, bound.scope)
+                ]
+        return []
 
     # Calls
 
@@ -355,7 +456,10 @@ class Names:
         if not name:
             return []
         found = []
-        for invocation, scope in self._calls.get(name, [])[:60]:
+        named = self._calls.get(name, [])[:60]
+        if owner is not None and name == owner.name:
+            named = [*named, *self._calls.get("cls", [])]  # of its own class methods
+        for invocation, scope in named:
             if owner is not None and isinstance(invocation.function, AttributeUse):
                 base = invocation.function.base
                 known = self.meanings(base, scope, None, MAX_DEPTH - 5)

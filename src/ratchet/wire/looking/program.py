@@ -84,6 +84,7 @@ class Program:
                 one for top in {_top(path), ""} for part in wanted for one in by_stem[top, part]
             ]
             near += by_tail[_top(path), _stem(path)]
+            near += by_tail["", _stem(path)]
             for one in near:
                 if one not in chosen:
                     chosen[one] = None

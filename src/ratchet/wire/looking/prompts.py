@@ -304,7 +304,7 @@ class PromptFinder:
         group = groups.setdefault(key, _Group(kind, name, origin.role, framework))
         if origin.role == "system":
             group.role = "system"
-        group.joined = group.joined or (origin.joined and kind == "f-string")
+        group.joined = group.joined or (origin.joined and kind in ("f-string", "inline"))
         group.reaches.add(reaches)
         if origin.syntax is not None:
             self._part(group, origin.path, origin.syntax, field_)

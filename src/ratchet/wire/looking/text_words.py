@@ -19,6 +19,8 @@ UNCHANGED = frozenset(
             "with_config",
         ),
         *("partial_format", "stripIndent", "concat", "from_template", "fromTemplate", "ensure_str"),
+        *("convert_openai_messages", "convert_to_messages", "convert_to_openai_messages"),
+        *("trim_messages", "filter_messages", "merge_message_runs"),
         *("format_messages", "format_prompt", "formatMessages", "formatPrompt", "invoke_template"),
     }
 )
