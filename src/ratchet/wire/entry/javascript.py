@@ -25,42 +25,24 @@ from ratchet.wire.entry.javascript_file import (
     javascript_files,
     read_file,
 )
-from ratchet.wire.facts import EntryPoint, Place, RepositoryLook
+from ratchet.wire.entry.javascript_runners import (
+    FIRST_LINE,
+    RUNNER,
+    agent_runner,
+    filled,
+    route_runner,
+    web_route,
+)
+from ratchet.wire.facts import Place, RepositoryLook
 from ratchet.wire.looking.files import RepositoryFiles
 from ratchet.wire.project_files.package_json import in_package_json
 
 _NAMES = ("ratchet_agent.mjs", "ratchet_run.mjs")
-_FIRST_LINE = (
-    "// Runs the agent for one task of Ratchet: reads the task, prints the result as JSON."
-)
 _TSX = "^4.19.0"
 _TEXT = re.compile(
     r"question|query|prompt|message|input|text|topic|task|request|content|subject|goal", re.I
 )
 _TYPED = (".ts", ".tsx", ".mts", ".cts", ".jsx")
-
-RUNNER = """\
-FIRST_LINE
-// Written by ratchet init; change it as you like.
-import { existsSync, readFileSync } from "node:fs";
-
-// Standard output is for the result alone: what the program logs goes to standard error.
-const write = process.stdout.write.bind(process.stdout);
-process.stdout.write = process.stderr.write.bind(process.stderr);
-ENVIRONMENT
-const { input } = JSON.parse(readFileSync(0, "utf8"));
-VALUES
-const module = await import(PATH);
-const run = RUN;
-let result = await run(CALL);
-if (result?.textStream) result = await new Response(streamOf(result.textStream)).text();
-else if (typeof result?.text === "string") result = result.text;
-write(JSON.stringify(result ?? null), () => process.exit(0));
-
-function streamOf(parts) {
-  return ReadableStream.from(parts).pipeThrough(new TextEncoderStream());
-}
-"""
 
 _SCRIPT = """\
 FIRST_LINE
@@ -131,7 +113,9 @@ def _run(
     if (root / path).exists():
         return config, made, left
     if entry.kind == "agent":
-        content = _agent_runner(files, file, entry, inner, _environment_file(root, project))
+        content = agent_runner(files, file, entry, inner, _environment_file(root, project))
+    elif web_route(file.path) and entry.name in ("POST", "PUT"):
+        content = route_runner(file, entry, inner, _environment_file(root, project))
     elif entry.kind == "script":
         content = _script(file, inner, command)
     else:
@@ -170,7 +154,7 @@ def _runner(
         if not function.fields:
             named = [one.name for one in arguments if one.name.isidentifier()]
             call = ", ".join(f"values.{name}" for name in named)
-    return _filled(
+    return filled(
         RUNNER,
         ENVIRONMENT=environment,
         VALUES=values,
@@ -180,42 +164,6 @@ def _runner(
     )
 
 
-def _agent_runner(
-    files: list[JavascriptFile],
-    file: JavascriptFile,
-    entry: EntryPoint,
-    inner: PurePosixPath,
-    environment: str,
-) -> str:
-    """A runner of an agent that its file exports."""
-    name = entry.name
-    if not re.search(rf"\bexport\s+(?:const|let|var)\s+{re.escape(name)}\b", _source(file)):
-        raise CannotCall(f"{file.path} does not export {name}")
-    path, agent, given = f"./{inner}", f"module.{name}", "text"
-    if entry.framework == "vercel-ai-sdk":
-        given = "{ prompt: text }"
-    elif entry.framework == "mastra":
-        # Its steps and tools may ask the Mastra instance for other agents.
-        for one in files:
-            found = re.search(r"\bexport\s+const\s+(\w+)\s*=\s*new\s+Mastra\s*\(", _source(one))
-            if found and re.search(rf"\b{re.escape(name)}\b", _source(one)):
-                up = os.path.relpath(one.path, PurePosixPath(file.path).parent)
-                path = f"./{os.path.normpath(inner.parent / up)}"
-                agent = f"module.{found.group(1)}.getAgent({json.dumps(name)})"
-    return _filled(
-        RUNNER,
-        ENVIRONMENT=environment,
-        VALUES="",
-        PATH=json.dumps(path),
-        RUN=f"(text) => {agent}.generate({given})",
-        CALL='typeof input === "string" ? input : input.message ?? JSON.stringify(input)',
-    )
-
-
-def _source(file: JavascriptFile) -> str:
-    return file.data.decode(errors="replace")
-
-
 def _callee(function: FoundFunction) -> str:
     """The function, in a module that may be of either kind."""
     name = function.owner or function.name
@@ -223,14 +171,6 @@ def _callee(function: FoundFunction) -> str:
     if not function.owner:
         return found
     return f"((agent) => agent.{function.name}.bind(agent))(new ({found})())"
-
-
-def _filled(template: str, **parts: str) -> str:
-    """A template with its words in capitals replaced; lines that become empty go."""
-    parts["FIRST_LINE"] = _FIRST_LINE
-    for word in (f"{name}\n" for name, text in parts.items() if not text):
-        template = template.replace(f"\n{word}", "\n")
-    return re.sub("|".join(parts), lambda found: parts[found.group()], template)
 
 
 def _default(argument: Argument, texts: list[str]) -> str:
@@ -259,10 +199,10 @@ def _script(file: JavascriptFile, inner: PurePosixPath, command: str) -> str:
     text = file.data.decode(errors="replace")
     shown = ", ".join([*loader, json.dumps(str(inner))])
     if "process.argv" in text or re.search(r"\b(?:yargs|commander|minimist|parseArgs)\b", text):
-        return _filled(_SCRIPT, ARGUMENTS=f"{shown}, text", GIVEN='input: ""')
+        return filled(_SCRIPT, ARGUMENTS=f"{shown}, text", GIVEN='input: ""')
     if re.search(r"process\.stdin|readline|prompts?\(|inquirer|readFileSync\(0", text):
         given = "input: `${text}\\n`"
-        return _filled(_SCRIPT, ARGUMENTS=shown, GIVEN=given)
+        return filled(_SCRIPT, ARGUMENTS=shown, GIVEN=given)
     raise CannotCall(f"{inner} takes no input: no arguments, and nothing that a person types")
 
 
@@ -322,7 +262,7 @@ def _environment_file(root: Path, project: PurePosixPath) -> str:
 def _free(root: Path, project: PurePosixPath) -> str:
     for name in _NAMES:
         file = root / project / name
-        if not file.exists() or file.read_text("utf-8", "replace").startswith(_FIRST_LINE):
+        if not file.exists() or file.read_text("utf-8", "replace").startswith(FIRST_LINE):
             return name
     raise CannotCall(f"{' and '.join(_NAMES)} exist already")
 

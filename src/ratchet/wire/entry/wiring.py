@@ -45,6 +45,9 @@ def wire_entry(root: Path, look: RepositoryLook, choices: Choices) -> StepChange
     used = [choices.entry.place.path]
     ways = dict.fromkeys([choices.run, *_OTHERS[choices.run]])
     reasons: list[LeftAlone] = []
+    if choices.entry.kind == "notebook":
+        ways = {}
+        reasons = [LeftAlone(choices.entry.name, choices.entry.place, _NOTEBOOK)]
     for way in ways:
         try:
             config, made, imported = _run(way, look, modules, choices)
@@ -83,6 +86,10 @@ _OTHERS: dict[RunWay, tuple[RunWay, ...]] = {
     "command": ("python",),
     "service": ("python",),
 }
+_NOTEBOOK = (
+    "No task can run a notebook. Move the cells that make the agent into a module, with a function"
+    " that takes a task's text and returns the answer; then run ratchet init again."
+)
 _LINES: dict[RunWay, str] = {
     "python": "Write ratchet_agent.py with one @ratchet.agent function that takes a task's input,"
     " calls the agent and returns its output.",

@@ -37,8 +37,18 @@ def find_entries(
     live: frozenset[str],
     files: RepositoryFiles,
     tools: frozenset[Place] = frozenset(),
+    prompts: frozenset[str] = frozenset(),
 ) -> list[EntryPoint]:
-    """Ways into the agent, the likeliest first; its tools are none."""
+    """Ways into the agent, the likeliest first.
+
+    Args:
+        names: Names of the program.
+        sites: Calls that give text to a model.
+        live: Files that belong to the agent.
+        files: The repository's files.
+        tools: Its tools; they are no ways in.
+        prompts: Files with prompts. What leads to none of them only passes text on to a model.
+    """
     found: dict[tuple[str, str], EntryPoint] = {}
     for one in _declared(names, files):
         found.setdefault((one.place.path, one.name), one)
@@ -51,6 +61,11 @@ def find_entries(
         found.setdefault((agent.place.path, agent.name), agent)
     for command in find_start_commands(files):
         _started(names, command, found, live, {site.place.path for site in sites})
+    for key, one in found.items():
+        plain = one.kind == "function" and one.place.path.endswith(".py")
+        if plain and prompts and not prompts & names.program.closure([one.place.path]):
+            lower = round(one.confidence - 0.4, 2)
+            found[key] = msgspec.structs.replace(one, confidence=lower)
     ordered = sorted(found.values(), key=lambda one: (-one.confidence, one.place))
     counts = Counter[str]()
     kept = []
@@ -171,6 +186,8 @@ def _entry(scope: CodeScope, site: InputSite, depth: int, called: bool) -> Entry
         )
         path = scope.module.path
         call, confidence = f"{_PROGRAMS.get(PurePosixPath(path).suffix, 'python')} {path}", 0.7
+        if kind == "notebook":
+            call = f"the notebook {path}"
     elif route:
         kind, name, call, confidence = "route", route, route, 0.9
     elif site.what.symbol == "compile":
@@ -182,6 +199,8 @@ def _entry(scope: CodeScope, site: InputSite, depth: int, called: bool) -> Entry
         confidence = 0.4
     if called and kind == "function":
         confidence -= 0.1
+    if kind == "function" and scope.parent is not None and scope.parent.kind == "function":
+        confidence -= 0.3  # it can only be called from within
     reason = f"it leads to {site.callee} at {site.place}"
     return EntryPoint(
         name,

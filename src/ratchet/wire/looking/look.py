@@ -74,7 +74,12 @@ def look(root: Path) -> RepositoryLook:
     frameworks = _frameworks(program, live, used, manifests)
     tools = list(find_tools(names, live))
     given = frozenset(tool.place for tool, _ in tools)
-    entries = tuple(find_entries(names, live_sites, live, files, given))
+    texts = frozenset(
+        place.path
+        for one in prompts
+        for place in (one.place, *(one.reaches if not one.place.line else ()))
+    )
+    entries = tuple(find_entries(names, live_sites, live, files, given, texts))
     members = _members(files, live_sites, prompts, entries)
     return RepositoryLook(
         root=str(files.root),

@@ -265,6 +265,8 @@ _AGENT_ROLES = dict.fromkeys(
 )
 _FINDS = re.compile(r"[Rr]etriever|[Cc]ompressor|[Vv]ector_?[Ss]tore|[Ss]plitter|[Ll]oader\b")
 """What takes text to find other text by: it is no model."""
+_DEFAULTS = re.compile(r"(?:Engine|Agent|Runner|Synthesizer|Program|Extractor)\.from_defaults$")
+"""Classes of LlamaIndex that call a model; others are made by a method of the same name."""
 _RAW = re.compile(r"\.with_(?:raw|streaming)_response\b|\.with_options\b")
 """Steps of a client's call that change nothing of its text."""
 LAST_NAMES = frozenset(one.symbol.rpartition(".")[2] for one in (*MODEL_INPUTS, *_ANY))
@@ -277,7 +279,12 @@ def input_of(outside: list[str], written: str) -> ModelInput | None:
         outside: Resolved names of what it calls.
         written: The call as it is written, dotted.
     """
-    outside = [_RAW.sub("", name) for name in outside if not _FINDS.search(name)]
+    outside = [
+        _RAW.sub("", name)
+        for name in outside
+        if not _FINDS.search(name)
+        and not (name.endswith(".from_defaults") and not _DEFAULTS.search(name))
+    ]
     written = _RAW.sub("", written)
     for name in outside:
         framework = framework_of(name.rpartition(".")[0]) or framework_of(name)

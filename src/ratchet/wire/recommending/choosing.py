@@ -14,6 +14,8 @@ from ratchet.wire.facts import BindingWay, EntryPoint, PromptSite, RepositoryLoo
 
 NEAR = 0.15
 """Difference of two entries' ranks below which a person is asked."""
+LIKELY = 0.75
+"""Rank from which an entry is likely to be one that a task can run."""
 OFFERED = 5
 """Entries that a question offers."""
 
@@ -47,7 +49,11 @@ def project_question(look: RepositoryLook) -> Question | None:
     """Which project, where the repository has several."""
     if len(look.members) < 2:
         return None
-    entered = {one.path for one in look.members if ranked_entries(look, one.path)}
+    entered = {
+        one.path
+        for one in look.members
+        if any(entry_rank(entry) >= LIKELY for entry in ranked_entries(look, one.path)[:1])
+    }
     found = sorted(look.members, key=lambda one: (one.path not in entered, -one.prompts, one.path))
     options = [
         Option(one.path, f"{one.path}: {', '.join(one.frameworks)}; {one.prompts} prompts")
@@ -65,6 +71,13 @@ def project_question(look: RepositoryLook) -> Question | None:
 def within(path: str, project: str) -> bool:
     """Whether a file belongs to a project's folder."""
     return project == "." or path == project or path.startswith(f"{project}/")
+
+
+_HELD = re.compile(
+    r"(?:^|_)(?:client|broker|handler|callback\w*|session|db|conn\w*|websocket|socket|engine|encoder"
+    r"|manager|chan|channel|lm|llm)$"
+)
+"""Parameters that only a running program has a value for."""
 
 
 def entry_rank(entry: EntryPoint) -> float:
@@ -85,11 +98,19 @@ def entry_rank(entry: EntryPoint) -> float:
     if re.search(r"(?:^|_)(?:run|answer|ask|chat|invoke|agent|query|research|process|solve)", name):
         weight += 0.1
     if name in ("main", "cli", "setup", "init") or re.search(
-        r"debug|test|demo|index|ingest|seed|compile|train", f"{entry.place.path}:{name}".lower()
+        r"debug|test|demo|index|ingest|seed|compile|train|cron|setup_|benchmark|deserialize|from_dict",
+        f"{entry.place.path}:{name}".lower(),
     ):
         weight -= 0.25
+    if name.startswith("_"):
+        weight -= 0.2
+    if entry.reason.startswith("named in "):
+        weight += 0.2  # the project itself says so
+    required = [one for one in entry.inputs if "=" not in one]
+    if entry.kind == "function" and any(_HELD.search(one.split(":")[0]) for one in required):
+        weight -= 0.25
     first = entry.inputs[0] if entry.inputs else ""
-    if re.search(r"\bstate\b|\bctx\b|\bcontext\b|\bev\b|event|deps?\b", first, re.IGNORECASE):
+    if re.search(r"(?:\b|_)state\b|\bctx\b|\bcontext\b|\bev\b|event|deps?\b", first, re.IGNORECASE):
         weight -= 0.5  # a node of a graph, or a step of a workflow
     elif entry.kind == "function":
         text = re.search(r"question|query|prompt|message|input|text|topic|task|request", first)
