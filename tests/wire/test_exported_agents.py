@@ -132,6 +132,10 @@ AGENTS = {
         f"desk = ConversableAgent('desk', system_message='{LONG}')\n",
         "desk.a_generate_reply(",
     ),
+    "ag2's later agents": (
+        f"from autogen.beta import Agent\ndesk = Agent('desk', prompt='{LONG}')\n",
+        "desk.ask(message)",
+    ),
     "google-adk": (
         "from google.adk.agents import Agent\n"
         f"root_agent = Agent(name='desk', model='m', instruction='{LONG}')\n",

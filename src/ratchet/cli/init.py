@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from ratchet.wire.recommending import Question, Recommendation
 
 BRANCH = "ratchet/init"
+SHOWN = 20
+"""Lines of what is left alone; --json has all."""
 
 
 def init(
@@ -313,8 +315,12 @@ def _print_plan(root: Path, plan: Plan, *, diff: bool) -> None:
         out.print(f"  {one.path}: {one.purpose}", markup=False)
     if plan.left_alone:
         out.print("\nWhat is left alone", style="bold")
-        for left in plan.left_alone:
+        # What needs a person's hand comes before the many files that a program writes.
+        ordered = sorted(plan.left_alone, key=lambda one: "in rollouts too" in one.why)
+        for left in ordered[:SHOWN]:
             out.print(f"  {left.what} ({left.place}): {left.why}", markup=False)
+        if len(plan.left_alone) > SHOWN:
+            out.print(f"  and {len(plan.left_alone) - SHOWN} more; --json has all.", markup=False)
     if diff:
         out.print()
         out.print(Syntax(diff_of(root, plan), "diff", theme="ansi_dark", word_wrap=True))

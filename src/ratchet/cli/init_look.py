@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 SHOWN = 25
 """Rows of a table; --json has all."""
+MANY = 6
+"""Projects from which on only they are listed."""
 
 
 def _say(text: str) -> None:
@@ -21,6 +23,8 @@ def _say(text: str) -> None:
 
 def print_look(found: RepositoryLook) -> None:
     """Print the facts of a look."""
+    from ratchet.wire.recommending.choosing import entry_id, ranked_entries
+
     languages = (
         ", ".join(f"{one.name} ({one.files})" for one in found.languages) or "no known language"
     )
@@ -29,12 +33,19 @@ def print_look(found: RepositoryLook) -> None:
         _say("It is not a git repository.")
     if found.monorepo:
         _say(f"{len(found.members)} projects have an agent. Name one: ratchet init --look PATH")
-        projects = table("project", "frameworks", "prompts", right=("prompts",))
+        projects = table("project", "frameworks", "prompts", "likeliest entry", right=("prompts",))
         for member in found.members:
+            entry = next(iter(ranked_entries(found, member.path)), None)
             projects.add_row(
-                Text(member.path), Text(", ".join(member.frameworks)), str(member.prompts)
+                Text(member.path),
+                Text(", ".join(member.frameworks)),
+                str(member.prompts),
+                Text(entry_id(entry).removeprefix(f"{member.path}/") if entry else "none"),
             )
         print_table(projects)
+        if len(found.members) > MANY:
+            _say("What each holds is said by the look at it; --json has all.")
+            return
     if not found.model_calls and not found.prompts:
         _say("No agent was found: no live code calls a model through a framework that is known.")
         _say(f"Looked for: {', '.join(found.looked_for)}")
@@ -46,7 +57,10 @@ def print_look(found: RepositoryLook) -> None:
         )
         _rows(
             "Prompts that reach a model call",
-            [(str(p.place), f"{p.kind}, {p.role}", f"{p.name}: {p.how}") for p in found.prompts],
+            [
+                (str(p.place), f"{p.kind}, {p.role}", f"{p.name}: {p.how}" if p.name else p.how)
+                for p in found.prompts
+            ],
             "kind",
             "how it can be bound",
         )

@@ -51,6 +51,7 @@ _RUNS = {
     "agno": _Run(("result = await AGENT.arun(message)", "return result.content")),
     "strands": _Run(("return str(AGENT(message))",), asynchronous=False),
 }
+_ASK = _Run(("reply = await AGENT.ask(message)", 'return reply.body or ""'))
 _CHAT = _Run(("result = await AGENT.run(task=message)", "return result.messages[-1].to_text()"))
 _AG2 = _Run(
     (
@@ -71,7 +72,11 @@ def call_agent(site: Site) -> AgentAdapter:
     made = _construction(site)
     run = _RUNS.get(site.framework)
     if site.framework == "autogen":
-        run = _CHAT if _imports(site, "autogen_agentchat") else _AG2
+        run = _AG2
+        if _imports(site, "autogen_agentchat"):
+            run = _CHAT
+        elif _imports(site, "autogen.beta") or _imports(site, "ag2"):
+            run = _ASK
     if run is None:
         raise CannotCall(f"how {site.framework} runs {name} with one message is not known")
     if made is not None and any(one.arg == "deps_type" for one in made.keywords):
@@ -105,6 +110,6 @@ def _construction(site: Site) -> ast.Call | None:
 
 def _imports(site: Site, module: str) -> bool:
     return any(
-        isinstance(one, ast.ImportFrom) and (one.module or "").partition(".")[0] == module
+        isinstance(one, ast.ImportFrom) and f"{one.module or ''}.".startswith(f"{module}.")
         for one in ast.walk(site.file.tree)
     )

@@ -13,7 +13,7 @@ AGENTS = {
     "google-adk": {"Agent", "LlmAgent", "SequentialAgent", "ParallelAgent", "LoopAgent"},
     "openai-agents": {"Agent"},
     "pydantic-ai": {"Agent"},
-    "autogen": {"AssistantAgent", "ConversableAgent"},
+    "autogen": {"Agent", "AssistantAgent", "ConversableAgent"},
     "smolagents": {"CodeAgent", "ToolCallingAgent"},
     "agno": {"Agent", "Team"},
     "strands": {"Agent"},

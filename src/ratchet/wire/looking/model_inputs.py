@@ -63,6 +63,12 @@ MODEL_INPUTS = [
         "system_message:system instructions:system",
         "name system_message",
     ),
+    *_one(
+        "autogen",
+        "Agent",
+        "prompt:system system_message:system instructions:system",
+        "name prompt",
+    ),
     *_one("autogen", "UserProxyAgent", "system_message:system"),
     *_one("autogen", "UpdateSystemMessage", "content_updater:system", "content_updater"),
     *_one("autogen", "ask", "message:user", "message", True),
@@ -116,6 +122,7 @@ MODEL_INPUTS = [
         runs=True,
     ),
     *_one("llama-index", "ChatMessage", "content:user"),
+    *_one("llama-index", "run", "user_msg:user", "user_msg", True),
     *_one(
         "llama-index",
         "complete acomplete stream_complete chat achat stream_chat achat_with_tools chat_with_tools predict apredict structured_predict astructured_predict stream_chat_with_tools",

@@ -127,10 +127,15 @@ def _is_named_like(entry: EntryPoint, root: str) -> bool:
 def ranked_entries(look: RepositoryLook, project: str) -> list[EntryPoint]:
     """Entries of a project, the likeliest first."""
     found = [one for one in look.entries if within(one.place.path, project)]
-    return sorted(
-        found,
-        key=lambda one: (-entry_rank(one) - 0.2 * _is_named_like(one, look.root), one.place),
-    )
+    inner = [one.path for one in look.members if project == "." != one.path]
+
+    def rank(one: EntryPoint) -> float:
+        others = any(within(one.place.path, path) for path in inner)
+        declared = one.reason.startswith("named in ")
+        named = 0.2 * _is_named_like(one, look.root)
+        return entry_rank(one) + named - (others and not declared)
+
+    return sorted(found, key=lambda one: (-rank(one), one.place))
 
 
 def entry_question(entries: list[EntryPoint]) -> Question | None:

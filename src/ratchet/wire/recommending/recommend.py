@@ -26,6 +26,8 @@ from ratchet.wire.recommending.choosing import (
 
 ENOUGH = 105
 """Tasks from which on a proof is likely to be possible: 42 of them test tasks."""
+NAMED = 12
+"""Prompts that the page names."""
 BASELINE, SEARCH = 50, 400
 """Rollouts of a baseline, and of a usual `ratchet improve`."""
 
@@ -206,7 +208,8 @@ def _binding(choices: Choices) -> PageSection:
     counts = Counter(one.way for one in choices.prompts)
     for way, number in counts.items():
         names = [one.name for one in choices.prompts if one.way == way]
-        lines.append(f"{_count(number, 'prompt')} {ways[way]}: {', '.join(names)}.")
+        more = f", and {number - NAMED} more" if number > NAMED else ""
+        lines.append(f"{_count(number, 'prompt')} {ways[way]}: {', '.join(names[:NAMED])}{more}.")
     lines += [f"{one.name}: {one.reason}" for one in choices.prompts if one.way == "leave"]
     if choices.run == "python" and any(one.way == "code" for one in choices.prompts):
         lines.append(
