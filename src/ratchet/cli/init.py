@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -15,8 +16,9 @@ from ratchet.types import InputError
 if TYPE_CHECKING:
     from ratchet.wire.applying import Plan
     from ratchet.wire.choices import Choices
+    from ratchet.wire.coaching import Consultation
     from ratchet.wire.facts import RepositoryLook
-    from ratchet.wire.recommending import Question, Recommendation
+    from ratchet.wire.recommending import PageSection, Question, Recommendation
 
 BRANCH = "ratchet/init"
 SHOWN = 20
@@ -62,6 +64,13 @@ def init(
             show_default=False,
         ),
     ] = None,
+    coach: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="Ask this model for its opinion, and for drafts of evaluators and tasks.",
+        ),
+    ] = None,
     python: Annotated[
         Path | None,
         typer.Option(help="Interpreter that has the agent's packages, for the check."),
@@ -82,6 +91,8 @@ def init(
 
       ratchet init ../my-agent --yes
 
+      ratchet init --coach gpt-5-mini
+
       ratchet init --check
 
       ratchet init --undo
@@ -94,6 +105,11 @@ def init(
         return
     from ratchet.wire import look as look_at
 
+    if coach and (look or _wired(path)):
+        raise InputError(
+            "The coach is asked when a repository is wired for the first time.",
+            hint="Later: ratchet evaluators generate, and ratchet datasets synthesize.",
+        )
     if look:
         found = look_at(path)
         if json:
@@ -103,7 +119,7 @@ def init(
 
             print_look(found)
         return
-    given = _Given(project, entry, tuple(allow_tool or ()), workflow)
+    given = _Given(project, entry, tuple(allow_tool or ()), workflow, coach)
     asks = not (yes or dry_run or json)
     if asks and not sys.stdin.isatty():
         raise InputError(
@@ -123,12 +139,18 @@ class _Given:
     """What the options answer already."""
 
     def __init__(
-        self, project: str | None, entry: str | None, tools: tuple[str, ...], workflow: bool
+        self,
+        project: str | None,
+        entry: str | None,
+        tools: tuple[str, ...],
+        workflow: bool,
+        coach: str | None = None,
     ) -> None:
         self.project = project
         self.entry = entry
         self.tools = tools
         self.workflow = workflow
+        self.coach = coach
 
     def advice(self, found: RepositoryLook, project: str | None = None) -> Recommendation:
         """The recommendation with these answers."""
@@ -187,6 +209,7 @@ def _first(
     json: bool,
 ) -> None:
     from ratchet.wire.applying import make_plan
+    from ratchet.wire.applying.plan import own_steps
 
     advice = given.advice(found)
     if advice.choices is None:
@@ -195,10 +218,15 @@ def _first(
     if asks:
         advice = _asked(found, given, advice)
     assert advice.choices is not None
-    plan = make_plan(Path(found.root), found, advice.choices)
+    root, steps, said = Path(found.root), own_steps(), None
+    if given.coach:
+        said = _consulted(root, found, advice.choices, given.coach, json=json)
+        steps = [*steps, said.step]
+    plan = make_plan(root, found, advice.choices, steps)
     if not json:
-        _print_page(advice)
-    _apply(Path(found.root), plan, branch, dry_run=dry_run, asks=asks, json=json)
+        _print_page([*advice.sections, *([said.section()] if said else [])])
+    more = {"coach": said} if said else {}
+    _apply(root, plan, branch, dry_run=dry_run, asks=asks, json=json, more=more)
 
 
 def _again(
@@ -267,14 +295,38 @@ def _ask(question: Question) -> str:
         out.print(f"Numbers from 1 to {len(values)} are possible.", markup=False)
 
 
-def _print_page(advice: Recommendation) -> None:
-    for section in advice.sections:
+def _consulted(
+    root: Path, found: RepositoryLook, choices: Choices, model: str, *, json: bool
+) -> Consultation:
+    """What a coach says of the agent; it is shown redacted text."""
+    from ratchet.cli.console import wait_for
+    from ratchet.cli.errors import err
+    from ratchet.wire.coaching import consult
+
+    def say(sentence: str) -> None:
+        err.print(sentence, style="dim", markup=False)
+
+    say(f"Asking {model} about the agent; secrets and personal data are redacted.")
+    return wait_for(consult(root, found, choices, model, say=say))
+
+
+def _print_page(sections: Sequence[PageSection]) -> None:
+    for section in sections:
         out.print(f"\n{section.title}", markup=False, style="bold")
         for line in section.lines:
             out.print(f"  {line}", markup=False)
 
 
-def _apply(root: Path, plan: Plan, branch: str, *, dry_run: bool, asks: bool, json: bool) -> None:
+def _apply(
+    root: Path,
+    plan: Plan,
+    branch: str,
+    *,
+    dry_run: bool,
+    asks: bool,
+    json: bool,
+    more: Mapping[str, Any] | None = None,
+) -> None:
     """Show a plan, and commit it unless it is a dry run."""
     from ratchet.wire.applying import commit
     from ratchet.wire.applying import dry_run as diff_of
@@ -283,6 +335,7 @@ def _apply(root: Path, plan: Plan, branch: str, *, dry_run: bool, asks: bool, js
         "choices": plan.choices,
         "files": [{"path": one.path, "purpose": one.purpose} for one in plan.changes.files],
         "left_alone": plan.left_alone,
+        **(more or {}),
     }
     if not json:
         _print_plan(root, plan, diff=dry_run or asks)
