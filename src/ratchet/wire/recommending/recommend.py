@@ -23,13 +23,13 @@ from ratchet.wire.recommending.choosing import (
     tools_question,
     within,
 )
+from ratchet.wire.recommending.costing import cost_lines
+from ratchet.wire.recommending.model_names import model_names
 
 ENOUGH = 105
 """Tasks from which on a proof is likely to be possible: 42 of them test tasks."""
 NAMED = 12
 """Prompts that the page names."""
-BASELINE, SEARCH = 50, 400
-"""Rollouts of a baseline, and of a usual `ratchet improve`."""
 
 
 class PageSection(msgspec.Struct, frozen=True):
@@ -248,16 +248,11 @@ def _scoring(look: RepositoryLook, choices: Choices) -> PageSection:
 def _cost(look: RepositoryLook, choices: Choices) -> PageSection:
     calls = [one for one in look.model_calls if within(one.place.path, choices.project)]
     number = max(1, len({(one.place.path, one.within) for one in calls}))
-    return PageSection(
-        "What it costs",
-        (
-            f"A rollout makes at least {_count(number, 'model call')}, more where it loops or uses"
-            " tools.",
-            f"A baseline takes about {BASELINE} rollouts; a usual ratchet improve about {SEARCH}.",
-            "The price is that of your own model; it is measured from the first rollout on and can"
-            " be limited: [improve.budget] dollars.",
-        ),
-    )
+    sizes = [_words(look, one.prompt) for one in choices.prompts]
+    words = round(sum(sizes) / len(sizes)) if sizes else 0
+    models = model_names(Path(look.root), look, choices.project)
+    packages = {name for one in look.manifests for name in one.dependencies}
+    return PageSection("What it costs", cost_lines(models, number, words, packages))
 
 
 def _risks(look: RepositoryLook, choices: Choices) -> PageSection:
