@@ -163,6 +163,33 @@ def test_a_folder_that_is_no_git_repository_is_a_sentence(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = NAMED["older-version-and-class-attributes"].write(tmp_path)
-    assert run(["init", str(folder), "--yes", "--no-check"]) != 0
-    assert "git" in capsys.readouterr().err
+    assert run(["init", str(folder), "--yes", "--no-check"]) == 2
+    said = capsys.readouterr().err
+    assert "not in a git repository" in said
+    assert "ratchet init --no-git" in said
     assert not (folder / "ratchet.toml").exists()
+
+
+def test_a_folder_without_git_is_wired_in_place_and_taken_back_from_the_record(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = NAMED["data-that-could-be-tasks"].write(tmp_path)
+    before = _tree(folder)
+    assert run(["init", str(folder), "--yes", "--no-check", "--no-git"]) == 0
+    page = " ".join(capsys.readouterr().out.split())
+    assert "ratchet init --undo takes them back from it: keep that file" in page
+    assert "ratchet.prompt" in (folder / "desk.py").read_text()
+    assert run(["init", str(folder), "--yes", "--no-check", "--no-git"]) == 0
+    assert "nothing is new" in capsys.readouterr().out
+    (folder / "desk.py").write_text((folder / "desk.py").read_text() + "\n# by hand\n")
+    assert run(["init", str(folder), "--undo"]) == 0
+    assert "Written in place" in capsys.readouterr().out
+    assert _tree(folder) == {**before, "desk.py": before["desk.py"] + b"\n# by hand\n"}
+
+
+def test_a_repository_is_wired_and_taken_back_without_a_commit_if_asked(library: Path) -> None:
+    before = _tree(library)
+    assert run(["init", str(library), "--yes", "--no-check", "--no-git", "--json"]) == 0
+    assert (library / "ratchet.toml").exists()
+    assert run(["init", str(library), "--undo", "--no-git", "--json"]) == 0
+    assert _tree(library) == before

@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 BRANCH = "ratchet/init"
 SHOWN = 20
 """Lines of what is left alone; --json has all."""
+_NO_BRANCH = (
+    "The files are changed in place, and no branch keeps them as they were. .ratchet-init.json"
+    " records each piece, and ratchet init --undo takes them back from it: keep that file."
+)
 
 
 def init(
@@ -56,6 +60,10 @@ def init(
         bool, typer.Option("--workflow", help="Add a CI job that verifies pull requests.")
     ] = False,
     branch: Annotated[str, typer.Option(help="Name of the new branch.")] = BRANCH,
+    no_git: Annotated[
+        bool,
+        typer.Option("--no-git", help="Write the files in place, without a branch and a commit."),
+    ] = False,
     check: Annotated[
         bool | None,
         typer.Option(
@@ -93,12 +101,14 @@ def init(
 
       ratchet init --coach gpt-5-mini
 
+      ratchet init --no-git
+
       ratchet init --check
 
       ratchet init --undo
     """
     if undo:
-        _undo(path, None if branch == BRANCH else branch, force=force, json=json)
+        _undo(path, None if branch == BRANCH else branch, force=force, no_git=no_git, json=json)
         return
     if check:
         _check(path, python, json=json)
@@ -119,7 +129,7 @@ def init(
 
             print_look(found)
         return
-    given = _Given(project, entry, tuple(allow_tool or ()), workflow, coach)
+    given = _Given(project, entry, tuple(allow_tool or ()), workflow, coach, no_git)
     asks = not (yes or dry_run or json)
     if asks and not sys.stdin.isatty():
         raise InputError(
@@ -145,12 +155,14 @@ class _Given:
         tools: tuple[str, ...],
         workflow: bool,
         coach: str | None = None,
+        no_git: bool = False,
     ) -> None:
         self.project = project
         self.entry = entry
         self.tools = tools
         self.workflow = workflow
         self.coach = coach
+        self.no_git = no_git
 
     def advice(self, found: RepositoryLook, project: str | None = None) -> Recommendation:
         """The recommendation with these answers."""
@@ -162,6 +174,20 @@ class _Given:
         if self.entry is not None:
             entry = entry_named(found, chosen or projects(found)[0], self.entry)
         return recommend(found, chosen, entry=entry, may_run=self.tools, workflow=self.workflow)
+
+    def check_git(self, root: Path) -> None:
+        """Refuse a folder without git, unless it was said that there is none."""
+        if not self.no_git and not _in_git(root):
+            raise InputError(
+                f"{root} is not in a git repository.",
+                hint="Make it one (git init && git add -A && git commit), or write the files in"
+                " place: ratchet init --no-git",
+            )
+
+
+def _in_git(folder: Path) -> bool:
+    folder = folder.resolve()
+    return any((one / ".git").exists() for one in (folder, *folder.parents))
 
 
 def advice_for(
@@ -215,6 +241,8 @@ def _first(
     if advice.choices is None:
         section = advice.sections[0]
         raise InputError(f"{section.title}. {section.lines[0]}", hint=" ".join(section.lines[1:]))
+    if not dry_run:
+        given.check_git(Path(found.root))
     if asks:
         advice = _asked(found, given, advice)
     assert advice.choices is not None
@@ -226,7 +254,8 @@ def _first(
     if not json:
         _print_page([*advice.sections, *([said.section()] if said else [])])
     more = {"coach": said} if said else {}
-    _apply(root, plan, branch, dry_run=dry_run, asks=asks, json=json, more=more)
+    where = None if given.no_git else branch
+    _apply(root, plan, where, dry_run=dry_run, asks=asks, json=json, more=more)
 
 
 def _again(
@@ -254,7 +283,10 @@ def _again(
     if json and not found.plan.changes.files:
         print_json({"files": [], "left_alone": found.plan.left_alone, "kept": found.kept})
         return
-    _apply(Path(found.root), found.plan, branch, dry_run=dry_run, asks=asks, json=json)
+    if not dry_run:
+        given.check_git(Path(found.root))
+    where = None if given.no_git else branch
+    _apply(Path(found.root), found.plan, where, dry_run=dry_run, asks=asks, json=json)
 
 
 def _asked(found: RepositoryLook, given: _Given, advice: Recommendation) -> Recommendation:
@@ -320,15 +352,15 @@ def _print_page(sections: Sequence[PageSection]) -> None:
 def _apply(
     root: Path,
     plan: Plan,
-    branch: str,
+    branch: str | None,
     *,
     dry_run: bool,
     asks: bool,
     json: bool,
     more: Mapping[str, Any] | None = None,
 ) -> None:
-    """Show a plan, and commit it unless it is a dry run."""
-    from ratchet.wire.applying import commit
+    """Show a plan, and commit it, or write it without a branch, unless it is a dry run."""
+    from ratchet.wire.applying import commit, write
     from ratchet.wire.applying import dry_run as diff_of
 
     shown: dict[str, Any] = {
@@ -345,16 +377,26 @@ def _apply(
         else:
             out.print("\nNothing was written. To do it: ratchet init", markup=False)
         return
-    if asks and not typer.confirm(f"Commit this to the branch {branch}?", default=True):
+    if branch is None and not json:
+        out.print(f"\n{_NO_BRANCH}", markup=False)
+    question = "Write these files?" if branch is None else f"Commit this to the branch {branch}?"
+    if asks and not typer.confirm(question, default=True):
         out.print("Nothing was written.", markup=False)
         return
-    done = commit(root, plan, branch)
-    if json:
-        print_json({**shown, "branch": done.branch, "commit": done.commit})
-        return
-    out.print(f"\nCommitted to {done.branch} ({done.commit[:8]}).", markup=False)
-    if not done.switched:
-        out.print(done.why_not, markup=False)
+    if branch is None:
+        write(root, plan)
+        if json:
+            print_json({**shown, "branch": None, "commit": None})
+            return
+        out.print(f"\nWrote {counted(len(plan.changes.files), 'file')}.", markup=False)
+    else:
+        done = commit(root, plan, branch)
+        if json:
+            print_json({**shown, "branch": done.branch, "commit": done.commit})
+            return
+        out.print(f"\nCommitted to {done.branch} ({done.commit[:8]}).", markup=False)
+        if not done.switched:
+            out.print(done.why_not, markup=False)
     folder = "" if plan.choices.project == "." else f" -C {plan.choices.project}"
     out.print(f"Next: install what was added, then: ratchet run{folder} --split val --limit 1")
     out.print("To take it back: ratchet init --undo", markup=False)
@@ -396,11 +438,13 @@ def _check(path: Path, python: Path | None, *, json: bool) -> None:
         raise typer.Exit(1)
 
 
-def _undo(path: Path, branch: str | None, *, force: bool, json: bool) -> None:
+def _undo(path: Path, branch: str | None, *, force: bool, no_git: bool, json: bool) -> None:
     from ratchet.wire.applying import undo
     from ratchet.wire.applying.undo import BRANCH as UNDO_BRANCH
+    from ratchet.wire.applying.undo import find_record
 
-    report = undo(path, branch=branch or UNDO_BRANCH, force=force)
+    plain = no_git or not _in_git(find_record(path)[0])
+    report = undo(path, branch=branch or UNDO_BRANCH, force=force, write=plain)
     if json:
         print_json(report)
         return
@@ -414,3 +458,5 @@ def _undo(path: Path, branch: str | None, *, force: bool, json: bool) -> None:
             out.print(report.why_not, markup=False)
     elif report.kept:
         out.print(f"{counted(len(report.kept), 'piece')} left.", markup=False)
+    elif plain:
+        out.print("Written in place; there is no commit.", markup=False)
