@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
@@ -198,3 +200,90 @@ def test_the_entry_is_added_and_removed_and_nothing_else(make_project: MakeProje
     assert "another entry" in project.ratchet("mcp", "--install").stderr
     file.write_text("{")
     assert "cannot be read" in project.ratchet("mcp", "--install").stderr
+
+
+LIBRARY = """\
+import openai
+
+RULES = "You answer readers of a public library, and you say how long each book may be kept."
+
+
+def ask(question: str) -> str:
+    answer = openai.OpenAI().chat.completions.create(
+        model="gpt-4o-mini",
+        messages=[{"role": "system", "content": RULES}, {"role": "user", "content": question}],
+    )
+    return answer.choices[0].message.content
+"""
+
+
+def library(root: Path) -> Path:
+    """A git repository with an agent that nobody prepared."""
+    root.mkdir()
+    (root / "desk.py").write_text(LIBRARY)
+    (root / "requirements.txt").write_text("openai\n")
+    (root / "questions.jsonl").write_text('{"question": "Is it lent?", "answer": "No."}\n')
+    for words in (["init", "-qb", "main"], ["add", "-A"], ["commit", "-qm", "the agent"]):
+        subprocess.run(["git", *words], cwd=root, check=True, capture_output=True)
+    return root
+
+
+def test_an_assistant_wires_checks_and_takes_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_NAME", "Someone")
+        monkeypatch.setenv(f"GIT_{who}_EMAIL", "someone@example.com")
+    root = library(tmp_path / "library")
+    before = {one.name: one.read_bytes() for one in root.iterdir() if one.is_file()}
+
+    async def conversation(client: Client) -> None:
+        advised = await given(client, "recommend")
+        titles = [one["title"] for one in advised["data"]["sections"]]
+        assert titles[0] == "What this agent is"
+        planned = await given(client, "wire")
+        assert "+RULES = str(ratchet.prompt(" in planned["data"]["diff"]
+        assert not (root / "ratchet.toml").exists()
+        assert "was not wired" in await refused(client, "check")
+        wired = await given(client, "wire", commit=True)
+        assert wired["data"]["branch"] == "ratchet/init"
+        checked = await given(client, "check")
+        states = {one["what"]: one["state"] for one in checked["data"]["findings"]}
+        assert states["agent"] == states["same prompts"] == "verified", checked
+        previewed = await given(client, "undo")
+        assert "ratchet.toml" in previewed["data"]["would_remove"]
+        assert (root / "ratchet.toml").exists()
+        undone = await given(client, "undo", commit=True)
+        assert undone["data"]["branch"] == "ratchet/undo-init"
+
+    ask(root, conversation)
+    after = {one.name: one.read_bytes() for one in root.iterdir() if one.is_file()}
+    assert after == before
+
+
+def test_over_http_the_address_holds_a_secret_and_other_origins_are_refused(tmp_path: Path) -> None:
+    root = library(tmp_path / "library")
+    command = [sys.executable, "-m", "ratchet", "mcp", "--http", "0"]
+    with subprocess.Popen(command, cwd=root, stdout=subprocess.PIPE, text=True) as server:
+        try:
+            assert server.stdout is not None
+            address = server.stdout.readline().strip()
+
+            async def talk() -> None:
+                async with Client(address) as client:
+                    looked = await given(client, "look")
+                    assert looked["data"]["prompts"][0]["name"] == "RULES"
+                    assert "outside" in await refused(client, "look", path="..")
+
+            asyncio.run(asyncio.wait_for(talk(), 60))
+            bare = address.rpartition("/")[0].rpartition("/")[0]
+            assert httpx2.post(f"{bare}/mcp", json={}).status_code == 404
+            for headers in ({"Origin": "https://example.com"}, {"Host": "example.com"}):
+                assert httpx2.post(address, json={}, headers=headers).status_code in (403, 421)
+            port = address.split(":")[2].partition("/")[0]
+            taken = subprocess.run(
+                [*command[:-1], port], cwd=root, capture_output=True, text=True, check=False
+            )
+            assert f"Port {port} cannot be used" in taken.stderr
+        finally:
+            server.terminate()

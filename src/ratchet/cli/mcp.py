@@ -22,6 +22,15 @@ def mcp(
     folder: Annotated[
         Path, typer.Option("--project", "-C", help="Folder to work on; nothing outside is touched.")
     ] = Path("."),
+    http: Annotated[
+        int | None,
+        typer.Option(
+            metavar="PORT",
+            min=0,
+            max=65535,
+            help="Serve over HTTP on this port of this machine; 0 for a free one.",
+        ),
+    ] = None,
     config: Annotated[
         bool, typer.Option("--config", help="Print the entry for an assistant's configuration.")
     ] = False,
@@ -38,7 +47,8 @@ def mcp(
     """Serve Ratchet's functions to coding agents, by the Model Context Protocol on stdio.
 
     An assistant starts it by itself, once its configuration has the entry. Needs the extra:
-    pip install 'agent-ratchet\\[mcp]'.
+    pip install 'agent-ratchet\\[mcp]'. With --http it is started by hand, for assistants
+    that connect to an address; the one that it prints holds a secret, so keep it to yourself.
 
     Examples:
 
@@ -46,10 +56,12 @@ def mcp(
 
       ratchet mcp --install
 
+      ratchet mcp --http 8765
+
       ratchet mcp --skill > .claude/skills/ratchet/SKILL.md
     """
-    if sum((config, install, uninstall, skill)) > 1:
-        raise InputError("Give one of: --config, --install, --uninstall, --skill.")
+    if sum((config, install, uninstall, skill, http is not None)) > 1:
+        raise InputError("Give one of: --http, --config, --install, --uninstall, --skill.")
     if not folder.is_dir():
         raise InputError(f"{folder} is not a folder.")
     if skill:
@@ -63,10 +75,10 @@ def mcp(
     elif uninstall:
         _uninstall(folder / CONFIG_NAME)
     else:
-        _serve(folder)
+        _serve(folder, http)
 
 
-def _serve(folder: Path) -> None:
+def _serve(folder: Path, http: int | None) -> None:
     if find_spec("mcp") is None:
         raise ConfigError(
             "ratchet mcp needs the package mcp.",
@@ -75,7 +87,13 @@ def _serve(folder: Path) -> None:
     from ratchet.cli.mcp_server import make_server
 
     os.chdir(folder)
-    make_server(Path.cwd()).run("stdio")
+    server = make_server(Path.cwd())
+    if http is None:
+        server.run("stdio")
+    else:
+        from ratchet.cli.mcp_http import serve_http
+
+        serve_http(server, http)
 
 
 def _entry() -> dict[str, Any]:
