@@ -1,5 +1,6 @@
 """Checks a wired agent: runs it against a simulated model, with nothing that it could harm."""
 
-from ratchet.wire.checking.check import CheckFinding, CheckReport, check
+from ratchet.wire.checking.check import CheckReport, check
+from ratchet.wire.checking.findings import CheckFinding
 
 __all__ = ["CheckFinding", "CheckReport", "check"]

@@ -1,0 +1,99 @@
+"""How a check runs programs: without real keys, with the simulator's addresses, and no way out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from ratchet.wire.facts import RepositoryLook
+
+SECONDS = 180.0
+"""How long one run of the agent, or the project's tests, may take."""
+_KEY = "ratchet-check-no-key"
+_NOWHERE = "http://127.0.0.1:9"
+_SIMULATED = {
+    "OPENAI_BASE_URL": "/v1",
+    "OPENAI_API_BASE": "/v1",
+    "ANTHROPIC_BASE_URL": "",
+    "GROQ_BASE_URL": "",
+    "GOOGLE_GEMINI_BASE_URL": "",
+    "GOOGLE_VERTEX_BASE_URL": "",
+    "MISTRAL_BASE_URL": "",
+    "DEEPSEEK_API_BASE": "/v1",
+    "OPENROUTER_API_BASE": "/v1",
+    "FIREWORKS_BASE_URL": "/v1",
+    "TOGETHER_BASE_URL": "/v1",
+}
+"""Variables that clients read their address from, and the path that each expects."""
+_KEYS = (
+    *("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GROQ_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY"),
+    *("MISTRAL_API_KEY", "COHERE_API_KEY", "TAVILY_API_KEY", "SERPER_API_KEY"),
+)
+
+
+def model_addresses(url: str) -> dict[str, str]:
+    """Variables that lead clients to the simulator at a URL."""
+    return {name: url + path for name, path in _SIMULATED.items()}
+
+
+@contextmanager
+def environment(facts: RepositoryLook, variables: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """Environment of a program, with an empty home folder while it is used.
+
+    Args:
+        facts: Name the variables that the project reads keys from.
+        variables: Further ones.
+    """
+    named = [one.name for one in facts.secrets if one.kind == "variable"]
+    keys = {name: _KEY for name in (*_KEYS, *named) if _is_key(name)}
+    kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
+    with tempfile.TemporaryDirectory(prefix="ratchet-home-") as home:
+        yield {
+            **kept,
+            **keys,
+            **variables,
+            "HOME": home,
+            **dict.fromkeys(("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"), _NOWHERE),
+            **dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), _NOWHERE),
+            "NO_PROXY": "127.0.0.1,localhost",
+            "no_proxy": "127.0.0.1,localhost",
+            "PYTHONDONTWRITEBYTECODE": "1",
+        }
+
+
+def run_program(
+    facts: RepositoryLook, command: Sequence[str], folder: Path, variables: Mapping[str, str]
+) -> subprocess.CompletedProcess[str] | str:
+    """Run a program to its end, or for SECONDS; a sentence if it cannot be.
+
+    Args:
+        facts: As for `environment`.
+        command: The program and its arguments.
+        folder: Where it runs.
+        variables: As for `environment`.
+    """
+    with environment(facts, variables) as environ:
+        try:
+            return subprocess.run(
+                command,
+                cwd=folder,
+                env=environ,
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=SECONDS,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return f"It did not end within {SECONDS:g} s."
+        except OSError as error:
+            return f"It could not be started: {error}."
+
+
+def _is_key(name: str) -> bool:
+    return any(part in name for part in ("KEY", "TOKEN", "SECRET", "PASSWORD"))

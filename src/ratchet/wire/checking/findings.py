@@ -1,0 +1,102 @@
+"""What a run showed, as findings: verified, failed, or not verified with the one next step."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+State = Literal["verified", "failed", "not verified"]
+
+
+class CheckFinding(msgspec.Struct, frozen=True):
+    """One thing that was checked."""
+
+    what: str
+    state: State
+    why: str
+    next_step: str = ""
+    """Where it is not verified or failed: the one thing to do."""
+
+
+def trace_finding(first: Mapping[str, Any]) -> CheckFinding:
+    if first["traces"] == 1 and first["roots"] == 1:
+        return CheckFinding("trace", "verified", f"One connected trace of {first['spans']} spans.")
+    why = f"{first['spans']} spans in {first['traces']} traces with {first['roots']} roots."
+    step = "Pass contexts on to threads and tasks: docs/tracing.md"
+    return CheckFinding("trace", "failed", why, step)
+
+
+def duplicates_finding(first: Mapping[str, Any], requests: Sequence[Sequence[str]]) -> CheckFinding:
+    seen, sent = first["model_calls"], len(requests)
+    if not sent:
+        step = "Check with a task that makes one: write it into the task file."
+        return CheckFinding("spans", "not verified", "No model call was made.", step)
+    if seen > sent:
+        why = f"{seen} spans of model calls, and {sent} were made: some are recorded twice."
+        return CheckFinding(
+            "spans", "failed", why, "Set instruments in ratchet.init(): docs/tracing.md"
+        )
+    if seen < sent:
+        why = f"{sent} model calls were made, and {seen} are in the trace."
+        step = "Install the framework's instrumentation: pip install 'agent-ratchet[instruments]'"
+        return CheckFinding("spans", "not verified", why, step)
+    return CheckFinding("spans", "verified", f"Each of {sent} model calls is recorded once.")
+
+
+def same_finding(
+    old: Mapping[str, Any], earlier: Sequence[Sequence[str]], later: Sequence[Sequence[str]]
+) -> CheckFinding:
+    """Whether the model was sent the same texts before; as far as both runs went."""
+    ran = old.get("status") in ("succeeded", "inconclusive")
+    both = min(len(earlier), len(later))
+    if not both:
+        why = "No model call was made."
+        if not ran:
+            why = f"Without the wiring the agent did not run: {short(old.get('error', ''))}"
+        step = "Check with a task that makes one: write it into the task file."
+        return CheckFinding("same prompts", "not verified", why, step)
+    for number, (one, other) in enumerate(zip(earlier, later, strict=False), 1):
+        text, now = "\n".join(one), "\n".join(other)
+        if text != now:
+            pairs = enumerate(zip(text, now, strict=False))
+            at = next((i for i, (a, b) in pairs if a != b), min(len(text), len(now)))
+            why = (
+                f"Call {number} differs: {text[at : at + 40]!r} was sent before, and"
+                f" {now[at : at + 40]!r} now."
+            )
+            step = "If that is a date or a random number, it is no fault of the wiring."
+            return CheckFinding("same prompts", "not verified", why, step)
+    whole = ran and len(earlier) == len(later)
+    calls = f"all {both} model calls" if whole else f"the first {both} model calls"
+    why = f"The texts of {calls} are the same to the byte as before."
+    if not whole:
+        why += " Then a denied tool or an error ended one of the runs."
+    return CheckFinding("same prompts", "verified", why)
+
+
+_NEEDS = {
+    "onnection refused": "It needs a server, such as a database, that does not run.",
+    "could not connect": "It needs a server, such as a database, that does not run.",
+    "EOF when reading a line": "It asks a person.",
+    "did not end within": "It did not end in time.",
+    "environment variable": "It needs a variable of its environment.",
+    "No such file": "It needs a file that is not in the repository.",
+    "There is no task": "There is no task to run it on.",
+    "ProxyError": "It needs the network.",
+    "APIConnectionError": "It calls a model at an address that the check cannot set.",
+}
+
+
+def needs(error: str) -> str:
+    """What an error says is missing here, if that is what it says."""
+    package = re.search(r"No module named '([\w.]+)'", error)
+    if package:
+        return f"It needs the package {package[1]}, which is not installed."
+    return next((why for part, why in _NEEDS.items() if part in error), "")
+
+
+def short(text: Any, most: int = 400) -> str:
+    return " ".join(str(text).split())[:most]
