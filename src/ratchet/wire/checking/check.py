@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from ratchet.types import InputError
 from ratchet.wire.applying.plan import read
 from ratchet.wire.applying.record import Record, decoded, read_record
 from ratchet.wire.applying.undo import find_record, undone_of
@@ -30,12 +31,21 @@ from ratchet.wire.checking.findings import (
     trace_finding,
 )
 from ratchet.wire.checking.scratch import scratch_folder
+from ratchet.wire.checking.service import (
+    ServiceCheck,
+    agent_finding,
+    app_finding,
+    prompts_finding,
+    same_prompts,
+)
+from ratchet.wire.checking.service_app import ServiceApp
 from ratchet.wire.checking.simulator import SimulatedModel
 from ratchet.wire.checking.tree_copy import OwnFiles, TreeCopy
 from ratchet.wire.facts import RepositoryLook
 from ratchet.wire.looking.look import look
 
 MARK = "ratchet-check"
+_NONE_ACTED = "None of the marked tools acted: rollouts deny them."
 
 
 class CheckReport(msgspec.Struct, frozen=True):
@@ -94,16 +104,15 @@ class _Run:
 
     def findings(self, *, tests: bool) -> list[CheckFinding]:
         """All findings; the first that makes the others impossible is the last."""
-        if self._record.run == "service":
-            return [
-                CheckFinding(
-                    "agent",
-                    "not verified",
-                    "It is a service, which a check does not start.",
-                    "Start it, then: ratchet run --split val --limit 1",
-                )
-            ]
-        acting = would_act(self._root, self._record, self._facts)
+        app: ServiceApp | None = None
+        url = self._agent_section().get("url")
+        if url:
+            found_app = app_finding(self._root, self._record.project, self._record.entry_path)
+            if isinstance(found_app, CheckFinding):
+                return [found_app]
+            app = found_app
+        also = [app.path] if app else []
+        acting = would_act(self._root, self._record, self._facts, also)
         if acting:
             why = f"It was not run: {acting[0]} ({acting[1]}) would act, as nothing marks it."
             step = "Mark it with @ratchet.tool(side_effects=True), then: ratchet init --check"
@@ -116,6 +125,8 @@ class _Run:
         files = OwnFiles(self._root, secret)
         with SimulatedModel() as model, scratch_folder(files.size) as at:
             tree = TreeCopy(files, at / self._root.name)
+            if app is not None:
+                return self._service(model, tree, at, app, str(url), tests=tests)
             made_up = _with_a_task(tree.folder / self._record.project)
             first, requests = self._probe(model, tree)
             found.append(self._agent(first, requests, made_up=made_up))
@@ -128,6 +139,62 @@ class _Run:
             if tests:
                 found += self._tests(tree)
         return found
+
+    def _agent_section(self) -> dict[str, Any]:
+        file = self._root / self._record.project / "ratchet.toml"
+        try:
+            settings = tomllib.loads(file.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise InputError(f"{file} cannot be read: {error}.", hint="ratchet doctor") from None
+        return dict(settings.get("agent", {}))
+
+    def _service(
+        self,
+        model: SimulatedModel,
+        tree: TreeCopy,
+        scratch: Path,
+        app: ServiceApp,
+        url: str,
+        *,
+        tests: bool,
+    ) -> list[CheckFinding]:
+        """The findings of a service: it is called once as it is, as it was, and with marks."""
+        record = self._record
+        service = ServiceCheck(
+            tree.folder,
+            scratch,
+            facts=self._facts,
+            project=record.project,
+            entry=record.entry,
+            url=url,
+            app=app,
+            python=self._python,
+            model=model,
+            given=_first_input(tree.folder / record.project),
+        )
+        first = service.call()
+        found = [agent_finding(record.entry, first)]
+        if found[0].state != "verified":
+            return found
+        step = "Send it a request, and see: ratchet traces"
+        why = "A service sends its spans to where it is told to in use."
+        found.append(CheckFinding("trace", "not verified", why, step))
+        tree.show(self._before)
+        acting = would_act(tree.folder, record, look(tree.folder), [app.path])
+        if acting:
+            why = f"Without the wiring it was not run: {acting[0]} ({acting[1]}) would act there."
+            step = "Read what was changed: git show ratchet/init"
+            found.append(CheckFinding("same prompts", "not verified", why, step))
+        else:
+            found.append(same_prompts(service.call(), first))
+        names = [one.name for one in record.prompts if one.way == "code"]
+        if names:
+            tree.show({})
+            marks = {name: f"{MARK}:{name}" for name in names}
+            found.append(prompts_finding(names, MARK, service.call(marks)))
+        denied = f"Denied: the tool {first.blocked!r}." if first.blocked else _NONE_ACTED
+        found.append(CheckFinding("side effects", "verified", denied))
+        return [*found, *(self._tests(tree) if tests else [])]
 
     def _python_lacks(self) -> CheckFinding | None:
         command = [str(self._python), "-c", "import ratchet"]
@@ -223,9 +290,7 @@ class _Run:
     def _effects(self, first: Mapping[str, Any]) -> CheckFinding:
         if first["status"] == "inconclusive":
             return CheckFinding("side effects", "verified", f"Denied: {short(first['error'])}")
-        return CheckFinding(
-            "side effects", "verified", "None of the marked tools acted: rollouts deny them."
-        )
+        return CheckFinding("side effects", "verified", _NONE_ACTED)
 
     def _tests(self, tree: TreeCopy) -> list[CheckFinding]:
         own = [one for one in self._facts.tests if one.project == self._record.project]
@@ -286,6 +351,18 @@ def _without_prompt_files(file: Path) -> None:
         if not skipped:
             lines.append(line)
     file.write_text("".join(lines), encoding="utf-8")
+
+
+def _first_input(folder: Path) -> Any:
+    """The input of a project's first task; None without tasks."""
+    settings = tomllib.loads((folder / "ratchet.toml").read_text(encoding="utf-8"))
+    file = folder / settings.get("tasks", {}).get("file", "tasks.jsonl")
+    try:
+        with file.open(encoding="utf-8-sig") as lines:
+            first = json.loads(next(lines))
+    except (OSError, ValueError, StopIteration):
+        return None
+    return first.get("input") if isinstance(first, dict) else None
 
 
 def _with_a_task(folder: Path) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -36,13 +37,16 @@ def _without_marks(file: RecordedFile) -> RecordedFile:
     return msgspec.structs.replace(file, pieces=rest)
 
 
-def would_act(root: Path, record: Record, facts: RepositoryLook) -> tuple[str, Place] | None:
+def would_act(
+    root: Path, record: Record, facts: RepositoryLook, also: Sequence[str] = ()
+) -> tuple[str, Place] | None:
     """The first call that would act if the tree were run, or None.
 
     Args:
         root: The tree.
         record: Of its wiring.
         facts: What a look found in this tree.
+        also: Files that are imported, besides the entry's and those that the wiring made.
 
     Returns:
         What acts, and where. Files that functions other than tools write do not count.
@@ -54,7 +58,7 @@ def would_act(root: Path, record: Record, facts: RepositoryLook) -> tuple[str, P
         return "the agent's entry, which is not found any more,", Place(record.entry_path)
     modules = Modules(root, record.project)
     starts = [one.path for one in record.files if one.created and one.path.endswith(".py")]
-    reached = {path for one in [record.entry_path, *starts] for path in modules.closure(one)}
+    reached = {path for one in [record.entry_path, *starts, *also] for path in modules.closure(one)}
     choices = Choices(record.project, record.agent, entry, record.run, (), may_run=record.may_run)
     marks = Marks(facts, modules, choices)
     marks.mark(reached)
