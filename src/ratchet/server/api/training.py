@@ -20,7 +20,7 @@ POINTS = 2_000
 """Most steps in one answer; of a longer training every n-th step is sent."""
 
 
-class TrainingRun(msgspec.Struct, frozen=True, kw_only=True):
+class TrainingSummary(msgspec.Struct, frozen=True, kw_only=True):
     """A training."""
 
     name: str
@@ -35,7 +35,7 @@ class TrainingRun(msgspec.Struct, frozen=True, kw_only=True):
 class TrainingRuns(msgspec.Struct, frozen=True):
     """Trainings of the project on this machine, the last changed first."""
 
-    runs: list[TrainingRun]
+    runs: list[TrainingSummary]
 
 
 class TrainingCurves(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,12 +67,12 @@ def _folders(server: Services) -> list[Path]:
     return [path for path in runs.iterdir() if path.is_dir()]
 
 
-def _runs(server: Services) -> list[TrainingRun]:
+def _runs(server: Services) -> list[TrainingSummary]:
     found = []
     for folder in _folders(server):
         records = read_metrics(folder)
         found.append(
-            TrainingRun(
+            TrainingSummary(
                 name=folder.name,
                 steps=len(records),
                 updated_at=folder.stat().st_mtime,

@@ -24,7 +24,7 @@ from ratchet.wire.coaching.drafts import (
     tasks_text,
 )
 from ratchet.wire.coaching.opinion import Opinion, ask_opinion
-from ratchet.wire.coaching.told import told
+from ratchet.wire.coaching.source_text import source_text
 from ratchet.wire.facts import Place, RepositoryLook
 from ratchet.wire.recommending import PageSection
 from ratchet.wire.starters import find_tasks
@@ -154,7 +154,7 @@ class _Work:
         self, root: Path, look: RepositoryLook, choices: Choices, coach: RedactedCoach
     ) -> None:
         self._coach = coach
-        self._agent = told(root, look, choices)
+        self._agent = source_text(root, look, choices)
         self._names = [one.name for one in choices.prompts if one.way != "leave"]
         self._starters: Sequence[dict[str, Any]] = find_tasks(root, look, choices).tasks
         self.opinion: Opinion | None = None

@@ -18,7 +18,7 @@ MOST = 24_000
 """Characters in all."""
 
 
-def told(root: Path, look: RepositoryLook, choices: Choices) -> str:
+def source_text(root: Path, look: RepositoryLook, choices: Choices) -> str:
     """The agent in text. It is redacted later, where it is sent.
 
     Args:
