@@ -41,6 +41,7 @@ from ratchet.types import (
 
 if TYPE_CHECKING:
     from ratchet.autopilot.algorithms import DPO, GRPO, PPO, SFT
+    from ratchet.autopilot.notebook import show
     from ratchet.bind.tool_schema import tool_schema
     from ratchet.client import AsyncClient, Client
     from ratchet.evaluate import evaluator
@@ -75,6 +76,7 @@ _LATER = {
     "Tune": "ratchet.learn",
     "evaluator": "ratchet.evaluate",
     "feedback": "ratchet.observe.feedback",
+    "show": "ratchet.autopilot.notebook",
     "tool_schema": "ratchet.bind.tool_schema",
 }
 """Names from heavy packages, imported on first use."""
@@ -133,6 +135,7 @@ __all__ = [
     "prompt",
     "retriever",
     "rollout",
+    "show",
     "tool",
     "tool_schema",
     "trace",

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.cli.diff import MAX_WORDS, colored, folded, marked, word_changes
+from ratchet.cli.diff import colored, marked
+from ratchet.ship.word_changes import MAX_WORDS, folded, word_changes
 
 TEXTS = st.text(st.sampled_from("ab .,\n{}é[]"), max_size=80)
 

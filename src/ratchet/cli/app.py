@@ -150,6 +150,11 @@ COMMANDS: dict[str, Command] = {
         "explain",
         "Explain a decision or a cycle of the autopilot in plain words.",
     ),
+    "report": Command(
+        "report",
+        "report",
+        "Write a run as one HTML file: the decision, its evidence, what changed.",
+    ),
     "verify": Command(
         "verify", "verify", "Recompute every number of an evidence file, bit for bit."
     ),

@@ -63,7 +63,7 @@ def candidates(
     """
     project = project_in(folder)
     with project.open_store() as store:
-        outcome = outcome_of(store, _run(store, run))
+        outcome = outcome_of(store, selected_run(store, run))
         entries = store.journal.read(outcome.run.id)
     notes = [body for key, body in entries if key.startswith(("note/", "unpriced/"))]
     refusals = refusals_in(entries)
@@ -105,7 +105,12 @@ def candidates(
         out.print(f"See what changed: ratchet diff source {best}", style="dim")
 
 
-def _run(store: Store, prefix: str | None) -> Run:
+def selected_run(store: Store, prefix: str | None) -> Run:
+    """The run whose id begins so; by default the newest.
+
+    Raises:
+        InputError: There is none, or several.
+    """
     if prefix is None:
         newest = store.runs.latest()
         if newest is None:

@@ -8,7 +8,8 @@ import msgspec
 
 from ratchet.types.errors import InputError
 from ratchet.types.hashing import content_hash
-from ratchet.types.resource import Resource, kind_of, version_of
+from ratchet.types.notebook import table_html
+from ratchet.types.resource import Resource, kind_of, resource_text, version_of
 
 
 class Candidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,6 +44,11 @@ class Candidate(msgspec.Struct, frozen=True, kw_only=True):
             algorithm=algorithm,
             reason=reason,
         )
+
+    def _repr_html_(self) -> str:
+        texts = {name: resource_text(resource) for name, resource in self.resources.items()}
+        about = {"algorithm": self.algorithm, "reason": self.reason, "parents": self.parents}
+        return table_html(f"Candidate {self.id[:8]}", {**about, **texts})
 
     def versions(self) -> dict[str, str]:
         """Version hash by resource name."""

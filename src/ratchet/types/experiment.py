@@ -6,6 +6,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from ratchet.types.notebook import table_html
+
 Verdict: TypeAlias = Literal["promote", "harm", "futile", "no_gain", "guardrail", "unconfirmed"]
 """promote: proved better, guardrails hold. harm: proved worse. futile: the gain, if any, is proved
 to be below the smallest gain worth having. no_gain: the tasks ran out. guardrail: proved better,
@@ -101,3 +103,19 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
     created_at: float
     decision: Decision | None = None
     evidence_path: str = ""
+
+    def _repr_html_(self) -> str:
+        found = self.decision
+        values: dict[str, object] = {"run": self.run_id, "candidate": self.candidate_id}
+        if found is not None:
+            low, high = found.interval
+            values |= {
+                "verdict": found.verdict,
+                "decision": found.sentence,
+                found.metric: f"{found.baseline:.3f} → {found.candidate:.3f}",
+                "gain": f"{found.candidate - found.baseline:+.3f} [{low:+.3f}, {high:+.3f}]",
+                "e-value": f"{found.e_value:.3g} ({1 / found.alpha:.3g} needed)",
+                "pairs": found.pairs,
+                "evidence": self.evidence_path,
+            }
+        return table_html(f"Experiment {self.id[:8]}", values)

@@ -6,6 +6,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from ratchet.types.notebook import table_html
+
 Stage: TypeAlias = Literal["baseline", "learn", "prove", "ship", "shipped", "no_gain", "failed"]
 
 STAGE_TRANSITIONS: dict[Stage, frozenset[Stage]] = {
@@ -42,3 +44,16 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     release_id: str = ""
     message: str = ""
     """How it ended, in one sentence."""
+
+    def _repr_html_(self) -> str:
+        return table_html(
+            f"Run {self.id[:8]}",
+            {
+                "agent": self.agent,
+                "stage": self.stage,
+                "message": self.message,
+                "best candidate": self.best_id,
+                "experiment": self.experiment_id,
+                "release": self.release_id,
+            },
+        )

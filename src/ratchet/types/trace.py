@@ -10,6 +10,7 @@ import msgspec
 
 from ratchet.types.cost import Cost
 from ratchet.types.feedback import Feedback
+from ratchet.types.notebook import table_html
 from ratchet.types.span import Span
 
 SUMS = frozenset({"invoke_agent", "create_agent", "invoke_workflow", "plan"})
@@ -80,6 +81,23 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     """Number of feedback items about the trace, its conversation and its rollout."""
     worst: float | None = None
     """Lowest feedback value."""
+
+    def _repr_html_(self) -> str:
+        return table_html(
+            f"Trace {self.trace_id[:8]}",
+            {
+                "name": self.name,
+                "agent": self.agent,
+                "took": f"{self.duration_s:.3g} s",
+                "spans": self.spans,
+                "failed": self.errors or "",
+                "tokens": f"{self.input_tokens} → {self.output_tokens}",
+                "cost": self.cost,
+                "models": ", ".join(self.models),
+                "conversation": self.conversation_id,
+                "rollout": self.rollout_id,
+            },
+        )
 
     @property
     def cost(self) -> Cost:

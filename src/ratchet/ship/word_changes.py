@@ -1,0 +1,88 @@
+"""Differences of two texts, word by word."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator, Sequence
+from typing import Literal
+
+ChangeOp = Literal["same", "out", "in"]
+WordChange = tuple[ChangeOp, str]
+
+MAX_WORDS = 6_000
+"""Maximum number of differing words in both texts; beyond it lines are compared instead."""
+
+CONTEXT = 160
+"""Characters of unchanged text shown on each side of a change."""
+
+
+def word_changes(before: str, after: str) -> list[WordChange]:
+    """Split two texts into pieces in order; those that are `same` or `in` make up the second text.
+
+    Args:
+        before: The first text.
+        after: The second.
+    """
+    pattern = r"\w+|\s+|[^\w\s]"
+    one, other = re.findall(pattern, before), re.findall(pattern, after)
+    head = _common_prefix(one, other)
+    tail = _common_prefix(one[head:][::-1], other[head:][::-1])
+    begin, end = "".join(one[:head]), "".join(one[len(one) - tail :])
+    one, other = one[head : len(one) - tail], other[head : len(other) - tail]
+    are_many = len(one) + len(other) > MAX_WORDS
+    if are_many:
+        one = "".join(one).splitlines(keepends=True)
+        other = "".join(other).splitlines(keepends=True)
+    # Common lines carry no information in a long text, and would take minutes to match.
+    matcher = difflib.SequenceMatcher(None, one, other, autojunk=are_many)
+    changes: list[WordChange] = [("same", begin)]
+    for op, i, j, k, m in matcher.get_opcodes():
+        if op == "equal":
+            changes.append(("same", "".join(one[i:j])))
+            continue
+        changes.extend((("out", "".join(one[i:j])), ("in", "".join(other[k:m]))))
+    changes.append(("same", end))
+    return [change for change in _joined(changes) if change[1]]
+
+
+def _common_prefix(one: Sequence[str], other: Sequence[str]) -> int:
+    """Length of the common prefix."""
+    for number, (left, right) in enumerate(zip(one, other, strict=False)):
+        if left != right:
+            return number
+    return min(len(one), len(other))
+
+
+def _joined(changes: Sequence[WordChange]) -> Iterator[WordChange]:
+    """Merge changes that have only white space or a punctuation mark between them."""
+    gone, new = "", ""
+    for number, (op, text) in enumerate(changes):
+        is_gap = op == "same" and (gone or new) and not re.search(r"\w", text)
+        if is_gap and len(text) <= 2 and number + 1 < len(changes):
+            gone, new = gone + text, new + text
+        elif op == "same":
+            yield ("out", gone)
+            yield ("in", new)
+            yield ("same", text)
+            gone, new = "", ""
+        elif op == "out":
+            gone += text
+        else:
+            new += text
+    yield ("out", gone)
+    yield ("in", new)
+
+
+def folded(changes: Sequence[WordChange], context: int = CONTEXT) -> list[WordChange]:
+    """Shorten long unchanged stretches by cutting their middle."""
+    shown: list[WordChange] = []
+    for number, (op, text) in enumerate(changes):
+        head = context if number else 0
+        tail = context if number + 1 < len(changes) else 0
+        if op == "same" and len(text) > head + tail + 40:
+            left_out = len(text) - head - tail
+            middle = f" […{left_out} unchanged characters…] "
+            text = text[:head] + middle + (text[-tail:] if tail else "")
+        shown.append((op, text))
+    return shown
