@@ -69,18 +69,26 @@ class PostgresDatabases:
         return name, self._url_of(name)
 
     def give_back(self, name: str) -> None:
-        """Empty a store; one whose schema was changed is deleted."""
+        """Empty a store; one whose schema was changed is deleted.
+
+        It loses its name first: what outlives the test connects again, and would write into it
+        while it is emptied or after.
+        """
+        self._run("ALTER DATABASE {} WITH ALLOW_CONNECTIONS false", name)
         self._admin.execute(
             "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s", [name]
         )
-        with psycopg.connect(self._url_of(name), autocommit=True) as connection:
+        free = f"free_{uuid.uuid4().hex}"
+        self._run("ALTER DATABASE {} RENAME TO {}", name, free)
+        self._run("ALTER DATABASE {} WITH ALLOW_CONNECTIONS true", free)
+        with psycopg.connect(self._url_of(free), autocommit=True) as connection:
             same = _content(connection) == self._empty
             if same:
                 connection.execute(self._clear)
         if same:
-            self._free.append(name)
+            self._free.append(free)
         else:
-            self._run("DROP DATABASE {} WITH (FORCE)", name)
+            self._run("DROP DATABASE {} WITH (FORCE)", free)
 
     def close(self) -> None:
         """Delete all that nobody has."""

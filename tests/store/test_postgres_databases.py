@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+import time
+
 import psycopg
 import pytest
 from tests.postgres_databases import PostgresDatabases
+
+from ratchet.store import Store
+from ratchet.types import Label
 
 pytestmark = pytest.mark.postgres
 
@@ -47,3 +53,42 @@ def test_a_database_whose_schema_was_changed_is_not_used_again(
     with psycopg.connect(url) as connection:
         assert connection.execute("SELECT version_num FROM ratchet_version").fetchone() == ("1.0",)
     postgres_databases.give_back(fresh[0])
+
+
+def test_a_writer_that_outlives_its_test_does_not_reach_the_next_one(
+    postgres_databases: PostgresDatabases,
+) -> None:
+    name, url = postgres_databases.take()
+    ended = threading.Event()
+    refused = threading.Event()
+    written = threading.Event()
+
+    def write_on() -> None:
+        while not ended.is_set():
+            try:
+                with psycopg.connect(url, autocommit=True) as connection:
+                    while not ended.is_set():
+                        connection.execute(
+                            "INSERT INTO labels (id, rollout_id, trace_id, criterion, body,"
+                            " created_at) VALUES (gen_random_uuid()::text, '', 't', '', '{}', 0)"
+                        )
+                        written.set()
+            except psycopg.Error:
+                if written.is_set():
+                    refused.set()
+
+    writer = threading.Thread(target=write_on)
+    writer.start()
+    try:
+        assert written.wait(30)
+        postgres_databases.give_back(name)
+        following, other = postgres_databases.take()
+        with Store.open(other) as store:
+            assert refused.wait(30)
+            assert store.labels.list() == []
+            store.labels.add([Label(id="mine", value=1.0, trace_id="t")], time.time())
+            assert [label.id for label in store.labels.list()] == ["mine"]
+    finally:
+        ended.set()
+        writer.join()
+    postgres_databases.give_back(following)
