@@ -324,4 +324,83 @@ UNSEEN = (
         "main.py:answer",
         ("texts.py:1", "texts.py:2", "texts.py:3", "main.py:17", "main.py:18"),
     ),
+    LookAlike(
+        "files-named-in-code",
+        {
+            "desk/prompts/plan.md": f"# System\n{LONG}\n# Human\n{{{{ask}}}}\n",
+            "desk/prompts/old.md": f"# System\n{LONG}\n",
+            "desk/texts.py": (
+                "import re\nfrom langchain_core.prompts import ChatPromptTemplate\n"
+                "def pairs(text):\n    return [(one.lower(), rest) for one, rest in re.findall('# (.*)\\n(.*)', text)]\n"
+                "def template(path):\n    return ChatPromptTemplate.from_messages(pairs(open(path).read()))\n"
+            ),
+            "desk/unused.py": (
+                "from langchain_core.prompts import ChatPromptTemplate\n"
+                f"THINK = ChatPromptTemplate([('system', '{LONG} Think.')])\n"
+            ),
+            "desk/flow.py": (
+                "from langchain_openai import ChatOpenAI\nfrom langgraph.graph import StateGraph\n"
+                "from desk.texts import template\n"
+                "plan = template('desk/prompts/plan.md') | ChatOpenAI(model='m')\n"
+                "def think(state):\n    return {'said': plan.invoke({'ask': state['ask']})}\n"
+                "builder = StateGraph(dict)\nbuilder.add_node(think)\ngraph = builder.compile()\n"
+            ),
+            "langgraph.json": '{"graphs": {"desk": "./desk/flow.py:graph"}, "dependencies": ["."]}',
+        },
+        "langgraph",
+        "desk/flow.py:graph",
+        ("desk/prompts/plan.md",),
+    ),
+    LookAlike(
+        "built-signature",
+        {
+            "module.py": (
+                "import dspy\n"
+                "class Answering(dspy.Module):\n"
+                "    def __init__(self, signature):\n"
+                "        self.signature = signature = dspy.ensure_signature(signature)\n"
+                "        whole = dspy.Signature({**signature.input_fields}, signature.instructions).append('seen', dspy.InputField())\n"
+                "        self.answer = dspy.Predict(whole)\n"
+                "    def forward(self, **given):\n        return self.answer(**given)\n"
+            ),
+            "main.py": (
+                "import dspy\nfrom module import Answering\n"
+                "class Shelve(dspy.Signature):\n"
+                f'    """{LONG}"""\n    question = dspy.InputField()\n    answer = dspy.OutputField()\n'
+                "def answer(question: str) -> str:\n    return Answering(signature=Shelve)(question=question).answer\n"
+            ),
+        },
+        "dspy",
+        "main.py:answer",
+        ("main.py:4",),
+    ),
+    LookAlike(
+        "options-and-routes",
+        {
+            "package.json": '{"type": "module", "dependencies": {"@anthropic-ai/claude-agent-sdk": "1", "openai": "5"}}',
+            "src/texts.ts": f"export const RULES = `{LONG}`;\n\n\n\n\nexport const LEAD = `{LONG} Lead.`;\n",
+            "src/client.ts": (
+                "import { query } from '@anthropic-ai/claude-agent-sdk';\nimport { RULES } from './texts';\n"
+                "export class Client {\n  constructor(options) {\n"
+                "    this.options = { maxTurns: 9, appendSystemPrompt: RULES, ...options };\n  }\n"
+                "  ask(prompt) {\n    return query({ prompt, options: { ...this.options } });\n  }\n}\n"
+            ),
+            "src/lead.ts": (
+                "import { LEAD } from './texts';\nimport { Client } from './client';\n"
+                "export async function lead(text: string) {\n"
+                "  new Client({}).ask(text);\n"
+                "  const body = { model: 'm', input: [{ type: 'message', role: 'system', content: LEAD }] };\n"
+                "  return (await fetch('/api/responses', { method: 'POST', body: JSON.stringify(body) })).json();\n}\n"
+            ),
+            "src/api/responses.ts": (
+                "import OpenAI from 'openai';\nconst client = new OpenAI();\n"
+                "export async function relay(body) {\n  return client.responses.create({ model: 'm', input: body.input, instructions:\n"
+                f"    '{LONG} ' +\n    'Say it in one word.' }});\n}}\n"
+            ),
+        },
+        "claude-agent-sdk",
+        "src/lead.ts:lead",
+        ("src/texts.ts:1", "src/texts.ts:6", "src/api/responses.ts:5"),
+        ("post src/lead.ts",),
+    ),
 )

@@ -33,7 +33,7 @@ _CALLS: tuple[tuple[EffectKind, str], ...] = (
     ),
     (
         "shell",
-        r"^subprocess\.|^os\.(?:system|popen|spawn\w*|exec\w*)$|create_subprocess_|child_process|execSync|spawnSync|^execa|ShellTool|BashTool|paramiko|exec_command|containers\.run",
+        r"^subprocess\.|^os\.(?:system|popen|spawn\w*|exec\w*)$|create_subprocess_|child_process|execSync|spawnSync|^execa|ShellTool|BashTool|paramiko|commands\.run$|[sS]andbox\.\w*(?:exec|run)\w*$|exec_command|containers\.run",
     ),
     (
         "exec",
@@ -55,7 +55,10 @@ _CALLS: tuple[tuple[EffectKind, str], ...] = (
         "database write",
         r"insert_(?:one|many)|update_(?:one|many)|replace_one|add_documents|add_texts|from_documents|from_texts|\.upsert$|executemany|session\.(?:add|add_all|commit|merge)$|prisma\.\w+\.(?:create|update|delete|upsert)|\bdb\.(?:insert|update|delete)\b|\.from\.(?:insert|update|upsert|delete)\b|(?:insert|update|delete|replace)(?:One|Many)$|bulkWrite$|\.setex$|create_collection|SQLAlchemySession|SQLiteSession|PersistentClient",
     ),
-    ("desktop", r"^pyautogui\.|^webbrowser\.open|\.(?:click|fill|goto|send_keys)$|ImageGrab"),
+    (
+        "desktop",
+        r"^pyautogui\.|\bdesktop\.(?:\w*[cC]lick|write|press|drag|scroll|moveMouse)$|^webbrowser\.open|\.(?:click|fill|goto|send_keys)$|ImageGrab",
+    ),
     (
         "database read",
         r"asyncpg\.|psycopg|create_engine|sqlite3\.connect|pymongo|MongoClient|[Pp]inecone|[Cc]hroma|redis|Neo4j|weaviate|qdrant|fetch(?:val|row|all|one)$|create_pool",

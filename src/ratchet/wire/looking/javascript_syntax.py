@@ -497,6 +497,9 @@ class _Reader:
         sides = self.expression(left), self.expression(right)
         if operator.type in ("||", "??", "&&"):
             return Alternatives(*place, list(sides))
+        match sides:
+            case TextValue(value=first), TextValue(value=second) if operator.type == "+":
+                return TextValue(*place, first + second)  # one text over several lines
         if operator.type == "+":
             return BinaryOperation(*place, "+", *sides)
         return OtherSyntax(*place, list(sides))

@@ -155,6 +155,11 @@ def _dead(names: Names, sites: list[InputSite]) -> dict[str, str]:
                             f"legacy: an older version, imported by nothing outside of {top}/"
                         )
     loaded = {path for module in program.modules for path in program.loads(module)}
+    for path, what in _only_templates(sites).items():
+        held = program.module(path)
+        unused = held is not None and not held.scope.guarded and path not in loaded
+        if unused and path not in dead and path in scripts and len(calling - dead.keys()) > 1:
+            dead[path] = f"unused: it makes a {what}, and nothing imports it"
     indexing = [
         module.path
         for module in program.modules
@@ -164,6 +169,18 @@ def _dead(names: Names, sites: list[InputSite]) -> dict[str, str]:
         for path in indexing:
             dead[path] = "index: a script that fills an index, imported by nothing"
     return dead
+
+
+def _only_templates(sites: list[InputSite]) -> dict[str, str]:
+    """Files whose only calls make templates of prompts, with the first of them."""
+    symbols: dict[str, list[str]] = defaultdict(list)
+    for site in sites:
+        symbols[site.place.path].append(site.what.symbol)
+    return {
+        path: found[0].partition(".")[0]
+        for path, found in symbols.items()
+        if all("Template" in one or "Message" in one for one in found)
+    }
 
 
 def _revive(program: Program, dead: dict[str, str]) -> None:

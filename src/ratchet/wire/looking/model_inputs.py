@@ -117,7 +117,7 @@ MODEL_INPUTS = [
     *_one("langgraph", "compile", "", runs=True),
     *_one(
         "llama-index",
-        "FunctionAgent ReActAgent CodeActAgent AgentWorkflow OpenAIAgent.from_tools from_tools ContextChatEngine.from_defaults from_defaults as_chat_engine as_query_engine",
+        "FunctionAgent ReActAgent CodeActAgent AgentWorkflow OpenAIAgent.from_tools from_tools from_tools_or_functions ContextChatEngine.from_defaults from_defaults as_chat_engine as_query_engine",
         "system_prompt:system context:system context_prompt:system context_template:system text_qa_template:user refine_template:user summary_template:user condense_prompt:user condense_question_prompt:user qa_prompt:user",
         runs=True,
     ),
@@ -148,7 +148,7 @@ MODEL_INPUTS = [
     *_one(
         "claude-agent-sdk",
         "ClaudeAgentOptions ClaudeCodeOptions AgentDefinition query",
-        "system_prompt:system prompt:user systemPrompt:system",
+        "system_prompt:system prompt:user systemPrompt:system options:user append_system_prompt:system",
         runs=True,
     ),
     *_one("smolagents", "CodeAgent ToolCallingAgent", "system_prompt:system instructions:system"),

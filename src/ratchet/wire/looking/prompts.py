@@ -10,17 +10,20 @@ from ratchet.wire.facts import BindingWay, Place, PromptKind, PromptPart, Prompt
 from ratchet.wire.looking.flow import TextFlow, TextOrigin
 from ratchet.wire.looking.frameworks import framework_of
 from ratchet.wire.looking.model_inputs import LAST_NAMES, ModelInput, input_of
-from ratchet.wire.looking.names import Names, last_name
+from ratchet.wire.looking.names import Names, argument_of, last_name
 from ratchet.wire.looking.settings_prompts import settings_prompts
 from ratchet.wire.looking.syntax import (
     AttributeUse,
     CodeScope,
     Invocation,
+    MappingLiteral,
+    NameUse,
     Syntax,
     TextTemplate,
     TextValue,
     chain_of,
     static_text,
+    walk_syntax,
 )
 from ratchet.wire.looking.yaml_fields import yaml_parts
 
@@ -102,6 +105,24 @@ def input_sites(names: Names) -> Iterator[InputSite]:
                 yield InputSite(call, scope, what, framework, callee)
 
 
+def _system_messages(scope: CodeScope) -> Iterator[MappingLiteral]:
+    """Literals of system messages in a scope."""
+    roots: list[Syntax] = [*scope.returns]
+    for call in scope.invocations:
+        roots += [*call.arguments, *call.keywords.values()]
+    for bounds in scope.bindings.values():
+        roots += [one.value for one in bounds if isinstance(one.value, Syntax)]
+    seen: set[int] = set()
+    for root in roots:
+        for one in walk_syntax(root):
+            if isinstance(one, MappingLiteral) and id(one) not in seen:
+                seen.add(id(one))
+                role = one.get("role")
+                named = isinstance(role, TextValue) and role.value in ("system", "developer")
+                if named and one.get("content") is not None:
+                    yield one
+
+
 class PromptFinder:
     """Finds the prompts that flow into calls.
 
@@ -129,6 +150,7 @@ class PromptFinder:
         self._decorated(groups)
         if sites:
             self._settings(sites[0].framework, groups)
+            self._messages(sites[0].framework, groups)
         return sorted(
             (self._made(group) for group in groups.values() if self._counts(group)),
             key=lambda one: one.place,
@@ -156,10 +178,15 @@ class PromptFinder:
     def _signature(
         self, site: InputSite, syntax: Syntax, groups: dict[tuple[str, int, str], _Group]
     ) -> None:
-        for one in self.names.meanings(syntax, site.scope):
-            if one.scope is None or one.scope.kind != "class":
-                continue
-            scope, path = one.scope, one.scope.module.path
+        classes = [
+            one.scope
+            for one in self.names.meanings(syntax, site.scope)
+            if one.scope is not None and one.scope.kind == "class"
+        ]
+        if not classes:
+            classes = self._built(site, syntax, groups)
+        for scope in classes:
+            path = scope.module.path
             key = (path, scope.line, "signature")
             group = groups.setdefault(key, _Group("signature", scope.name, "system", "dspy"))
             group.reaches.add(site.place)
@@ -174,15 +201,68 @@ class PromptFinder:
             if not group.parts:
                 del groups[key]
 
+    def _built(
+        self, site: InputSite, syntax: Syntax, groups: dict[tuple[str, int, str], _Group]
+    ) -> list[CodeScope]:
+        """Classes whose instructions a signature that is built takes; its own texts are added."""
+        values = [syntax]
+        if isinstance(syntax, NameUse):
+            bounds, _ = self.names.bound(syntax.name, site.scope)
+            values = [one.value for one in bounds if isinstance(one.value, Syntax)]
+        found: list[CodeScope] = []
+        for value in values:
+            while isinstance(value, Invocation) and isinstance(value.function, AttributeUse):
+                if value.function.name == "Signature":
+                    break
+                value = value.function.base  # .append(…), .with_updated_fields(…)
+            if not isinstance(value, Invocation) or last_name(value.function) != "Signature":
+                continue
+            given = value.keywords.get("instructions")
+            given = given or (value.arguments[1] if len(value.arguments) > 1 else None)
+            if isinstance(given, AttributeUse) and given.name == "instructions":
+                found += self._given_classes(given.base, site.scope)
+            elif given is not None:
+                for origin in self.flow.origins(given, site.scope, "system"):
+                    self._add(site, "", origin, groups)
+        return found
+
+    def _given_classes(self, syntax: Syntax, scope: CodeScope) -> list[CodeScope]:
+        """Classes that an expression stands for; of a parameter, those that calls pass."""
+        known = self.names.meanings(syntax, scope)
+        if isinstance(syntax, NameUse):
+            function = self.names.bound(syntax.name, scope)[1]
+            for call, where in self.names.calls_of(function) if function is not None else ():
+                passed = argument_of(function, call, syntax.name) if function else None
+                known = [*known, *(self.names.meanings(passed, where) if passed else ())]
+        return [one.scope for one in known if one.scope and one.scope.kind == "class"]
+
     def _settings(self, framework: str, groups: dict[tuple[str, int, str], _Group]) -> None:
         """Fields of settings files that the code reads by name."""
         for path, place, parts in settings_prompts(self.names):
             if (path, 0, "file") not in groups:
                 name = path.rpartition("/")[2]
-                group = _Group("yaml", name, "system", framework, by_name=True)
+                kind: PromptKind = "yaml" if parts else "text"
+                group = _Group(kind, name, "system", framework, by_name=True)
                 group.parts = {(path, part.start, ""): part for part in parts}
+                if not parts:
+                    group.parts[path, 0, ""] = PromptPart("", Place(path), 0, 0, "")
                 group.reaches.add(place)
                 groups[path, 0, "file"] = group
+
+    def _messages(self, framework: str, groups: dict[tuple[str, int, str], _Group]) -> None:
+        """System messages that are sent in a way that was not followed, such as over HTTP."""
+        for module in self.names.program.modules:
+            for scope in module.scope.walk():
+                for found in _system_messages(scope):
+                    content = found.get("content")
+                    assert content is not None
+                    known = set(groups)
+                    for origin in self.flow.origins(content, scope, "system"):
+                        if origin.kind == "text" and origin.syntax is not None:
+                            place = Place(module.path, found.line)
+                            self._put(place, framework, "", origin, groups, origin.builder)
+                    for key in set(groups) - known:
+                        groups[key].by_name = True
 
     def _decorated(self, groups: dict[tuple[str, int, str], _Group]) -> None:
         """Functions that a decorator makes prompts: `@agent.system_prompt`."""
@@ -350,7 +430,7 @@ class PromptFinder:
             tuple(reached),
             group.framework,
             0.7 if group.by_name else 0.95 if group.kind != "builder" else 0.85,
-            f"the code reads its fields by their names; the file is named at {reached[0]}"
+            f"known by its name at {reached[0]}; where its text goes was not followed"
             if group.by_name
             else f"its text flows into the call at {reached[0]}",
         )

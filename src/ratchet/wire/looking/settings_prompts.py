@@ -1,4 +1,7 @@
-"""Prompts in files of settings whose fields the code reads by name, wherever the values go."""
+"""Prompts in files that the code names, wherever what it reads goes then.
+
+Fields of settings, and files that are prompts by their own name or that of their folder.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from ratchet.wire.looking.file_paths import FilePaths
 from ratchet.wire.looking.names import Names
 from ratchet.wire.looking.yaml_fields import yaml_parts
 
-_NAMED = re.compile(r"""["']([^"'\n]*\.ya?ml)["']""")
+_NAMED = re.compile(r"""["'`]([^"'`\n]*\.(?:ya?ml|md|txt|j2|jinja2?|prompty|mustache|hbs))["'`]""")
 _FIELD = re.compile(
     r"(?:^|_)(?:prompt|template|instructions?|system|persona|preamble|backstory)s?(?:_|$)",
     re.IGNORECASE,
@@ -19,7 +22,7 @@ _LEAST_WORDS = 8
 
 
 def settings_prompts(names: Names) -> Iterator[tuple[str, Place, list[PromptPart]]]:
-    """Files with the place that names each, and their fields that are prompts.
+    """Files with the place that names each, and their fields that are prompts; none for the whole.
 
     A field counts if its name is that of a prompt, its text is long, and some code reads a field or
     key of that name: the values of settings are seldom followed further than that.
@@ -35,6 +38,13 @@ def settings_prompts(names: Names) -> Iterator[tuple[str, Place, list[PromptPart
             if path is None or path in seen:
                 continue
             seen.add(path)
+            line = module.text.count("\n", 0, found.start()) + 1
+            if not path.endswith((".yaml", ".yml")):
+                text = names.program.files.text(path) or ""
+                own = "prompt" in path.lower() and not path.lower().endswith("readme.md")
+                if own and len(re.findall(r"[^\W\d_]{2,}", text)) >= _LEAST_WORDS:
+                    yield path, Place(module.path, line), []
+                continue
             read = _read(names) if read is None else read
             parts = [
                 part
@@ -44,7 +54,6 @@ def settings_prompts(names: Names) -> Iterator[tuple[str, Place, list[PromptPart
                 and len(re.findall(r"[^\W\d_]{2,}", part.text)) >= _LEAST_WORDS
             ]
             if parts:
-                line = module.text.count("\n", 0, found.start()) + 1
                 yield path, Place(module.path, line), parts
 
 

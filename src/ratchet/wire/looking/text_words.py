@@ -93,6 +93,9 @@ SYSTEM_KEYS = frozenset(
         "system_instruction",
         "systemInstruction",
         "instructions",
+        "appendSystemPrompt",
+        "append_system_prompt",
+        "append",
     }
 )
 CARRIERS = SYSTEM_KEYS | {
