@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from dataclasses import dataclass
 
+from ratchet.wire.looking import registries
 from ratchet.wire.looking.program import Program
 from ratchet.wire.looking.syntax import (
     Alternatives,
@@ -16,7 +17,6 @@ from ratchet.wire.looking.syntax import (
     ImportedName,
     Invocation,
     ItemUse,
-    MappingLiteral,
     NameUse,
     ScopeValue,
     Syntax,
@@ -171,7 +171,7 @@ class Names:
                     m for one in (left, right) for m in self.meanings(one, scope, frame, depth + 1)
                 ]
             case ItemUse(base=base):
-                held = self._held(base, scope, depth)
+                held = registries.held(self, base, scope, depth)
                 if held:
                     return held
                 if isinstance(base, (NameUse, AttributeUse)):
@@ -374,66 +374,17 @@ class Names:
                 for one in self.meanings(base, scope, frame, depth + 1)[:6]:
                     found += self.attribute(one, name, depth + 1)
             case Invocation(function=NameUse(name="getattr"), arguments=[base, key, *_]):
-                for name in self._texts_held(key, scope):
+                for name in registries.texts_held(self, key, scope):
                     for one in self.meanings(base, scope, frame, depth + 1)[:6]:
                         found += self.attribute(one, name, depth + 1)
                 return found[:MOST_OVERRIDES]
             case Invocation(function=AttributeUse(base=base, name="get")) if not found:
-                found += self._held(base, scope, depth)
+                found += registries.held(self, base, scope, depth)
         asked = last_name(call.function) in ("getAgent", "getAgentById")
         if asked and any(one.module.startswith("@mastra/") for one in scope.module.imports):
             # Of the instance that Mastra hands to a step or tool.
             return found or [Meaning(outside="@mastra/core/agent.Agent", instance=True)]
         return found[:12]
-
-    def _tables(self, syntax: Syntax, scope: CodeScope) -> list[tuple[MappingLiteral, CodeScope]]:
-        """Dict literals that a name stands for."""
-        if isinstance(syntax, MappingLiteral):
-            return [(syntax, scope)]
-        if not isinstance(syntax, NameUse):
-            return []
-        bounds, _ = self.bound(syntax.name, scope)
-        found = []
-        for bound in bounds[:4]:
-            values = [bound]
-            if isinstance(bound.value, ImportedName):
-                imported = self.imported(bound.scope.module, bound.value)
-                values = [] if isinstance(imported, Meaning) else imported[:4]
-            found += [
-                (one.value, one.scope) for one in values if isinstance(one.value, MappingLiteral)
-            ]
-        return found
-
-    def _held(self, base: Syntax, scope: CodeScope, depth: int) -> list[Meaning]:
-        """Functions and classes in a table, whichever key is taken."""
-        return [
-            one
-            for table, where in self._tables(base, scope)
-            for _, value in table.entries[:MOST_OVERRIDES]
-            if isinstance(value, (NameUse, AttributeUse, ScopeValue))
-            for one in self.meanings(value, where, None, depth + 1)
-            if not one.instance
-        ]
-
-    def _texts_held(self, syntax: Syntax, scope: CodeScope) -> list[str]:
-        """Texts in a table of which one is taken, or that a name stands for."""
-        match syntax:
-            case ItemUse(base=base) | Invocation(function=AttributeUse(base=base, name="get")):
-                return [
-                    value.value
-                    for table, _ in self._tables(base, scope)
-                    for _, value in table.entries[:MOST_OVERRIDES]
-                    if isinstance(value, TextValue)
-                ]
-            case NameUse(name=name):
-                bounds, _ = self.bound(name, scope)
-                return [
-                    text
-                    for bound in bounds[:4]
-                    if isinstance(bound.value, (ItemUse, Invocation))
-                    for text in self._texts_held(bound.value, bound.scope)
-                ]
-        return []
 
     # Calls
 

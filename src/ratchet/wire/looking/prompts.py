@@ -170,7 +170,7 @@ class PromptFinder:
                 given = call.arguments[number] if number < len(call.arguments) else None
             if given is None:
                 for spread in call.spreads:
-                    for value, _, _ in self.flow.mappings(spread, site.scope, None, 0):
+                    for value, _, _ in self.flow.tables.mappings(spread, site.scope, None, 0):
                         given = given or value.get(argument)
             if given is not None:
                 yield argument, role, given
