@@ -20,6 +20,15 @@ from ratchet.types import InputError
 from ratchet.wire.applying.plan import read
 from ratchet.wire.applying.record import Record, decoded, read_record
 from ratchet.wire.applying.undo import find_record, undone_of
+from ratchet.wire.checking import command, service
+from ratchet.wire.checking.called import (
+    MARK,
+    changed_prompts,
+    gateway_prompts,
+    marks,
+    same_prompts,
+)
+from ratchet.wire.checking.command import CommandCheck
 from ratchet.wire.checking.contained import model_addresses, run_program
 from ratchet.wire.checking.denied import without_marks, would_act
 from ratchet.wire.checking.findings import (
@@ -31,20 +40,13 @@ from ratchet.wire.checking.findings import (
     trace_finding,
 )
 from ratchet.wire.checking.scratch import scratch_folder
-from ratchet.wire.checking.service import (
-    ServiceCheck,
-    agent_finding,
-    app_finding,
-    prompts_finding,
-    same_prompts,
-)
+from ratchet.wire.checking.service import ServiceCheck, app_finding
 from ratchet.wire.checking.service_app import ServiceApp
 from ratchet.wire.checking.simulator import SimulatedModel
 from ratchet.wire.checking.tree_copy import OwnFiles, TreeCopy
-from ratchet.wire.facts import RepositoryLook
+from ratchet.wire.facts import PromptSite, RepositoryLook
 from ratchet.wire.looking.look import look
 
-MARK = "ratchet-check"
 _NONE_ACTED = "None of the marked tools acted: rollouts deny them."
 
 
@@ -105,8 +107,8 @@ class _Run:
     def findings(self, *, tests: bool) -> list[CheckFinding]:
         """All findings; the first that makes the others impossible is the last."""
         app: ServiceApp | None = None
-        url = self._agent_section().get("url")
-        if url:
+        agent = self._agent_section()
+        if "url" in agent:
             found_app = app_finding(self._root, self._record.project, self._record.entry_path)
             if isinstance(found_app, CheckFinding):
                 return [found_app]
@@ -117,7 +119,8 @@ class _Run:
             why = f"It was not run: {acting[0]} ({acting[1]}) would act, as nothing marks it."
             step = "Mark it with @ratchet.tool(side_effects=True), then: ratchet init --check"
             return [CheckFinding("agent", "not verified", why, step)]
-        missing = self._python_lacks()
+        python = "command" not in agent or command.is_python(agent)
+        missing = self._python_lacks() if python else None
         if missing:
             return [missing]
         found = []
@@ -125,8 +128,8 @@ class _Run:
         files = OwnFiles(self._root, secret)
         with SimulatedModel() as model, scratch_folder(files.size) as at:
             tree = TreeCopy(files, at / self._root.name)
-            if app is not None:
-                return self._service(model, tree, at, app, str(url), tests=tests)
+            if app is not None or "command" in agent:
+                return self._program(model, tree, at, agent, app, tests=tests)
             made_up = _with_a_task(tree.folder / self._record.project)
             first, requests = self._probe(model, tree)
             found.append(self._agent(first, requests, made_up=made_up))
@@ -148,57 +151,74 @@ class _Run:
             raise InputError(f"{file} cannot be read: {error}.", hint="ratchet doctor") from None
         return dict(settings.get("agent", {}))
 
-    def _service(
+    def _program(
         self,
         model: SimulatedModel,
         tree: TreeCopy,
         scratch: Path,
-        app: ServiceApp,
-        url: str,
+        agent: Mapping[str, Any],
+        app: ServiceApp | None,
         *,
         tests: bool,
     ) -> list[CheckFinding]:
-        """The findings of a service: it is called once as it is, as it was, and with marks."""
+        """The findings of a service or a command: called as it is, as it was, and with marks."""
         record = self._record
-        service = ServiceCheck(
-            tree.folder,
-            scratch,
-            facts=self._facts,
-            project=record.project,
-            entry=record.entry,
-            url=url,
-            app=app,
-            python=self._python,
-            model=model,
-            given=_first_input(tree.folder / record.project),
-        )
-        first = service.call()
-        found = [agent_finding(record.entry, first)]
+        given = _first_input(tree.folder / record.project)
+        known: dict[str, Any] = {
+            "facts": self._facts,
+            "project": record.project,
+            "python": self._python,
+            "model": model,
+            "given": given,
+        }
+        program: ServiceCheck | CommandCheck
+        if app is not None:
+            url = str(agent["url"])
+            program = ServiceCheck(
+                tree.folder, scratch, entry=record.entry, url=url, app=app, **known
+            )
+            first = program.call()
+            found = [service.agent_finding(record.entry, first)]
+        else:
+            program = CommandCheck(self._root, tree.folder, scratch, agent=agent, **known)
+            first = program.call()
+            line = str(agent["command"])
+            found = [command.agent_finding(line, first, made_up=given is None)]
         if found[0].state != "verified":
             return found
-        step = "Send it a request, and see: ratchet traces"
-        why = "A service sends its spans to where it is told to in use."
+        step = "Run a task, and see: ratchet run, then ratchet traces --rollouts"
+        why = "Its spans are those of the gateway and of its own tracing, which a check has not."
         found.append(CheckFinding("trace", "not verified", why, step))
         tree.show(self._before)
-        acting = would_act(tree.folder, record, look(tree.folder), [app.path])
+        also = [app.path] if app else []
+        acting = would_act(tree.folder, record, look(tree.folder), also)
         if acting:
             why = f"Without the wiring it was not run: {acting[0]} ({acting[1]}) would act there."
             step = "Read what was changed: git show ratchet/init"
             found.append(CheckFinding("same prompts", "not verified", why, step))
         else:
-            found.append(same_prompts(service.call(), first))
+            found.append(same_prompts(program.call(), first))
         names = [one.name for one in record.prompts if one.way == "code"]
         if names:
             tree.show({})
-            marks = {name: f"{MARK}:{name}" for name in names}
-            found.append(prompts_finding(names, MARK, service.call(marks)))
+            found.append(changed_prompts(names, program.call(marks(names))))
+        sites = self._gateway_sites()
+        if sites:
+            found.append(gateway_prompts(sites, first))
         denied = f"Denied: the tool {first.blocked!r}." if first.blocked else _NONE_ACTED
         found.append(CheckFinding("side effects", "verified", denied))
         return [*found, *(self._tests(tree) if tests else [])]
 
+    def _gateway_sites(self) -> dict[str, PromptSite]:
+        """Prompts that the gateway is to replace, as the code has them now."""
+        names = {
+            (one.path, one.site): one.name for one in self._record.prompts if one.way == "gateway"
+        }
+        sites = {(site.place.path, site.name): site for site in self._facts.prompts}
+        return {name: sites[key] for key, name in names.items() if key in sites}
+
     def _python_lacks(self) -> CheckFinding | None:
-        command = [str(self._python), "-c", "import ratchet"]
-        done = run_program(self._facts, command, self._root, {})
+        done = run_program(self._facts, [str(self._python), "-c", "import ratchet"], self._root, {})
         if isinstance(done, str) or done.returncode:
             return CheckFinding(
                 "agent",
@@ -325,10 +345,10 @@ class _Run:
     ) -> tuple[dict[str, Any], list[list[str]]]:
         """One rollout: what the probe printed, and the texts that the model was sent."""
         model.taken()
-        command = [str(self._python), "-m", "ratchet.autopilot.probe", "."]
+        words = [str(self._python), "-m", "ratchet.autopilot.probe", "."]
         done = run_program(
             self._facts,
-            [*command, *(["--mark", mark] if mark else [])],
+            [*words, *(["--mark", mark] if mark else [])],
             tree.folder / self._record.project,
             model_addresses(model.url),
         )

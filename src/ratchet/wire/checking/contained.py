@@ -66,7 +66,12 @@ def environment(facts: RepositoryLook, variables: Mapping[str, str]) -> Iterator
 
 
 def run_program(
-    facts: RepositoryLook, command: Sequence[str], folder: Path, variables: Mapping[str, str]
+    facts: RepositoryLook,
+    command: Sequence[str],
+    folder: Path,
+    variables: Mapping[str, str],
+    *,
+    given: str = "",
 ) -> subprocess.CompletedProcess[str] | str:
     """Run a program to its end, or for SECONDS; a sentence if it cannot be.
 
@@ -75,6 +80,7 @@ def run_program(
         command: The program and its arguments.
         folder: Where it runs.
         variables: As for `environment`.
+        given: What it reads from its standard input.
     """
     with environment(facts, variables) as environ:
         try:
@@ -82,7 +88,7 @@ def run_program(
                 command,
                 cwd=folder,
                 env=environ,
-                stdin=subprocess.DEVNULL,
+                input=given,
                 capture_output=True,
                 text=True,
                 errors="replace",

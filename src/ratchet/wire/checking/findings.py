@@ -78,6 +78,7 @@ def same_finding(
 
 
 _NEEDS = {
+    "No such file or directory: 'node'": "It needs Node, which is not installed.",
     "onnection refused": "It needs a server, such as a database, that does not run.",
     "could not connect": "It needs a server, such as a database, that does not run.",
     "EOF when reading a line": "It asks a person.",
@@ -92,7 +93,7 @@ _NEEDS = {
 
 def needs(error: str) -> str:
     """What an error says is missing here, if that is what it says."""
-    package = re.search(r"No module named '([\w.]+)'", error)
+    package = re.search(r"(?:No module named|Cannot find (?:package|module)) '([^']+)'", error)
     if package:
         return f"It needs the package {package[1]}, which is not installed."
     return next((why for part, why in _NEEDS.items() if part in error), "")

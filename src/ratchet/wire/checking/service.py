@@ -14,16 +14,12 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit
 
-import msgspec
-
-from ratchet.bind import BINDING_VARIABLE, Binding
-from ratchet.observe import BLOCKED_SUFFIX
-from ratchet.types import PromptTemplate, Resource
+from ratchet.wire.checking.called import Called, CheckBinding
 from ratchet.wire.checking.contained import environment, model_addresses
-from ratchet.wire.checking.findings import CheckFinding, needs, same_finding, short
+from ratchet.wire.checking.findings import CheckFinding, needs, short
 from ratchet.wire.checking.service_app import ServiceApp, find_app
 from ratchet.wire.checking.simulated_answers import sample
 from ratchet.wire.checking.simulator import SimulatedModel
@@ -36,19 +32,6 @@ MOST = 1_000_000
 """Bytes of an answer that are read."""
 _TEXT = re.compile(r"question|query|prompt|message|input|text|content|topic|task", re.IGNORECASE)
 _AGAIN = "Then: ratchet init --check"
-
-
-class ServiceCall(NamedTuple):
-    """What became of one call."""
-
-    status: int
-    """Of HTTP; 0 where there was no answer."""
-    said: str
-    """The answer's beginning, or why there is none."""
-    requests: list[list[str]]
-    """Texts that the model was sent."""
-    blocked: str
-    """The tool that was denied; empty if none was called."""
 
 
 class ServiceCheck:
@@ -83,6 +66,7 @@ class ServiceCheck:
     ) -> None:
         self._folder = folder
         self._scratch = scratch
+        self._binding = CheckBinding(scratch)
         self._facts = facts
         self._project = project
         self._method = entry.partition(" ")[0] if " " in entry else "POST"
@@ -92,24 +76,18 @@ class ServiceCheck:
         self._model = model
         self._given = given
 
-    def call(self, prompts: Mapping[str, str] | None = None) -> ServiceCall:
+    def call(self, prompts: Mapping[str, str] | None = None) -> Called:
         """Start it, call the route once, and end it.
 
         Args:
             prompts: Texts that prompts are replaced by, by name.
         """
-        binding = self._scratch / "binding.json"
-        resources: dict[str, Resource] = {
-            name: PromptTemplate(text, "plain") for name, text in (prompts or {}).items()
-        }
-        binding.write_bytes(msgspec.json.encode(Binding(resources=resources)))
-        blocked = binding.with_name(binding.name + BLOCKED_SUFFIX)
-        blocked.unlink(missing_ok=True)
+        self._binding.write(prompts or {})
         self._model.taken()
         variables = {
             **model_addresses(self._model.url),
             **self._app.variables(self._folder),
-            BINDING_VARIABLE: str(binding),
+            **self._binding.variables,
         }
         log = self._scratch / "service.log"
         with environment(self._facts, variables) as environ, log.open("wb") as said:
@@ -121,8 +99,9 @@ class ServiceCheck:
         tail = log.read_text(errors="replace")[-3000:]
         if status == 0 or status >= 500:
             text = f"{text} {_last_error(tail)}".strip()
-        denied = blocked.read_text() if blocked.exists() else ""
-        return ServiceCall(status, text, self._model.taken(), denied)
+        return Called(
+            200 <= status < 300, text, self._model.taken(), self._binding.denied(), status
+        )
 
     def _ask(self, port: int) -> tuple[int, str]:
         import httpx2
@@ -189,15 +168,15 @@ def app_finding(root: Path, project: str, entry_path: str) -> ServiceApp | Check
     return CheckFinding("agent", "not verified", why, step)
 
 
-def agent_finding(route: str, call: ServiceCall) -> CheckFinding:
+def agent_finding(route: str, call: Called) -> CheckFinding:
     """Whether a call went through the agent."""
     asked = f"the simulated model was asked {len(call.requests)} times"
     if call.blocked:
         why = f"{route} ran until the denied tool {call.blocked!r}; {asked}."
         return CheckFinding("agent", "verified", why)
-    if 200 <= call.status < 300 and call.requests:
+    if call.ran and call.requests:
         return CheckFinding("agent", "verified", f"{route} answered {call.status}; {asked}.")
-    if 200 <= call.status < 300:
+    if call.ran:
         why = f"{route} answered {call.status} and asked no model: {short(call.said, 160)}"
         step = f"Write a task whose input is a body that makes a model call. {_AGAIN}"
         return CheckFinding("agent", "not verified", why, step)
@@ -215,29 +194,6 @@ def agent_finding(route: str, call: ServiceCall) -> CheckFinding:
         return CheckFinding("agent", "not verified", why, step)
     why = f"{route} answered {call.status}: {short(call.said)}"
     return CheckFinding("agent", "failed", why, "Start it yourself, and send it the same.")
-
-
-def prompts_finding(names: Sequence[str], mark: str, call: ServiceCall) -> CheckFinding:
-    """Whether prompts that were replaced by marks reached the model."""
-    sent = "\n".join(text for request in call.requests for text in request)
-    lost = [name for name in names if f"{mark}:{name}" not in sent]
-    if not lost:
-        why = f"All {len(names)} prompts, when changed, reached the model."
-        return CheckFinding("changed prompts", "verified", why)
-    why = (
-        f"{len(names) - len(lost)} of {len(names)} changed prompts reached the model in this call."
-    )
-    step = "Check with a task that takes the way through them."
-    return CheckFinding(
-        "changed prompts", "not verified", f"{why} Not seen: {', '.join(lost)}.", step
-    )
-
-
-def same_prompts(before: ServiceCall, now: ServiceCall) -> CheckFinding:
-    """Whether the model was sent the same texts without the wiring."""
-    ran = before.blocked or 200 <= before.status < 300
-    old = {"status": "succeeded"} if ran else {"error": before.said}
-    return same_finding(old, before.requests, now.requests)
 
 
 @contextmanager

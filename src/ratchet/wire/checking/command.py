@@ -1,0 +1,125 @@
+"""Checks an agent that is a command: runs it once for a task, as a rollout would."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from ratchet.run.command import parse_command
+from ratchet.wire.checking.called import Called, CheckBinding
+from ratchet.wire.checking.contained import model_addresses, run_program
+from ratchet.wire.checking.findings import CheckFinding, needs, short
+from ratchet.wire.checking.simulator import SimulatedModel
+from ratchet.wire.facts import RepositoryLook
+
+QUESTION = "What can you do for me today?"
+_PYTHON = ("python", "python3")
+_AGAIN = "then: ratchet init --check"
+
+
+class CommandCheck:
+    """One command, in a copy of its repository.
+
+    Args:
+        root: The repository; its installed packages of Node are used.
+        folder: The copy.
+        scratch: A folder for what the command inherits.
+        facts: What a look found.
+        project: Folder of the project.
+        agent: `[agent]` of ratchet.toml.
+        python: The interpreter, for a command of Python.
+        model: The simulator.
+        given: The input of a task; None without tasks.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        folder: Path,
+        scratch: Path,
+        *,
+        facts: RepositoryLook,
+        project: str,
+        agent: Mapping[str, Any],
+        python: Path,
+        model: SimulatedModel,
+        given: Any = None,
+    ) -> None:
+        self._root = root
+        self._folder = folder
+        self._binding = CheckBinding(scratch)
+        self._facts = facts
+        self._project = project
+        self._agent = agent
+        self._python = python
+        self._model = model
+        self._task = json.dumps({"input": QUESTION if given is None else given, "metadata": {}})
+
+    def call(self, prompts: Mapping[str, str] | None = None) -> Called:
+        """Run it once.
+
+        Args:
+            prompts: Texts that prompts are replaced by, by name; a program in another language
+                than Python does not see them.
+        """
+        self._binding.write(prompts or {})
+        self._model.taken()
+        self._link_packages()
+        words = list(parse_command(str(self._agent["command"])))
+        words[0] = str(self._python) if words[0] in _PYTHON else words[0]
+        url = self._model.url
+        named = self._agent.get("model_base_url", ())
+        own = [named] if isinstance(named, str) else named
+        variables = {
+            **model_addresses(url),
+            **{name: url if _is_anthropic(name) else f"{url}/v1" for name in own},
+            **self._binding.variables,
+        }
+        folder = self._folder / self._project
+        done = run_program(self._facts, words, folder, variables, given=self._task)
+        requests, denied = self._model.taken(), self._binding.denied()
+        if isinstance(done, str):
+            return Called(False, done, requests, denied)
+        said = done.stdout if not done.returncode else done.stderr[-3000:] or done.stdout[-3000:]
+        return Called(not done.returncode, said, requests, denied)
+
+    def _link_packages(self) -> None:
+        """Let Node find what is installed; git ignores it, so that it is not in the copy."""
+        for folder in dict.fromkeys((".", self._project)):
+            there, here = (one / folder / "node_modules" for one in (self._root, self._folder))
+            if there.is_dir() and not here.exists():
+                here.symlink_to(there.resolve(), target_is_directory=True)
+
+
+def is_python(agent: Mapping[str, Any]) -> bool:
+    """Whether a command is one of Python."""
+    return parse_command(str(agent["command"]))[0] in _PYTHON
+
+
+def agent_finding(command: str, call: Called, *, made_up: bool) -> CheckFinding:
+    """Whether a command ran, and asked the model."""
+    task = "a made-up question, since there are no tasks" if made_up else "one task"
+    asked = f"the simulated model was asked {len(call.requests)} times"
+    if call.blocked:
+        why = f"`{command}` ran until the denied tool {call.blocked!r}; {asked}."
+        return CheckFinding("agent", "verified", why)
+    if call.ran and call.requests:
+        return CheckFinding("agent", "verified", f"`{command}` ran {task}; {asked}.")
+    if call.ran:
+        why = f"`{command}` ran {task}, and asked no model: {short(call.said, 160)}"
+        step = "Name the variable that its model's address is read from: [agent] model_base_url."
+        return CheckFinding("agent", "not verified", why, step)
+    lacking = needs(call.said)
+    if lacking:
+        step = f"Provide it, {_AGAIN} ({short(call.said, 160)})"
+        return CheckFinding("agent", "not verified", lacking, step)
+    why = f"`{command}` did not run: {short(call.said)}"
+    return CheckFinding(
+        "agent", "failed", why, "Run it yourself: ratchet run --split val --limit 1"
+    )
+
+
+def _is_anthropic(variable: str) -> bool:
+    return any(word in variable.upper() for word in ("ANTHROPIC", "CLAUDE"))

@@ -1,0 +1,130 @@
+"""The check of agents that are a command: run once in a copy, with a simulator as their model."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from ratchet.cli.app import run
+from ratchet.wire.checking import CheckReport, check
+
+PROGRAM = """\
+import argparse
+import subprocess
+
+import openai
+
+RULES = "You answer readers of a public library, and you say how long each book may be kept."
+
+
+def send_mail(text):
+    subprocess.run(["touch", {mail!r}])
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("question")
+    given = parser.parse_args().question
+    answer = openai.OpenAI().chat.completions.create(
+        model="gpt-4o-mini",
+        messages=[{{"role": "system", "content": RULES}}, {{"role": "user", "content": given}}],
+    )
+    if "mail" in given:
+        send_mail(answer.choices[0].message.content)
+    print(answer.choices[0].message.content)
+
+
+if __name__ == "__main__":
+    main()
+"""
+MODULE = """\
+import OpenAI from "openai";
+const RULES = "You answer readers of a public library, and you say how long a book may be kept.";
+export async function ask(question) {
+  const answer = await new OpenAI().chat.completions.create({
+    model: "gpt-4o-mini",
+    messages: [{ role: "system", content: RULES }, { role: "user", content: question }],
+  });
+  return answer.choices[0].message.content;
+}
+"""
+CLIENT = """\
+export default class OpenAI {
+  chat = { completions: { create: async (body) => {
+    const url = `${process.env.OPENAI_BASE_URL}/chat/completions`;
+    return (await fetch(url, { method: "POST", body: JSON.stringify(body) })).json();
+  } } };
+}
+"""
+Wire = Callable[..., Path]
+
+
+@pytest.fixture
+def wire(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Wire:
+    for who in ("AUTHOR", "COMMITTER"):
+        monkeypatch.setenv(f"GIT_{who}_NAME", "Someone")
+        monkeypatch.setenv(f"GIT_{who}_EMAIL", "someone@example.com")
+
+    def make(files: dict[str, str], *options: str) -> Path:
+        root = tmp_path / "library"
+        for path, text in files.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_text(text)
+        for words in (["init", "-qb", "main"], ["add", "-A"], ["commit", "-qm", "the agent"]):
+            subprocess.run(["git", *words], cwd=root, check=True, capture_output=True)
+        assert run(["init", str(root), "--yes", "--no-check", *options]) == 0
+        assert "command = " in (root / "ratchet.toml").read_text()
+        return root
+
+    return make
+
+
+def _states(report: CheckReport) -> dict[str, str]:
+    return {one.what: one.state for one in report.findings}
+
+
+def test_a_program_runs_once_with_its_prompts_and_its_tools_denied(
+    wire: Wire, tmp_path: Path
+) -> None:
+    program = PROGRAM.format(mail=str(tmp_path / "mail"))
+    root = wire({"main.py": program, "requirements.txt": "openai\n"})
+    (root / "tasks.jsonl").write_text('{"input": "mail me"}\n')
+    report = check(root, python=Path(sys.executable))
+    assert _states(report) == {
+        "agent": "verified",
+        "trace": "not verified",
+        "same prompts": "verified",
+        "changed prompts": "verified",
+        "side effects": "verified",
+    }, report
+    assert "until the denied tool 'send_mail'" in report.findings[0].why
+    assert not (tmp_path / "mail").exists()
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed.")
+def test_a_module_of_node_runs_with_what_is_installed_and_its_prompts_pass_the_gateway(
+    wire: Wire,
+) -> None:
+    package = '{"name": "library", "type": "module", "dependencies": {"openai": "^4"}}\n'
+    root = wire({"package.json": package, "index.js": MODULE, ".gitignore": "node_modules/\n"})
+    report = check(root, python=Path(sys.executable))
+    assert [one.why for one in report.findings] == [
+        "It needs the package openai, which is not installed."
+    ], report
+    installed = root / "node_modules" / "openai"
+    installed.mkdir(parents=True)
+    (installed / "package.json").write_text('{"name": "openai", "main": "i.mjs"}\n')
+    (installed / "i.mjs").write_text(CLIENT)
+    report = check(root, python=Path(sys.executable))
+    assert _states(report) == {
+        "agent": "verified",
+        "trace": "not verified",
+        "same prompts": "verified",
+        "prompts at the gateway": "verified",
+        "side effects": "verified",
+    }, report
