@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.syntax import Syntax
 
 from ratchet.cli.console import Json, counted, out, print_json
+from ratchet.cli.init_pages import (
+    ask,
+    check_wiring,
+    consulted,
+    in_git,
+    print_page,
+    print_plan,
+    undo_wiring,
+)
 from ratchet.types import InputError
 
 if TYPE_CHECKING:
     from ratchet.wire.applying import Plan
     from ratchet.wire.choices import Choices
-    from ratchet.wire.coaching import Consultation
     from ratchet.wire.facts import RepositoryLook
-    from ratchet.wire.recommending import PageSection, Question, Recommendation
+    from ratchet.wire.recommending import Recommendation
 
 BRANCH = "ratchet/init"
-SHOWN = 20
-"""Lines of what is left alone; --json has all."""
 _NO_BRANCH = (
     "The files are changed in place, and no branch keeps them as they were. .ratchet-init.json"
     " records each piece, and ratchet init --undo takes them back from it: keep that file."
@@ -108,10 +113,12 @@ def init(
       ratchet init --undo
     """
     if undo:
-        _undo(path, None if branch == BRANCH else branch, force=force, no_git=no_git, json=json)
+        undo_wiring(
+            path, None if branch == BRANCH else branch, force=force, no_git=no_git, json=json
+        )
         return
     if check:
-        _check(path, python, json=json)
+        check_wiring(path, python, json=json)
         return
     from ratchet.wire import look as look_at
 
@@ -142,7 +149,7 @@ def init(
         _first(path, look_at(path), given, branch, dry_run=dry_run, asks=asks, json=json)
     if check is None and not dry_run and not json and _wired(path):
         out.print("\nChecking it against a simulated model…", markup=False)
-        _check(path, python, json=False)
+        check_wiring(path, python, json=False)
 
 
 class _Given:
@@ -177,17 +184,12 @@ class _Given:
 
     def check_git(self, root: Path) -> None:
         """Refuse a folder without git, unless it was said that there is none."""
-        if not self.no_git and not _in_git(root):
+        if not self.no_git and not in_git(root):
             raise InputError(
                 f"{root} is not in a git repository.",
                 hint="Make it one (git init && git add -A && git commit), or write the files in"
                 " place: ratchet init --no-git",
             )
-
-
-def _in_git(folder: Path) -> bool:
-    folder = folder.resolve()
-    return any((one / ".git").exists() for one in (folder, *folder.parents))
 
 
 def advice_for(
@@ -248,11 +250,11 @@ def _first(
     assert advice.choices is not None
     root, steps, said = Path(found.root), own_steps(), None
     if given.coach:
-        said = _consulted(root, found, advice.choices, given.coach, json=json)
+        said = consulted(root, found, advice.choices, given.coach)
         steps = [*steps, said.step]
     plan = make_plan(root, found, advice.choices, steps)
     if not json:
-        _print_page([*advice.sections, *([said.section()] if said else [])])
+        print_page([*advice.sections, *([said.section()] if said else [])])
     more = {"coach": said} if said else {}
     where = None if given.no_git else branch
     _apply(root, plan, where, dry_run=dry_run, asks=asks, json=json, more=more)
@@ -295,7 +297,7 @@ def _asked(found: RepositoryLook, given: _Given, advice: Recommendation) -> Reco
         question = next((one for one in advice.questions if one.key == key), None)
         if question is None:
             continue
-        answer = _ask(question)
+        answer = ask(question)
         if key == "project":
             given.project = answer
         elif key == "entry":
@@ -304,49 +306,6 @@ def _asked(found: RepositoryLook, given: _Given, advice: Recommendation) -> Reco
             given.tools = tuple(part for part in answer.split(",") if part)
         advice = given.advice(found)
     return advice
-
-
-def _ask(question: Question) -> str:
-    """One question; Enter takes the default."""
-    out.print(f"\n{question.text}", markup=False, style="bold")
-    out.print(question.why, markup=False)
-    values = [option.value for option in question.options]
-    for number, option in enumerate(question.options, 1):
-        mark = "*" if option.value == question.default else " "
-        out.print(f" {mark}{number:3}  {option.label}", markup=False)
-    prompt = "Numbers, separated by commas" if question.several else "Number"
-    while True:
-        text = typer.prompt(prompt, default="none" if question.several else "*").strip()
-        if text in ("*", "none", ""):
-            return question.default
-        parts = [part.strip() for part in text.split(",")]
-        if all(part.isdigit() and 1 <= int(part) <= len(values) for part in parts) and (
-            question.several or len(parts) == 1
-        ):
-            return ",".join(values[int(part) - 1] for part in parts)
-        out.print(f"Numbers from 1 to {len(values)} are possible.", markup=False)
-
-
-def _consulted(
-    root: Path, found: RepositoryLook, choices: Choices, model: str, *, json: bool
-) -> Consultation:
-    """What a coach says of the agent; it is shown redacted text."""
-    from ratchet.cli.console import wait_for
-    from ratchet.cli.errors import err
-    from ratchet.wire.coaching import consult
-
-    def say(sentence: str) -> None:
-        err.print(sentence, style="dim", markup=False)
-
-    say(f"Asking {model} about the agent; secrets and personal data are redacted.")
-    return wait_for(consult(root, found, choices, model, say=say))
-
-
-def _print_page(sections: Sequence[PageSection]) -> None:
-    for section in sections:
-        out.print(f"\n{section.title}", markup=False, style="bold")
-        for line in section.lines:
-            out.print(f"  {line}", markup=False)
 
 
 def _apply(
@@ -370,7 +329,7 @@ def _apply(
         **(more or {}),
     }
     if not json:
-        _print_plan(root, plan, diff=dry_run or asks)
+        print_plan(root, plan, diff=dry_run or asks)
     if dry_run:
         if json:
             print_json({**shown, "diff": diff_of(root, plan)})
@@ -400,63 +359,3 @@ def _apply(
     folder = "" if plan.choices.project == "." else f" -C {plan.choices.project}"
     out.print(f"Next: install what was added, then: ratchet run{folder} --split val --limit 1")
     out.print("To take it back: ratchet init --undo", markup=False)
-
-
-def _print_plan(root: Path, plan: Plan, *, diff: bool) -> None:
-    from ratchet.wire.applying import dry_run as diff_of
-
-    out.print("\nWhat is written", style="bold")
-    for one in plan.changes.files:
-        out.print(f"  {one.path}: {one.purpose}", markup=False)
-    if plan.left_alone:
-        out.print("\nWhat is left alone", style="bold")
-        # What needs a person's hand comes before the many files that a program writes.
-        ordered = sorted(plan.left_alone, key=lambda one: "in rollouts too" in one.why)
-        for left in ordered[:SHOWN]:
-            out.print(f"  {left.what} ({left.place}): {left.why}", markup=False)
-        if len(plan.left_alone) > SHOWN:
-            out.print(f"  and {len(plan.left_alone) - SHOWN} more; --json has all.", markup=False)
-    if diff:
-        out.print()
-        out.print(Syntax(diff_of(root, plan), "diff", theme="ansi_dark", word_wrap=True))
-
-
-def _check(path: Path, python: Path | None, *, json: bool) -> None:
-    from ratchet.wire.checking import check
-
-    report = check(path, python=python)
-    if json:
-        print_json(report)
-    else:
-        colours = {"verified": "green", "failed": "red", "not verified": "yellow"}
-        for one in report.findings:
-            out.print(f"[{colours[one.state]}]{one.state:>12}[/]  ", end="")
-            out.print(f"{one.what}: {one.why}", markup=False)
-            if one.next_step:
-                out.print(f"{'':14}next: {one.next_step}", markup=False)
-    if report.failed:
-        raise typer.Exit(1)
-
-
-def _undo(path: Path, branch: str | None, *, force: bool, no_git: bool, json: bool) -> None:
-    from ratchet.wire.applying import undo
-    from ratchet.wire.applying.undo import BRANCH as UNDO_BRANCH
-    from ratchet.wire.applying.undo import find_record
-
-    plain = no_git or not _in_git(find_record(path)[0])
-    report = undo(path, branch=branch or UNDO_BRANCH, force=force, write=plain)
-    if json:
-        print_json(report)
-        return
-    gone = [*report.changed, *report.removed]
-    out.print(f"Taken back: {', '.join(gone) or 'nothing'}.", markup=False)
-    for kept in report.kept:
-        out.print(f"Kept: {kept.place} {kept.why}", markup=False)
-    if report.commit:
-        out.print(f"Committed to {report.branch} ({report.commit[:8]}).", markup=False)
-        if not report.switched:
-            out.print(report.why_not, markup=False)
-    elif report.kept:
-        out.print(f"{counted(len(report.kept), 'piece')} left.", markup=False)
-    elif plain:
-        out.print("Written in place; there is no commit.", markup=False)
