@@ -155,11 +155,6 @@ def _dead(names: Names, sites: list[InputSite]) -> dict[str, str]:
                             f"legacy: an older version, imported by nothing outside of {top}/"
                         )
     loaded = {path for module in program.modules for path in program.loads(module)}
-    for path, what in _only_templates(sites).items():
-        held = program.module(path)
-        unused = held is not None and not held.scope.guarded and path not in loaded
-        if unused and path not in dead and path in scripts and len(calling - dead.keys()) > 1:
-            dead[path] = f"unused: it makes a {what}, and nothing imports it"
     indexing = [
         module.path
         for module in program.modules
@@ -168,6 +163,11 @@ def _dead(names: Names, sites: list[InputSite]) -> dict[str, str]:
     if set(scripts) - set(indexing) - dead.keys():
         for path in indexing:
             dead[path] = "index: a script that fills an index, imported by nothing"
+    for path, what in _only_templates(sites).items():
+        held = program.module(path)
+        unused = held is not None and not held.scope.guarded and path not in loaded
+        if unused and path not in dead and path in scripts and len(calling - dead.keys()) > 1:
+            dead[path] = f"unused: it makes a {what}, and nothing imports it"
     return dead
 
 
