@@ -238,20 +238,20 @@ class Traces:
         # A trace that arrived in several batches has several heads: its first one counts.
         first = (
             select(
-                func.min(heads.c.agent).label("agent"), func.min(heads.c.start_ns).label("start_ns")
+                func.min(heads.c.agent).label("agent"),
+                func.min(heads.c.start_ns).label("start_ns"),
+                func.count().label("heads"),
             )
             .group_by(heads.c.trace_id)
             .subquery()
         )
         bucket = (first.c.start_ns - since_ns) // bucket_ns
-        counts = select(first.c.agent, bucket, func.count()).group_by(first.c.agent, bucket)
-
-        def work(connection: Connection) -> tuple[builtins.list[tuple[str, int, int]], bool]:
-            examined = connection.scalar(select(func.count()).select_from(heads)) or 0
-            rows = connection.execute(counts)
-            return [(agent, int(at), int(n)) for agent, at, n in rows], examined >= limit
-
-        return self._database.read(work)
+        counts = select(first.c.agent, bucket, func.count(), func.sum(first.c.heads)).group_by(
+            first.c.agent, bucket
+        )
+        rows = self._database.read(lambda c: c.execute(counts).all())
+        examined = sum(int(number) for *_, number in rows)
+        return [(agent, int(at), int(n)) for agent, at, n, _ in rows], examined >= limit
 
     def find(self, prefix: str, limit: int = 10) -> builtins.list[str]:
         """Find ids of traces by prefix, sorted."""
@@ -329,7 +329,8 @@ def _bones(row: Any, price: Price | None) -> SpanSkeleton:
         operation=operation if known else "chat" if is_call else "step",
         start_ns=row.start_ns,
         end_ns=row.end_ns,
-        status=row.status,
+        # The default itself, so that it is left out of JSON.
+        status="unset" if row.status == "unset" else row.status,
         message=row.message[:MESSAGE],
         model=call.model if call else "",
         input_tokens=call.input_tokens if call else 0,

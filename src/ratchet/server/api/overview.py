@@ -22,10 +22,10 @@ group = RouteGroup("overview")
 BUCKETS = 28
 """Steps of the series."""
 
-COUNTED = 200_000
+COUNTED = 100_000
 """Most traces that are counted, the newest ones."""
 
-SAMPLE = 600
+SAMPLE = 400
 """Most traces whose errors, costs and feedback are read, spread evenly over the steps."""
 
 LATEST = 5

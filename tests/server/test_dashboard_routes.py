@@ -1,0 +1,360 @@
+"""Routes of the dashboard: runs, changes, skeletons, the overview, finding, rolling back."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import msgspec
+import pytest
+
+from ratchet.store import Store
+from ratchet.types import (
+    Activation,
+    Candidate,
+    Cycle,
+    CycleTransition,
+    Experiment,
+    Feedback,
+    Params,
+    PromptTemplate,
+    Release,
+    Rollout,
+    Run,
+    Score,
+    Span,
+    SpanRecord,
+)
+from tests.serving import RunningServer
+
+NOW = time.time()
+RUN, EXPERIMENT, RELEASE, CYCLE = "ab" * 16, "cd" * 16, "ef" * 16, "12" * 16
+SOURCE = Candidate.of({"system": PromptTemplate(text="Be brief."), "old": PromptTemplate(text="x")})
+BETTER = Candidate.of(
+    {"system": PromptTemplate(text="Be kind."), "knobs": Params({}, {})},
+    parents=(SOURCE.id,),
+    algorithm="apo",
+)
+
+
+def span(trace: str, number: int, parent: int | None = None, **more: Any) -> Span:
+    """A span that began `number` seconds ago."""
+    begun = int((NOW - number) * 1e9)
+    fields = {"start_ns": begun, "end_ns": begun + 1_000, "name": f"step {number}", **more}
+    parent_id = None if parent is None else f"{parent:016x}"
+    return Span(trace_id=trace * 32, span_id=f"{number:016x}", parent_id=parent_id, **fields)
+
+
+CALL = {
+    "gen_ai.operation.name": "chat",
+    "gen_ai.request.model": "gpt-4o-mini",
+    "gen_ai.provider.name": "openai",
+    "gen_ai.usage.input_tokens": 1_000,
+    "gen_ai.usage.output_tokens": 100,
+    "gen_ai.input.messages": "x" * 100_000,
+}
+SPANS = [
+    span("a", 100, name="agent", attributes={"gen_ai.operation.name": "invoke_agent"}),
+    span("a", 99, 100, attributes=CALL),
+    span("a", 98, 100, status="error", message="m" * 2_000),
+    span("b", 50, 49),  # a cycle
+    span("b", 49, 50),
+    span("c", 40, None, end_ns=int((NOW - 90) * 1e9)),  # its clock ran backwards
+    span("d", 10 * 86_400),
+]
+
+
+def fill(store: Store) -> None:
+    """One of each noun."""
+    store.spans.put([SpanRecord(span=each, agent="support") for each in SPANS])
+    store.spans.put([SpanRecord(span=span("e", 5), agent="coach")])
+    store.feedback.add([Feedback(id="f", kind="thumbs", value=0.0, trace_id="a" * 32)], NOW)
+    for candidate in (SOURCE, BETTER):
+        store.candidates.put(candidate, NOW)
+    store.runs.put(
+        Run(
+            id=RUN,
+            agent="m:f",
+            seed=0,
+            stage="baseline",
+            created_at=NOW,
+            updated_at=NOW,
+            baseline_id=SOURCE.id,
+            best_id=BETTER.id,
+        )
+    )
+    proposal = {"number": 0, "value": 0.5, "tasks": 4, "best": 0.5, "rollouts": 4, "dollars": 0.1}
+    notes = {
+        "proposal/0": {**proposal, "candidate_id": BETTER.id, "accepted": "It leads."},
+        "check/1": "It does not parse.",
+        "check/2": "It does not parse.",
+        "unusable/3": "The coach said nothing.",
+        "trust": {"verdict": "decides", "sentence": "s", "evaluator": "exact"},
+        "finding": {"best": BETTER.id, "baseline_val": 0.2, "best_val": 0.5, "val_tasks": 9},
+    }
+    for key, body in notes.items():
+        store.journal.append(RUN, key, body, NOW)
+    rollouts = [
+        Rollout(id=f"{side}{n}", queue=RUN, candidate_id=candidate.id, task_id=f"t{n}", input=n)
+        for side, candidate in (("s", SOURCE), ("b", BETTER))
+        for n in range(3)
+    ]
+    store.rollouts.create(rollouts, NOW)
+    values = {"s0": 0.0, "s1": 1.0, "b0": 1.0, "b1": 0.0, "b2": None}
+    store.scores.add(
+        [
+            (
+                id,
+                Score(
+                    evaluator="exact",
+                    version="1",
+                    value=value,
+                    error="" if value is not None else "no",
+                ),
+            )
+            for id, value in values.items()
+        ],
+        NOW,
+    )
+    experiment = Experiment(
+        id=EXPERIMENT,
+        run_id=RUN,
+        baseline_id=SOURCE.id,
+        candidate_id=BETTER.id,
+        dataset_version="v",
+        stream="s",
+        history=(),
+        alpha=0.05,
+        created_at=NOW,
+    )
+    store.experiments.begin(experiment, lambda _: 0.05)
+    store.agents.activate(Activation(agent="support", candidate_id=BETTER.id, activated_at=NOW))
+    release = Release(
+        id=RELEASE,
+        experiment_id=EXPERIMENT,
+        candidate_id=BETTER.id,
+        baseline_id=SOURCE.id,
+        state="active",
+        repo="",
+        branch="",
+        base="",
+        commit="",
+        pull_request="",
+        evidence="",
+        created_at=NOW,
+        agent="support",
+    )
+    store.releases.put(release)
+    store.releases.put(
+        msgspec.structs.replace(
+            release, id="99" * 16, agent="", state="branched", branch="ratchet/x"
+        )
+    )
+    cycle = Cycle(
+        id=CYCLE,
+        agent="support",
+        state="capture",
+        trigger="Feedback fell.",
+        started_at=NOW,
+        entered_at=NOW,
+        updated_at=NOW,
+    )
+    for version, (before, after) in enumerate(
+        (("idle", "capture"), ("capture", "learn"), ("learn", "approval")), start=1
+    ):
+        cycle = msgspec.structs.replace(cycle, state=after, version=version)
+        move = CycleTransition(
+            cycle_id=CYCLE,
+            number=version,
+            source=before,  # type: ignore[arg-type]
+            target=after,  # type: ignore[arg-type]
+            rule="r",
+            inputs="0",
+            actor="autopilot",
+            at=NOW,
+        )
+        store.cycles.put(cycle, move)
+
+
+@pytest.fixture(scope="module")
+def http(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx2.Client]:
+    """A client of a server on that store."""
+    url = f"sqlite:///{tmp_path_factory.mktemp('routes')}/ratchet.db"
+    with Store.open(url) as store:
+        fill(store)
+    server = RunningServer(url)
+    with server.client() as client:
+        yield client
+    server.stop()
+
+
+def test_a_run_has_its_candidates_refusals_and_figures(http: httpx2.Client) -> None:
+    assert [run["id"] for run in http.get("/v1/runs").json()["runs"]] == [RUN]
+    for id in (RUN, RUN[:8]):
+        found = http.get(f"/v1/runs/{id}").json()
+        (proposal,) = found["proposals"]
+        assert (proposal["candidate_id"], proposal["verdict"]) == (BETTER.id, "It leads.")
+        assert proposal["cost_usd"] == proposal["known_usd"] == 0.1
+        assert [(each["reason"], each["count"]) for each in found["refusals"]] == [
+            ("It does not parse.", 2),
+            ("The coach said nothing.", 1),
+        ]
+        assert (found["baseline_val"], found["best_val"], found["metric"]) == (0.2, 0.5, "exact")
+
+
+def test_two_candidates_are_compared_task_by_task(http: httpx2.Client) -> None:
+    query = {"candidate": BETTER.id, "other": SOURCE.id}
+    found = http.get(f"/v1/runs/{RUN}/tasks", params=query).json()
+    assert found["evaluator"] == "exact"
+    assert {each["task_id"]: (each["candidate"], each["other"]) for each in found["tasks"]} == {
+        "t0": (1.0, 0.0),
+        "t1": (0.0, 1.0),
+        "t2": (None, None),
+    }
+    assert found["tasks"][0]["candidate_rollouts"] == ["b0"]
+
+
+def test_what_a_candidate_changed_is_told_by_resource(http: httpx2.Client) -> None:
+    found = http.get(f"/v1/candidates/{BETTER.id}/changes").json()
+    assert found["since"] == SOURCE.id
+    assert {each["name"]: (each["before"], each["after"]) for each in found["changes"]} == {
+        "system": ("Be brief.", "Be kind."),
+        "old": ("x", None),
+        "knobs": (None, ""),
+    }
+    path = f"/v1/candidates/{BETTER.id}/changes"
+    assert http.get(path, params={"since": BETTER.id}).json()["changes"] == []
+    assert http.get(path, params={"since": "0" * 32}).status_code == 404
+
+
+def test_a_skeleton_leaves_attributes_out_and_a_span_has_them(http: httpx2.Client) -> None:
+    answer = http.get(f"/v1/traces/{'a' * 32}/skeleton")
+    assert len(answer.content) < 5_000
+    found = answer.json()
+    assert (found["total"], found["returned"]) == (3, 3)
+    agent, call, failed = found["spans"]
+    assert (agent["operation"], "status" in agent) == ("invoke_agent", False)
+    assert (call["operation"], call["input_tokens"], call["model"]) == (
+        "chat",
+        1_000,
+        "gpt-4o-mini",
+    )
+    assert call["cost_usd"] > 0
+    assert "cost_usd" not in agent
+    assert (failed["status"], len(failed["message"])) == ("error", 500)
+    whole = http.get(f"/v1/traces/{'a' * 32}/spans/{99:016x}").json()
+    assert len(whole["attributes"]["gen_ai.input.messages"]) == 100_000
+    assert http.get(f"/v1/traces/{'a' * 32}/spans/none").status_code == 404
+    some = http.get(f"/v1/traces/{'a' * 32}/skeleton?spans=2").json()
+    assert (some["total"], some["returned"]) == (3, 2)
+
+
+@pytest.mark.parametrize("trace", ["b", "c"])
+def test_cycles_and_clocks_that_run_backwards_have_a_skeleton(
+    http: httpx2.Client, trace: str
+) -> None:
+    found = http.get(f"/v1/traces/{trace * 32}/skeleton").json()
+    assert found["returned"] == found["total"] > 0
+    assert found["trace"]["duration_s"] >= 0
+
+
+def test_the_overview_counts_samples_and_says_what_waits(http: httpx2.Client) -> None:
+    found = http.get("/v1/overview?hours=1").json()
+    (agent,) = found["agents"]  # not the coach
+    assert (agent["name"], agent["traces"], agent["sampled"], agent["errors"]) == (
+        "support",
+        3,
+        3,
+        1,
+    )
+    assert (agent["feedback"], agent["feedback_count"]) == (0.0, 1)
+    assert agent["cost_usd"] > 0
+    assert agent["active_candidate_id"] == BETTER.id
+    assert sum(bucket["traces"] for bucket in agent["series"]) == 3
+    assert [each["kind"] for each in found["waiting"]] == ["approval"]
+    assert found["more"] is False
+    month = http.get("/v1/overview?hours=720").json()
+    assert month["agents"][0]["traces"] == 4
+    assert http.get("/v1/overview?hours=0").status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("prefix", "kind"),
+    [
+        (RUN[:6], "run"),
+        (EXPERIMENT[:6], "experiment"),
+        (RELEASE[:6], "release"),
+        (CYCLE[:6], "cycle"),
+        (BETTER.id[:6], "candidate"),
+        ("a" * 6, "trace"),
+    ],
+)
+def test_anything_is_found_by_the_first_digits_of_its_id(
+    http: httpx2.Client, prefix: str, kind: str
+) -> None:
+    found = http.get("/v1/find", params={"q": prefix}).json()["found"]
+    assert kind in [each["kind"] for each in found]
+
+
+@pytest.mark.parametrize("query", ["%%%", "___", "'\"; --", "🦆🦆🦆"])
+def test_what_is_no_id_finds_nothing(http: httpx2.Client, query: str) -> None:
+    assert http.get("/v1/find", params={"q": query}).json() == {"found": []}
+    assert http.get("/v1/find", params={"q": "ab"}).status_code == 422
+
+
+def test_an_experiment_without_a_decision_is_explained_and_has_no_evidence(
+    http: httpx2.Client,
+) -> None:
+    sentences = http.get(f"/v1/experiments/{EXPERIMENT}/explanation").json()["sentences"]
+    assert "There is no decision yet" in sentences[-1]
+    assert "not decided" in http.get(f"/v1/experiments/{EXPERIMENT}/evidence").json()["detail"]
+
+
+def test_a_release_at_run_time_is_rolled_back_once_with_its_reason(http: httpx2.Client) -> None:
+    path = f"/v1/releases/{RELEASE}/rollback"
+    assert http.post(path, json={"reason": ""}).status_code == 422
+    undone = http.post(path, json={"reason": "Customers complain."}).json()
+    assert undone["state"] == "rolled_back"
+    newest = http.get("/v1/agents/support/history").json()["activations"][0]
+    assert newest["candidate_id"] == ""
+    assert "Customers complain." in newest["reason"]
+    assert http.post(path, json={"reason": "Again."}).json() == undone
+
+
+def test_a_release_in_a_repository_needs_a_server_in_its_project(http: httpx2.Client) -> None:
+    refused = http.post(f"/v1/releases/{'99' * 16}/rollback", json={"reason": "No."})
+    assert refused.status_code == 409
+    assert "ratchet rollback 999999999999" in refused.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/runs/none",
+        "/v1/runs/none/tasks?candidate=a&other=b",
+        "/v1/candidates/none/changes",
+        "/v1/experiments/none/evidence",
+        "/v1/experiments/none/explanation",
+        "/v1/report-cards/none",
+        "/v1/training-runs/none",
+        "/v1/traces/none/skeleton",
+    ],
+)
+def test_what_is_not_there_is_a_sentence(http: httpx2.Client, path: str) -> None:
+    answer = http.get(path)
+    assert answer.status_code == 404
+    assert re.search(r"(There is|has) no ", answer.json()["detail"])
+
+
+def test_an_empty_store_has_an_overview(tmp_path_factory: pytest.TempPathFactory) -> None:
+    server = RunningServer(f"sqlite:///{tmp_path_factory.mktemp('empty')}/ratchet.db")
+    try:
+        with server.client() as http:
+            found = http.get("/v1/overview").json()
+            assert (found["agents"], found["waiting"], found["latest"]) == ([], [], [])
+            assert http.get("/v1/training-runs").json() == {"runs": []}
+    finally:
+        server.stop()
