@@ -32,6 +32,7 @@ class Modules:
         self.project = PurePosixPath(project)
         self._files: dict[str, PythonFile | None] = {}
         self._roots: dict[str, PurePosixPath] = {}
+        self._imports: dict[str, list[str]] = {}
 
     def file(self, path: str) -> PythonFile | None:
         """A file, by its path in the repository; None if it is not there or does not parse."""
@@ -166,6 +167,11 @@ class Modules:
 
     def imports(self, path: str) -> list[str]:
         """The project's files that a file imports, in functions too."""
+        if path not in self._imports:
+            self._imports[path] = self._imports_of(path)
+        return self._imports[path]
+
+    def _imports_of(self, path: str) -> list[str]:
         file = self.file(path)
         found: dict[str, None] = {}
         for node in ast.walk(file.tree) if file else ():
