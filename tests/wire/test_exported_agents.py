@@ -136,6 +136,13 @@ AGENTS = {
         f"from autogen.beta import Agent\ndesk = Agent('desk', prompt='{LONG}')\n",
         "desk.ask(message)",
     ),
+    "llama-index": (
+        "import asyncio\nfrom llama_index.core.agent.workflow import AgentWorkflow\n"
+        f"desk = AgentWorkflow.from_tools_or_functions([print], system_prompt='{LONG}')\n"
+        "async def main():\n    print(await desk.run(user_msg='Where are the owls?'))\n"
+        "if __name__ == '__main__':\n    asyncio.run(main())\n",
+        "desk.run(user_msg=message)",
+    ),
     "google-adk": (
         "from google.adk.agents import Agent\n"
         f"root_agent = Agent(name='desk', model='m', instruction='{LONG}')\n",

@@ -47,6 +47,7 @@ _RUNS = {
         ("from agents import Runner",),
     ),
     "pydantic-ai": _Run(("result = await AGENT.run(message)", "return result.output")),
+    "llama-index": _Run(("return str(await AGENT.run(user_msg=message))",)),
     "smolagents": _Run(("return AGENT.run(message)",), asynchronous=False),
     "agno": _Run(("result = await AGENT.arun(message)", "return result.content")),
     "strands": _Run(("return str(AGENT(message))",), asynchronous=False),

@@ -14,6 +14,7 @@ AGENTS = {
     "openai-agents": {"Agent"},
     "pydantic-ai": {"Agent"},
     "autogen": {"Agent", "AssistantAgent", "ConversableAgent"},
+    "llama-index": {"FunctionAgent", "ReActAgent", "AgentWorkflow", "from_tools_or_functions"},
     "smolagents": {"CodeAgent", "ToolCallingAgent"},
     "agno": {"Agent", "Team"},
     "strands": {"Agent"},
@@ -44,6 +45,8 @@ def find_agents(names: Names, sites: list[InputSite], live: frozenset[str]) -> I
                 yield _entry(name, place, "google-adk", 0.97, reason)
             elif site is not None:
                 confidence = 0.35 if name in given else 0.45
+                if site.framework == "llama-index":
+                    confidence += 0.1  # its programs run it at the end of a script
                 if any(part in site.invocation.keywords for part in _PARTS):
                     confidence += 0.1
                 reason = f"an agent of {site.framework}, made at {place}"
