@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx2
 import pytest
 
 from ratchet.cli.app import run
 from ratchet.wire.checking import CheckReport, check
+from ratchet.wire.checking.findings import last_error, same_finding
+from ratchet.wire.checking.simulator import SimulatedModel
 
 PROGRAM = """\
 import argparse
@@ -128,3 +132,41 @@ def test_a_module_of_node_runs_with_what_is_installed_and_its_prompts_pass_the_g
         "prompts at the gateway": "verified",
         "side effects": "verified",
     }, report
+
+
+def test_a_schema_that_is_written_into_a_message_is_followed() -> None:
+    schema = {"type": "object", "properties": {"queries": {"type": "array", "minItems": 2}}}
+    said = f"Search.\n\nJSON schema:\n{json.dumps(schema)}\nYou MUST answer with a JSON object."
+    body = {
+        "messages": [{"role": "system", "content": said}, {"role": "user", "content": '"x": 1'}],
+        "response_format": {"type": "json_object"},
+    }
+    with SimulatedModel() as model:
+        answer = httpx2.post(f"{model.url}/v1/chat/completions", json=body).json()
+    assert len(json.loads(answer["choices"][0]["message"]["content"])["queries"]) == 2
+
+
+def test_the_error_of_a_log_is_the_last_of_python_and_the_first_of_node() -> None:
+    python = "Traceback:\nValueError: one\nTraceback:\n  x\nlibrary.OddError: two\n"
+    node = "\nTypeError: one is not a function\n    at index.js:1\n[cause]: Error: two\n"
+    assert last_error(python) == "library.OddError: two"
+    assert last_error(node) == "TypeError: one is not a function"
+    assert last_error("") == ""
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "state"),
+    [
+        (
+            "It is 2026-11-23T18:29:59.900Z here.",
+            "It is 2026-11-23T18:30:01.100Z here.",
+            "verified",
+        ),
+        ("It is 2026-11-23 18:29:59.", "It is 2026-11-23 18:30:01!", "not verified"),
+        ("Shelf 18:29:59.", "Shelf 18:29:58.", "not verified"),
+    ],
+)
+def test_the_time_of_day_in_a_prompt_is_no_difference(before: str, now: str, state: str) -> None:
+    found = same_finding({"status": "succeeded"}, [[before]], [[now]])
+    assert found.state == state
+    assert ("but for the time of day" in found.why) == (state == "verified")

@@ -7,10 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from ratchet.run.command import parse_command
 from ratchet.wire.checking.called import Called, CheckBinding
 from ratchet.wire.checking.contained import model_addresses, run_program
-from ratchet.wire.checking.findings import CheckFinding, needs, short
+from ratchet.wire.checking.findings import ELSEWHERE, CheckFinding, last_error, needs, short
 from ratchet.wire.checking.simulator import SimulatedModel
 from ratchet.wire.facts import RepositoryLook
 
@@ -64,7 +66,23 @@ class CommandCheck:
             prompts: Texts that prompts are replaced by, by name; a program in another language
                 than Python does not see them.
         """
-        self._binding.write(prompts or {})
+        called = self._once(prompts or {})
+        fewer = self._with_fewer_keys()
+        if called.ran or needs(called.said) != ELSEWHERE or fewer == self._facts:
+            return called
+        # A key may choose a provider whose address is written out: without it, another is asked.
+        self._facts = fewer
+        return self._once(prompts or {})
+
+    def _with_fewer_keys(self) -> RepositoryLook:
+        """The facts without the keys that do not belong to the model behind the gateway."""
+        named = self._agent.get("model_key", ())
+        own = [named] if isinstance(named, str) else named
+        kept = tuple(one for one in self._facts.secrets if one.kind == "file" or one.name in own)
+        return msgspec.structs.replace(self._facts, secrets=kept)
+
+    def _once(self, prompts: Mapping[str, str]) -> Called:
+        self._binding.write(prompts)
         self._model.taken()
         self._link_packages()
         words = list(parse_command(str(self._agent["command"])))
@@ -82,7 +100,8 @@ class CommandCheck:
         requests, denied = self._model.taken(), self._binding.denied()
         if isinstance(done, str):
             return Called(False, done, requests, denied)
-        said = done.stdout if not done.returncode else done.stderr[-3000:] or done.stdout[-3000:]
+        log = done.stderr or done.stdout
+        said = done.stdout if not done.returncode else f"{last_error(log)} {log[-100_000:]}"
         return Called(not done.returncode, said, requests, denied)
 
     def _link_packages(self) -> None:

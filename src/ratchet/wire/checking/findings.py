@@ -58,9 +58,12 @@ def same_finding(
             why = f"Without the wiring the agent did not run: {short(old.get('error', ''))}"
         step = "Check with a task that makes one: write it into the task file."
         return CheckFinding("same prompts", "not verified", why, step)
+    clocks = False
     for number, (one, other) in enumerate(zip(earlier, later, strict=False), 1):
         text, now = "\n".join(one), "\n".join(other)
-        if text != now:
+        if text != now and _CLOCK.sub("", text) == _CLOCK.sub("", now):
+            clocks = True
+        elif text != now:
             pairs = enumerate(zip(text, now, strict=False))
             at = next((i for i, (a, b) in pairs if a != b), min(len(text), len(now)))
             why = (
@@ -71,12 +74,16 @@ def same_finding(
             return CheckFinding("same prompts", "not verified", why, step)
     whole = ran and len(earlier) == len(later)
     calls = f"all {both} model calls" if whole else f"the first {both} model calls"
-    why = f"The texts of {calls} are the same to the byte as before."
+    why = f"The texts of {calls} are the same to the byte as before"
+    why += ", but for the time of day in them." if clocks else "."
     if not whole:
         why += " Then a denied tool or an error ended one of the runs."
     return CheckFinding("same prompts", "verified", why)
 
 
+_CLOCK = re.compile(r"(?<=\d[T ])\d{1,2}:\d{2}:\d{2}(?:[.,]\d+)?")
+"""The time of day after a date: it changes between two runs."""
+ELSEWHERE = "It calls a model at an address that the check cannot set."
 _NEEDS = {
     "No such file or directory: 'node'": "It needs Node, which is not installed.",
     "onnection refused": "It needs a server, such as a database, that does not run.",
@@ -87,7 +94,9 @@ _NEEDS = {
     "No such file": "It needs a file that is not in the repository.",
     "There is no task": "There is no task to run it on.",
     "ProxyError": "It needs the network.",
-    "APIConnectionError": "It calls a model at an address that the check cannot set.",
+    "Cannot connect to API": ELSEWHERE,
+    "getaddrinfo": "It needs the network.",
+    "APIConnectionError": ELSEWHERE,
 }
 
 
@@ -101,3 +110,15 @@ def needs(error: str) -> str:
 
 def short(text: Any, most: int = 400) -> str:
     return " ".join(str(text).split())[:most]
+
+
+def last_error(log: str) -> str:
+    """The line of a log that says what went wrong: of Python the last such, of Node the first."""
+    lines = [one.strip() for one in log.splitlines()]
+    named = [
+        one for one in lines if re.match(r"(?:\w+\.)*\w*(?:Error|Exception)\b[^:]*(?::|$)", one)
+    ]
+    if named:
+        return named[-1] if "Traceback" in log else named[0]
+    told = [one for one in lines if re.search(r"(?:Error|Exception)\b", one)]
+    return (told or lines or [""])[-1]

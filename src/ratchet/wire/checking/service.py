@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from ratchet.wire.checking.called import Called, CheckBinding
 from ratchet.wire.checking.contained import environment, model_addresses
-from ratchet.wire.checking.findings import CheckFinding, needs, short
+from ratchet.wire.checking.findings import CheckFinding, last_error, needs, short
 from ratchet.wire.checking.service_app import ServiceApp, find_app
 from ratchet.wire.checking.simulated_answers import sample
 from ratchet.wire.checking.simulator import SimulatedModel
@@ -98,7 +98,7 @@ class ServiceCheck:
                 status, text = (0, problem) if problem else self._ask(port)
         tail = log.read_text(errors="replace")[-3000:]
         if status == 0 or status >= 500:
-            text = f"{text} {_last_error(tail)}".strip()
+            text = f"{text} {last_error(tail)}".strip()
         return Called(
             200 <= status < 300, text, self._model.taken(), self._binding.denied(), status
         )
@@ -243,12 +243,6 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def _last_error(log: str) -> str:
-    """The last line of a log that names an error."""
-    lines = [one.strip() for one in log.splitlines() if re.search(r"\w*(?:Error|Exception)\b", one)]
-    return lines[-1] if lines else log.strip().rpartition("\n")[2]
 
 
 def _filled(value: Any, text: str, name: str = "") -> Any:

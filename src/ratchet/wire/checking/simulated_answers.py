@@ -63,6 +63,20 @@ def answer(asked: Asked) -> Turn:
     return Turn(_text(asked.texts, mark))
 
 
+def written_schema(texts: Sequence[str]) -> dict[str, Any]:
+    """The JSON schema that a message states, as the Vercel AI SDK writes it; empty without one."""
+    for text in reversed(texts):
+        _, found, rest = text.rpartition("JSON schema:")
+        if found:
+            try:
+                schema, _ = json.JSONDecoder().raw_decode(rest.lstrip())
+            except ValueError:
+                continue
+            if isinstance(schema, dict):
+                return schema
+    return {}
+
+
 def _call(tool: Tool, mark: str) -> Turn:
     found = sample(tool.schema, mark)
     return Turn("", tool.name, found if isinstance(found, dict) else {})

@@ -7,7 +7,14 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from ratchet.wire.checking.simulated_answers import MODEL, Asked, Tool, Turn, texts_of
+from ratchet.wire.checking.simulated_answers import (
+    MODEL,
+    Asked,
+    Tool,
+    Turn,
+    texts_of,
+    written_schema,
+)
 
 _TIME = 1_700_000_000
 _USAGE = (20, 10)
@@ -63,7 +70,8 @@ def _chat_asked(body: Body) -> Asked:
     wanted = body.get("response_format") or {}
     schema = (wanted.get("json_schema") or {}).get("schema")
     if schema is None and wanted.get("type") == "json_object":
-        schema = None if _named_keys(messages) else {}
+        texts = [texts_of(message.get("content")) for message in messages]
+        schema = written_schema(texts) or (None if _named_keys(messages) else {})
     return Asked(
         [texts_of(message.get("content")) for message in messages],
         [
