@@ -14,6 +14,7 @@ from ratchet.types import InputError, RatchetError, Task
 from ratchet.wire.changes import Changes, FileChange, LeftAlone, StepChanges
 from ratchet.wire.choices import Choices
 from ratchet.wire.coaching.bounded import MOST_TOKENS, RedactedCoach
+from ratchet.wire.coaching.briefing import briefing
 from ratchet.wire.coaching.drafts import (
     EVALUATORS_MODULE,
     TASKS_FILE,
@@ -24,7 +25,6 @@ from ratchet.wire.coaching.drafts import (
     tasks_text,
 )
 from ratchet.wire.coaching.opinion import Opinion, ask_opinion
-from ratchet.wire.coaching.source_text import source_text
 from ratchet.wire.facts import Place, RepositoryLook
 from ratchet.wire.recommending import PageSection
 from ratchet.wire.starters import find_tasks
@@ -154,7 +154,7 @@ class _Work:
         self, root: Path, look: RepositoryLook, choices: Choices, coach: RedactedCoach
     ) -> None:
         self._coach = coach
-        self._agent = source_text(root, look, choices)
+        self._agent = briefing(root, look, choices)
         self._names = [one.name for one in choices.prompts if one.way != "leave"]
         self._starters: Sequence[dict[str, Any]] = find_tasks(root, look, choices).tasks
         self.opinion: Opinion | None = None
@@ -165,9 +165,9 @@ class _Work:
     async def all(self) -> None:
         """Ask for everything; stop when the coach cannot be used at all."""
         try:
-            await self._part("an opinion", self._ask_opinion)
-            await self._part("evaluators", self._ask_evaluators)
-            await self._part("tasks", self._ask_tasks)
+            await self._part("opinion", self._ask_opinion)
+            await self._part("draft of evaluators", self._ask_evaluators)
+            await self._part("draft of tasks", self._ask_tasks)
         except CoachUnavailable as error:
             self.problems.append(f"The coach cannot be used: {error.message}")
 
@@ -177,11 +177,11 @@ class _Work:
         except CoachUnavailable:
             raise
         except RatchetError as error:
-            self.problems.append(f"There is no draft of {what}: {error.message}")
+            self.problems.append(f"There is no {what}: {error.message}")
 
     async def _ask_opinion(self) -> None:
         if not self._names:
-            raise InputError("no prompt can be improved.")
+            raise InputError("No prompt can be improved.")
         self.opinion = await ask_opinion(self._coach, self._agent, self._names)
 
     async def _ask_evaluators(self) -> None:
@@ -189,5 +189,9 @@ class _Work:
 
     async def _ask_tasks(self) -> None:
         if not self._starters:
-            raise InputError("the repository shows no input to make others of.")
-        self.tasks = await draft_tasks(self._coach, self._agent, self._starters)
+            raise InputError("The repository shows no input to make others of.")
+        made = await draft_tasks(self._coach, self._agent, self._starters)
+        if not made.tasks:
+            why = ", ".join(f"{count} dropped: {reason}" for reason, count in made.dropped.items())
+            raise InputError(f"{made.ended} {why}".strip())
+        self.tasks = made.tasks

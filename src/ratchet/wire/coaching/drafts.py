@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from ratchet.curate.synthesis import BoundedCoach, CoachInputs, synthesize
+from ratchet.curate.synthesis import BoundedCoach, CoachInputs, Synthesis, synthesize
 from ratchet.curate.synthesis.input_schema import infer_schema, loosened
 from ratchet.evaluate.generation import (
     KnownOutput,
@@ -84,6 +84,10 @@ async def draft_evaluators(
     if not code:
         return DraftEvaluators(tuple(kept), tuple(dropped))
     cases = make_cases(map(_as_rollout, answered))
+    if not cases:
+        why = "none: there are no expected answers to measure it on"
+        kept += [DraftEvaluator(one, why) for one in code]
+        return DraftEvaluators(tuple(kept), tuple(dropped))
     try:
         async with function_pool() as pool:
             for proposal in code:
@@ -126,7 +130,7 @@ def _as_rollout(task: dict[str, Any]) -> Rollout:
 
 async def draft_tasks(
     coach: RedactedCoach, agent: str, tasks: Sequence[dict[str, Any]]
-) -> tuple[Task, ...]:
+) -> Synthesis:
     """Have a coach write inputs that resemble starter tasks; answers are a person's to give.
 
     Args:
@@ -154,7 +158,7 @@ async def draft_tasks(
         made = await synthesize(
             dataset, TASKS, methods=("coach",), coach_inputs=inputs, open_answers=True
         )
-    return made.tasks
+    return made
 
 
 def evaluators_text(drafts: Sequence[DraftEvaluator], model: str) -> str:
