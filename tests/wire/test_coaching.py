@@ -14,6 +14,7 @@ import pytest
 
 from ratchet.cli.app import run
 from ratchet.llm import CoachSettings
+from ratchet.sandbox import SandboxUnavailable
 from ratchet.wire import look
 from ratchet.wire.coaching import Consultation, consult
 from ratchet.wire.recommending import recommend
@@ -182,3 +183,16 @@ def test_a_wired_repository_is_not_shown_to_a_coach_again(
 ) -> None:
     assert run(["init", str(library), "--look", "--coach", "m"]) == 2
     assert "ratchet evaluators generate" in capsys.readouterr().err
+
+
+def test_without_a_sandbox_drafted_code_is_not_run_and_says_so(
+    library: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def none(**_: object) -> None:
+        raise SandboxUnavailable("This machine has no sandbox.")
+
+    monkeypatch.setattr("ratchet.wire.coaching.drafts.function_pool", none)
+    made, _ = consulted(library, scripted(), monkeypatch)
+    cards = {one.proposal.name: one.card for one in made.evaluators.kept}
+    assert cards["same_answer"] == "none: This machine has no sandbox."
+    assert not made.problems
