@@ -18,11 +18,7 @@ MOST = 24_000
 """Characters in all."""
 
 
-<<<<<<<< HEAD:src/ratchet/wire/coaching/source_text.py
-def source_text(root: Path, look: RepositoryLook, choices: Choices) -> str:
-========
 def briefing(root: Path, look: RepositoryLook, choices: Choices) -> str:
->>>>>>>> 7453a5e (What a coach failed at is said with its reason, and a draft without answers to measure it on says so):src/ratchet/wire/coaching/briefing.py
     """The agent in text. It is redacted later, where it is sent.
 
     Args:
