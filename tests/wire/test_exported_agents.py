@@ -168,6 +168,12 @@ def test_an_agent_with_dependencies_is_refused_with_what_to_write(tmp_path: Path
     assert "needs dependencies that only the program has" in _adapter(root)
 
 
+def test_a_file_that_no_import_can_name_is_refused(tmp_path: Path) -> None:
+    source, _ = AGENTS["google-adk"]
+    root = LookAlike("made", {"1-desk.py": source}, "", "", ()).write(tmp_path)
+    assert "no import statement can name 1-desk.py" in _adapter(root)
+
+
 def _adapter(root: Path) -> str:
     """The adapter of the likeliest entry, or why there is none."""
     from ratchet.wire.entry import wire_entry

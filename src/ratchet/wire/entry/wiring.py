@@ -144,6 +144,13 @@ def _run(
 
 
 def _refuse_acting_imports(modules: Modules, adapter: AgentAdapter) -> None:
+    for path in adapter.used:
+        if not all(part.isidentifier() for part in modules.name_of(path).split(".")):
+            name = PurePosixPath(path).name
+            raise CannotCall(
+                f"no import statement can name {name}; give it a name of letters, digits and"
+                " underscores that begins with a letter"
+            )
     for path in _reached(modules, list(adapter.used)):
         file = modules.file(path)
         line = acts_at_import(file) if file else 0
