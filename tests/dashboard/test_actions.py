@@ -194,3 +194,29 @@ def test_a_server_that_goes_away_is_announced_and_comes_back_by_itself(
     serve(project, port=port)
     page.get_by_text("The server is away").wait_for(state="hidden")
     complaints.clear()  # the browser notes each refused connection
+
+
+def test_a_trace_becomes_a_task_and_is_taken_out_again(
+    opened: Opened, serve: Serve, project: Path
+) -> None:
+    with Store.open(url_of(project)) as store:
+        name = store.datasets.list()[0].name
+        before = store.datasets.latest(name)
+    assert before is not None
+    server = serve(project)
+    page = opened(f"{server.url}/traces/{1_003:032x}")
+    page.get_by_role("button", name="Add to a dataset …").click()
+    page.get_by_label("Dataset").fill(name)
+    page.get_by_role("alertdialog").get_by_role("button", name="Add").click()
+    page.get_by_text("1 task in").wait_for()
+    with Store.open(url_of(project)) as store:
+        grown = store.datasets.latest(name)
+        assert grown is not None
+        assert len(grown.tasks) == len(before.tasks) + 1
+        assert grown.parent == before.version
+    page.get_by_role("button", name="undo").click()
+    page.get_by_role("button", name="Add to a dataset …").wait_for()
+    with Store.open(url_of(project)) as store:
+        again = store.datasets.latest(name)
+    assert again is not None
+    assert again.version == before.version

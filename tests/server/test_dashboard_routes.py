@@ -64,6 +64,15 @@ SPANS = [
     span("b", 49, 50),
     span("c", 40, None, end_ns=int((NOW - 90) * 1e9)),  # its clock ran backwards
     span("d", 10 * 86_400),
+    span(
+        "f",
+        20 * 86_400,
+        attributes={
+            "gen_ai.operation.name": "invoke_agent",
+            "ratchet.input": '{"question": "Where?"}',
+            "ratchet.output": '"Here."',
+        },
+    ),
 ]
 
 
@@ -277,8 +286,25 @@ def test_the_overview_counts_samples_and_says_what_waits(http: httpx2.Client) ->
     assert [each["kind"] for each in found["waiting"]] == ["approval"]
     assert found["more"] is False
     month = http.get("/v1/overview?hours=720").json()
-    assert month["agents"][0]["traces"] == 4
+    assert month["agents"][0]["traces"] == 5
     assert http.get("/v1/overview?hours=0").status_code == 422
+
+
+def test_a_trace_becomes_a_task_once(http: httpx2.Client) -> None:
+    path = "/v1/datasets/from-traces/traces"
+    first = http.post(path, json={"traces": ["a" * 32]}).json()
+    assert first["left_out"] == {"no input was recorded": 1}
+    assert (first["tasks"], first["version"]) == ([], "")
+    second = http.post(path, json={"traces": ["f" * 32]}).json()
+    assert (len(second["tasks"]), second["before"]) == (1, "")
+    found = http.get(f"/v1/datasets/{second['version']}").json()
+    (task,) = found["tasks"]
+    assert task["input"] == {"question": "Where?"}
+    assert task["origin"]["sources"] == ["f" * 32]
+    third = http.post(path, json={"traces": ["f" * 32]}).json()
+    assert (third["tasks"], third["version"]) == ([], second["version"])
+    assert http.post(path, json={"traces": ["0" * 32]}).status_code == 404
+    assert http.post("/v1/datasets/a b/traces", json={"traces": ["f" * 32]}).status_code == 422
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,7 @@ EXPECTED: dict[str, set[Scope]] = {
     "POST /v1/agents/{name}/autopilot": {"admin"},
     "POST /v1/datasets": {"run"},
     "GET /v1/datasets": {"read", "run"},
+    "POST /v1/datasets/{name}/traces": {"run"},
     "GET /v1/datasets/{version}": {"read", "run"},
     "GET /v1/dataset-versions": {"read", "run"},
     "POST /v1/spans": {"ingest", "run"},

@@ -25,9 +25,9 @@ def report(
     folder: Folder = Path("."),
     json: Json = False,
 ) -> None:
-    """Write a run as one HTML file that can be mailed: the decision, its evidence, what changed.
+    """Write a run as one HTML file: the decision, its evidence, what changed.
 
-    It holds no script and loads nothing. Prompts of the agent are in it: look before it is sent.
+    It can be mailed: it holds no script and loads nothing. Prompts of the agent are in it.
 
     Examples:
 

@@ -8,6 +8,7 @@ import { counted, dollars, duration, line, moment, number, short } from "../../l
 import { useKeys } from "../../lib/keys";
 import { pathOf } from "../../lib/paths";
 import { Command, Facts, Figure, Page, waiting } from "../../ui/basics";
+import { AddToDataset } from "./add_to_dataset";
 import { SpanContent } from "./span_content";
 import { barOf, extentOf, type Node, pathTo, rowsOf, treeOf } from "./tree";
 
@@ -28,7 +29,12 @@ export function TracePage() {
   });
   const data = skeleton.data;
   return (
-    <Page title={data ? line(data.trace.name, 80) || "Trace" : "Trace"} actions={<Command text={`ratchet show ${short(id)}`} />}>
+    <Page title={data ? line(data.trace.name, 80) || "Trace" : "Trace"} actions={
+        <>
+          {data && <AddToDataset trace={data.trace.trace_id} />}
+          <Command text={`ratchet show ${short(id)}`} />
+        </>
+      }>
       {waiting(skeleton)}
       {data && (
         <>

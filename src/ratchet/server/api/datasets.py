@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import time
+from collections import Counter
 from typing import Annotated, Any
 
 import msgspec
@@ -11,9 +14,14 @@ from ratchet.server.api.fields import JsonObject, Name, Request
 from ratchet.server.problems import Problem
 from ratchet.server.routes import READ, RUN, RouteGroup
 from ratchet.server.services import Services
+from ratchet.store import Store
 from ratchet.types import Dataset, DatasetSummary, InputError, Origin, Provenance, Split, Task
+from ratchet.types.trace import TraceFilter
 
 group = RouteGroup("datasets")
+
+DEFAULT_FRACTIONS: dict[Split, float] = {"train": 0.4, "val": 0.2, "test": 0.4}
+"""Shares of the splits of a dataset that is made here, as those of a project by default."""
 
 
 class NewTask(Request, frozen=True, kw_only=True):
@@ -123,6 +131,77 @@ async def list_dataset_versions(server: Services, query: VersionQuery) -> Datase
     if query.name is None:
         return DatasetSummaries(await server.in_thread(datasets.list))
     return DatasetSummaries(await server.in_thread(datasets.history, query.name))
+
+
+TraceId = Annotated[str, Meta(min_length=4, max_length=200)]
+
+
+class NewTraces(Request, frozen=True, kw_only=True):
+    """Traces to make tasks of."""
+
+    traces: Annotated[list[TraceId], Meta(min_length=1, max_length=100)]
+    """Ids of traces."""
+
+
+class TracesAdded(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of the traces."""
+
+    version: str
+    """The dataset's version now."""
+    before: str
+    """Its version before; empty when there was none."""
+    tasks: list[str]
+    """Ids of the tasks that were added, or got an answer."""
+    left_out: dict[str, int]
+    """Number of traces that became no task, by reason."""
+
+
+@group.route("POST", "/v1/datasets/{name}/traces", RUN, audited=True)
+async def add_traces(server: Services, name: str, body: NewTraces) -> TracesAdded:
+    """Make tasks of traces and add them to a dataset, as a new version.
+
+    As `ratchet datasets capture`: a task joins the split of inputs that say nearly the same, and
+    copies are left out.
+    """
+    if not re.fullmatch(r"[A-Za-z0-9._-]{1,100}", name):
+        raise Problem(422, f"{name[:100]!r} is not a dataset's name.", field="name")
+    return await server.in_thread(_with_traces, server.store, name, body.traces)
+
+
+def _with_traces(store: Store, name: str, ids: list[str]) -> TracesAdded:
+    from ratchet.curate import CaptureFilter, capture
+
+    first = store.datasets.latest(name)
+    dataset = first or Dataset(name, (), {})
+    added: list[str] = []
+    left_out: Counter[str] = Counter()
+    for id in ids:
+        found = store.traces.skeleton(id, limit=1)
+        if found is None:
+            raise Problem(404, f"There is no trace {id!r}.", field="traces")
+        trace = found.trace
+        criteria = TraceFilter(
+            since_ns=trace.start_ns,
+            until_ns=trace.start_ns + 1,
+            agent=trace.agent or None,
+            rollouts=bool(trace.rollout_id),
+        )
+        got = capture(
+            store,
+            dataset,
+            CaptureFilter(traces=criteria),
+            limit=1,
+            fractions=DEFAULT_FRACTIONS,
+            now=time.time(),
+        )
+        dataset = got.dataset
+        added += [one.task.id for one in got.tasks]
+        left_out.update(got.left_out)
+        if not got.tasks and not got.left_out:
+            left_out["the dataset has its input already"] += 1
+    before = first.version if first else ""
+    version = store.datasets.put(dataset) if added else before
+    return TracesAdded(version=version, before=before, tasks=added, left_out=dict(left_out))
 
 
 def _view(dataset: Dataset) -> DatasetView:
