@@ -293,7 +293,7 @@ def test_the_overview_counts_samples_and_says_what_waits(http: httpx2.Client) ->
 def test_a_trace_becomes_a_task_once(http: httpx2.Client) -> None:
     path = "/v1/datasets/from-traces/traces"
     first = http.post(path, json={"traces": ["a" * 32]}).json()
-    assert first["left_out"] == {"no input was recorded": 1}
+    assert first["left_out"] == {"its input was recorded in part only": 1}
     assert (first["tasks"], first["version"]) == ([], "")
     second = http.post(path, json={"traces": ["f" * 32]}).json()
     assert (len(second["tasks"]), second["before"]) == (1, "")
