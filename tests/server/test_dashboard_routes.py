@@ -299,7 +299,7 @@ def test_a_trace_becomes_a_task_once(http: httpx2.Client) -> None:
     assert (len(second["tasks"]), second["before"]) == (1, "")
     found = http.get(f"/v1/datasets/{second['version']}").json()
     (task,) = found["tasks"]
-    assert task["input"] == {"question": "Where?"}
+    assert task["input"] == "Where?"
     assert task["origin"]["sources"] == ["f" * 32]
     third = http.post(path, json={"traces": ["f" * 32]}).json()
     assert (third["tasks"], third["version"]) == ([], second["version"])
