@@ -12,6 +12,8 @@ MOVED := $(shell [ ! -e .venv/.made-in ] || [ "$$(cat .venv/.made-in)" = "$$(pwd
 
 # Tests and benchmarks start hundreds of interpreters: none compiles again what another has compiled.
 unexport PYTHONDONTWRITEBYTECODE
+# An editable install has no use for the built page: it would fetch Node for it.
+export RATCHET_SKIP_DASHBOARD := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
