@@ -113,12 +113,15 @@ def test_several_arguments_are_one_object(store: Store) -> None:
     assert one.task.input == {"question": "q", "city": "Oslo"}
 
 
+@pytest.mark.parametrize("ids", ["abc", "cba"])
 def test_below_a_step_without_an_input_the_agents_call_gives_input_and_answer(
-    store: Store,
+    store: Store, ids: str
 ) -> None:
-    around = span("t1", at=0)
-    call = agent_call("t1", "Where?", "Here.", parent_id=around.span_id)
-    inner = agent_call("t1", "From one agent to another.", parent_id=call.span_id)
+    # A coarse clock gives all three the same times, and no order of ids says which is around which.
+    first, second, third = (letter * 16 for letter in ids)
+    around = span("t1", span_id=first)
+    call = agent_call("t1", "Where?", "Here.", span_id=second, parent_id=first)
+    inner = agent_call("t1", "From one agent to another.", span_id=third, parent_id=second)
     put(store, inner, call, around)
     store.labels.add([Label(id="l", value=1.0, trace_id="t1")], 1.0)
     (one,) = captured(store).tasks

@@ -38,6 +38,8 @@ class _Chosen(NamedTuple):
 
 class _Call(Protocol):
     @property
+    def span_id(self) -> str: ...
+    @property
     def parent_id(self) -> str | None: ...
     @property
     def start_ns(self) -> int: ...
@@ -52,7 +54,9 @@ def outermost(calls: Sequence[C]) -> C | None:
     """The call of an agent that holds all others of a trace; None when there is no such call."""
     if not calls:
         return None
-    outer = min(calls, key=lambda call: (call.start_ns, -call.end_ns))
+    ids = {call.span_id for call in calls}
+    # Of calls that a coarse clock gives the same times, the one below no other is the outer one.
+    outer = min(calls, key=lambda call: (call.start_ns, -call.end_ns, call.parent_id in ids))
     holds = all(
         call is outer or (call.end_ns <= outer.end_ns and call.parent_id != outer.parent_id)
         for call in calls
@@ -195,6 +199,7 @@ def _agent_calls(connection: Connection, keys: Sequence[SummaryKey]) -> dict[Sum
         spans.c.rollout_seq,
         spans.c.fence,
         spans.c.trace_id,
+        spans.c.span_id,
         spans.c.parent_id,
         spans.c.start_ns,
         spans.c.end_ns,
