@@ -30,6 +30,7 @@ PRELOADED = (
     "rich.table",
     "rich.progress",
     "rich.live",
+    "httpcore2",
     "httpx2",
     "httptools",
     "uvicorn",
@@ -39,12 +40,15 @@ PRELOADED = (
     "alembic",
     "optuna",
     "genai_prices",
+    "numpy.random",
+    "openai",
     "prometheus_client",
     "opentelemetry.sdk.trace",
     "opentelemetry.proto.collector.trace.v1.trace_service_pb2",
     "psycopg",
     "ratchet",
     "ratchet.autopilot.loop",
+    "ratchet.curate",
     "ratchet.server.serve",
 )
 """Modules that the server imports: none of these starts a thread."""

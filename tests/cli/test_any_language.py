@@ -90,7 +90,7 @@ def make_agent(tmp_path: Path, upstream: StubUpstream) -> MakeAgent:
         *files: Path,
         dialect: str = "openai",
         port: int = 0,
-        tasks: int = 40,
+        tasks: int = 30,
         run: str = "",
         name: str = "shop",
     ) -> Project:
