@@ -44,6 +44,7 @@ class ScriptedLab:
     """The baseline answers `no` to everything; every other candidate is right on val."""
 
     run_id = "run"
+    parts = ()
 
     def __init__(self, *, rollouts: int | None = None, gain: float = 1.0) -> None:
         self.train = [Task(f"t{n}", f"q{n}", "yes") for n in range(4)]

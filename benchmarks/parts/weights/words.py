@@ -76,18 +76,20 @@ algorithm = "{algorithm}"
 
 [improve.options]
 {options}
-learning_rate = 5e-4
 
 [[guardrails]]
 metric = "latency"
 off = true
 """
 
+RATE = "learning_rate = 5e-4"
+
 OPTIONS = {
-    "sft": "epochs = 4",
-    "dpo": "epochs = 4\nrepetitions = 1",
-    "grpo": "steps = 6\ntasks = 4\nrepetitions = 4\nvalidate_every = 3",
-    "ppo": "steps = 6\ntasks = 16\nvalidate_every = 3",
+    "sft": f"epochs = 4\n{RATE}",
+    "dpo": f"epochs = 4\nrepetitions = 1\n{RATE}",
+    "grpo": f"steps = 6\ntasks = 4\nrepetitions = 4\nvalidate_every = 3\n{RATE}",
+    "ppo": f"steps = 6\ntasks = 16\nvalidate_every = 3\n{RATE}",
+    "auto": 'algorithms = ["few_shot", "sft"]\n\n[improve.budget]\nrollouts = 500',
 }
 """Options by algorithm, for some minutes on two cores."""
 

@@ -5,19 +5,22 @@ from __future__ import annotations
 import difflib
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ratchet.autopilot.fine_tuning import FineTuning
 from ratchet.autopilot.policy_learning import PolicyLearning
-from ratchet.learn import Algorithm, Tune
+from ratchet.autopilot.trainable import TrainableModel
+from ratchet.autopilot.weights_algorithm import WeightsAlgorithm
+from ratchet.learn import Algorithm, Lab, Tune
 from ratchet.learn.apo import APO
+from ratchet.learn.arms import Arm, Subset
 from ratchet.learn.auto import Auto
 from ratchet.learn.evolve import Evolve
 from ratchet.learn.few_shot import FewShot
 from ratchet.learn.gepa import GEPA
 from ratchet.learn.openevolve import OpenEvolve
-from ratchet.types import ConfigError
+from ratchet.types import ConfigError, Model, Resource, Task
 
 SFT = functools.partial(FineTuning, "sft")
 """Learns answers to imitate; see `FineTuning`."""
@@ -70,3 +73,47 @@ def make_algorithm(name: str, options: Mapping[str, Any]) -> Algorithm:
         return factory(**options)
     except TypeError as error:
         raise ConfigError(f"improve.options of {name} are invalid: {error}.") from None
+
+
+SMALL_RATE = 5e-4
+"""Learning rate of models below a billion parameters."""
+
+
+def weights_arms(model: TrainableModel) -> tuple[Arm, ...]:
+    """The arms of `Auto` that train the agent's model."""
+
+    def arm(name: str, prior: float, subset: Subset) -> Arm:
+        def make() -> Algorithm:
+            options = {"learning_rate": SMALL_RATE} if model.is_small else {}
+            made = make_algorithm(name, options)
+            assert isinstance(made, WeightsAlgorithm)
+            made.model = model
+            return made
+
+        return Arm(
+            name,
+            make,
+            _is_model,
+            asks=False,
+            prior=prior,
+            what="weights",
+            subset=subset,
+            once=True,
+        )
+
+    return (arm("sft", 0.8, _one_rollout_each), arm("grpo", 0.4, _many_batches))
+
+
+def _is_model(resource: Resource) -> bool:
+    return isinstance(resource, Model)
+
+
+def _one_rollout_each(lab: Lab, rollouts: int) -> tuple[Sequence[Task], Sequence[Task]]:
+    """A rollout of each train task, and two comparisons on val."""
+    val = lab.val[: max(4, rollouts // 8)]
+    return lab.train[: max(1, rollouts - 2 * len(val))], val
+
+
+def _many_batches(lab: Lab, rollouts: int) -> tuple[Sequence[Task], Sequence[Task]]:
+    """All train tasks, and few to compare on: every tenth batch is followed by a comparison."""
+    return lab.train, lab.val[: max(4, rollouts // 32)]

@@ -17,7 +17,7 @@ import msgspec
 from ratchet._version import __version__
 from ratchet.autopilot.adapters import AdapterFolder
 from ratchet.autopilot.agent_model import agent_model, in_thread
-from ratchet.autopilot.algorithms import make_algorithm
+from ratchet.autopilot.algorithms import make_algorithm, weights_arms
 from ratchet.autopilot.checks import checked_finding, make_checks
 from ratchet.autopilot.coach import coach_identity, open_coach, uses_coach
 from ratchet.autopilot.code_sandbox import release_tests, repository_of
@@ -44,6 +44,7 @@ from ratchet.autopilot.watcher import Watcher
 from ratchet.autopilot.weights_algorithm import WeightsAlgorithm
 from ratchet.evaluate import Evaluator, Scorer
 from ratchet.learn import Algorithm, Budget, Finding, Lab, LabSettings, mean
+from ratchet.learn.auto import Auto
 from ratchet.learn.work import RolloutRunner
 from ratchet.llm import Coach
 from ratchet.prove import ExperimentPlan, RepetitionPlan
@@ -169,9 +170,12 @@ class _ImproveRun:
     def _make_algorithm(self) -> Algorithm:
         section = self.project.config.improve
         algorithm = make_algorithm(section.algorithm, section.options)
-        if isinstance(algorithm, WeightsAlgorithm):
-            model = self.project.agent_model
-            algorithm.model = model if isinstance(model, TrainableModel) else None
+        model = self.project.agent_model
+        if isinstance(model, TrainableModel):
+            if isinstance(algorithm, WeightsAlgorithm):
+                algorithm.model = model
+            elif isinstance(algorithm, Auto):
+                algorithm.arms += weights_arms(model)
         return algorithm
 
     def _begin(self, only_run: str | None) -> Run:

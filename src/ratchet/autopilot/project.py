@@ -189,8 +189,23 @@ class Project:
 
     @property
     def trains_weights(self) -> bool:
-        """Whether [improve] algorithm trains the model that the agent calls."""
-        return self.config.improve.algorithm in TRAINS_WEIGHTS
+        """Whether learning may train the model that the agent calls.
+
+        `auto` does where it is told to, and where the model is a folder of weights, which nothing
+        else serves.
+        """
+        agent, improve = self.config.agent, self.config.improve
+        if improve.algorithm != "auto":
+            return improve.algorithm in TRAINS_WEIGHTS
+        if agent.model is None or agent.entry is not None:
+            return False
+        allowed = improve.options.get("algorithms")
+        if isinstance(allowed, list):
+            from ratchet.learn.arms import TRAINED
+
+            return not set(TRAINED).isdisjoint(allowed)
+        path = agent.model.partition(":")[2]
+        return bool(path) and (self.root / path).is_dir()
 
     @property
     def agent_spec(self) -> AgentSpec:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 ADAPTERS, RUNS = "adapters", "training"
 """Folders in a project's state folder."""
 
+SMALL_BYTES = 2_000_000_000
+"""A billion parameters of 16 bits."""
+
 LOAD_S = 60.0
 """Seconds in which a server loads an adapter."""
 
@@ -72,9 +75,18 @@ class TrainableModel:
 
         return load_base(self._source)
 
+    @property
+    def is_small(self) -> bool:
+        """Whether it has fewer than about a billion parameters."""
+        from ratchet.models.policy.base import find_base
+
+        path = find_base(self._source)
+        files = [path] if path.is_file() else path.glob("*.safetensors")
+        return sum(file.stat().st_size for file in files) < SMALL_BYTES
+
     def run_folder(self, lab: Lab, algorithm: str) -> Path:
         """The folder of an algorithm's training in a run of `ratchet improve`."""
-        return self._state / RUNS / f"{lab.run_id}-{algorithm}"
+        return self._state / RUNS / "-".join([lab.run_id, *lab.parts, algorithm])
 
     def keep(self, folder: Path, base: Base, recipe: dict[str, Any]) -> Adapter:
         """Keep a trained adapter.

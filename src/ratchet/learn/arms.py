@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from ratchet.learn.algorithm import Algorithm
-from ratchet.types import Code, Params, PromptTemplate, Resource
+from ratchet.learn.lab import Lab
+from ratchet.types import Code, Params, PromptTemplate, Resource, Task
+
+Subset = Callable[[Lab, int], tuple[Sequence[Task], Sequence[Task]]]
+"""The train and val tasks that suit a slice of so many rollouts."""
 
 
 class Arm(msgspec.Struct, frozen=True):
@@ -25,8 +29,10 @@ class Arm(msgspec.Struct, frozen=True):
     """What it changes, for messages."""
     one: bool = False
     """Whether it changes a single resource: the one with the largest share of the blame."""
-    whole: bool = False
-    """Whether it runs whole splits; in a small slice it gets a subset."""
+    subset: Subset | None = None
+    """The tasks of a slice, of an algorithm that runs all tasks that it gets."""
+    once: bool = False
+    """Whether it begins from nothing each time, so that a second slice brings nothing more."""
     blind: bool = False
     """Whether its changes are random, so that only differences in score lead it anywhere."""
 
@@ -67,6 +73,11 @@ def _has_knobs(resource: Resource) -> bool:
     return isinstance(resource, Params) and bool(resource.space)
 
 
+def _several_trials(lab: Lab, rollouts: int) -> tuple[Sequence[Task], Sequence[Task]]:
+    """Few enough for several trials on train, and finalists on val."""
+    return lab.train[: max(8, rollouts // 8)], lab.val[: max(4, rollouts // 16)]
+
+
 ARMS: tuple[Arm, ...] = (
     Arm(
         "tune",
@@ -75,7 +86,7 @@ ARMS: tuple[Arm, ...] = (
         asks=False,
         prior=1.0,
         what="numbers and choices",
-        whole=True,
+        subset=_several_trials,
         blind=True,
     ),
     Arm("apo", _apo, _is_prompt, asks=True, prior=1.2, what="prompts"),
@@ -91,4 +102,7 @@ ARMS: tuple[Arm, ...] = (
         one=True,
     ),
 )
-"""All arms that `Auto` may select."""
+"""The arms of every agent."""
+
+TRAINED = ("sft", "grpo")
+"""Names of the arms that train weights; whoever can train the agent's model makes them."""

@@ -25,7 +25,7 @@ import math
 from collections.abc import Mapping, Sequence
 
 from ratchet.learn.algorithm import Finding
-from ratchet.learn.arms import ARMS
+from ratchet.learn.arms import ARMS, TRAINED, Arm
 from ratchet.learn.attribution import blame
 from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.budget_scheduler import (
@@ -55,8 +55,8 @@ class Auto:
     """Selects and sequences algorithms; the default of `ratchet improve`.
 
     Args:
-        algorithms: Names of the arms to use: tune, apo, evolve, evolve-code, few_shot; by default
-            all that fit.
+        algorithms: Names of the arms to use: tune, apo, evolve, evolve-code, few_shot, sft, grpo;
+            by default all that fit.
         surveyed: Maximum number of train tasks on which the source candidate is surveyed first.
         slices: Maximum number of slices that the budget is divided into.
     """
@@ -75,13 +75,15 @@ class Auto:
         for option, value in (("surveyed", surveyed), ("slices", slices)):
             if type(value) is not int or value < 1:
                 raise InputError(f"Auto({option}={value!r}): a whole number from 1 up is needed.")
-        known = [arm.name for arm in ARMS]
+        known = [*(arm.name for arm in ARMS), *TRAINED]
         for name in algorithms or ():
             if name not in known:
                 raise InputError(f"Auto has no algorithm {name!r}; it has {', '.join(known)}.")
-        self._allowed = tuple(algorithms) if algorithms else tuple(known)
+        self._named = tuple(algorithms or ())
         self._surveyed = surveyed
         self._slices = slices
+        self.arms: tuple[Arm, ...] = ARMS
+        """What it selects from; whoever can train the agent's model adds arms for that."""
 
     async def learn(self, lab: Lab) -> Finding:
         """Spend the lab's budget on the arms with the greatest gain.
@@ -110,9 +112,9 @@ class Auto:
     def _possible(self, lab: Lab) -> list[ArmRecord]:
         """The arms that can work here; notes each that cannot."""
         records, left_out = [], []
-        for arm in ARMS:
+        for arm in self.arms:
             targets = tuple(name for name, r in lab.targets.items() if arm.fits(r))
-            if not targets or arm.name not in self._allowed:
+            if not targets or (self._named and arm.name not in self._named):
                 continue
             if arm.asks and not lab.has_coach:
                 left_out.append(
@@ -120,12 +122,17 @@ class Auto:
                 )
                 continue
             records.append(ArmRecord(arm, targets, arm.prior))
+        missing = {*self._named} & {*TRAINED} - {arm.name for arm in self.arms}
+        for name in sorted(missing):
+            left_out.append(f"{name} (weights) needs a model on this machine, and none is named")
         if not records:
             kinds = ", ".join(sorted(lab.targets)) or "none"
             reason = f" {'; '.join(left_out)}." if left_out else ""
             raise InputError(
                 f"Nothing here can be improved: the agent's resources are {kinds}.{reason}",
-                hint='Name a coach under [coach] in ratchet.toml: model = "gpt-5-mini".'
+                hint='Name the model of a command in ratchet.toml:\n\n[agent]\nmodel = "local"\n'
+                if missing
+                else 'Name a coach under [coach] in ratchet.toml: model = "gpt-5-mini".'
                 if left_out
                 else "Name a prompt, params or a function: ratchet.prompt, .params, .evolve.",
             )

@@ -205,7 +205,7 @@ class BudgetScheduler:
             budget=share,
             only=record.targets,
             is_last=not self._plan.reserve,
-            **_some_tasks(lab, share) if record.arm.whole else {},
+            **_some_tasks(record.arm, lab, share),
         )
         record.slices += 1
         record.is_fresh = False
@@ -217,6 +217,8 @@ class BudgetScheduler:
             lab.note(f"{record.arm.name} cannot go on: {record.out}")
             return
         self._account(record, part)
+        if record.arm.once:
+            record.out = NOTHING_MORE
         self._proposals += finding.proposals
         cost, summary = _cost(part), finding.sentence
         if finding.ended == "budget":
@@ -340,12 +342,11 @@ def is_at_floor(evaluations: Sequence[Evaluation]) -> bool:
     return bool(values) and min(values) >= 0 and above <= FLOOR * len(values)
 
 
-def _some_tasks(lab: Lab, share: Budget) -> dict[str, Sequence[Task]]:
-    """Subsets of train and val that suit a slice: several trials on train, and finalists on val."""
-    if share.rollouts is None:
+def _some_tasks(arm: Arm, lab: Lab, share: Budget) -> dict[str, Sequence[Task]]:
+    if share.rollouts is None or arm.subset is None:
         return {}
-    train, val = max(8, share.rollouts // 8), max(4, share.rollouts // 16)
-    return {"train": lab.train[:train], "val": lab.val[:val]}
+    train, val = arm.subset(lab, share.rollouts)
+    return {"train": train, "val": val}
 
 
 def _gain(record: ArmRecord) -> str:

@@ -158,6 +158,11 @@ class Lab:
         return self._work.run_id
 
     @property
+    def parts(self) -> tuple[str, ...]:
+        """Names of the parts of a run that lead to this lab, from the outermost; empty for all."""
+        return tuple(filter(None, self._work.part.split("/")))
+
+    @property
     def budget(self) -> Budget:
         """Spending limits."""
         return self._ledger.budget
