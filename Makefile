@@ -33,7 +33,7 @@ demo: $(if $(findstring --model,$(ARGS)),.venv/.local,.venv/.core)  ## Improve a
 	@$(BIN)/python -m ratchet demo $(DEMO) $(ARGS)
 
 test: .venv/.dev  ## Run the tests on all cores
-	$(BIN)/python -m pytest -n $$(($(CORES) + 2)) --dist loadgroup $(ARGS)  # more than cores: tests wait
+	$(BIN)/python -m pytest -n $$(($(CORES) + 1)) --dist loadgroup $(ARGS)  # more than cores: tests wait
 
 test-fast: .venv/.dev  ## Run the tests that start no process and no server (about a minute)
 	$(BIN)/python -m pytest --fast -n $(CORES) $(ARGS)

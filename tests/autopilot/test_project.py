@@ -386,3 +386,30 @@ def test_a_shallow_clone_needs_a_name_on_a_shared_store(tmp_path: Path) -> None:
     git(tmp_path, "clone", "-q", "--depth=1", f"file://{ours}", "shallow")
     with pytest.raises(ConfigError, match="a shallow clone"):
         project_at(tmp_path / "shallow").identity()
+
+
+@pytest.mark.parametrize(
+    ("agent", "improve", "trains"),
+    [
+        ('command = "a"\nmodel = "local"', 'algorithm = "sft"', True),
+        ('command = "a"\nmodel = "local"', "", False),  # which a quicker server serves
+        ('command = "a"\nmodel = "local"', '[improve.options]\nalgorithms = ["grpo"]', True),
+        ('command = "a"\nmodel = "local:weights"', "", True),
+        ('command = "a"\nmodel = "local:weights"', 'algorithm = "apo"', False),
+        (
+            'command = "a"\nmodel = "local:weights"',
+            '[improve.options]\nalgorithms = ["apo"]',
+            False,
+        ),
+        ('command = "a"\nmodel = "local:weights.gguf"', "", False),
+        ('entry = "bot:answer"\nmodel = "local:weights"', "", False),
+        ('command = "a"', "", False),
+    ],
+)
+def test_auto_trains_weights_that_are_a_folder_or_where_it_is_told_to(
+    tmp_path: Path, agent: str, improve: str, trains: bool
+) -> None:
+    (tmp_path / "weights").mkdir()
+    improve = improve if improve.startswith("[") else f"[improve]\n{improve}"
+    (tmp_path / "ratchet.toml").write_text(f"[agent]\n{agent}\n\n{improve}\n")
+    assert Project.find(tmp_path).trains_weights is trains

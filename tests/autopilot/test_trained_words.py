@@ -17,11 +17,20 @@ pytestmark = [pytest.mark.torch, pytest.mark.long]
 SCRIPT = Path(__file__).resolve().parents[2] / "benchmarks" / "parts" / "weights" / "words.py"
 
 
-def test_a_model_is_trained_through_an_agent_that_was_not_changed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("algorithm", ["sft", "auto"])
+def test_a_model_is_trained_through_an_agent_that_was_not_changed(
+    tmp_path: Path, algorithm: str
+) -> None:
     pytest.importorskip("vaderSentiment")
     folder = tmp_path / "words"
     done = subprocess.run(
-        [sys.executable, str(SCRIPT), "--words", "300", "--folder", str(folder)],
+        [
+            sys.executable,
+            str(SCRIPT),
+            "--words=300",
+            f"--algorithm={algorithm}",
+            f"--folder={folder}",
+        ],
         capture_output=True,
         text=True,
         check=False,

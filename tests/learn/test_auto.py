@@ -236,7 +236,11 @@ def test_an_algorithm_that_runs_whole_splits_gets_as_many_tasks_as_its_slice_bea
             return await super().learn(lab)
 
     knobs, *others = auto.ARMS
-    made = msgspec.structs.replace(knobs, make=lambda: Looks("knobs", 1, seen), whole=True)
+    made = msgspec.structs.replace(
+        knobs,
+        make=lambda: Looks("knobs", 1, seen),
+        subset=lambda lab, rollouts: (lab.train[: rollouts // 8], lab.val[: rollouts // 16]),
+    )
     monkeypatch.setattr(auto, "ARMS", (made, *others))
     _, lab = lab_of(make_store, budget=Budget(rollouts=budget), val=40)
     learn(lab, algorithms=["knobs"])
@@ -244,6 +248,38 @@ def test_an_algorithm_that_runs_whole_splits_gets_as_many_tasks_as_its_slice_bea
     assert given[0][1] <= tasks[1]
     assert (given[0] == tasks) == (budget == 20_000)
     assert len(lab.train) == 40
+
+
+def test_an_arm_that_is_added_works_once_if_a_second_slice_would_bring_nothing_more(
+    make_store: MakeStore, seen: list[Any]
+) -> None:
+    algorithm = Auto(algorithms=["sft"])
+    knobs = auto.ARMS[0]
+    algorithm.arms += (
+        msgspec.structs.replace(
+            knobs, name="sft", make=lambda: Steps("knobs", 3, seen), what="weights", once=True
+        ),
+    )
+    _, lab = lab_of(make_store)
+    found = asyncio.run(algorithm.learn(lab))
+    assert [name for name, *_ in seen] == ["knobs"]
+    assert found.best_val > found.baseline_val
+
+
+def test_weights_of_a_model_that_is_not_on_this_machine_are_left_out_and_that_is_said(
+    make_store: MakeStore, seen: list[Any]
+) -> None:
+    _, lab = lab_of(make_store)
+    with pytest.raises(
+        InputError, match=r"sft \(weights\) needs a model on this machine"
+    ) as raised:
+        learn(lab, algorithms=["sft"])
+    assert "[agent]\nmodel" in (raised.value.hint or "")
+    notes: list[str] = []
+    _, lab = lab_of(make_store, on_note=notes.append)
+    learn(lab, algorithms=["sft", "knobs"])
+    assert any("Left out: sft" in note for note in notes)
+    assert {name for name, *_ in seen} == {"knobs"}
 
 
 @pytest.mark.parametrize(

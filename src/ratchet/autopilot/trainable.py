@@ -86,7 +86,7 @@ class TrainableModel:
 
     def run_folder(self, lab: Lab, algorithm: str) -> Path:
         """The folder of an algorithm's training in a run of `ratchet improve`."""
-        return self._state / RUNS / "-".join([lab.run_id, *lab.parts, algorithm])
+        return self._state / RUNS / "-".join([lab.run_id, *(lab.parts or [algorithm])])
 
     def keep(self, folder: Path, base: Base, recipe: dict[str, Any]) -> Adapter:
         """Keep a trained adapter.

@@ -26,5 +26,6 @@ def main() -> None:
     gc.set_threshold(*_SELDOM)  # commands import what they need when they run
     gc.enable()
     code = run(sys.argv[1:], app)
-    gc.freeze()  # otherwise the interpreter scans all of them once more at exit
+    if "torch" not in sys.modules:  # whose libraries print a page of leaks otherwise
+        gc.freeze()  # or the interpreter scans all objects once more at exit
     sys.exit(code)
