@@ -314,6 +314,7 @@ def learned(folder: Path, settings: SFT | DPO, data: Any, **more: Any) -> Traini
     [
         (SFT(schedule=Schedule(steps=20, save_every=4), optimizer=FAST, batch=2), EXAMPLES),
         (DPO(schedule=Schedule(steps=20, save_every=4), optimizer=FAST, batch=2), PAIRS),
+        (DPO(schedule=Schedule(steps=20, save_every=4), optimizer=FAST, batch=2, nll=1.0), PAIRS),
     ],
 )
 def test_examples_and_preferences_lower_the_held_out_loss_also_after_a_kill(
@@ -332,6 +333,21 @@ def test_examples_and_preferences_lower_the_held_out_loss_also_after_a_kill(
         learned(tmp_path / "killed", settings, data, on_state=kill)
     learned(tmp_path / "killed", settings, data)
     assert last_weights(tmp_path / "killed") == last_weights(tmp_path / "through")
+
+
+def test_with_its_own_likelihood_in_the_loss_the_better_answer_becomes_likely(
+    tmp_path: Path,
+) -> None:
+    chosen = [pair.chosen for pair in PAIRS[:5]]
+
+    def likely_after(nll: float) -> float:
+        schedule = Schedule(steps=20, save_every=20)
+        settings = DPO(schedule=schedule, optimizer=FAST, batch=5, nll=nll)
+        learner = Learner(tiny_base(), lora=LoRA(rank=4), optimizer=settings.optimizer)
+        finish(TrainingRun(tmp_path / str(nll), learner, Preferences(settings, PAIRS[:5], [])))
+        return float(np.mean([one.mean() for one in learner.evaluate(chosen).logprobs]))
+
+    assert likely_after(1.0) > likely_after(0.0) + 0.3  # nats a token
 
 
 def test_a_loss_that_explodes_stops_training_and_keeps_the_best(tmp_path: Path) -> None:

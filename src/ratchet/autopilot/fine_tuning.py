@@ -43,6 +43,7 @@ class FineTuning(WeightsAlgorithm):
         repetitions: dpo: rollouts of each task.
         gap: dpo: least difference between the scores of a pair.
         beta: dpo: how closely the model is held to the base.
+        nll: dpo: weight of the better answer's own likelihood.
         seed: Of the adapter's first weights and the order of the data.
 
     Raises:
@@ -62,6 +63,7 @@ class FineTuning(WeightsAlgorithm):
         repetitions: int = 4,
         gap: float = 0.2,
         beta: float = 0.1,
+        nll: float = 1.0,
         seed: int = 0,
     ) -> None:
         if not (math.isfinite(epochs) and epochs > 0):
@@ -74,7 +76,7 @@ class FineTuning(WeightsAlgorithm):
         self._settings: SFT | DPO = (
             SFT(batch=batch, lora=lora, optimizer=optimizer)
             if method == "sft"
-            else DPO(batch=batch, lora=lora, optimizer=optimizer, beta=beta)
+            else DPO(batch=batch, lora=lora, optimizer=optimizer, beta=beta, nll=nll)
         )
         self._epochs = epochs
         self._min_score, self._repetitions, self._gap = min_score, repetitions, gap

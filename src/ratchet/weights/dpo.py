@@ -24,7 +24,10 @@ class Preferences:
 
     The loss of a pair is −log σ(β·(d_chosen − d_rejected)), with d the log-probability of the
     masked tokens less that under the base. Source: Rafailov et al., "Direct preference
-    optimization", NeurIPS 2023, equation 7.
+    optimization", NeurIPS 2023, equation 7. To it is added `nll` times the mean negative
+    log-probability of the chosen answer's tokens: the loss of a pair alone falls too where both
+    answers become unlikely, and then a third is given. Source: Pang et al., "Iterative reasoning
+    preference optimization", NeurIPS 2024, equation 1.
 
     Args:
         settings: Of the method.
@@ -85,6 +88,9 @@ class Preferences:
             reference = torch.tensor(base[list(indices)], dtype=sums.dtype, device=sums.device)
             margins = self._settings.beta * (sums[0::2] - sums[1::2] - reference)
             loss = -torch.nn.functional.logsigmoid(margins).sum() / len(pairs)
+            if self._settings.nll:
+                tokens = torch.tensor(reading.counts[0::2], dtype=sums.dtype, device=sums.device)
+                loss = loss - self._settings.nll * (sums[0::2] / tokens).sum() / len(pairs)
             return loss, {
                 "accuracy": float((margins > 0).sum()) / len(pairs),
                 "margin": float(margins.detach().sum()) / len(pairs),
@@ -107,9 +113,12 @@ class Preferences:
         return await asyncio.to_thread(self._measure, learner)
 
     def _measure(self, learner: Learner) -> ValResult | None:
-        now = _margins(learner, self._val)
-        margins = self._settings.beta * (now - _margins(learner, self._val, of_base=True))
-        return validation_of((-np.logaddexp(0.0, -margins)).tolist())
+        of_base = _margins(learner, self._val, of_base=True)
+        found = learner.evaluate([side for pair in self._val for side in _sides(pair)]).logprobs
+        margins = self._settings.beta * (_differences(found) - of_base)
+        likely = np.array([chosen.mean(dtype=np.float64) for chosen in found[0::2]])
+        losses = np.logaddexp(0.0, -margins) - self._settings.nll * likely
+        return validation_of((-losses).tolist())
 
     async def close(self) -> None:
         """Nothing runs."""
@@ -120,7 +129,12 @@ def _margins(
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Log-probability of each pair's chosen answer less that of the rejected; shape (pairs,)."""
     rows = [side for pair in pairs for side in _sides(pair)]
-    found = learner.evaluate(rows, of_base=of_base).logprobs
+    return _differences(learner.evaluate(rows, of_base=of_base).logprobs)
+
+
+def _differences(
+    found: Sequence[np.ndarray[Any, Any]],
+) -> np.ndarray[Any, np.dtype[np.float64]]:
     sums = np.array([logprobs.sum(dtype=np.float64) for logprobs in found])
     return np.asarray(sums[0::2] - sums[1::2])
 

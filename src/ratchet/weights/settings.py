@@ -206,7 +206,10 @@ class DPO(msgspec.Struct, frozen=True, kw_only=True):
     """Pairs of a step."""
     beta: float = 0.1
     """How closely the model is held to the base; smaller lets it move further."""
+    nll: float = 0.0
+    """Weight of the chosen answer's own likelihood, so that it rises, and not only the distance."""
 
     def __post_init__(self) -> None:
         check_whole(self, batch=1)
         check_positive(self, "beta")
+        check_within(self, 0.0, math.inf, "nll")
