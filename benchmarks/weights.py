@@ -7,9 +7,10 @@ the gradient of the same adapter on it: groups scaled by their standard deviatio
 over the batch, symmetric clip. TRL is installed into .bench/trl on first use, beside the PyTorch
 and transformers of this environment. Then an agent
 of two tool calls and an answer learns from nothing (benchmarks/parts/weights/drawers.py), for each
-seed by ours, by ours with rewards of single calls, and by TRL, one after another, with the same
-model, adapter, tasks, groups and settings. Ours is the policy engine, transitions, rows and the
-learner as `ratchet improve` uses them, within one process: the gateway and HTTP are left out. TRL
+seed by ours and by TRL, one after another, with the same model, adapter, tasks, groups and
+settings; and an agent of eight calls (corridor.py) by ours alone, once with the rollout's reward
+for all its calls, and once with each call's own. Ours is the policy engine, transitions, rows and
+the learner as `ratchet improve` uses them, within one process: the gateway and HTTP are left out. TRL
 generates by transformers. The last line printed is one JSON object:
 
 - parity: largest absolute difference of a gradient; the bound is 1e-5
@@ -19,8 +20,10 @@ generates by transformers. The last line printed is one JSON object:
 - ours_s, trl_s: seconds of training; ours_cpu_s, trl_cpu_s: of the processor
 - ours_s_to_half, trl_s_to_half: mean seconds until a step's mean reward reached 0.5, over the seeds
   where both did
-- credit_gain: mean difference of the area with rewards of single calls, and with the same rewards
-  added up; credit_gain_final: of the last tenth of the steps
+- credit_gain: in the corridor, mean difference over the seeds between the area with each call's own
+  reward (discount 0) and with the same rewards added up for all calls; credit_low, credit_high: its
+  95 % interval (Student's t), with two seeds or more; credit_gain_final: of the last tenth of the
+  steps
 - generate_tokens_ratio, train_tokens_ratio: our tokens a second over TRL's, both counted in tokens
   generated; training is all that is not generation, exporting the adapter included
 - ours_rss_mb, trl_rss_mb: most memory of the process
@@ -32,6 +35,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import shutil
 import statistics
 import subprocess
@@ -45,6 +49,8 @@ from typing import Any
 
 import msgspec
 import numpy as np
+
+from ratchet.stats.student_t import t_quantile
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = ROOT / "benchmarks" / "parts" / "weights"
@@ -171,9 +177,10 @@ def curves(seeds: int, steps: int, peer: Path | None) -> dict[str, Any]:
     for seed in range(seeds):
         with tempfile.TemporaryDirectory() as name:
             drawers_curves.prepare(Path(name), seed)
-            pythons = {"ours": sys.executable, "per_call": sys.executable}
+            pythons = {"ours": sys.executable}
             if peer is not None:
                 pythons["trl"] = str(peer)
+            pythons |= dict.fromkeys(drawers_curves.CREDIT, sys.executable)
             for who, python in pythons.items():
                 found = drawers_curves.curve(Path(name), who, python, seed, steps)
                 by.setdefault(who, []).append(found)
@@ -181,13 +188,23 @@ def curves(seeds: int, steps: int, peer: Path | None) -> dict[str, Any]:
     def mean(who: str, key: str) -> float:
         return statistics.mean(found[key] for found in by[who])
 
-    def gain(key: str) -> float:
-        return mean("per_call", key) - mean("ours", key)
+    whole, per_call = (by[who] for who in drawers_curves.CREDIT)
+
+    def gains(key: str) -> list[float]:
+        return [own[key] - shared[key] for shared, own in zip(whole, per_call, strict=True)]
 
     def rate(who: str, seconds: Callable[[dict[str, Any]], float]) -> float:
         return sum(f["tokens"] for f in by[who]) / sum(seconds(f) for f in by[who])
 
-    results: dict[str, Any] = {"credit_gain": gain("area"), "credit_gain_final": gain("final")}
+    results: dict[str, Any] = {
+        "credit_gain": statistics.mean(gains("area")),
+        "credit_gain_final": statistics.mean(gains("final")),
+    }
+    if seeds > 1:
+        error = statistics.stdev(gains("area")) / math.sqrt(seeds)
+        reach = t_quantile(0.975, seeds - 1) * error
+        results["credit_low"] = results["credit_gain"] - reach
+        results["credit_high"] = results["credit_gain"] + reach
     for who in {"ours", "trl"} & by.keys():
         results[f"{who}_reward"] = mean(who, "final")
         for key, of in {

@@ -34,7 +34,7 @@ class Drawers(NamedTuple):
         """What the first call reads."""
         return [USER, LETTERS[self.first], LETTERS[self.second], AGENT]
 
-    def observed(self, response: Sequence[int]) -> list[int]:
+    def observed(self, call: int, response: Sequence[int]) -> list[int]:
         """What the tool says to a call, up to the agent's next turn."""
         found = [token for token in response if token in LETTERS]
         digit = DIGITS[self.contents[found[0] - LETTERS[0]]] if found else ABSENT

@@ -1,4 +1,4 @@
-"""Learning curves on the drawers: ours, ours with rewards of single calls, and TRL's.
+"""Learning curves: ours and TRL's on the drawers, ours with two kinds of credit in the corridor.
 
 All begin with the same random model and adapter for each seed, and see the same tasks in the same
 order. A process reports, as JSON: `rewards`, the mean reward of each step's rollouts; `at_s`, when
@@ -17,6 +17,7 @@ from typing import Any
 import drawers
 
 PARTS = Path(__file__).resolve().parent
+CREDIT = ("whole", "per_call")
 TASKS, GROUP, POOL, RANK, RATE = 8, 8, 512, 16, 3e-3
 
 
@@ -41,7 +42,8 @@ def curve(folder: Path, who: str, python: str, seed: int, steps: int) -> dict[st
 
     Args:
         folder: As `prepare` left it.
-        who: `ours`, `per_call` or `trl`.
+        who: `ours` or `trl`, on the drawers; in the corridor `whole`, whose calls all get the
+            rollout's reward, or `per_call`, where each gets its own.
         python: The interpreter.
         seed: Of the tasks and their order.
         steps: Optimizer steps.
@@ -58,7 +60,9 @@ def curve(folder: Path, who: str, python: str, seed: int, steps: int) -> dict[st
         "pool": POOL,
         "rank": RANK,
         "rate": RATE,
+        "world": "corridor" if who in CREDIT else "drawers",
         "per_call": who == "per_call",
+        "discount": 0.0 if who == "per_call" else 1.0,
         "order": [i for step in range(steps) for i in drawn(TASKS, POOL, step, seed)],
     }
     path = folder / f"{who}.json"

@@ -1,4 +1,4 @@
-"""Ratchet's GRPO on the drawers, with the policy engine in this process.
+"""Ratchet's GRPO on the drawers or the corridor, with the policy engine in this process.
 
     python with_ratchet.py JOB.json
 
@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import corridor
+import drawers
 import torch
-from drawers import CALLS, END, LONGEST, Drawers
-from drawers import tasks as make_tasks
 
 from ratchet.models.policy import load_base
 from ratchet.models.policy.engine import PolicyEngine
@@ -33,11 +33,18 @@ from ratchet.weights.sampler import GradedRollout
 from ratchet.weights.settings import GRPO, LoRA, Optimizer, PolicyLoss, Schedule
 
 
-class DrawersSampler:
+class EngineSampler:
     """Plays rollouts: a call is submitted as soon as the one before it ended."""
 
-    def __init__(self, base: Any, tasks: dict[str, Drawers], slots: int, per_call: bool) -> None:
-        self._base, self._tasks, self._per_call = base, tasks, per_call
+    def __init__(
+        self,
+        base: Any,
+        tasks: dict[str, drawers.Drawers] | dict[str, corridor.Corridor],
+        calls: int,
+        slots: int,
+        per_call: bool,
+    ) -> None:
+        self._base, self._tasks, self._calls, self._per_call = base, tasks, calls, per_call
         self._engine = PolicyEngine(base, slots=slots, context=64)
         self._previous: Any = None
         self.rewards: list[float] = []
@@ -72,10 +79,10 @@ class DrawersSampler:
                     continue
                 if call.error:
                     raise call.error
-                if len(calls[name]) == CALLS:
+                if len(calls[name]) == self._calls:
                     del running[name]
                     continue
-                seen = self._tasks[of_task[name]].observed(call.response)
+                seen = self._tasks[of_task[name]].observed(len(calls[name]) - 1, call.response)
                 prompt = [*call.prompt, *call.response, *seen]
                 running[name] = self._call(prompt, adapter, calls[name])
         found = [self._graded(task, name, calls[name]) for task, name in played]
@@ -88,8 +95,8 @@ class DrawersSampler:
             prompt,
             adapter=adapter,
             version=self._version,
-            max_tokens=LONGEST,
-            stop_ids=frozenset({END}),
+            max_tokens=drawers.LONGEST,
+            stop_ids=frozenset({drawers.END}),
         )
         calls.append(call)
         self._engine.submit(call)
@@ -132,7 +139,8 @@ def main() -> None:
     job = json.loads(Path(sys.argv[1]).read_text())
     folder = Path(job["folder"])
     torch.set_num_threads(1)
-    by_id = {f"{i:04d}": task for i, task in enumerate(make_tasks(job["pool"], job["seed"]))}
+    world: Any = {"drawers": drawers, "corridor": corridor}[job["world"]]
+    by_id = {f"{i:04d}": task for i, task in enumerate(world.tasks(job["pool"], job["seed"]))}
     settings = GRPO(
         schedule=Schedule(
             steps=job["steps"], validate_every=10**6, save_every=10**6, seed=job["seed"]
@@ -142,6 +150,7 @@ def main() -> None:
         loss=PolicyLoss(),
         tasks=job["tasks"],
         repetitions=job["group"],
+        discount=job["discount"],
         staleness=0,
         patience=10**6,
     )
@@ -150,7 +159,7 @@ def main() -> None:
         adapter=folder / "adapter",
     )  # fmt: skip
     slots = job["tasks"] * job["group"]
-    sampler = DrawersSampler(load_base(folder / "model"), by_id, slots, job["per_call"])
+    sampler = EngineSampler(load_base(folder / "model"), by_id, world.CALLS, slots, job["per_call"])
     asked = [Task(id=name, input=name) for name in by_id]
     run = TrainingRun(folder / job["name"], learner, GroupRelative(settings, sampler, asked, ()))
     gc.freeze()  # what the libraries loaded is not searched again and again

@@ -68,7 +68,7 @@ def sample(prompts: list[Any], trainer: Any) -> dict[str, Any]:
             response = row[: row.index(END) + 1] if END in row else row
             tokens += len(response)
             said[i].append(response)
-            observed = playing[i].observed(response) if call < CALLS - 1 else []
+            observed = playing[i].observed(call, response) if call < CALLS - 1 else []
             contexts[i] += [*response, *observed]
             masks[i] += [1] * len(response) + [0] * len(observed)
     policy.train()

@@ -1,0 +1,205 @@
+"""Changing a dataset by hand: what the results of candidates propose, and a person's own edits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+from msgspec import Meta
+
+from ratchet.server.api.fields import JsonObject, Request
+from ratchet.server.problems import Problem
+from ratchet.server.routes import READ, RUN, RouteGroup
+from ratchet.server.services import Services
+from ratchet.store import Store
+from ratchet.types import Dataset, InputError, Task, content_hash
+
+if TYPE_CHECKING:
+    from ratchet.curate.refinement import Refinement
+
+group = RouteGroup("datasets")
+
+TaskId = Annotated[str, Meta(min_length=1, max_length=500)]
+ProposalId = Annotated[str, Meta(min_length=4, max_length=100)]
+
+
+class EditedTask(Request, frozen=True, kw_only=True):
+    """A task as it shall be; its split stays."""
+
+    id: TaskId
+    input: Any
+    expected: Any = None
+    metadata: JsonObject = {}
+
+
+class DatasetChanges(Request, frozen=True, kw_only=True):
+    """Changes that make one new version."""
+
+    version: Annotated[str, Meta(min_length=1, max_length=100)]
+    """The version that they are made to, which must be the latest."""
+    accept: Annotated[list[ProposalId], Meta(max_length=1000)] = []
+    """Ids of proposals."""
+    edit: Annotated[list[EditedTask], Meta(max_length=1000)] = []
+    """Tasks with another input, answer or metadata."""
+    remove: Annotated[list[TaskId], Meta(max_length=1000)] = []
+    """Ids of tasks."""
+
+
+class DatasetChanged(msgspec.Struct, frozen=True):
+    """The dataset after the changes."""
+
+    version: str
+    before: str
+    """The version before; publish it again to undo the changes."""
+    reason: str
+    """What was changed, in a sentence."""
+
+
+class ProposedChange(msgspec.Struct, frozen=True, kw_only=True):
+    """One change that the results propose, or one question to a person."""
+
+    id: str
+    kind: str
+    """`remove`, `relabel`, `review` (a question) or `core set`."""
+    ground: str
+    """What it was found by, such as `duplicate` or `wrong label`."""
+    tasks: list[str]
+    reason: str
+    expected: Any = None
+    """The new answer of a relabelled task."""
+    confidence: float | None = None
+    """Probability that the change is right; null when unknown."""
+
+
+class LiveCluster(msgspec.Struct, frozen=True, kw_only=True):
+    """One kind of live inputs."""
+
+    words: list[str]
+    """Words that distinguish it."""
+    live: float
+    """Share of the live inputs."""
+    tasks: int
+    """Number of the dataset's tasks."""
+    gap: bool
+    """Whether the dataset has too few of it."""
+
+
+class LiveCoverage(msgspec.Struct, frozen=True, kw_only=True):
+    """The dataset beside live traffic."""
+
+    inputs: int
+    """Number of live inputs."""
+    distance: float
+    """Total variation between the shares of traffic and dataset: 0 alike, 1 disjoint."""
+    drift: float
+    """Total variation between the older and the newer half of the traffic."""
+    drift_p: float
+    clusters: list[LiveCluster]
+    """The most frequent first."""
+
+
+class DatasetRefinement(msgspec.Struct, frozen=True, kw_only=True):
+    """What the results of all candidates say about a dataset."""
+
+    version: str
+    evaluator: str
+    candidates: int
+    """Number of candidates that were scored."""
+    proposals: list[ProposedChange]
+    coverage: LiveCoverage | None
+    """Null when there are too few live inputs."""
+    notes: list[str]
+    """What could not be told, and why."""
+
+
+@group.route("GET", "/v1/datasets/{name}/refinement", READ)
+async def refine_dataset(server: Services, name: str) -> DatasetRefinement:
+    """Get what the results of all candidates say about the latest version of a dataset.
+
+    As `ratchet datasets refine`: duplicates, contradictions, likely wrong labels, tasks that no
+    longer tell candidates apart, a core set, and how well it covers live traffic.
+    """
+
+    def read() -> DatasetRefinement:
+        found = _refined(server.store, _latest(server.store, name))
+        return msgspec.convert(msgspec.to_builtins(found), DatasetRefinement)
+
+    try:
+        return await server.in_thread(read)
+    except InputError as error:
+        raise Problem(422, error.message, field="name") from None
+
+
+@group.route("POST", "/v1/datasets/{name}/changes", RUN, audited=True)
+async def change_dataset(server: Services, name: str, body: DatasetChanges) -> DatasetChanged:
+    """Accept proposals, edit tasks and remove tasks; together they make one new version."""
+    return await server.in_thread(_changed, server.store, name, body)
+
+
+def _latest(store: Store, name: str) -> Dataset:
+    found = store.datasets.latest(name)
+    if found is None:
+        raise Problem(404, f"There is no dataset {name[:100]!r}.", field="name")
+    return found
+
+
+def _refined(store: Store, dataset: Dataset) -> Refinement:
+    from ratchet.curate.refinement import live_inputs, read_results, refine
+
+    return refine(dataset, read_results(store, dataset, None), live_inputs(store))
+
+
+def _changed(store: Store, name: str, body: DatasetChanges) -> DatasetChanged:
+    from ratchet.curate.refinement import accept, select
+
+    dataset = _latest(store, name)
+    if body.version != dataset.version:
+        raise Problem(
+            409,
+            f"The latest version of {name!r} is {dataset.version[:12]}, not {body.version[:12]}."
+            " Load it and make the changes there.",
+            field="version",
+        )
+    try:
+        proposals = select(_refined(store, dataset).proposals, body.accept) if body.accept else []
+        made = accept(dataset, proposals, remove=body.remove)
+    except InputError as error:
+        raise Problem(422, error.message) from None
+    made = _edited(made, dataset, body.edit)
+    if made is dataset:
+        return DatasetChanged(dataset.version, dataset.version, "Nothing was changed.")
+    return DatasetChanged(store.datasets.put(made), dataset.version, made.reason)
+
+
+def _edited(made: Dataset, before: Dataset, edits: list[EditedTask]) -> Dataset:
+    """Replace tasks; what an edit leaves as it is does not count."""
+    by_id = {task.id: task for task in made.tasks}
+    splits = {content_hash(task.input): made.splits[task.id] for task in made.tasks}
+    changed: dict[str, Task] = {}
+    for edit in edits:
+        task = by_id.get(edit.id)
+        if task is None:
+            raise Problem(404, f"The dataset has no task {edit.id!r}.", field="edit")
+        own = made.splits[edit.id]
+        if splits.get(content_hash(edit.input), own) != own:
+            raise Problem(
+                422,
+                f"Another split has the input of {edit.id!r} already: a proof needs tasks that"
+                " learning never saw.",
+                field="edit",
+            )
+        new = msgspec.structs.replace(
+            task, input=edit.input, expected=edit.expected, metadata=edit.metadata
+        )
+        if new.content() != task.content():
+            changed[edit.id] = new
+    if not changed:
+        return made
+    names = ", ".join(sorted(changed)) if len(changed) <= 3 else f"{len(changed)} tasks"
+    reasons = [] if made is before else [made.reason]
+    return msgspec.structs.replace(
+        made,
+        tasks=tuple(changed.get(task.id, task) for task in made.tasks),
+        parent=before.version,
+        reason=" ".join([*reasons, f"Edited: {names}."])[:1000],
+    )

@@ -1,0 +1,100 @@
+"""Changing datasets over HTTP: proposals, edits, what is refused, and undo."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import httpx2
+import pytest
+
+from tests.serving import RunningServer
+
+TASKS = [
+    {"id": "a", "input": "Where is the parcel from Lisbon", "expected": "On its way"},
+    {"id": "b", "input": "Where is the parcel from Lisbon", "expected": "On its way"},
+    {"id": "c", "input": "Can I change the name on an invoice", "expected": "Yes"},
+    {"id": "t", "input": "How long does a refund take", "expected": "A week"},
+]
+SPLITS = {"a": "train", "b": "train", "c": "val", "t": "test"}
+
+
+@pytest.fixture
+def http(server: RunningServer) -> Iterator[httpx2.Client]:
+    with server.client() as client:
+        yield client
+
+
+def ok(answer: httpx2.Response, status: int = 200) -> Any:
+    assert answer.status_code == status, answer.text
+    return answer.json()
+
+
+@pytest.fixture
+def version(http: httpx2.Client) -> str:
+    """A stored dataset with a duplicate."""
+    body = {"name": "support", "tasks": TASKS, "splits": SPLITS}
+    return str(ok(http.post("/v1/datasets", json=body))["version"])
+
+
+def change(http: httpx2.Client, status: int = 200, **body: Any) -> Any:
+    return ok(http.post("/v1/datasets/support/changes", json=body), status)
+
+
+def latest(http: httpx2.Client) -> dict[str, Any]:
+    found = ok(http.get("/v1/datasets", params={"name": "support"}))
+    return {task["id"]: task for task in found["tasks"]} | {"dataset": found}
+
+
+def test_proposals_are_listed_with_what_cannot_be_told(http: httpx2.Client, version: str) -> None:
+    found = ok(http.get("/v1/datasets/support/refinement"))
+    (proposal,) = found["proposals"]
+    assert (proposal["kind"], proposal["ground"]) == ("remove", "duplicate")
+    assert found["version"] == version
+    assert found["coverage"] is None
+    assert any("Coverage is unknown" in note for note in found["notes"])
+    ok(http.get("/v1/datasets/nothing/refinement"), 404)
+
+
+def test_an_accepted_proposal_and_an_edit_make_one_version(
+    http: httpx2.Client, version: str
+) -> None:
+    (proposal,) = ok(http.get("/v1/datasets/support/refinement"))["proposals"]
+    edited = {"id": "c", "input": TASKS[2]["input"], "expected": "No", "metadata": {"by": "hand"}}
+    made = change(http, version=version, accept=[proposal["id"]], edit=[edited])
+    assert made["before"] == version
+    assert made["reason"] == "Refined: 1 removed. Edited: c."
+    now = latest(http)
+    assert now["dataset"]["version"] == made["version"]
+    assert now["dataset"]["parent"] == version
+    assert (now["c"]["expected"], now["c"]["metadata"]) == ("No", {"by": "hand"})
+    assert len(now["dataset"]["tasks"]) == 3
+
+
+def test_what_changes_nothing_makes_no_version(http: httpx2.Client, version: str) -> None:
+    same = {key: TASKS[2][key] for key in ("id", "input", "expected")}
+    assert change(http, version=version, edit=[same])["version"] == version
+
+
+def test_a_version_that_is_not_the_latest_is_refused(http: httpx2.Client, version: str) -> None:
+    change(http, version=version, remove=["b"])
+    refused = change(http, 409, version=version, remove=["a"])
+    assert "Load it" in refused["detail"]
+    assert "a" in latest(http)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "said"),
+    [
+        ({"edit": [{"id": "x", "input": "?"}]}, 404, "no task 'x'"),
+        ({"remove": ["x"]}, 422, "no task 'x'"),
+        ({"remove": ["t"]}, 422, "No task would be left in the test split"),
+        ({"accept": ["ffff"]}, 422, "ffff"),
+        ({"edit": [{"id": "a", "input": TASKS[3]["input"]}]}, 422, "Another split has the input"),
+    ],
+)
+def test_what_cannot_be_done_is_a_sentence_and_changes_nothing(
+    http: httpx2.Client, version: str, body: dict[str, Any], status: int, said: str
+) -> None:
+    assert said in change(http, status, version=version, **body)["detail"]
+    assert latest(http)["dataset"]["version"] == version
