@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -220,3 +221,72 @@ def test_a_trace_becomes_a_task_and_is_taken_out_again(
         again = store.datasets.latest(name)
     assert again is not None
     assert again.version == before.version
+
+
+def test_a_task_is_edited_and_the_edit_is_taken_back(
+    opened: Opened, serve: Serve, project: Path
+) -> None:
+    with Store.open(url_of(project)) as store:
+        name = store.datasets.list()[0].name
+        before = store.datasets.latest(name)
+    assert before is not None
+    task = before.tasks[0]
+    server = serve(project)
+    page = opened(f"{server.url}/datasets/{name}?task={task.id}&q={task.id}")
+    page.get_by_role("button", name="Edit …").click()
+    dialog = page.get_by_role("alertdialog")
+    dialog.get_by_label("Expected").fill('"another answer"')
+    dialog.get_by_role("button", name="Save as a new version").click()
+    page.get_by_text(f"Edited: {task.id}.").first.wait_for()
+    with Store.open(url_of(project)) as store:
+        edited = store.datasets.latest(name)
+    assert edited is not None
+    assert edited.parent == before.version
+    assert "another answer" in str(edited.tasks[0].expected)
+    page.get_by_role("button", name="undo").click()
+    page.get_by_text(f"Edited: {task.id}.").first.wait_for(state="hidden")
+    with Store.open(url_of(project)) as store:
+        again = store.datasets.latest(name)
+    assert again is not None
+    assert again.version == before.version
+
+
+def test_what_results_say_of_a_dataset_is_shown_when_it_is_asked_for(
+    opened: Opened, serve: Serve, project: Path
+) -> None:
+    with Store.open(url_of(project)) as store:
+        name = store.datasets.list()[0].name
+    page = opened(f"{serve(project).url}/datasets/{name}")
+    page.get_by_text("What the results of candidates say about it").click()
+    page.get_by_text("Test tasks are never changed for their results").wait_for()
+
+
+def test_two_traces_stand_side_by_side_step_by_step(
+    opened: Opened, reading: RunningServer
+) -> None:
+    page = opened(f"{reading.url}/traces/{1_003:032x}")
+    page.get_by_role("button", name="Compare …").click()
+    page.get_by_role("combobox", name="Trace").fill(f"{1_004:032x}")
+    page.get_by_role("alertdialog").get_by_role("button", name="Compare").click()
+    steps = page.get_by_role("table", name="Steps of both traces")
+    steps.wait_for()
+    assert f"with={1_004:032x}" in page.url
+    steps.get_by_role("button", name="chat gpt-4o-mini").click()
+    page.locator(".sides article").nth(1).wait_for()
+    assert page.locator(".sides article h2").all_inner_texts() == ["chat gpt-4o-mini"] * 2
+    page.reload()
+    page.locator(".sides article").nth(1).wait_for()
+    page.get_by_role("link", name="stop comparing").click()
+    page.get_by_role("tree", name="Spans").wait_for()
+
+
+def test_a_chart_is_saved_as_a_picture(opened: Opened, reading: RunningServer) -> None:
+    page = opened(f"{reading.url}/runs")
+    page.get_by_role("table").get_by_role("link").first.click()
+    with page.expect_download() as saved:
+        page.get_by_role("button", name=re.compile("^Save run-.* as PNG$")).click()
+    content = Path(saved.value.path()).read_bytes()
+    assert content.startswith(b"\x89PNG")
+    width = int.from_bytes(content[16:20], "big")
+    assert width > 400
+    assert len(content) > 4_000  # not an empty one

@@ -18,7 +18,9 @@ import drawers
 
 PARTS = Path(__file__).resolve().parent
 CREDIT = ("whole", "per_call")
-TASKS, GROUP, POOL, RANK, RATE = 8, 8, 512, 16, 3e-3
+TASKS, GROUP, POOL, RANK = 8, 8, 512, 16
+RATE, CREDIT_RATE = 3e-3, 1e-3
+"""With the higher rate policies in the corridor settle on one key before they know the signs."""
 
 
 def prepare(folder: Path, seed: int) -> None:
@@ -59,7 +61,7 @@ def curve(folder: Path, who: str, python: str, seed: int, steps: int) -> dict[st
         "group": GROUP,
         "pool": POOL,
         "rank": RANK,
-        "rate": RATE,
+        "rate": CREDIT_RATE if who in CREDIT else RATE,
         "world": "corridor" if who in CREDIT else "drawers",
         "per_call": who == "per_call",
         "discount": 0.0 if who == "per_call" else 1.0,

@@ -2,6 +2,7 @@
 import { type ReactNode, useEffect, useState, useSyncExternalStore } from "react";
 import { Refusal } from "../api/client";
 import { ago, moment, words } from "../lib/format";
+import { Mistake } from "../lib/mistake";
 
 export type Tone = "good" | "bad" | "warn" | "info" | "";
 
@@ -73,7 +74,7 @@ export function waiting(query: { isPending: boolean; error: unknown; data: unkno
 }
 
 export function Problem({ error }: { error: unknown }) {
-  const sentence = error instanceof Refusal ? error.detail : `The page failed: ${String(error)}`;
+  const sentence = error instanceof Refusal ? error.detail : error instanceof Mistake ? error.message : `The page failed: ${String(error)}`;
   return (
     <div className="note bad" role="alert">
       {sentence}

@@ -1,5 +1,5 @@
 // One dataset: its versions and where they come from, its tasks, and what changed since another version.
-import { useQuery } from "@tanstack/react-query";
+import { keepPreviousData, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useMemo, useState } from "react";
 import { api, type Schemas } from "../../api/client";
@@ -9,6 +9,7 @@ import { pathOf } from "../../lib/paths";
 import { Command, Facts, Page, Time, waiting } from "../../ui/basics";
 import { TextDiff } from "../../ui/diff";
 import { LongText } from "../../ui/long_text";
+import { Changed, EditTask, Refinement, useChanges } from "./changes";
 import { compare } from "./compare";
 
 const PAGE = 100;
@@ -71,7 +72,16 @@ export function DatasetPage() {
         </>
       )}
       {dataset.data && other.data && <Compared before={other.data} after={dataset.data} />}
-      {dataset.data && !other.data && <Tasks dataset={dataset.data} split={split} q={q} selected={task} set={set} />}
+      {dataset.data && !other.data && (
+        <Changeable
+          dataset={dataset.data}
+          latest={dataset.data.version === versions.data?.datasets[0]?.version}
+          split={split}
+          q={q}
+          selected={task}
+          set={set}
+        />
+      )}
       {waiting(dataset)}
     </Page>
   );
@@ -83,11 +93,42 @@ function useVersion(version: string | undefined) {
     enabled: Boolean(version),
     refetchInterval: false,
     staleTime: Infinity,
+    placeholderData: version ? keepPreviousData : undefined,
     queryFn: () => api.GET("/v1/datasets/{version}", { params: { path: { version: version! } } }),
   });
 }
 
-function Tasks({ dataset, split, q, selected, set }: { dataset: Schemas["DatasetView"]; split?: string; q?: string; selected?: string; set: (changed: Record<string, string | undefined>) => void }) {
+interface Listed {
+  dataset: Schemas["DatasetView"];
+  split?: string;
+  q?: string;
+  selected?: string;
+  set: (changed: Record<string, string | undefined>) => void;
+}
+
+/** The tasks; those of the latest version can be changed. */
+function Changeable({ latest, ...listed }: Listed & { latest: boolean }) {
+  const { change, undo } = useChanges(listed.dataset);
+  const [made, setMade] = useState<Schemas["DatasetChanged"]>();
+  const keep = async (changes: Parameters<typeof change>[0]) => setMade(await change(changes));
+  return (
+    <>
+      <Changed
+        made={made}
+        undo={() => {
+          setMade(undefined);
+          if (made) void undo(made.before);
+        }}
+      />
+      {latest && <Refinement dataset={listed.dataset} change={keep} open={(task) => listed.set({ task, split: undefined, q: task })} />}
+      <Tasks {...listed} edit={latest ? (edited) => keep({ edit: [edited] }) : undefined} />
+    </>
+  );
+}
+
+type Edit = (edited: Schemas["EditedTask"]) => Promise<unknown>;
+
+function Tasks({ dataset, split, q, selected, set, edit }: Listed & { edit?: Edit }) {
   const [many, setMany] = useState(PAGE);
   const found = useMemo(() => {
     const sought = q?.toLowerCase() ?? "";
@@ -125,7 +166,7 @@ function Tasks({ dataset, split, q, selected, set }: { dataset: Schemas["Dataset
           </thead>
           <tbody>
             {found.slice(0, many).map((task) => (
-              <TaskRow key={task.id} task={task} split={dataset.splits[task.id] ?? ""} open={task.id === selected} toggle={() => set({ task: task.id === selected ? undefined : task.id })} />
+              <TaskRow key={task.id} task={task} split={dataset.splits[task.id] ?? ""} open={task.id === selected} toggle={() => set({ task: task.id === selected ? undefined : task.id })} edit={edit} />
             ))}
           </tbody>
         </table>
@@ -139,7 +180,7 @@ function Tasks({ dataset, split, q, selected, set }: { dataset: Schemas["Dataset
   );
 }
 
-function TaskRow({ task, split, open, toggle }: { task: Schemas["Task"]; split: string; open: boolean; toggle: () => void }) {
+function TaskRow({ task, split, open, toggle, edit }: { task: Schemas["Task"]; split: string; open: boolean; toggle: () => void; edit?: Edit }) {
   return (
     <>
       <tr aria-selected={open}>
@@ -156,6 +197,7 @@ function TaskRow({ task, split, open, toggle }: { task: Schemas["Task"]; split: 
       {open && (
         <tr>
           <td colSpan={5} className="top">
+            {edit && <EditTask key={JSON.stringify([task.input, task.expected])} task={task} change={edit} />}
             <h3>Input</h3>
             <LongText text={text(task.input)} mono />
             <h3>Expected</h3>

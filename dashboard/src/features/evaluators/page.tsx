@@ -3,6 +3,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
 import { api, type Schemas } from "../../api/client";
 import { Reliability } from "../../charts/reliability";
+import { Picture } from "../../charts/picture";
 import { counted, dollars, duration, line, moment, number, short } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
 import { Command, Facts, Page, State, type Tone, waiting } from "../../ui/basics";
@@ -55,7 +56,9 @@ export function EvaluatorPage() {
             <>
               <h2>Reliability</h2>
               <p className="muted">How often outputs of about the same score are right, by people. On the dashed line the score is that share.</p>
-              <Reliability of={curve.map((check) => ({ score: Number(check.name.slice(POINT.length)), right: check.value, low: check.low, high: check.high, n: check.n }))} />
+              <Picture name="reliability">
+                <Reliability of={curve.map((check) => ({ score: Number(check.name.slice(POINT.length)), right: check.value, low: check.low, high: check.high, n: check.n }))} />
+              </Picture>
             </>
           )}
           <h2>Checks</h2>

@@ -4,6 +4,7 @@ import { Link, useParams } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, type Schemas } from "../../api/client";
 import { EPath } from "../../charts/e_path";
+import { Picture } from "../../charts/picture";
 import { Interval } from "../../charts/interval";
 import { download, toCsv } from "../../lib/export";
 import { counted, line, number, score, short, signed } from "../../lib/format";
@@ -57,7 +58,9 @@ function Shown({ experiment }: { experiment: Schemas["Experiment"] }) {
             </Figure>
             <Figure label={decision.repetitions > 1 ? `pairs, each run ${decision.repetitions} times` : "pairs"}>{number(decision.pairs)}</Figure>
           </div>
-          <Interval label="Gain" point={decision.candidate - decision.baseline} interval={decision.interval as [number, number]} />
+          <Picture name={`experiment-${short(experiment.id)}-gain`}>
+            <Interval label="Gain" point={decision.candidate - decision.baseline} interval={decision.interval as [number, number]} />
+          </Picture>
           {decision.guardrails.length > 0 && <Guardrails of={decision.guardrails} alpha={decision.alpha} />}
           {decision.labelled && (
             <>
@@ -149,15 +152,17 @@ function EvidenceOf({ experiment }: { experiment: Schemas["Experiment"] }) {
   return (
     <>
       <h2>The path of the evidence</h2>
-      <EPath
-        unit="pairs"
-        threshold={1 / evidence.plan.alpha}
-        curves={[
-          { label: "better than the baseline", colour: "var(--blue)", values: evidence.pairs.map((pair) => pair.e_values.superiority) },
-          { label: "worse than the baseline", colour: "var(--orange)", dash: "5 3", values: evidence.pairs.map((pair) => pair.e_values.harm) },
-          { label: "gain below the smallest that matters", colour: "var(--purple)", dash: "2 3", values: evidence.pairs.map((pair) => pair.e_values.futility) },
-        ]}
-      />
+      <Picture name={`experiment-${short(experiment.id)}-evidence`}>
+        <EPath
+          unit="pairs"
+          threshold={1 / evidence.plan.alpha}
+          curves={[
+            { label: "better than the baseline", colour: "var(--blue)", values: evidence.pairs.map((pair) => pair.e_values.superiority) },
+            { label: "worse than the baseline", colour: "var(--orange)", dash: "5 3", values: evidence.pairs.map((pair) => pair.e_values.harm) },
+            { label: "gain below the smallest that matters", colour: "var(--purple)", dash: "2 3", values: evidence.pairs.map((pair) => pair.e_values.futility) },
+          ]}
+        />
+      </Picture>
       <Recomputed text={file.data as string} />
       <Pairs evidence={evidence} id={experiment.id} />
     </>

@@ -4,6 +4,7 @@ import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router"
 import { useState } from "react";
 import { api, type Schemas } from "../../api/client";
 import { Scores } from "../../charts/scores";
+import { Picture } from "../../charts/picture";
 import { download, toCsv } from "../../lib/export";
 import { counted, dollars, line, number, score, short, signed } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
@@ -146,18 +147,20 @@ function Candidates({ detail, selected, select, view }: { detail: Schemas["RunDe
           CSV
         </button>
       </div>
-      <Scores
-        unit={over}
-        selected={selected}
-        select={select}
-        of={proposals.map((each) => ({
-          id: each.candidate_id,
-          x: over === "rollouts" ? each.rollouts : each.known_usd,
-          y: each.score ?? null,
-          label: `${each.number}, ${each.algorithm}`,
-          chosen: each.candidate_id === run.best_id,
-        }))}
-      />
+      <Picture name={`run-${short(run.id)}-scores`}>
+        <Scores
+          unit={over}
+          selected={selected}
+          select={select}
+          of={proposals.map((each) => ({
+            id: each.candidate_id,
+            x: over === "rollouts" ? each.rollouts : each.known_usd,
+            y: each.score ?? null,
+            label: `${each.number}, ${each.algorithm}`,
+            chosen: each.candidate_id === run.best_id,
+          }))}
+        />
+      </Picture>
       <div className="scroll" style={{ maxHeight: 480, overflow: "auto" }} tabIndex={0} aria-label="List of candidates">
         <table aria-label="Candidates">
           <thead>

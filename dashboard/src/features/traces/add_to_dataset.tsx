@@ -6,6 +6,7 @@ import { api, type Schemas } from "../../api/client";
 import { counted, line } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
 import { Ask } from "../../ui/dialog";
+import { republish } from "../datasets/versions";
 
 export function AddToDataset({ trace }: { trace: string }) {
   const queries = useQueryClient();
@@ -20,8 +21,7 @@ export function AddToDataset({ trace }: { trace: string }) {
   };
   const undo = async () => {
     if (!done) return;
-    const { version: _, ...before } = await api.GET("/v1/datasets/{version}", { params: { path: { version: done.answer.before } } });
-    await api.POST("/v1/datasets", { body: before });
+    await republish(done.answer.before);
     setDone(undefined);
     await queries.invalidateQueries({ queryKey: ["datasets"] });
   };

@@ -1,42 +1,38 @@
 // One trace: a virtual list of rows that is tree and timeline at once, and the selected span.
-import { useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useVirtualizer } from "@tanstack/react-virtual";
 import { useEffect, useMemo, useRef, useState } from "react";
-import { api, type Schemas } from "../../api/client";
+import { type Schemas } from "../../api/client";
 import { counted, dollars, duration, line, moment, number, short } from "../../lib/format";
 import { useKeys } from "../../lib/keys";
 import { pathOf } from "../../lib/paths";
 import { Command, Facts, Figure, Page, waiting } from "../../ui/basics";
 import { AddToDataset } from "./add_to_dataset";
+import { Compared, CompareWith } from "./compared";
+import { useSkeleton } from "./skeleton";
 import { SpanContent } from "./span_content";
 import { barOf, extentOf, type Node, pathTo, rowsOf, treeOf } from "./tree";
 
 type Skeleton = Schemas["SpanSkeleton"];
 const ROW = 28;
 const DEEPEST = 12;
-/** Fields that the server leaves out when they have these values. */
-const DEFAULTS = { parent_id: null, operation: "step", status: "unset", message: "", model: "", input_tokens: 0, output_tokens: 0, cost_usd: null } as const;
 
 export function TracePage() {
   const { id } = useParams({ from: "/traces/$id" });
-  const skeleton = useQuery({
-    queryKey: ["traces", "skeleton", id],
-    queryFn: async () => {
-      const found = await api.GET("/v1/traces/{id}/skeleton", { params: { path: { id } } });
-      return { ...found, spans: found.spans.map((span) => ({ ...DEFAULTS, ...span })) };
-    },
-  });
+  const { with: other } = useSearch({ from: "/traces/$id" });
+  const skeleton = useSkeleton(id);
   const data = skeleton.data;
   return (
     <Page title={data ? line(data.trace.name, 80) || "Trace" : "Trace"} actions={
         <>
           {data && <AddToDataset trace={data.trace.trace_id} />}
+          {data && <CompareWith trace={data.trace.trace_id} agent={data.trace.agent} />}
           <Command text={`ratchet show ${short(id)}`} />
         </>
       }>
       {waiting(skeleton)}
-      {data && (
+      {data && other && <Compared one={data} id={other} />}
+      {data && !other && (
         <>
           <div className="figures">
             <Figure label="took">{duration(data.trace.duration_s)}</Figure>

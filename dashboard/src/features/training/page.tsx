@@ -4,6 +4,7 @@ import { useParams } from "@tanstack/react-router";
 import { useMemo } from "react";
 import { api } from "../../api/client";
 import { Curve } from "../../charts/curves";
+import { Picture } from "../../charts/picture";
 import { download } from "../../lib/export";
 import { counted, line } from "../../lib/format";
 import { Command, Page, waiting } from "../../ui/basics";
@@ -47,7 +48,9 @@ export function TrainingRunPage() {
       )}
       <div className="grid">
         {series.map((each) => (
-          <Curve key={each.name} title={each.name.replaceAll("_", " ")} x={each.x} y={each.y} />
+          <Picture key={each.name} name={`${name}-${each.name}`}>
+            <Curve title={each.name.replaceAll("_", " ")} x={each.x} y={each.y} />
+          </Picture>
         ))}
       </div>
     </Page>

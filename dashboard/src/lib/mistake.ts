@@ -1,0 +1,2 @@
+/** What a person did wrong, as a sentence. */
+export class Mistake extends Error {}
