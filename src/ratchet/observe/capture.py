@@ -54,7 +54,9 @@ def _trimmed(value: Any, limit: int, depth: int) -> Any:
             return {**dict(islice(value.items(), limit)), **more}
         changed = None
         for key, inner in value.items():
-            if type(inner) not in _SCALARS:
+            of = type(inner)
+            # Most values are short texts, which are not worth a call.
+            if of not in _SCALARS and (of is not str or len(inner) > 4 * limit):
                 kept = _trimmed(inner, limit, depth - 1) if depth else inner
                 if kept is not inner:
                     changed = changed or dict(value)
@@ -67,7 +69,8 @@ def _trimmed(value: Any, limit: int, depth: int) -> Any:
             return value
         kept_items = None
         for number, inner in enumerate(value):
-            if type(inner) not in _SCALARS:
+            of = type(inner)
+            if of not in _SCALARS and (of is not str or len(inner) > 4 * limit):
                 kept = _trimmed(inner, limit, depth - 1)
                 if kept is not inner:
                     kept_items = kept_items or list(value)

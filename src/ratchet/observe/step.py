@@ -7,7 +7,7 @@ import functools
 import inspect
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Mapping
 from time import perf_counter
-from types import TracebackType
+from types import ModuleType, TracebackType
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 import msgspec
@@ -121,7 +121,7 @@ class Step:
     def __enter__(self) -> Step:
         sink = current_sink()
         if sink is not None:
-            self._span = span = _begin()(self._template, sink)
+            self._span = span = _begin(self._template, sink)
             self._token = _attach(span)
         return self
 
@@ -193,28 +193,25 @@ class Step:
 
 
 @functools.cache
-def _begin() -> Callable[[SpanTemplate, Any], StepSpan]:
+def _spans() -> ModuleType:
     # Deferred: it imports OpenTelemetry.
-    from ratchet.observe.step_span import begin
+    from ratchet.observe import step_span
 
-    return begin
+    return step_span
+
+
+def _begin(template: SpanTemplate, sink: Any) -> StepSpan:
+    span: StepSpan = _spans().begin(template, sink)
+    return span
 
 
 def _attach(span: StepSpan) -> Token[Context]:
-    """Make the span OpenTelemetry's current one, and its live call the current call."""
-    from opentelemetry.context import attach, set_value
-    from opentelemetry.trace import set_span_in_context
-
-    context = set_span_in_context(span)
-    if span.live_call is not None:
-        context = set_value(LIVE_CALL, span.live_call, context)
-    return attach(context)
+    token: Token[Context] = _spans().attach_span(span)
+    return token
 
 
 def _detach(token: Token[Context]) -> None:
-    from opentelemetry.context import detach
-
-    detach(token)
+    _spans().detach_span(token)
 
 
 def is_async(function: Callable[..., Any]) -> bool:
@@ -243,7 +240,7 @@ def wrap(function: Any, template: SpanTemplate) -> Any:
     guarded = template.side_effects
 
     def begin(sink: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> StepSpan:
-        span = _begin()(template, sink)
+        span = _begin(template, sink)
         if sink.content:
             span.capture_input(read(args, kwargs))
         return span

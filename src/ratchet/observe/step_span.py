@@ -10,10 +10,11 @@ from __future__ import annotations
 import contextlib
 import traceback
 from collections.abc import Mapping
+from contextvars import Token
 from time import perf_counter_ns, time_ns
 from typing import Any
 
-from opentelemetry.context import get_current
+from opentelemetry.context import Context, attach, detach, get_current, set_value
 from opentelemetry.trace import (
     INVALID_SPAN,
     SpanContext,
@@ -22,6 +23,7 @@ from opentelemetry.trace import (
     TraceFlags,
     TraceState,
     get_current_span,
+    set_span_in_context,
 )
 from opentelemetry.trace import Span as OtelSpan
 
@@ -288,6 +290,21 @@ class StepSpan(OtelSpan):
         else:
             self._dropped += 1
 
+
+def attach_span(span: StepSpan) -> Token[Context]:
+    """Make the span OpenTelemetry's current one, and its live call the current call.
+
+    Returns:
+        What `detach` takes.
+    """
+    context = set_span_in_context(span)
+    if span.live_call is not None:
+        context = set_value(LIVE_CALL, span.live_call, context)
+    return attach(context)
+
+
+detach_span = detach
+"""Takes what `attach_span` returned, and makes the span before it current again."""
 
 _PLAIN = frozenset({str, int, float, bool})
 
