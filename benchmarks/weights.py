@@ -10,8 +10,8 @@ of two tool calls and an answer learns from nothing (benchmarks/parts/weights/dr
 seed by ours and by TRL, one after another, with the same model, adapter, tasks, groups and
 settings; and an agent of eight calls (corridor.py) by ours alone, once with the rollout's reward
 for all its calls, and once with each call's own. Ours is the policy engine, transitions, rows and
-the learner as `ratchet improve` uses them, within one process: the gateway and HTTP are left out. TRL
-generates by transformers. The last line printed is one JSON object:
+the learner as `ratchet improve` uses them, within one process: the gateway and HTTP are left out.
+TRL generates by transformers. The last line printed is one JSON object:
 
 - parity: largest absolute difference of a gradient; the bound is 1e-5
 - largest_gradient: for comparison

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable
@@ -259,6 +260,21 @@ def test_an_assistant_wires_checks_and_takes_back(
     ask(root, conversation)
     after = {one.name: one.read_bytes() for one in root.iterdir() if one.is_file()}
     assert after == before
+
+
+def test_a_folder_without_git_is_wired_in_place_and_taken_back(tmp_path: Path) -> None:
+    root = library(tmp_path / "library")
+    shutil.rmtree(root / ".git")
+    before = {one.name: one.read_bytes() for one in root.iterdir() if one.is_file()}
+
+    async def conversation(client: Client) -> None:
+        assert "--no-git" in await refused(client, "wire", commit=True)
+        await given(client, "wire", commit=True, no_git=True)
+        assert (root / "ratchet.toml").exists()
+        await given(client, "undo", commit=True, no_git=True)
+
+    ask(root, conversation)
+    assert {one.name: one.read_bytes() for one in root.iterdir() if one.is_file()} == before
 
 
 def test_over_http_the_address_holds_a_secret_and_other_origins_are_refused(tmp_path: Path) -> None:

@@ -261,9 +261,7 @@ def test_what_results_say_of_a_dataset_is_shown_when_it_is_asked_for(
     page.get_by_text("Test tasks are never changed for their results").wait_for()
 
 
-def test_two_traces_stand_side_by_side_step_by_step(
-    opened: Opened, reading: RunningServer
-) -> None:
+def test_two_traces_stand_side_by_side_step_by_step(opened: Opened, reading: RunningServer) -> None:
     page = opened(f"{reading.url}/traces/{1_003:032x}")
     page.get_by_role("button", name="Compare …").click()
     page.get_by_role("combobox", name="Trace").fill(f"{1_004:032x}")

@@ -122,14 +122,20 @@ answer. Changes nothing."""
         ] = False,
         branch: Annotated[str, Field(description="Name of the new branch")] = "ratchet/init",
         commit: Annotated[bool, Field(description="Make the commit; else a dry run")] = False,
+        no_git: Annotated[
+            bool, Field(description="Write the files without git, where there is no repository")
+        ] = False,
+        coach: Annotated[
+            str | None, Field(description="Model that gives an opinion and drafts; costs money")
+        ] = None,
         part: Part = "",
         offset: Offset = 0,
     ) -> ToolAnswer:
         """Wire the agent into Ratchet. A dry run that gives the diff, unless commit is true: then \
-one commit on a new branch. Nothing that exists is overwritten, and a second call adds only what \
-is new."""
+one commit on a new branch, or with no_git the files alone. Nothing that exists is overwritten, \
+and a second call adds only what is new."""
         whole = self._in(path)
-        if commit:
+        if commit and not no_git:
             self._owns_git(whole)
         return await self._command(
             "init",
@@ -144,6 +150,8 @@ is new."""
             allow_tool=allow_tools,
             workflow=workflow,
             branch=branch,
+            no_git=no_git,
+            coach=coach,
         )
 
     async def undo(
@@ -152,6 +160,7 @@ is new."""
         commit: Annotated[
             bool, Field(description="Take it back; else only say what would be")
         ] = False,
+        no_git: Annotated[bool, Field(description="As wire was called")] = False,
         part: Part = "",
         offset: Offset = 0,
     ) -> ToolAnswer:
@@ -159,8 +168,11 @@ is new."""
 named. Says what would be done, unless commit is true."""
         whole = self._in(path)
         if commit:
-            self._owns_git(whole)
-            return await self._command("init", "init", part, offset, path=whole, undo=True)
+            if not no_git:
+                self._owns_git(whole)
+            return await self._command(
+                "init", "init", part, offset, path=whole, undo=True, no_git=no_git
+            )
 
         def work() -> Any:
             from ratchet.cli.init import undo_preview
