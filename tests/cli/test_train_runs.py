@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import struct
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,27 @@ def test_tensorboard_reads_the_curves(trained: Project) -> None:
     assert b"\x0a\x04loss\x15" + struct.pack("<f", 0.5) in events[2]
     assert b"\x0a\x03val\x15" + struct.pack("<f", 0.75) in events[4]
     assert b"reward" not in events[3]
+
+
+def test_weights_and_biases_gets_each_step_once(trained: Project) -> None:
+    pytest.importorskip("wandb")
+    environ = {"WANDB_MODE": "offline", "WANDB_DIR": str(trained.root)}
+    done = trained.ratchet("train", "runs", "ab", "--wandb", "curves", env=environ)
+    assert done.returncode == 0, done.stderr
+    assert "as ab-grpo of curves" in done.stdout
+    (written,) = (trained.root / "wandb").glob("offline-run-*/run-ab-grpo.wandb")
+    content = written.read_bytes()
+    assert b"val/low" in content
+    assert b"tokens_per_s" in content
+
+
+@pytest.mark.skipif(find_spec("wandb") is not None, reason="it is installed")
+def test_without_the_package_of_weights_and_biases_the_hint_names_the_extra(
+    trained: Project,
+) -> None:
+    done = trained.ratchet("train", "runs", "ab", "--wandb", "curves")
+    assert done.returncode == 2
+    assert "agent-ratchet[wandb]" in done.stderr
 
 
 def test_a_folder_that_cannot_be_written_is_named(trained: Project) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -19,7 +20,7 @@ from ratchet.cli.console import (
     project_in,
     table,
 )
-from ratchet.types import InputError, NotFound
+from ratchet.types import InputError, NotFound, RatchetError
 from ratchet.weights.event_file import event_file
 from ratchet.weights.metrics import METRICS, read_metrics
 
@@ -37,6 +38,9 @@ COLUMNS = {
 }
 """Column by metric; gap is the mean difference of log-probabilities between trainer and sampler."""
 
+SEND_S = 60.0
+"""Maximum time until Weights & Biases answers, in seconds."""
+
 PANELS = ("val", "reward", "loss", "entropy", "kl", "clip_share", "gap", "gradient_norm")
 
 
@@ -52,6 +56,13 @@ def runs(
         Path | None,
         typer.Option(metavar="DIR", help="Write the curves for TensorBoard, in a folder of DIR."),
     ] = None,
+    wandb: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PROJECT",
+            help="Send the curves to this project of Weights & Biases; again, to add new steps.",
+        ),
+    ] = None,
     last: Annotated[int, typer.Option(min=1, help="Steps to show.")] = 20,
     folder: Folder = Path("."),
     json: Json = False,
@@ -66,6 +77,8 @@ def runs(
 
       ratchet train runs --tensorboard logs
 
+      WANDB_MODE=offline ratchet train runs --wandb my-project
+
       watch -n 5 ratchet train runs
     """
     found = _find(project_in(folder).state / RUNS, run)
@@ -76,6 +89,8 @@ def runs(
         _plot(records, found.name, png)
     if tensorboard is not None:
         _write_events(records, found, tensorboard / found.name)
+    if wandb is not None:
+        _send(records, found.name, wandb)
     if json:
         print_json({"run": found.name, "records": records, "png": str(png) if png else None})
         return
@@ -97,11 +112,23 @@ def runs(
         out.print(f"curves: {display_path(png)}", markup=False)
     if tensorboard is not None:
         out.print(f"for TensorBoard: {display_path(tensorboard / found.name)}", markup=False)
+    if wandb is not None:
+        out.print(f"sent to Weights & Biases, as {found.name} of {wandb}", markup=False)
 
 
 def _write_events(records: list[dict[str, Any]], run: Path, folder: Path) -> None:
     """Write TensorBoard's event file of a training; an earlier one is replaced."""
-    events = []
+    events = list(_numbers(records))
+    content = event_file(events, (run / METRICS).stat().st_mtime if records else 0.0)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "events.out.tfevents.0.ratchet").write_bytes(content)
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written: {error.strerror}.") from None
+
+
+def _numbers(records: list[dict[str, Any]]) -> Iterator[tuple[int, dict[str, float]]]:
+    """Each record's step, and its numbers by name."""
     for record in records:
         val = record.get("val")
         numbers = (
@@ -110,13 +137,37 @@ def _write_events(records: list[dict[str, Any]], run: Path, folder: Path) -> Non
             else {"val": val["value"], "val/low": val["low"], "val/high": val["high"]}
         )
         known = {tag: float(n) for tag, n in numbers.items() if isinstance(n, (int, float))}
-        events.append((record["step"], known))
-    content = event_file(events, (run / METRICS).stat().st_mtime if records else 0.0)
+        yield record["step"], known
+
+
+def _send(records: list[dict[str, Any]], name: str, project: str) -> None:
+    """Send the curves to Weights & Biases; it ignores steps that it has."""
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "events.out.tfevents.0.ratchet").write_bytes(content)
-    except OSError as error:
-        raise InputError(f"{folder} cannot be written: {error.strerror}.") from None
+        import wandb
+    except ImportError:
+        raise InputError(
+            "Weights & Biases needs the package wandb, which is missing.",
+            hint="Install it: pip install 'agent-ratchet[wandb]'.",
+        ) from None
+    by_step: dict[int, dict[str, float]] = {}
+    for step, numbers in _numbers(records):
+        by_step.setdefault(step, {}).update(numbers)
+    try:
+        run = wandb.init(
+            project=project,
+            id=name,
+            name=name,
+            resume="allow",
+            settings=wandb.Settings(silent=True, init_timeout=SEND_S, console="off"),
+        )
+        for step, numbers in sorted(by_step.items()):
+            run.log(numbers, step=step)
+        run.finish()
+    except (wandb.Error, OSError) as error:
+        raise RatchetError(
+            f"Weights & Biases did not take the curves: {error}.",
+            hint="Log in (wandb login), or write them to a folder: WANDB_MODE=offline.",
+        ) from None
 
 
 def _find(folder: Path, prefix: str | None) -> Path:
