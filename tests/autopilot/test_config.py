@@ -230,6 +230,7 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
             "require_key": False,
             "hosts": (),
             "cors": (),
+            "oidc": None,
             "limits": {
                 "body_mb": 32.0,
                 "requests_per_s": 2000.0,

@@ -2,8 +2,9 @@
 import { useQueryClient } from "@tanstack/react-query";
 import { Link, Outlet, useRouterState } from "@tanstack/react-router";
 import { type FormEvent, useEffect, useState } from "react";
-import { api, type Schemas } from "../api/client";
+import { api, root, type Schemas } from "../api/client";
 import { useConnection } from "../api/live";
+import { line } from "../lib/format";
 import { Loading, Problem } from "./basics";
 import { PAGES } from "./pages";
 import { Palette } from "./palette";
@@ -26,7 +27,7 @@ export function Shell() {
     addEventListener("keydown", onKey);
     return () => removeEventListener("keydown", onKey);
   }, []);
-  if (session.data && session.data.login === "key" && session.data.scopes.length === 0) return <Login />;
+  if (session.data && session.data.login === "key" && session.data.scopes.length === 0) return <Login provider={session.data.provider} />;
   return (
     <div className="frame">
       <a className="skip" href="#page">
@@ -114,7 +115,17 @@ function Account({ session }: { session: Schemas["Session"] }) {
   );
 }
 
-function Login() {
+/** Why a login at the provider failed, by what the server says in the address. */
+const FAILED: Record<string, string> = {
+  denied: "The provider did not log you in.",
+  expired: "The login took too long, or was begun in another browser. Try again.",
+  provider: "The provider's answer could not be used. The server's log says why.",
+  unknown: "You are logged in at the provider, but may not use this server. Its administrator can allow it under [server.oidc.allow].",
+};
+
+function Login({ provider }: { provider?: string }) {
+  const failed = FAILED[new URLSearchParams(window.location.search).get("login") ?? ""];
+  const here = window.location.pathname.slice(root.length) + window.location.search;
   const queries = useQueryClient();
   const [key, setKey] = useState("");
   const [error, setError] = useState<unknown>(null);
@@ -131,6 +142,16 @@ function Login() {
     <main className="inside" style={{ maxWidth: 440, margin: "12vh auto" }}>
       <form className="box stack" onSubmit={(event) => void submit(event)}>
         <h1>Ratchet</h1>
+        {failed && (
+          <p className="note bad" role="alert">
+            {failed}
+          </p>
+        )}
+        {provider && (
+          <a className="button primary" href={`${root}/v1/login/oidc?${new URLSearchParams({ target: failed ? "/" : here })}`}>
+            Log in with {line(provider, 60)}
+          </a>
+        )}
         <label className="stack" style={{ alignItems: "stretch" }}>
           Key
           <input

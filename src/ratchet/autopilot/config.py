@@ -134,6 +134,29 @@ class LimitsSection(Section):
     public_body_kb: Annotated[float, Field(gt=0, le=32_768)] = 64.0
 
 
+class AllowSection(Section):
+    """[server.oidc.allow]: who may do what, by scope."""
+
+    feedback: Several[str] = ()
+    ingest: Several[str] = ()
+    run: Several[str] = ()
+    read: Several[str] = ()
+    admin: Several[str] = ()
+
+
+class OidcSection(Section):
+    """[server.oidc]: the provider that people log in with."""
+
+    issuer: Url
+    client_id: Annotated[str, Field(min_length=1, max_length=500)]
+    url: Url
+    secret_env: EnvironmentVariable | None = None
+    name: Annotated[str, Field(min_length=1, max_length=60)] = "single sign-on"
+    hours: Positive = 12.0
+    groups_claim: Annotated[str, Field(min_length=1, max_length=200)] = "groups"
+    allow: AllowSection = AllowSection()
+
+
 class ServerSection(Section):
     """[server]: address and access."""
 
@@ -143,6 +166,7 @@ class ServerSection(Section):
     hosts: Several[str] = ()
     cors: Several[str] = ()
     limits: LimitsSection = LimitsSection()
+    oidc: OidcSection | None = None
 
 
 class LiveSection(Section):

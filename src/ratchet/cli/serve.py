@@ -32,6 +32,7 @@ from ratchet.observe.project_paths import (
 from ratchet.observe.redaction import RedactionRules
 from ratchet.server.gateway.upstream import STANDARD, Upstream
 from ratchet.server.limits import ServerLimits
+from ratchet.server.oidc import OidcSettings
 from ratchet.server.retention import Retention
 from ratchet.server.serve import ServeSettings
 from ratchet.server.serve import serve as run
@@ -179,6 +180,11 @@ def server_settings(
         retention=Retention(**config.retention.model_dump()),
         redaction=RedactionRules(**config.redaction.model_dump()),
         upstreams=upstreams or STANDARD,
+        oidc=None
+        if section.oidc is None
+        else OidcSettings(
+            **{**section.oidc.model_dump(), "secret_env": section.oidc.secret_env or ""}
+        ),
         tls_cert=str(cert or ""),
         tls_key=str(key or ""),
     )

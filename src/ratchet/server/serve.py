@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import secrets
 import signal
 import socket
 import threading
@@ -29,6 +30,7 @@ from ratchet.server.gateway.training import TrainingReader
 from ratchet.server.gateway.upstream import is_loopback
 from ratchet.server.limits import ServerLimits
 from ratchet.server.metrics import Metrics
+from ratchet.server.oidc import OidcLogin, OidcSettings
 from ratchet.server.otlp import Otlp
 from ratchet.server.partitions import PartitionKeeper
 from ratchet.server.retention import Pruner, Retention
@@ -69,6 +71,8 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     tls_key: str = ""
     project: str = ""
     """Folder of the project, for what changes its repository; empty for none."""
+    oidc: OidcSettings | None = None
+    """Provider that people log in with; None for keys alone."""
     autopilot: tuple[str, ...] = ()
     """Command line of the autopilot that runs beside the server; empty for none."""
 
@@ -88,7 +92,7 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
     redactor = redactor_of(settings.redaction, environ)
     open_to_all = is_loopback(settings.host) and not settings.require_key
     has_keys = any(key.revoked_at is None for key in store.keys.list())
-    if not open_to_all and not has_keys:
+    if not open_to_all and not has_keys and settings.oidc is None:
         why = (
             "[server] require_key is set"
             if settings.require_key
@@ -151,6 +155,7 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
         pruner=Pruner(store, settings.retention, metrics=metrics),
         flush_attempt=gateway.flush_attempt,
         project=Path(settings.project) if settings.project else None,
+        oidc=_oidc(store, settings.oidc, environ),
         background=(
             gateway,
             PartitionKeeper(store, period_s(settings.retention.spans_days)),
@@ -158,6 +163,15 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
         ),
     )
     return App(services)
+
+
+def _oidc(
+    store: Store, settings: OidcSettings | None, environ: Mapping[str, str]
+) -> OidcLogin | None:
+    if settings is None:
+        return None
+    key = store.settings.get_or_create("login_secret", lambda: secrets.token_hex(32))
+    return OidcLogin(settings, environ, signing_key=bytes.fromhex(key), clock=time.time)
 
 
 def serve(

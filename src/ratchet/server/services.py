@@ -17,6 +17,7 @@ from ratchet.server.activity_log import ActivityLog
 from ratchet.server.dispatcher import RolloutDispatcher
 from ratchet.server.limits import ServerLimits
 from ratchet.server.metrics import Metrics
+from ratchet.server.oidc import OidcLogin
 from ratchet.server.retention import Pruner
 from ratchet.server.span_writer import SpanWriter
 from ratchet.store import Store
@@ -53,6 +54,7 @@ class Services:
         pruner: Deletes expired rows.
         flush_attempt: Waits until an attempt's gateway calls are stored.
         project: Folder of the project that the server was started in, if any.
+        oidc: Logs people in at a provider, if one is configured.
     """
 
     def __init__(
@@ -69,10 +71,12 @@ class Services:
         pruner: Pruner,
         flush_attempt: Callable[[str, int], Awaitable[None]],
         project: Path | None = None,
+        oidc: OidcLogin | None = None,
         background: tuple[BackgroundService, ...] = (),
     ) -> None:
         self.store = store
         self.project = project
+        self.oidc = oidc
         self.store_id = store.identity()
         self.gatekeeper = gatekeeper
         self.limits = limits

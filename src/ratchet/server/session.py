@@ -11,6 +11,9 @@ from ratchet.server.problems import Problem
 SECURE, PLAIN = "__Host-ratchet", "ratchet_session"
 """Name of the cookie over HTTPS; over plain HTTP, where browsers refuse the first."""
 
+PERSON = "login:"
+"""Beginning of the name of a key that is a person's session at a provider."""
+
 LASTS_S = 30 * 86_400
 """Seconds after which a browser forgets the cookie."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -11,8 +12,8 @@ from ratchet.server.access import Caller
 from ratchet.server.api.fields import Request
 from ratchet.server.routes import NO_SCOPES, Response, RouteGroup
 from ratchet.server.services import Services
-from ratchet.server.session import check_own_page, set_cookie
-from ratchet.types import SCOPES, Scope
+from ratchet.server.session import PERSON, check_own_page, set_cookie
+from ratchet.types import SCOPES, Key, Scope
 
 group = RouteGroup("session")
 
@@ -27,6 +28,8 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     key_name: str = ""
     expires_at: float | None = None
     """Unix seconds; None when the key does not expire."""
+    provider: str = ""
+    """Name of the provider that people can log in with, at /v1/login/oidc; empty for none."""
 
 
 class Login(Request, frozen=True, kw_only=True):
@@ -51,21 +54,32 @@ async def log_in(server: Services, body: Login, scope: dict[str, Any]) -> Respon
 
 
 @group.route("DELETE", "/v1/session", NO_SCOPES)
-async def log_out(scope: dict[str, Any]) -> Response:
-    """Log out: the browser forgets the cookie. The key stays valid."""
+async def log_out(server: Services, caller: Caller, scope: dict[str, Any]) -> Response:
+    """Log out: the browser forgets the cookie. A key stays valid; a provider's session ends."""
     check_own_page("DELETE", scope["headers"])
+    key = await _key(server, caller)
+    if key is not None and key.name.startswith(PERSON):
+        await server.in_thread(server.store.keys.revoke, key.id, time.time())
     return Response(None, status=204, headers={"set-cookie": set_cookie(scope, "")})
 
 
 async def _session(server: Services, caller: Caller) -> Session:
     shown = [scope for scope in SCOPES if scope in caller.scopes]
+    provider = server.oidc.settings.name if server.oidc else ""
     if not caller.key_id:
-        return Session(login="open" if shown else "key", scopes=shown)
-    keys = await server.in_thread(server.store.keys.list)
-    key = next((each for each in keys if each.id == caller.key_id), None)
+        return Session(login="open" if shown else "key", scopes=shown, provider=provider)
+    key = await _key(server, caller)
     return Session(
         login="key",
         scopes=shown,
         key_name=key.name if key else "",
         expires_at=key.expires_at if key else None,
+        provider=provider,
     )
+
+
+async def _key(server: Services, caller: Caller) -> Key | None:
+    if not caller.key_id:
+        return None
+    keys = await server.in_thread(server.store.keys.list)
+    return next((each for each in keys if each.id == caller.key_id), None)

@@ -1,0 +1,99 @@
+"""Login with an OpenID Connect provider, for people in a browser."""
+
+from __future__ import annotations
+
+import logging
+import time
+from http.cookies import CookieError, SimpleCookie
+from typing import Annotated, Any
+from urllib.parse import parse_qsl
+
+from msgspec import Meta
+
+from ratchet.server.api.fields import Request
+from ratchet.server.oidc import PENDING_S, LoginRefused, OidcLogin
+from ratchet.server.problems import Problem
+from ratchet.server.routes import NO_SCOPES, Response, RouteGroup
+from ratchet.server.services import Services
+from ratchet.server.session import PERSON, set_cookie
+
+group = RouteGroup("session")
+
+COOKIE = "ratchet_login"
+"""Of a login that has begun."""
+
+_log = logging.getLogger("ratchet")
+
+
+class LoginQuery(Request, frozen=True, kw_only=True):
+    """Where to return to."""
+
+    target: Annotated[str, Meta(max_length=2000)] = "/"
+    """Path of a page."""
+
+
+@group.route("GET", "/v1/login/oidc", NO_SCOPES, status=303)
+async def begin_login(server: Services, query: LoginQuery) -> Response:
+    """Send the browser to the provider."""
+    oidc = _oidc(server)
+    try:
+        address, cookie = await oidc.begin(query.target)
+    except LoginRefused as refused:
+        return _back(refused)
+    return _moved(address, _cookie(oidc, cookie))
+
+
+@group.route("GET", "/v1/login/oidc/callback", NO_SCOPES, audited=True, status=303)
+async def finish_login(server: Services, scope: dict[str, Any]) -> Response:
+    """Take the browser back from the provider: it gets a session, or a page that says why not.
+
+    A session is a key of its own, which ends by itself.
+    """
+    oidc = _oidc(server)
+    query = dict(parse_qsl(scope["query_string"].decode("latin-1")))
+    try:
+        person, target = await oidc.finish(query, _cookie_of(scope))
+    except LoginRefused as refused:
+        return _back(refused)
+    scopes = person.scopes(oidc.settings.allow)
+    if not scopes:
+        _log.warning("%s logged in, and [server.oidc.allow] names them for nothing.", person.name)
+        return _moved("/?login=unknown")
+    now = time.time()
+    until = now + 3600 * oidc.settings.hours
+    name = f"{PERSON}{person.name}"[:100]
+    _, secret = await server.in_thread(server.store.keys.create, name, scopes, now, until)
+    return _moved(target, set_cookie(scope, secret))
+
+
+def _oidc(server: Services) -> OidcLogin:
+    if server.oidc is None:
+        raise Problem(404, "This server has no provider for logins: see [server.oidc].")
+    return server.oidc
+
+
+def _back(refused: LoginRefused) -> Response:
+    _log.warning("A login failed: %s", refused.message)
+    return _moved(f"/?login={refused.cause}")
+
+
+def _moved(address: str, cookie: str = "") -> Response:
+    headers = {"location": address, "cache-control": "no-store"}
+    return Response(None, 303, headers | ({"set-cookie": cookie} if cookie else {}))
+
+
+def _cookie(oidc: OidcLogin, value: str) -> str:
+    parts = [f"{COOKIE}={value}", "Path=/v1/login", "HttpOnly", "SameSite=Lax"]
+    return "; ".join([*parts, f"Max-Age={PENDING_S:.0f}", *(["Secure"] if oidc.is_secure else [])])
+
+
+def _cookie_of(scope: dict[str, Any]) -> str:
+    for name, value in scope["headers"]:
+        if name == b"cookie":
+            try:
+                found = SimpleCookie(value.decode("latin-1"))
+            except CookieError:
+                continue
+            if COOKIE in found:
+                return found[COOKIE].value
+    return ""
