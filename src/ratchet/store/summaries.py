@@ -57,6 +57,7 @@ def summaries(
     since_ns: int | None = None,
     *,
     usage: bool = True,
+    failed: bool = False,
 ) -> dict[SummaryKey, Trace]:
     """Summarise traces, in the order of the keys; traces deleted meanwhile are omitted.
 
@@ -67,13 +68,14 @@ def summaries(
         since_ns: Start before which none of the traces has a span, if known. On Postgres, earlier
             partitions are not searched then.
         usage: Sum tokens and costs; without, they are 0.
+        failed: Omit traces without an error, which is told before most is read.
     """
     found: dict[SummaryKey, Trace] = {}
     # Apart, since Postgres has them in different partitions.
     live = [key for key in keys if key.rollout_seq == NO_ROLLOUT]
     attempts = [key for key in keys if key.rollout_seq != NO_ROLLOUT]
     for some in (*chunks(live, MANY), *chunks(attempts, MANY)):
-        found.update(_some(connection, some, price, since_ns, usage))
+        found.update(_some(connection, some, price, since_ns, usage, failed))
     return {key: found[key] for key in keys if key in found}
 
 
@@ -83,9 +85,14 @@ def _some(
     price: Price | None,
     since_ns: int | None,
     usage: bool,
+    failed: bool,
 ) -> Iterator[tuple[SummaryKey, Trace]]:
     since = () if since_ns is None else (spans.c.start_ns >= since_ns,)
     counts = _counts(connection, keys, since)
+    if failed:
+        keys = [key for key in keys if key in counts and counts[key][3]]
+        if not keys:
+            return
     names = _names(connection, keys, since)
     used = _used(connection, keys, since) if usage else {}
     parents = _parents(connection, [key for key, calls in used.items() if len(calls) > 1], since)

@@ -388,7 +388,7 @@ def page_of(
         bounded = heads and criteria.conversation_id is None
         since_ns = heads[-1].start_ns if bounded else None
         keys = [head.key for head in heads]
-        figures = summaries(connection, keys, price, since_ns, usage=usage)
+        figures = summaries(connection, keys, price, since_ns, usage=usage, failed=criteria.errors)
         for head in heads:
             trace = figures.get(head.key)
             if trace is not None and criteria.fits(trace):
