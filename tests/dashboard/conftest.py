@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,9 +45,11 @@ def serve() -> Iterator[Callable[..., RunningServer]]:
     """Starts servers of a project, and ends them with the test."""
     running: list[RunningServer] = []
 
-    def start(folder: Path, **settings: Any) -> RunningServer:
+    def start(
+        folder: Path, *, environ: Mapping[str, str] | None = None, **settings: Any
+    ) -> RunningServer:
         made = ServeSettings(**{"port": 0, "project": str(folder), **settings})
-        running.append(RunningServer(url_of(folder), made))
+        running.append(RunningServer(url_of(folder), made, environ))
         return running[-1]
 
     yield start

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import socket
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -10,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from ratchet.server.oidc import OidcSettings
 from ratchet.store import Store
 from ratchet.types import SpanRecord
 from tests.dashboard.conftest import Complaints, url_of
 from tests.dashboard.seeded import AGENT, live_trace
+from tests.server.oidc_provider import CLIENT, SECRET, Provider
 from tests.serving import RunningServer
 
 pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
@@ -288,3 +291,31 @@ def test_a_chart_is_saved_as_a_picture(opened: Opened, reading: RunningServer) -
     width = int.from_bytes(content[16:20], "big")
     assert width > 400
     assert len(content) > 4_000  # not an empty one
+
+
+def test_a_person_logs_in_at_a_provider_and_out_again(
+    opened: Opened, serve: Serve, project: Path, complaints: Complaints
+) -> None:
+    provider = Provider()
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    oidc = OidcSettings(
+        issuer=provider.url,
+        client_id=CLIENT,
+        url=f"http://127.0.0.1:{port}",
+        secret_env="OIDC_SECRET",
+        name="Example",
+        allow={"read": ("@example.com",)},
+    )
+    server = serve(project, port=port, require_key=True, oidc=oidc, environ={"OIDC_SECRET": SECRET})
+    page = opened(f"{server.url}/datasets")
+    page.get_by_role("link", name="Log in with Example").click()
+    page.get_by_text("login:ann@example.com").wait_for()
+    assert page.url == f"{server.url}/datasets"
+    page.get_by_role("button", name="log out").click()
+    provider.claims = {"email": "eve@elsewhere.com"}
+    page.get_by_role("link", name="Log in with Example").click()
+    page.get_by_text("may not use this server").wait_for()
+    provider.close()
+    complaints.clear()  # the browser notes each 401
