@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -200,6 +202,28 @@ def test_help_of_every_command_says_what_it_does(
 ) -> None:
     assert run([command, "--help"]) == 0
     assert f"Usage: ratchet {command}" in capsys.readouterr().out
+
+
+def commands_of(command: Any, path: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """A command and those below it, each with its path."""
+    yield path, command
+    for name, below in getattr(command, "commands", {}).items():
+        yield from commands_of(below, (*path, name))
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_section_in_brackets_is_not_taken_for_markup_of_the_help(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole: Any = typer.main.get_command(app_for([command]))
+    for path, each in commands_of(whole.commands[command], (command,)):
+        texts = [each.help or "", *(getattr(param, "help", None) or "" for param in each.params)]
+        written = {name for text in texts for name in re.findall(r"\[\[?[a-z_.]+\]\]?", text)}
+        if written:
+            capsys.readouterr()
+            assert run([*path, "--help"]) == 0
+            shown = capsys.readouterr().out
+            assert {name for name in written if name not in shown} == set(), path
 
 
 @pytest.mark.parametrize("command", COMMANDS)

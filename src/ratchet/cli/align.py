@@ -53,7 +53,7 @@ def align(
     """Align a judge with people's labels, and show the agreement before and after.
 
     The agreement is measured on labels that the alignment has not seen. It is written to
-    judges/NAME.json, which `alignment` under [[evaluators]] names. An evaluator with
+    judges/NAME.json, which `alignment` of the evaluator in ratchet.toml names. An evaluator with
     use = "preference" is fitted to preferences and corrections, and written to its file.
 
     Examples:

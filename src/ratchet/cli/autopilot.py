@@ -43,7 +43,7 @@ def run(
     """Run the autopilot until Ctrl-C or SIGTERM.
 
     Several may run on one store: one leads, the others stand by. Killed at any moment, it goes on
-    where it was. What it may do is set under [autopilot] in ratchet.toml.
+    where it was. What it may do is set in the section autopilot of ratchet.toml.
 
     Examples:
 
@@ -149,7 +149,7 @@ def approve(
 ) -> None:
     """Approve the candidate of a cycle that waits for approval.
 
-    The approval is for this candidate alone. `approvers` under [autopilot] says who may approve.
+    The approval is for this candidate alone. autopilot.approvers in ratchet.toml says who may.
 
     Examples:
 

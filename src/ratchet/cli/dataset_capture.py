@@ -95,7 +95,7 @@ def capture(
     server: Annotated[
         str | None,
         typer.Option(
-            help="Read the traces of this server, by default that of [run] server; its key:"
+            help="Read the traces of this server, by default run.server of ratchet.toml; its key:"
             " RATCHET_KEY. The dataset stays in the store."
         ),
     ] = None,

@@ -47,7 +47,7 @@ def generate(
     """Propose evaluators from the agent's outputs, labels and feedback, and measure each.
 
     Schemas, relations between fields, comparisons, shapes of answers and bounds are found in
-    outputs that are known to be good; with [coach], a language model proposes code and rubrics.
+    outputs that are known to be good; with a coach, a language model proposes code and rubrics.
     Each proposal is tried in the sandbox and gets a report card. Rejected ones are dropped.
 
     Examples:

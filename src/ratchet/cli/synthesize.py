@@ -82,7 +82,7 @@ def synthesize(
     """Make tasks that resemble a dataset's, and store its next version.
 
     Without a model: by recombining the varying parts of real inputs, by changes that keep the
-    answer, and from the boundaries of the inputs' schema. With [coach]: inputs for personas, edge
+    answer, and from the boundaries of the inputs' schema. With a coach: inputs for personas, edge
     cases and what live traffic has and the dataset lacks; an answer counts where all tries agree.
 
     The tasks go to the train split, unless another is asked for. An interrupted run continues

@@ -16,7 +16,7 @@ def doctor(
     model: Annotated[
         str | None,
         typer.Argument(
-            metavar="[MODEL]", help="smollm2, a GGUF or a folder; else that of [agent]."
+            metavar="[MODEL]", help="smollm2, a GGUF or a folder; else that of the agent."
         ),
     ] = None,
     folder: Folder = Path("."),

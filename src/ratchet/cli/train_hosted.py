@@ -41,7 +41,8 @@ def start(
         Path | None, typer.Option(metavar="FILE", help="Validation data.")
     ] = None,
     model: Annotated[
-        str | None, typer.Option(help="The model to start from; by default that of [train].")
+        str | None,
+        typer.Option(help="The model to start from; by default train.model of ratchet.toml."),
     ] = None,
     method: Annotated[str, typer.Option(help="sft or dpo.")] = "sft",
     set_: Annotated[
@@ -56,8 +57,8 @@ def start(
 ) -> None:
     """Upload training data and train a model at a hosted service.
 
-    The service is that of [train] in ratchet.toml; OpenAI by default. A command that was stopped
-    goes on where it was: nothing is uploaded or started twice.
+    The service is that of the section train of ratchet.toml; OpenAI by default. A command that was
+    stopped goes on where it was: nothing is uploaded or started twice.
 
     Examples:
 

@@ -5,7 +5,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, type Schemas } from "../../api/client";
 import { counted, line, number, short, text } from "../../lib/format";
-import { Figure, waiting } from "../../ui/basics";
+import { Command, Figure, waiting } from "../../ui/basics";
 import { Ask } from "../../ui/dialog";
 import { asEdited, fromEdited } from "./edited";
 import { republish } from "./versions";
@@ -135,6 +135,9 @@ export function Refinement({ dataset, change, open }: { dataset: Dataset; change
             </div>
           )}
           {found.data.coverage && <Coverage of={found.data.coverage} />}
+          <p className="row">
+            <span>More tasks, by a coach model:</span> <Command text={`ratchet datasets synthesize ${dataset.name}`} />
+          </p>
           <p className="muted small">
             {counted(found.data.candidates, "candidate")} scored{found.data.evaluator && ` by ${found.data.evaluator}`}, on version {short(found.data.version)}. Test tasks are never changed for their results; a person is asked.
           </p>
