@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -190,8 +191,12 @@ def test_who_is_not_named_may_nothing(
     with server.client() as http:
         assert log_in(http).headers["location"] == "/?login=unknown"
         assert session(http)["scopes"] == []
+    server.stop()
     with Store.open(server.store_url) as store:
         assert store.keys.list() == []
+        (row,) = (row for row in store.audit.list()[0] if row.action == "GET log in")
+    assert row.status == 403
+    assert row.target in ("17", "eve@elsewhere.com", "eve@example.com.evil.com")
 
 
 def test_a_profile_of_somebody_else_is_no_proof(server: RunningServer, provider: Provider) -> None:
@@ -243,7 +248,13 @@ def test_a_provider_that_fails_is_a_page_and_no_traceback(
 
 
 @pytest.mark.parametrize(
-    "metadata", [{"issuer": "http://127.0.0.1:9"}, {"token_endpoint": "http://elsewhere.example/"}]
+    "metadata",
+    [
+        {"issuer": "http://127.0.0.1:9"},
+        {"token_endpoint": "http://elsewhere.example/"},
+        {"userinfo_endpoint": "http://elsewhere.example/"},
+        {"jwks_uri": "http://["},
+    ],
 )
 def test_a_provider_that_names_another_is_refused(
     server: RunningServer, provider: Provider, metadata: dict[str, str]
@@ -305,3 +316,41 @@ def test_a_login_that_takes_too_long_is_begun_again(
 def test_a_domain_is_not_the_end_of_another() -> None:
     person = Person(subject="1", email="a@notexample.com")
     assert person.scopes({"read": ("@example.com",)}) == ()
+
+
+def test_a_provider_that_trickles_is_given_up(
+    server: RunningServer, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = threading.Event()
+
+    def trickle(request: Any, _: str) -> None:
+        request.send_response(200)
+        request.end_headers()
+        while not ended.wait(0.01):
+            request.wfile.write(b" ")
+
+    monkeypatch.setattr("ratchet.server.oidc.TIMEOUT_S", 0.1)
+    monkeypatch.setattr(provider, "_answer", trickle)
+    with server.client() as http:
+        assert http.get("/v1/login/oidc").headers["location"] == "/?login=provider"
+    ended.set()
+
+
+def test_a_server_with_a_provider_lets_nobody_in_without_a_login(
+    provider: Provider, serving: Callable[..., RunningServer], sqlite_url: str
+) -> None:
+    settings = OidcSettings(issuer=provider.url, client_id=CLIENT, url="http://127.0.0.1:1")
+    made = serving(sqlite_url, ServeSettings(port=0, oidc=settings))
+    with made.client() as http:
+        assert http.get("/v1/runs").status_code == 401
+
+
+def test_the_login_is_in_the_audit_log_by_the_persons_name(server: RunningServer) -> None:
+    with server.client() as http:
+        cookie = log_in(http).headers["set-cookie"]
+    assert "Max-Age=43200" in cookie
+    server.stop()
+    with Store.open(server.store_url) as store:
+        (row,) = (row for row in store.audit.list()[0] if row.action == "GET log in")
+        (key,) = store.keys.list()
+    assert (row.target, row.key_id, row.status) == ("ann@example.com", key.id, 303)

@@ -6,6 +6,7 @@ Connect Core 1.0, section 3.1; RFC 7636 (PKCE); RFC 9700 (security of OAuth 2.0)
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import binascii
 import hashlib
@@ -26,7 +27,12 @@ CALLBACK = "/v1/login/oidc/callback"
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA")
 """Signatures that are accepted. Never `none`, and never one by the client's own secret."""
 
+ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+"""Those that every provider has."""
+
 TIMEOUT_S = 10.0
+"""Of a whole answer of the provider."""
+
 MOST_BYTES = 1 << 20
 """Of an answer of the provider."""
 
@@ -224,7 +230,9 @@ class OidcLogin:
             found = await _json(http, "GET", f"{issuer}/.well-known/openid-configuration")
         if str(found.get("issuer", "")).rstrip("/") != issuer:
             raise LoginRefused("provider", "The provider names another issuer than is configured.")
-        for name in ("authorization_endpoint", "token_endpoint", "jwks_uri"):
+        for name in (*ENDPOINTS, "userinfo_endpoint"):
+            if name not in ENDPOINTS and not found.get(name):
+                continue
             try:
                 _check_https(str(found.get(name, "")), name)
             except ConfigError as error:
@@ -364,13 +372,13 @@ async def _json(http: httpx2.AsyncClient, method: str, url: str, **options: Any)
 
     content = b""
     try:
-        async with http.stream(method, url, **options) as answer:
+        async with asyncio.timeout(TIMEOUT_S), http.stream(method, url, **options) as answer:
             async for piece in answer.aiter_bytes():
                 content += piece
                 if len(content) > MOST_BYTES:
                     raise LoginRefused("provider", "The provider's answer is too long.")
         status = answer.status_code
-    except httpx2.HTTPError as error:
+    except (httpx2.HTTPError, httpx2.InvalidURL, TimeoutError) as error:
         raise LoginRefused(
             "provider", f"The provider cannot be reached: {type(error).__name__}."
         ) from None
@@ -391,7 +399,10 @@ def _client() -> httpx2.AsyncClient:
 
 
 def _check_https(url: str, what: str) -> None:
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        parts = urlsplit("")
     local = parts.hostname in ("127.0.0.1", "localhost", "::1")
     if not parts.hostname or not (parts.scheme == "https" or (parts.scheme == "http" and local)):
         raise ConfigError(f"{what} is {url[:200]!r}; it must begin with https://.")

@@ -72,7 +72,8 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     project: str = ""
     """Folder of the project, for what changes its repository; empty for none."""
     oidc: OidcSettings | None = None
-    """Provider that people log in with; None for keys alone."""
+    """Provider that people log in with, and then nobody comes in without a login or a key; None
+    for keys alone."""
     autopilot: tuple[str, ...] = ()
     """Command line of the autopilot that runs beside the server; empty for none."""
 
@@ -90,7 +91,7 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
             the redaction rules are invalid.
     """
     redactor = redactor_of(settings.redaction, environ)
-    open_to_all = is_loopback(settings.host) and not settings.require_key
+    open_to_all = is_loopback(settings.host) and not (settings.require_key or settings.oidc)
     has_keys = any(key.revoked_at is None for key in store.keys.list())
     if not open_to_all and not has_keys and settings.oidc is None:
         why = (
@@ -108,6 +109,8 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
             " address has full access. Behind a proxy, set require_key = true under [server].",
             settings.host,
         )
+    hidden = settings.oidc.secret_env if settings.oidc else ""
+    given = {name: value for name, value in environ.items() if name != hidden}
     metrics = Metrics()
     spans = SpanWriter(
         store,
@@ -159,7 +162,7 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
         background=(
             gateway,
             PartitionKeeper(store, period_s(settings.retention.spans_days)),
-            *([AutopilotProcess(settings.autopilot, environ)] if settings.autopilot else []),
+            *([AutopilotProcess(settings.autopilot, given)] if settings.autopilot else []),
         ),
     )
     return App(services)

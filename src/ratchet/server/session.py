@@ -64,12 +64,12 @@ def check_own_page(method: str, headers: Iterable[tuple[bytes, bytes]]) -> None:
         )
 
 
-def set_cookie(scope: Mapping[str, Any], key: str) -> str:
+def set_cookie(scope: Mapping[str, Any], key: str, lasts_s: int = LASTS_S) -> str:
     """Header that stores a key in the browser, or with an empty one deletes it."""
     secure = _is_https(scope)
     name = SECURE if secure else PLAIN
     parts = [f"{name}={key}", "Path=/", "HttpOnly", "SameSite=Lax"]
-    parts.append(f"Max-Age={LASTS_S if key else 0}")
+    parts.append(f"Max-Age={lasts_s if key else 0}")
     if secure:
         parts.append("Secure")
     return "; ".join(parts)

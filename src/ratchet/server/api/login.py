@@ -10,8 +10,9 @@ from urllib.parse import parse_qsl
 
 from msgspec import Meta
 
+from ratchet.server.access import Caller
 from ratchet.server.api.fields import Request
-from ratchet.server.oidc import PENDING_S, LoginRefused, OidcLogin
+from ratchet.server.oidc import PENDING_S, LoginRefused, OidcLogin, Person
 from ratchet.server.problems import Problem
 from ratchet.server.routes import NO_SCOPES, Response, RouteGroup
 from ratchet.server.services import Services
@@ -43,7 +44,7 @@ async def begin_login(server: Services, query: LoginQuery) -> Response:
     return _moved(address, _cookie(oidc, cookie))
 
 
-@group.route("GET", "/v1/login/oidc/callback", NO_SCOPES, audited=True, status=303)
+@group.route("GET", "/v1/login/oidc/callback", NO_SCOPES, status=303)
 async def finish_login(server: Services, scope: dict[str, Any]) -> Response:
     """Take the browser back from the provider: it gets a session, or a page that says why not.
 
@@ -57,13 +58,23 @@ async def finish_login(server: Services, scope: dict[str, Any]) -> Response:
         return _back(refused)
     scopes = person.scopes(oidc.settings.allow)
     if not scopes:
+        _audit(server, scope, person, Caller(), 403)
         _log.warning("%s logged in, and [server.oidc.allow] names them for nothing.", person.name)
         return _moved("/?login=unknown")
     now = time.time()
     until = now + 3600 * oidc.settings.hours
     name = f"{PERSON}{person.name}"[:100]
-    _, secret = await server.in_thread(server.store.keys.create, name, scopes, now, until)
-    return _moved(target, set_cookie(scope, secret))
+    key, secret = await server.in_thread(server.store.keys.create, name, scopes, now, until)
+    _audit(server, scope, person, Caller(key_id=key.id), 303)
+    seen = {"scheme": "https", "headers": ()} if oidc.is_secure else scope
+    return _moved(target, set_cookie(seen, secret, round(3600 * oidc.settings.hours)))
+
+
+def _audit(
+    server: Services, scope: dict[str, Any], person: Person, caller: Caller, status: int
+) -> None:
+    """Note who logged in, or wanted to; the provider is what vouches for the name."""
+    server.activity_log.audit(caller, {**scope, "path": person.name}, "log in", status)
 
 
 def _oidc(server: Services) -> OidcLogin:
