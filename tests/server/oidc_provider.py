@@ -16,6 +16,7 @@ from joserfc import jwt
 from joserfc.jwk import RSAKey
 
 CLIENT, SECRET = "ratchet", "a secret"
+FIRST = RSAKey.generate_key(2048, {"kid": "first", "use": "sig"})
 
 
 class Provider:
@@ -26,7 +27,7 @@ class Provider:
     """
 
     def __init__(self) -> None:
-        self.key = RSAKey.generate_key(2048, {"kid": "first", "use": "sig"})
+        self.key = FIRST
         self.shown: list[RSAKey] = [self.key]
         self.alg = "RS256"
         self.claims: dict[str, Any] = {}
@@ -49,7 +50,7 @@ class Provider:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
         self.url = f"http://127.0.0.1:{self._server.server_port}"
-        threading.Thread(target=self._server.serve_forever, daemon=True).start()
+        threading.Thread(target=self._server.serve_forever, args=(0.01,), daemon=True).start()
 
     def close(self) -> None:
         """End it."""
