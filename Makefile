@@ -17,7 +17,7 @@ export RATCHET_SKIP_DASHBOARD := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast test-frameworks test-javascript test-weights test-verl test-wire test-wire-real javascript dashboard test-dashboard check faults bench docs serve constraints clean moved
+.PHONY: help setup demo test test-fast test-frameworks test-javascript test-weights test-verl test-wire test-wire-real javascript dashboard test-dashboard test-dashboard-short check faults bench docs serve constraints clean moved
 moved: ;
 
 help:  ## List the targets
@@ -93,6 +93,14 @@ dashboard: .venv/.dev  ## Build the dashboard's page, which ratchet serve shows 
 test-dashboard: dashboard  ## Test the dashboard in a browser (the system's Chromium)
 	$(BIN)/python dashboard/build.py test
 	RATCHET_TEST_BROWSER=1 $(BIN)/python -m pytest tests/dashboard $(ARGS)
+
+test-dashboard-short: .venv/.dev  ## Look at each of the dashboard's pages once, where there is a Chromium
+	@if command -v chromium || command -v chromium-browser || command -v google-chrome; then \
+		$(MAKE) --no-print-directory dashboard && RATCHET_TEST_BROWSER=short $(BIN)/python -m pytest \
+			tests/dashboard/test_pages.py -k 'shows_its_content or first_load' $(ARGS); \
+	else \
+		echo '!!! SKIPPED: the pages of the dashboard. There is no Chromium: apt-get install chromium' >&2; \
+	fi
 
 serve: .venv/.core  ## Serve the dashboard, the API, the gateway and OTLP ingest at http://127.0.0.1:8765
 	@$(BIN)/ratchet serve $(ARGS) || [ $$? -eq 130 ]
