@@ -90,6 +90,10 @@ EXPECTED: dict[str, set[Scope]] = {
     "GET /v1/session": set(),
     "POST /v1/session": set(),
     "DELETE /v1/session": set(),
+    "GET /v1/login/oidc": set(),
+    "GET /v1/login/oidc/callback": set(),
+    "GET /v1/datasets/{name}/refinement": {"read", "run"},
+    "POST /v1/datasets/{name}/changes": {"run"},
     "GET /v1/traces/{id}/skeleton": {"read", "run"},
     "GET /v1/traces/{id}/spans/{span_id}": {"read", "run"},
     "GET /v1/candidates/{id}/changes": {"read", "run"},
@@ -123,7 +127,12 @@ EXPECTED: dict[str, set[Scope]] = {
 }
 """Written out, so that a scope that is loosened by mistake is seen."""
 
-OPEN = {"POST /v1/session": 400, "DELETE /v1/session": 403}
+OPEN = {
+    "GET /v1/login/oidc": 404,  # without a provider
+    "GET /v1/login/oidc/callback": 404,
+    "POST /v1/session": 400,
+    "DELETE /v1/session": 403,
+}
 """Status of malformed requests without a key: only the dashboard's own page may log in or out."""
 
 
