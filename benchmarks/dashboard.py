@@ -126,7 +126,7 @@ def bundle_kb() -> float | None:
     if not (FOLDER / "index.html").is_file():
         return None
     html = (FOLDER / "index.html").read_text()
-    files = re.findall(r'(?:src|href)="/([^"]+\.js)"', html)
+    files = re.findall(r'(?:src|href)="\./([^"]+\.js)"', html)
     return round(sum(len(gzip.compress((FOLDER / name).read_bytes())) for name in files) / 1024, 1)
 
 

@@ -6,7 +6,7 @@ const server = "http://127.0.0.1:8765";
 
 export default defineConfig({
   plugins: [react()],
-  base: "/",
+  base: "./",
   html: { cspNonce: "RATCHET_NONCE" },
   build: {
     outDir: "../src/ratchet/server/static",

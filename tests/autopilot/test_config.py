@@ -229,6 +229,7 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
             "port": 8765,
             "require_key": False,
             "hosts": (),
+            "root_path": "",
             "cors": (),
             "oidc": None,
             "limits": {

@@ -189,7 +189,7 @@ def test_the_first_load_is_small() -> None:
     import re
 
     html = (FOLDER / "index.html").read_text()
-    first = [FOLDER / name.lstrip("/") for name in re.findall(r'(?:src|href)="(/[^"]+\.js)"', html)]
+    first = [FOLDER / name for name in re.findall(r'(?:src|href)="\./([^"]+\.js)"', html)]
     assert first
     assert sum(len(gzip.compress(path.read_bytes())) for path in first) <= 190 * 1024
 
@@ -213,3 +213,22 @@ def test_an_unknown_id_gets_a_sentence(
     page.goto(f"{reading.url}/traces/ffffffffffff")
     page.get_by_text("There is no trace 'ffffffffffff'.").wait_for()
     complaints.clear()  # the browser notes each 404
+
+
+def test_under_a_path_of_a_proxy_every_address_is_below_it(
+    opened: Callable[..., Any], serve: Callable[..., RunningServer], project: Path
+) -> None:
+    server = serve(project, root_path="/tools/ratchet")
+    page = opened(f"{server.url}/tools/ratchet/runs")
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.get_by_role("table", name="Runs").get_by_role("link").first.click()
+    page.get_by_role("heading", name="Candidates").or_(
+        page.get_by_text("rollouts")
+    ).first.wait_for()
+    page.reload()
+    page.get_by_role("link", name="Traces").first.click()
+    page.get_by_role("table", name="Traces").wait_for()
+    assert page.url.startswith(f"{server.url}/tools/ratchet/traces")
+    assert asked
+    assert [url for url in asked if not url.startswith(f"{server.url}/tools/ratchet/")] == []

@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import re
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -226,3 +226,27 @@ def test_the_page_and_the_session_need_no_key_but_nothing_else_is_open(
     assert headers["x-content-type-options"] == "nosniff"
     assert ask(server, "GET", "/runs", accept="application/json")[0] == 404
     assert ask(server, "GET", "/v1/overview")[0] == 401
+
+
+def test_under_a_path_of_a_proxy_the_page_says_so_and_the_api_answers_with_and_without_it(
+    serving: Callable[..., RunningServer], sqlite_url: str
+) -> None:
+    server = serving(sqlite_url, ServeSettings(port=0, root_path="/tools/ratchet"))
+    with server.client() as http:
+        for path in ("/tools/ratchet/healthz", "/healthz"):  # some proxies cut it off
+            assert http.get(path).status_code == 200
+        assert http.get("/tools/ratchetx/healthz").status_code == 404
+        assert http.get("/tools/ratchet", headers={"accept": "text/html"}).status_code == 200
+
+
+def test_the_files_of_a_page_are_found_below_the_path_of_a_proxy(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text(
+        '<meta name="ratchet-root" content="" /><script src="./assets/a.js" nonce="RATCHET_NONCE">'
+    )
+    page = Dashboard(tmp_path, root_path="/tools").find(asked("/runs/a/b"))
+    assert page is not None
+    assert b'src="/tools/assets/a.js"' in page.content
+    assert b'content="/tools"' in page.content
+    page = Dashboard(tmp_path).find(asked("/runs/a/b"))
+    assert page is not None
+    assert b'src="/assets/a.js"' in page.content

@@ -164,6 +164,7 @@ class ServerSection(Section):
     port: Annotated[int, Field(ge=0, le=65535)] = 8765
     require_key: bool = False
     hosts: Several[str] = ()
+    root_path: Annotated[str, Field(pattern=r"^(/[A-Za-z0-9._~-]+)*$")] = ""
     cors: Several[str] = ()
     limits: LimitsSection = LimitsSection()
     oidc: OidcSection | None = None

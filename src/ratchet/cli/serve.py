@@ -166,6 +166,7 @@ def server_settings(
         port=section.port if port is None else port,
         require_key=section.require_key,
         hosts=section.hosts,
+        root_path=section.root_path,
         cors=section.cors,
         limits=ServerLimits(
             body_bytes=int(limits.body_mb * 1024 * 1024),

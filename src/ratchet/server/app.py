@@ -47,11 +47,17 @@ MAX_PATH = 4096
 
 
 class App:
-    """ASGI application around the services of one store."""
+    """ASGI application around the services of one store.
 
-    def __init__(self, services: Services) -> None:
+    Args:
+        services: The services.
+        root_path: Path under which a proxy has the server, such as `/ratchet`; empty for none.
+    """
+
+    def __init__(self, services: Services, root_path: str = "") -> None:
         self.services = services
-        self.dashboard = Dashboard()
+        self.dashboard = Dashboard(root_path=root_path)
+        self._root_path = root_path
         self.table = RouteTable([route for group in GROUPS for route in group.routes])
         self._decoders = {
             id(route): msgspec.json.Decoder(route.body)
@@ -64,9 +70,16 @@ class App:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "http":
-            await self._http(scope, receive, send)
+            await self._http(self._below(scope), receive, send)
         else:  # WebSockets are not supported
             await send({"type": "websocket.close", "code": 1003})
+
+    def _below(self, scope: Asgi) -> Asgi:
+        """The request as it is without the proxy's path, which a proxy may also have cut off."""
+        root, path = self._root_path, scope["path"]
+        if root and (path == root or path.startswith(f"{root}/")):
+            return {**scope, "path": path[len(root) :] or "/"}
+        return scope
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:

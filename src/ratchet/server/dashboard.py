@@ -17,6 +17,9 @@ FOLDER = Path(__file__).parent / "static"
 NONCE = b"RATCHET_NONCE"
 """Stands for the nonce in the built index.html."""
 
+ROOT = b'name="ratchet-root" content=""'
+"""Where the built index.html says under which path the server is."""
+
 API = ("/v1/", "/gateway/", "/healthz", "/readyz", "/metrics", "/openapi.json")
 """Beginnings of paths that never belong to the page."""
 
@@ -60,10 +63,12 @@ class Dashboard:
 
     Args:
         folder: Folder of the built page.
+        root_path: Path under which a proxy has the server; empty for none.
     """
 
-    def __init__(self, folder: Path = FOLDER) -> None:
+    def __init__(self, folder: Path = FOLDER, root_path: str = "") -> None:
         self._folder = folder
+        self._root_path = root_path.encode()
         self._files: dict[str, _Built] | None = None
 
     def find(self, scope: Mapping[str, Any]) -> PageFile | None:
@@ -92,11 +97,17 @@ class Dashboard:
             return None
         index = files.get("index.html")
         nonce = secrets.token_urlsafe(18).encode()
-        content = UNBUILT if index is None else index.plain.replace(NONCE, nonce)
+        content = UNBUILT if index is None else self._rooted(index.plain).replace(NONCE, nonce)
         page = _sent(b"text/html; charset=utf-8", content, b"", b"no-store", headers)
         policy = POLICY.format(nonce=nonce.decode()).encode()
         page.headers.append((b"content-security-policy", policy))
         return page
+
+    def _rooted(self, page: bytes) -> bytes:
+        """The page with the addresses of its files, which are relative in the build."""
+        root = self._root_path
+        page = page.replace(b'="./', b'="' + root + b"/")
+        return page.replace(ROOT, ROOT.replace(b'""', b'"' + root + b'"'))
 
     def _read(self) -> dict[str, _Built]:
         if self._files is None:

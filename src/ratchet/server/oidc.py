@@ -150,6 +150,11 @@ class OidcLogin:
         self._keys: tuple[float, Any] | None = None
 
     @property
+    def root_path(self) -> str:
+        """Path under which a proxy has this server; empty for none."""
+        return urlsplit(self.settings.url).path.rstrip("/")
+
+    @property
     def is_secure(self) -> bool:
         """Whether browsers reach this server by HTTPS."""
         return self.settings.url.startswith("https:")

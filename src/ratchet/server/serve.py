@@ -58,6 +58,8 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Whether every request needs a key, even on loopback."""
     hosts: tuple[str, ...] = ()
     """Accepted host names besides its own."""
+    root_path: str = ""
+    """Path under which a proxy has the server, such as `/ratchet`; empty for none."""
     cors: tuple[str, ...] = ()
     """Origins of web pages that may use the server."""
     limits: ServerLimits = ServerLimits()
@@ -165,7 +167,7 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
             *([AutopilotProcess(settings.autopilot, given)] if settings.autopilot else []),
         ),
     )
-    return App(services)
+    return App(services, settings.root_path)
 
 
 def _oidc(

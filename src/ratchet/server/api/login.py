@@ -40,7 +40,7 @@ async def begin_login(server: Services, query: LoginQuery) -> Response:
     try:
         address, cookie = await oidc.begin(query.target)
     except LoginRefused as refused:
-        return _back(refused)
+        return _back(oidc, refused)
     return _moved(address, _cookie(oidc, cookie))
 
 
@@ -55,19 +55,21 @@ async def finish_login(server: Services, scope: dict[str, Any]) -> Response:
     try:
         person, target = await oidc.finish(query, _cookie_of(scope))
     except LoginRefused as refused:
-        return _back(refused)
+        return _back(oidc, refused)
     scopes = person.scopes(oidc.settings.allow)
     if not scopes:
         _audit(server, scope, person, Caller(), 403)
         _log.warning("%s logged in, and [server.oidc.allow] names them for nothing.", person.name)
-        return _moved("/?login=unknown")
+        return _moved(f"{oidc.root_path}/?login=unknown")
     now = time.time()
     until = now + 3600 * oidc.settings.hours
     name = f"{PERSON}{person.name}"[:100]
     key, secret = await server.in_thread(server.store.keys.create, name, scopes, now, until)
     _audit(server, scope, person, Caller(key_id=key.id), 303)
     seen = {"scheme": "https", "headers": ()} if oidc.is_secure else scope
-    return _moved(target, set_cookie(seen, secret, round(3600 * oidc.settings.hours)))
+    return _moved(
+        f"{oidc.root_path}{target}", set_cookie(seen, secret, round(3600 * oidc.settings.hours))
+    )
 
 
 def _audit(
@@ -83,9 +85,9 @@ def _oidc(server: Services) -> OidcLogin:
     return server.oidc
 
 
-def _back(refused: LoginRefused) -> Response:
+def _back(oidc: OidcLogin, refused: LoginRefused) -> Response:
     _log.warning("A login failed: %s", refused.message)
-    return _moved(f"/?login={refused.cause}")
+    return _moved(f"{oidc.root_path}/?login={refused.cause}")
 
 
 def _moved(address: str, cookie: str = "") -> Response:
@@ -94,7 +96,7 @@ def _moved(address: str, cookie: str = "") -> Response:
 
 
 def _cookie(oidc: OidcLogin, value: str) -> str:
-    parts = [f"{COOKIE}={value}", "Path=/v1/login", "HttpOnly", "SameSite=Lax"]
+    parts = [f"{COOKIE}={value}", f"Path={oidc.root_path}/v1/login", "HttpOnly", "SameSite=Lax"]
     return "; ".join([*parts, f"Max-Age={PENDING_S:.0f}", *(["Secure"] if oidc.is_secure else [])])
 
 
