@@ -62,14 +62,16 @@ def test_tensorboard_reads_the_curves(trained: Project) -> None:
 
 def test_weights_and_biases_gets_each_step_once(trained: Project) -> None:
     pytest.importorskip("wandb")
-    environ = {"WANDB_MODE": "offline", "WANDB_DIR": str(trained.root)}
+    environ = {"WANDB_MODE": "offline"}
     done = trained.ratchet("train", "runs", "ab", "--wandb", "curves", env=environ)
     assert done.returncode == 0, done.stderr
-    assert "as ab-grpo of curves" in done.stdout
-    (written,) = (trained.root / "wandb").glob("offline-run-*/run-ab-grpo.wandb")
+    assert "written for Weights & Biases, as ab-grpo of curves" in done.stdout
+    (written,) = (trained.root / ".ratchet" / "wandb").glob("offline-run-*/run-ab-grpo.wandb")
     content = written.read_bytes()
     assert b"val/low" in content
     assert b"tokens_per_s" in content
+    assert str(trained.root).encode() not in content
+    assert not (trained.root / "wandb").exists()
 
 
 @pytest.mark.skipif(find_spec("wandb") is not None, reason="it is installed")

@@ -81,7 +81,8 @@ def runs(
 
       watch -n 5 ratchet train runs
     """
-    found = _find(project_in(folder).state / RUNS, run)
+    state = project_in(folder).state
+    found = _find(state / RUNS, run)
     records = read_metrics(found)
     if png is not None:
         if not records:
@@ -90,7 +91,7 @@ def runs(
     if tensorboard is not None:
         _write_events(records, found, tensorboard / found.name)
     if wandb is not None:
-        _send(records, found.name, wandb)
+        sent = _send(records, found.name, wandb, state)
     if json:
         print_json({"run": found.name, "records": records, "png": str(png) if png else None})
         return
@@ -113,7 +114,7 @@ def runs(
     if tensorboard is not None:
         out.print(f"for TensorBoard: {display_path(tensorboard / found.name)}", markup=False)
     if wandb is not None:
-        out.print(f"sent to Weights & Biases, as {found.name} of {wandb}", markup=False)
+        out.print(f"{sent} Weights & Biases, as {found.name} of {wandb}", markup=False)
 
 
 def _write_events(records: list[dict[str, Any]], run: Path, folder: Path) -> None:
@@ -140,8 +141,12 @@ def _numbers(records: list[dict[str, Any]]) -> Iterator[tuple[int, dict[str, flo
         yield record["step"], known
 
 
-def _send(records: list[dict[str, Any]], name: str, project: str) -> None:
-    """Send the curves to Weights & Biases; it ignores steps that it has."""
+def _send(records: list[dict[str, Any]], name: str, project: str, folder: Path) -> str:
+    """Send the curves to Weights & Biases, and nothing else; it ignores steps that it has.
+
+    Returns:
+        What was done: sent, or in offline mode written to the folder `wandb` below `folder`.
+    """
     try:
         import wandb
     except ImportError:
@@ -158,11 +163,24 @@ def _send(records: list[dict[str, Any]], name: str, project: str) -> None:
             id=name,
             name=name,
             resume="allow",
-            settings=wandb.Settings(silent=True, init_timeout=SEND_S, console="off"),
+            dir=str(folder),
+            # By itself it also sends the repository, the command line and what the machine does.
+            settings=wandb.Settings(
+                silent=True,
+                init_timeout=SEND_S,
+                console="off",
+                disable_git=True,
+                disable_code=True,
+                save_code=False,
+                x_disable_meta=True,
+                x_disable_stats=True,
+                x_disable_machine_info=True,
+            ),
         )
         for step, numbers in sorted(by_step.items()):
             run.log(numbers, step=step)
         run.finish()
+        return "written for" if run.settings.mode == "offline" else "sent to"
     except (wandb.Error, OSError) as error:
         raise RatchetError(
             f"Weights & Biases did not take the curves: {error}.",
