@@ -17,7 +17,7 @@ export RATCHET_SKIP_DASHBOARD := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast test-frameworks test-javascript test-weights test-verl test-wire test-wire-real javascript dashboard test-dashboard test-dashboard-short check faults bench docs serve constraints clean moved
+.PHONY: help setup demo test test-fast test-frameworks test-javascript test-weights test-verl test-wire test-wire-real javascript dashboard test-dashboard test-dashboard-short check faults bench bench-quick docs serve constraints clean moved
 moved: ;
 
 help:  ## List the targets
@@ -73,7 +73,12 @@ faults: .venv/.dev  ## Run the long tests: whole runs, crashes, starvation, corr
 	RATCHET_LONG_FAULTS=1 $(BIN)/python -m pytest -n $(CORES) --dist loadgroup -m 'long or hypothesis' \
 		$(addprefix --ignore=,$(FORMS)) $(ARGS)
 
-bench: .venv/.dev  ## Run the benchmarks; ARGS=--quick for small ones
+# Side by side they say whether they run, not how fast.
+bench-quick: .venv/.dev  ## Run each benchmark in small, as many at once as there are cores
+	@ls benchmarks/*.py | xargs -P $(CORES) -I FILE sh -c 'out=$$($(BIN)/python FILE --quick 2>&1); rc=$$?; \
+		printf "%s\n" "$(BIN)/python FILE --quick" "$$out"; [ $$rc = 0 ] || { echo "It failed: FILE"; exit 1; }'
+
+bench: .venv/.dev  ## Run the benchmarks, one by one; ARGS=--quick for small ones
 	@failed=; for file in benchmarks/*.py; do \
 		echo "$(BIN)/python $$file $(ARGS)"; \
 		$(BIN)/python "$$file" $(ARGS) || failed="$$failed $$file"; \

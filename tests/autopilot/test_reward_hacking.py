@@ -116,6 +116,7 @@ def test_no_cheat_gains_anything_and_an_honest_candidate_does(
     assert (run.stage, run.best_id != run.baseline_id) == ("ship", True)
 
 
+@pytest.mark.long
 def test_a_cheat_that_would_work_without_the_sandbox_is_one(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -145,6 +146,7 @@ def test_who_knows_the_train_tasks_by_heart_is_not_promoted(
     assert run.stage == "no_gain"
 
 
+@pytest.mark.long
 def test_who_knows_train_and_val_by_heart_fails_the_experiment(
     project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -277,6 +277,7 @@ def test_no_two_slots_have_one_name() -> None:
     assert names == ["user", "user_2", "slot_1", "slot_2", "slot_3"]
 
 
+@pytest.mark.long
 def test_the_work_grows_with_the_texts_and_no_faster() -> None:
     agent = Agent(8)
     makers = [agent.booking, agent.booking, agent.booking, agent.translating, agent.judging]
@@ -298,6 +299,7 @@ def test_the_work_grows_with_the_texts_and_no_faster() -> None:
     ],
     ids=["repeated", "one word", "nothing in common", "shifted"],
 )
+@pytest.mark.long
 def test_long_texts_that_are_hard_to_align_take_no_longer(texts: list[str]) -> None:
     began = time.thread_time()
     discover([(text, 1) for text in texts])

@@ -122,6 +122,7 @@ def make_agent(tmp_path: Path, upstream: StubUpstream) -> MakeAgent:
     return make
 
 
+@pytest.mark.long
 def test_an_agent_in_node_is_improved_by_one_command(
     make_agent: MakeAgent, upstream: StubUpstream
 ) -> None:
@@ -488,6 +489,7 @@ def test_each_agent_of_a_system_has_a_prompt_of_its_own(make_agent: MakeAgent) -
     assert "knows the prices" in baseline.resources[changed].text  # type: ignore[union-attr]
 
 
+@pytest.mark.long
 def test_a_command_is_improved_on_the_runners_of_a_server(
     make_agent: MakeAgent, upstream: StubUpstream, tmp_path: Path
 ) -> None:

@@ -229,6 +229,7 @@ def library(root: Path) -> Path:
     return root
 
 
+@pytest.mark.long
 def test_an_assistant_wires_checks_and_takes_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

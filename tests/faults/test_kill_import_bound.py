@@ -125,7 +125,9 @@ def whole(
     return made
 
 
-@pytest.mark.parametrize("kind", ["constant", "attribute", "field"])
+@pytest.mark.parametrize(
+    "kind", ["constant", *(pytest.param(k, marks=pytest.mark.long) for k in ("attribute", "field"))]
+)
 def test_it_is_learned_promoted_and_shipped(whole: Any, kind: str) -> None:
     project, found, _ = whole(kind)
     assert found["verdict"] == "promote", found
@@ -134,6 +136,7 @@ def test_it_is_learned_promoted_and_shipped(whole: Any, kind: str) -> None:
     assert "high" in after
 
 
+@pytest.mark.long
 def test_kills_in_the_middle_change_nothing_and_repeat_nothing(
     tmp_path: Path, endpoint: Endpoint, whole: Any
 ) -> None:

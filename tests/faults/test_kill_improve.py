@@ -165,6 +165,7 @@ def count(calls: Path) -> int:
     return calls.read_bytes().count(b"\n") if calls.exists() else 0
 
 
+@pytest.mark.long
 def test_kills_while_shipping_end_in_one_branch_and_one_release(
     tmp_path: Path, uninterrupted: Callable[[str], Whole]
 ) -> None:

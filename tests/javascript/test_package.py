@@ -16,6 +16,7 @@ from tests.node_packages import node
 pytestmark = pytest.mark.xdist_group("node")
 
 
+@pytest.mark.long
 def test_its_tests_pass_under_nodes_runner(package: Path) -> None:
     tests = sorted(str(path) for path in (package / "test").glob("*.test.mjs"))
     done = run([node(), "--test", *tests], package)

@@ -110,6 +110,7 @@ def test_killed_and_resumed_it_ends_the_same_and_pays_nothing_twice(
     assert dying.asked + going_on.coach.asked == whole.coach.asked
 
 
+@pytest.mark.long
 def test_the_budget_ends_it_with_enough_left_for_the_finalists(make_store: MakeStore) -> None:
     found = learn(make_store(), budget=Budget(rollouts=60))
     assert found.runner.executed.total() <= 60
@@ -176,6 +177,7 @@ def test_code_of_a_candidate_never_runs_outside_the_lab(
     assert "exactly one function" in "".join(found.coach.asked)
 
 
+@pytest.mark.long
 def test_search_and_replace_blocks(make_store: MakeStore) -> None:
     class Editing(RuleCoach):
         async def ask(self, messages: Sequence[Message], **_: Any) -> Reply:

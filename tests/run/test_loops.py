@@ -263,6 +263,7 @@ def test_a_process_whose_agent_had_no_memory_left_is_replaced_however_the_error_
     assert first.output != second.output
 
 
+@pytest.mark.long
 def test_who_runs_beside_a_memory_eater_is_not_blamed_and_the_eater_runs_alone_from_then_on(
     write_agent: WriteAgent, claims: Claims, loops: Loops, candidate: Candidate
 ) -> None:

@@ -17,7 +17,7 @@ pytest.importorskip("ray", reason="Ray is not installed")
 
 from ratchet.run.ray_executor import RayExecutor
 
-pytestmark = pytest.mark.xdist_group("ray")  # what they share is made once
+pytestmark = [pytest.mark.xdist_group("ray"), pytest.mark.long]  # what they share is made once
 
 SMALL = {"num_cpus": 2, "object_store_memory": 80 * 1024 * 1024}
 

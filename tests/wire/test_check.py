@@ -102,6 +102,7 @@ def test_a_missing_package_is_not_verified_and_named(repository: Path) -> None:
     assert "the package a_package_of_nobody" in found.why
 
 
+@pytest.mark.long
 def test_a_prompt_that_does_not_reach_the_model_fails(repository: Path) -> None:
     assert run(["init", str(repository), "--yes", "--no-check", "--entry", "desk.py:ask"]) == 0
     desk = repository / "desk.py"
@@ -133,6 +134,7 @@ def _acting(repository: Path) -> Path:
     return mail
 
 
+@pytest.mark.long
 def test_what_acts_does_not_act_in_the_tree_before_the_wiring_either(repository: Path) -> None:
     mail = _acting(repository)
     report = check(repository, python=Path(sys.executable))

@@ -79,7 +79,7 @@ def shown(learned: Learned) -> list[tuple[Any, ...]]:
     return [(p.candidate_id, p.value, p.tasks, p.accepted, p.refused) for p in learned.proposals]
 
 
-@pytest.mark.parametrize(("slots", "train"), [(1, 12), (8, 12), (2, 2)])
+@pytest.mark.parametrize(("slots", "train"), [(8, 12), pytest.param(1, 12, marks=pytest.mark.long), (2, 2)])
 def test_tests_run_after_the_first_tasks_and_before_more(
     make_store: MakeStore, slots: int, train: int
 ) -> None:
@@ -151,6 +151,7 @@ def test_a_search_goes_on_while_tests_run(make_store: MakeStore) -> None:
     ("share", "slots"),
     [*itertools.product([0.1, 0.4, 0.8], [1, 8])] if LONG else [(0.1, 8), (0.4, 1)],
 )
+@pytest.mark.long
 def test_a_killed_search_repeats_no_tests_and_decides_the_same(
     make_store: MakeStore, share: float, slots: int
 ) -> None:
