@@ -129,7 +129,8 @@ def decided(
 
 @pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize(
-    "answer", [only_together, *(pytest.param(a, marks=pytest.mark.long) for a in (noisy, right_or_wrong))]
+    "answer",
+    [only_together, *(pytest.param(a, marks=pytest.mark.long) for a in (noisy, right_or_wrong))],
 )
 @pytest.mark.parametrize("make", [FewShot, Tune, Auto])
 def test_the_candidates_are_the_same_in_whatever_order_rollouts_end(

@@ -101,7 +101,7 @@ class SimulatorThread(Address):
     def __exit__(self, *_: object) -> None:
         self._server.should_exit = True
         self._server.force_exit = True
-        self._thread.join(60)
+        self._thread.join(5)  # a daemon: what a client left open does not hold up the tests
         self._socket.close()
 
 

@@ -79,7 +79,9 @@ def shown(learned: Learned) -> list[tuple[Any, ...]]:
     return [(p.candidate_id, p.value, p.tasks, p.accepted, p.refused) for p in learned.proposals]
 
 
-@pytest.mark.parametrize(("slots", "train"), [(8, 12), pytest.param(1, 12, marks=pytest.mark.long), (2, 2)])
+@pytest.mark.parametrize(
+    ("slots", "train"), [(8, 12), pytest.param(1, 12, marks=pytest.mark.long), (2, 2)]
+)
 def test_tests_run_after_the_first_tasks_and_before_more(
     make_store: MakeStore, slots: int, train: int
 ) -> None:
