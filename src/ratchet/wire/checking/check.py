@@ -132,8 +132,18 @@ class _Run:
                 return self._program(model, tree, at, agent, app, tests=tests)
             made_up = _with_a_task(tree.folder / self._record.project)
             first, requests = self._probe(model, tree)
-            found.append(self._agent(first, requests, made_up=made_up))
-            if first.get("status") not in ("succeeded", "inconclusive"):
+            tool = model.called
+            if tool and _failed(first) and not needs(str(first.get("error", ""))):
+                # The arguments are made up, and no fault of the agent's.
+                model.call_no_tools()
+                tree.show({})
+                _with_a_task(tree.folder / self._record.project)
+                first, requests = self._probe(model, tree)
+                failed_after = "" if _failed(first) else tool
+            else:
+                failed_after = ""
+            found.append(self._agent(first, requests, made_up, failed_after))
+            if _failed(first):
                 return found
             found.append(trace_finding(first))
             found.append(duplicates_finding(first, requests))
@@ -229,13 +239,24 @@ class _Run:
         return None
 
     def _agent(
-        self, first: Mapping[str, Any], requests: Sequence[Sequence[str]], *, made_up: bool
+        self,
+        first: Mapping[str, Any],
+        requests: Sequence[Sequence[str]],
+        made_up: bool,
+        failed_after: str,
     ) -> CheckFinding:
-        status, error = str(first.get("status", "")), str(first.get("error", ""))
-        if status in ("succeeded", "inconclusive"):
+        error = str(first.get("error", ""))
+        if not _failed(first):
             asked = f"{len(requests)} calls of the simulated model"
             task = "a made-up question, since there are no tasks," if made_up else "one task"
-            return CheckFinding("agent", "verified", f"It ran {task} with {asked}.")
+            without = (
+                f" The model called no tools: with made-up arguments of {failed_after!r} it failed."
+            )
+            return CheckFinding(
+                "agent",
+                "verified",
+                f"It ran {task} with {asked}.{without if failed_after else ''}",
+            )
         step = first.get("hint") or "Run it yourself: ratchet run --split val --limit 1"
         lacking = needs(error)
         return CheckFinding(
@@ -268,7 +289,7 @@ class _Run:
         sent = "\n".join(text for request in changed for text in request)
         arrived = [name for name in bound if f"{MARK}:{name}" in sent]
         lost = [name for name in bound if name not in arrived]
-        if marked.get("status") not in ("succeeded", "inconclusive"):
+        if _failed(marked):
             why = f"With changed prompts the agent did not run: {short(marked.get('error', ''))}"
             found.append(CheckFinding("changed prompts", "not verified", why, "ratchet doctor"))
         elif not changed:
@@ -360,6 +381,10 @@ class _Run:
         except (ValueError, IndexError):
             found = {"error": done.stderr[-600:] or "It ended without a word."}
         return found, model.taken()
+
+
+def _failed(probed: Mapping[str, Any]) -> bool:
+    return probed.get("status") not in ("succeeded", "inconclusive")
 
 
 def _without_prompt_files(file: Path) -> None:

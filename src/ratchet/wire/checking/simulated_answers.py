@@ -54,10 +54,10 @@ def answer(asked: Asked) -> Turn:
     if asked.forced:
         wanted = [tool for tool in asked.tools if asked.forced in ("*", tool.name)]
         if wanted:
-            return _call(wanted[0], mark)
+            return _call(wanted[0], asked.texts, mark)
     if open_tools and len(asked.called) < 2:
         chosen = open_tools[int(mark, 16) % len(open_tools)]
-        return _call(chosen, mark)
+        return _call(chosen, asked.texts, mark)
     if asked.schema is not None:
         return Turn(json.dumps(sample(asked.schema, mark)))
     return Turn(_text(asked.texts, mark))
@@ -77,9 +77,28 @@ def written_schema(texts: Sequence[str]) -> dict[str, Any]:
     return {}
 
 
-def _call(tool: Tool, mark: str) -> Turn:
+def _call(tool: Tool, texts: Sequence[str], mark: str) -> Turn:
     found = sample(tool.schema, mark)
-    return Turn("", tool.name, found if isinstance(found, dict) else {})
+    if not isinstance(found, dict):
+        return Turn("", tool.name)
+    made_up = f"simulated {mark}"
+    return Turn(
+        "",
+        tool.name,
+        {k: _one_listed(k, texts, mark) or v if v == made_up else v for k, v in found.items()},
+    )
+
+
+def _one_listed(argument: str, texts: Sequence[str], mark: str) -> str:
+    """What the messages list, for `agent_name` a line `Stock Agent: …`; empty without one."""
+    noun = re.sub(r"_?(name|id)$", "", argument.lower())
+    if not noun or noun == argument.lower():
+        return ""
+    line = rf"^[\s\-*\d.]*([^:\n]{{0,60}}\b{re.escape(noun)}\b[^:\n]{{0,60}}):\s*\S"
+    listed = [
+        one.strip() for one in re.findall(line, "\n".join(texts), re.MULTILINE | re.IGNORECASE)
+    ]
+    return listed[int(mark, 16) % len(listed)] if listed else ""
 
 
 def _text(texts: Sequence[str], mark: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -14,6 +15,8 @@ from ratchet.wire.checking.simulated_apis import dialect_of, embeddings
 
 MOST = 500
 """Requests of a run that are kept."""
+SAME = 3
+"""Requests with the same texts that are answered by a tool's call; then by a text."""
 
 
 class SimulatedModel:
@@ -30,9 +33,20 @@ class SimulatedModel:
         """Where it is reached, without a path."""
         return f"http://127.0.0.1:{self._server.server_address[1]}"
 
+    @property
+    def called(self) -> str:
+        """The tool that it called last; empty where it called none since it was last asked."""
+        called, self._server.called = self._server.called, ""
+        return called
+
+    def call_no_tools(self) -> None:
+        """Answer with texts from now on, unless a tool is forced."""
+        self._server.calls_tools = False
+
     def taken(self) -> list[list[str]]:
         """The texts of each request since the last call, in order."""
         taken, self._server.requests = self._server.requests, []
+        self._server.seen.clear()
         return taken
 
     def __enter__(self) -> SimulatedModel:
@@ -50,6 +64,9 @@ class _Server(ThreadingHTTPServer):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.requests: list[list[str]] = []
+        self.calls_tools = True
+        self.called = ""
+        self.seen: Counter[tuple[str, ...]] = Counter()
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Say nothing when a client goes away in the middle."""
@@ -87,7 +104,13 @@ class _Handler(BaseHTTPRequestHandler):
         asked = dialect.asked(body)
         if len(self.server.requests) < MOST:
             self.server.requests.append([text for text in asked.texts if text])
+        self.server.seen[key := tuple(asked.texts)] += 1
+        # An agent that hands the conversation on and back again would never end.
+        around = self.server.seen[key] > SAME
+        if (around or not self.server.calls_tools) and not asked.forced:
+            asked = asked._replace(tools=())
         turn = answer(asked)
+        self.server.called = turn.tool or self.server.called
         if body.get("stream") or "stream" in dialect.ending:
             self._send_events(dialect.events(body, turn))
         else:
