@@ -24,6 +24,7 @@ from ratchet.autopilot.config import read_config
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.runner import open_runner
 from ratchet.curate import read_tasks
+from ratchet.observe.instruments.table import misfits
 from ratchet.observe.project_paths import FILE_NAME
 from ratchet.store import Store
 from ratchet.types import (
@@ -99,6 +100,7 @@ async def _probe(folder: Path, mark: str) -> dict[str, Any]:
         "traces": len({one.trace_id for one in spans}),
         "spans": len(spans),
         "roots": sum(one.parent_id is None for one in spans),
+        "unfit": misfits(),
         # A framework may wrap a call in a span of its own: the outermost counts.
         "model_calls": sum(not _is_within(one, calls, parents) for one in calls),
     }

@@ -211,14 +211,36 @@ def switch_on(instrument: Instrument, route: DelegatingProvider) -> bool:
     return True
 
 
-def _use_openinference(instrument: Instrument, route: DelegatingProvider) -> bool:
+def misfits() -> list[tuple[str, str, str]]:
+    """Imported libraries whose instrumentor is installed and does not fit their version.
+
+    Returns:
+        Library, distribution of the instrumentor, and its version.
+    """
+    found = []
+    for one in INSTRUMENTS:
+        if one.openinference and one.module in sys.modules and is_installed(one):
+            try:
+                misfit = _conflict(load(one.openinference)())
+            except Exception:  # an instrumentor of another time may fail in any way
+                misfit = True
+            if misfit:
+                found.append((one.name, one.needs, metadata.version(one.needs)))
+    return found
+
+
+def _conflict(instrumentor: Any) -> Any:
     from opentelemetry.instrumentation.dependencies import get_dependency_conflicts
 
+    return get_dependency_conflicts(instrumentor.instrumentation_dependencies())
+
+
+def _use_openinference(instrument: Instrument, route: DelegatingProvider) -> bool:
     instrumentor = load(instrument.openinference)()
     if instrumentor.is_instrumented_by_opentelemetry:
         _log.info("ratchet: %s is instrumented already.", instrument.name)
         return False
-    conflict = get_dependency_conflicts(instrumentor.instrumentation_dependencies())
+    conflict = _conflict(instrumentor)
     if conflict:
         _log.warning(
             "ratchet: %s is not instrumented, as %s %s does not fit it: %s",

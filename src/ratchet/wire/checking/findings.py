@@ -42,6 +42,12 @@ def duplicates_finding(first: Mapping[str, Any], requests: Sequence[Sequence[str
     if seen < sent:
         why = f"{sent} model calls were made, and {seen} are in the trace."
         step = "Install the framework's instrumentation: pip install 'agent-ratchet[instruments]'"
+        unfit = first.get("unfit") or ()
+        if unfit:
+            named = ", ".join(f"{what} {version} does not fit {of}" for of, what, version in unfit)
+            older = " ".join(f"'{what}<{version}'" for _, what, version in unfit)
+            why = f"{why[:-1]}: {named}."
+            step = f"Install a version that fits, of these an older one: pip install {older}"
         return CheckFinding("spans", "not verified", why, step)
     return CheckFinding("spans", "verified", f"Each of {sent} model calls is recorded once.")
 
