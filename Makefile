@@ -45,7 +45,7 @@ test-javascript: .venv/.dev  ## Test the npm package, also with other libraries'
 	RATCHET_LONG_FAULTS=1 $(BIN)/python -m pytest tests/javascript $(ARGS)
 
 test-weights: .venv/.train  ## Run the tests that need PyTorch (installs the extra `train`: 6 GB)
-	RATCHET_TEST_WEIGHTS=1 $(BIN)/python -m pytest -n $(CORES) -m torch tests/weights tests/models $(ARGS)
+	RATCHET_TEST_WEIGHTS=1 $(BIN)/python -m pytest -n $(CORES) -m torch tests $(ARGS)
 
 test-verl: .venv-verl/.done  ## Run the tests that need verl (an environment of its own: 6 GB)
 	RAY_AUTH_MODE=disabled RATCHET_TEST_VERL=1 .venv-verl/bin/python -m pytest -p no:cacheprovider -m verl tests/weights/verl $(ARGS)

@@ -121,7 +121,7 @@ def test_without_any_word_on_them_a_relation_that_some_break_is_not_found(
     assert "sum_equals_sum_of_price" not in found
 
 
-def test_what_is_kept_is_written_and_loads_and_scores(
+def test_what_is_kept_is_written_loads_scores_and_is_not_proposed_again(
     project: Project, opened: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     label_all(opened)
@@ -134,14 +134,10 @@ def test_what_is_kept_is_written_and_loads_and_scores(
     one = evaluators["sum_equals_sum_of_price"]
     verdicts = [asyncio.run(one.score(rollout(n), opened.spans.of)).value for n in (0, 3)]
     assert verdicts == [1.0, 0.0]
-
-
-def test_what_the_configuration_has_is_not_proposed_again(project: Project, opened: Store) -> None:
-    built_in = [each.proposal for each in generated(project, opened).values() if each.proposal.use]
+    built_in = [each.name for each in kept if each.use]
     assert built_in
-    write_evaluators(project.root, built_in)
-    found = generated(Project.find(project.root), opened).values()
-    assert not [each.proposal.name for each in found if each.proposal.use]
+    proposed = generated(again, opened).values()
+    assert not [each.proposal.name for each in proposed if each.proposal.use]
 
 
 def test_a_module_that_is_there_is_left_alone(project: Project) -> None:

@@ -63,3 +63,18 @@ def test_a_template_is_needed_and_one_that_rewrites_the_past_is_named(tmp_path: 
 def test_a_model_that_is_not_there_is_named(tmp_path: Path) -> None:
     with pytest.raises(ModelUnavailable, match="nowhere"):
         next(check_training(str(tmp_path / "nowhere")))
+
+
+def test_with_fewer_bits_trainer_and_sampler_may_differ_by_more(folder: Path) -> None:
+    checks = {check.name: check for check in check_training(str(folder), dtype="bfloat16")}
+    assert all(check.passed for check in checks.values()), checks
+
+
+@pytest.mark.parametrize(
+    ("options", "named"), [({"device": "cuda:99"}, "cuda:99"), ({"dtype": "int3"}, "int3")]
+)
+def test_a_device_or_type_that_is_absent_is_a_sentence(
+    folder: Path, options: dict[str, str], named: str
+) -> None:
+    with pytest.raises(ModelUnavailable, match=named):
+        list(check_training(str(folder), **options))

@@ -10,6 +10,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.packaging.source_trees import source_trees
+
+# The modules of this folder that read the whole source parse it once.
+pytestmark = pytest.mark.xdist_group("source-trees")
 
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -53,16 +57,17 @@ EXTRAS = {
 
 def _modules() -> Iterator[str]:
     """Modules that the source imports, by statement or by `import_module` of a text."""
-    for path in (ROOT / "src").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+    for _, tree in source_trees().values():
+        for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 yield from (alias.name for alias in node.names)
             elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
                 yield from (f"{node.module}.{alias.name}" for alias in node.names)
             elif (
                 isinstance(node, ast.Call)
-                and ast.unparse(node.func) in ("import_module", "importlib.import_module")
+                and node.args
                 and isinstance(node.args[0], ast.Constant)
+                and ast.unparse(node.func) in ("import_module", "importlib.import_module")
             ):
                 yield node.args[0].value
 
@@ -83,8 +88,7 @@ def imported() -> set[str]:
 
 def _is_named(distribution: str) -> bool:
     text = NAMED.get(distribution)
-    sources = (path.read_text() for path in (ROOT / "src").rglob("*.py"))
-    return text is not None and any(text in source for source in sources)
+    return text is not None and any(text in source for source, _ in source_trees().values())
 
 
 def test_each_declared_dependency_is_imported(imported: set[str]) -> None:

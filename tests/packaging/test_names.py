@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from pathlib import Path
 
-import ratchet
+import pytest
+from tests.packaging.source_trees import SOURCE, source_trees
 
-SOURCE = Path(ratchet.__file__).parent
+pytestmark = pytest.mark.xdist_group("source-trees")
 
 TWINS = {"client", "store"}
 """The repositories of a client have the names and the shape of those of a store."""
@@ -26,9 +26,9 @@ ABANDONED = frozenset(
 def _classes() -> dict[str, list[str]]:
     """Modules by the name of each public class at their top."""
     found: dict[str, list[str]] = defaultdict(list)
-    for path in sorted(SOURCE.rglob("*.py")):
+    for path, (_, tree) in source_trees().items():
         module = ".".join(path.relative_to(SOURCE).with_suffix("").parts)
-        for node in ast.parse(path.read_bytes()).body:
+        for node in tree.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found[node.name].append(module)
     return found
@@ -44,6 +44,6 @@ def test_no_two_public_classes_share_a_name() -> None:
 
 
 def test_no_class_or_module_has_a_name_that_only_this_project_knows() -> None:
-    modules = {path.stem.strip("_") for path in SOURCE.rglob("*.py")}
+    modules = {path.stem.strip("_") for path in source_trees()}
     assert not ABANDONED & set(_classes())
     assert not {word.lower() for word in ABANDONED} & modules

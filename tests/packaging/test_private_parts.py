@@ -25,8 +25,9 @@ import pydantic
 import pytest
 from opentelemetry import trace
 from tests.frameworks.table import FRAMEWORKS
+from tests.packaging.source_trees import SOURCE, source_trees
 
-SOURCE = Path(__file__).resolve().parents[2] / "src" / "ratchet"
+pytestmark = pytest.mark.xdist_group("source-trees")
 
 DOCUMENTED = {
     ("os", "_exit"),
@@ -406,7 +407,7 @@ _PRIVATE = re.compile(r"_[A-Za-z]\w*")
 _PRIVATE_PATH = re.compile(r"[A-Za-z]\w*(\.\w+)*\._[A-Za-z]\w*(\.\w+)*(:\w+)?")
 
 
-def private_uses(text: str) -> set[tuple[str, str]]:
+def private_uses(tree: ast.Module) -> set[tuple[str, str]]:
     """What a module's source uses of others that begins with an underscore.
 
     Attributes of `self`, `cls` and `super()` are its own, and so are those whose name the module
@@ -416,7 +417,7 @@ def private_uses(text: str) -> set[tuple[str, str]]:
         Pairs of the object, as it stands there, and the name; the object is empty for a name in
         an import or in a text.
     """
-    nodes = list(ast.walk(ast.parse(text)))
+    nodes = list(ast.walk(tree))
     own = set(_defined(nodes))
     return {
         (owner, name)
@@ -496,9 +497,9 @@ def _asked_for(nodes: list[ast.AST]) -> set[str]:
 
 def test_the_source_uses_no_private_part_that_stands_not_in_the_table() -> None:
     found = set()
-    for path in sorted(SOURCE.rglob("*.py")):
+    for path, (_, tree) in source_trees().items():
         file = path.relative_to(SOURCE).as_posix()
-        for owner, name in private_uses(path.read_text()):
+        for owner, name in private_uses(tree):
             if (owner, name) not in DOCUMENTED and (file, name) not in OURS:
                 found.add((file, name))
     listed = {(part.file, part.name) for part in PARTS}
@@ -532,4 +533,4 @@ def test_what_the_table_names_beside_them_stands_in_the_source() -> None:
 def test_a_use_of_a_private_part_is_found_however_it_is_written(
     text: str, found: set[tuple[str, str]]
 ) -> None:
-    assert private_uses(text) == found
+    assert private_uses(ast.parse(text)) == found

@@ -43,6 +43,8 @@ ROWS = [
     for number, name in enumerate(("atlas", "globe", "map", "diary", "novel", "poem", "play"))
 ]
 QUICK = CoachSettings(timeout_s=5.0, total_s=10.0, retries=0)
+NO_DRAFTS = {"evaluators": {"evaluators": []}}
+"""Answers without evaluators: those are measured for seconds each."""
 
 
 @pytest.fixture
@@ -79,7 +81,7 @@ def consulted(
 def test_the_page_has_an_opinion_marked_as_one_and_what_was_spent(
     library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, sent = consulted(library, scripted(), monkeypatch)
+    made, sent = consulted(library, scripted(**NO_DRAFTS), monkeypatch)
     lines = made.section().lines
     assert "opinion of gpt-4o-mini" in lines[0]
     assert "nothing of it was checked" in lines[0]
@@ -96,7 +98,7 @@ def test_the_page_has_an_opinion_marked_as_one_and_what_was_spent(
 def test_the_coach_is_sent_redacted_source_and_nothing_of_files_of_secrets(
     library: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, sent = consulted(library, scripted(), monkeypatch)
+    _, sent = consulted(library, scripted(**NO_DRAFTS), monkeypatch)
     assert "You answer readers of a public library" in sent
     assert "client.chat.completions.create" in sent
     for secret in (SECRET, "ann.reader@example.com", "never-to-be-read"):
@@ -138,8 +140,11 @@ def test_drafts_are_measured_and_kept_out_of_what_decides(
 @pytest.mark.parametrize(
     ("react", "said"),
     [
-        (scripted(what_it_is={**OPINION, "improve_first": "nobody"}), "names the prompt 'nobody'"),
-        (scripted(what_it_is="I had rather not."), "cannot be used"),
+        (
+            scripted(what_it_is={**OPINION, "improve_first": "nobody"}, **NO_DRAFTS),
+            "names the prompt 'nobody'",
+        ),
+        (scripted(what_it_is="I had rather not.", **NO_DRAFTS), "cannot be used"),
         (lambda _: error(500, "broken"), "500"),
         (lambda _: error(401, "wrong key"), "cannot be used"),
     ],

@@ -47,8 +47,14 @@ def _started(
     if project.trains_weights:
         from ratchet.autopilot.trainable import trainable_model
 
-        path = name.partition(":")[2]
-        return trainable_model(str(project.root / path) if path else name, project.state, say)
+        agent, path = project.config.agent, name.partition(":")[2]
+        return trainable_model(
+            str(project.root / path) if path else name,
+            project.state,
+            say,
+            device=agent.device,
+            dtype=agent.dtype,
+        )
     from ratchet.models import shared_model
 
     return shared_model(name, say, project.root)

@@ -267,6 +267,8 @@ class AgentSection(Section):
     model_key: Annotated[tuple[EnvironmentVariable, ...], BeforeValidator(_one_or_more)] = ()
     path: Several[str] = (".",)
     model: str | None = None
+    device: Annotated[str, Field(min_length=1)] = "cpu"
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
 
     @field_validator("model")
     @classmethod

@@ -18,8 +18,9 @@ from ratchet.weights.settings import LoRA, Optimizer
 if TYPE_CHECKING:
     from ratchet.models.policy import Base, PolicyServer
 
-NEAR = 1e-4
-"""Largest difference of log-probabilities between trainer and sampler in float32, in nats."""
+NEAR = {"float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1}
+"""Largest difference of log-probabilities between trainer and sampler, in nats, by the type of the
+base's numbers."""
 
 FAR = 1e-3
 """Least difference that the adapter of the check makes, in nats."""
@@ -41,24 +42,29 @@ class TrainingCheck(NamedTuple):
     sentence: str
 
 
-def check_training(source: str) -> Iterator[TrainingCheck]:
+def check_training(
+    source: str, *, device: str = "cpu", dtype: str = "float32"
+) -> Iterator[TrainingCheck]:
     """Check a model; ends after the first check without which the others mean nothing.
 
     Args:
         source: As `load_base` takes it.
+        device: PyTorch's name of the device that it is trained and served on.
+        dtype: Type of the base's numbers.
 
     Raises:
         ModelUnavailable: The model cannot be loaded or served.
     """
     from ratchet.models.policy import PolicyServer, load_base
 
-    base = load_base(source)
+    base = load_base(source, device=device, dtype=dtype)
     yield TrainingCheck("model", True, f"{base.name}, with {base.context} tokens of context")
     template = _template(base)
     yield template
     if not template.passed:
         return
-    with PolicyServer(source) as server, tempfile.TemporaryDirectory() as scratch:
+    served = PolicyServer(source, device=device, dtype=dtype)
+    with served as server, tempfile.TemporaryDirectory() as scratch:
         tokens = _tokens(server)
         yield tokens
         if tokens.passed:
@@ -108,9 +114,10 @@ def _weights(base: Base, server: PolicyServer, scratch: Path) -> Iterator[Traini
     ids = base.tokenizer.render(TALK)
     row = TokenExample(ids, [False] + [True] * (len(ids) - 1))
     learner = Learner(base, lora=LoRA(rank=4, alpha=8), optimizer=Optimizer(learning_rate=1e-4))
+    near = NEAR[server.settings.dtype]
     gap = _gap(learner.evaluate([row]).logprobs[0], _logprobs(server, server.name, ids))
     yield TrainingCheck(
-        "sampler", gap < NEAR, f"log-probabilities of trainer and sampler differ by {gap:.1e} nats"
+        "sampler", gap < near, f"log-probabilities of trainer and sampler differ by {gap:.1e} nats"
     )
     random = torch.Generator().manual_seed(0)
     with torch.no_grad():
@@ -124,7 +131,7 @@ def _weights(base: Base, server: PolicyServer, scratch: Path) -> Iterator[Traini
     gap = _gap(trained, served)
     yield TrainingCheck(
         "new weights",
-        gap < NEAR and moved > FAR,
+        gap < near and moved > max(FAR, 2 * gap),
         f"they moved the sampler by {moved:.1e} nats, to within {gap:.1e} of the trainer",
     )
 

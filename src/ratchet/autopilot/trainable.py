@@ -46,13 +46,25 @@ class TrainableModel:
         server: The running server.
         state: The project's state folder.
         version: Identifies the base in rollouts.
+        device: PyTorch's name of the device that it is trained on.
+        dtype: Type of the base's numbers.
     """
 
-    def __init__(self, source: str, server: PolicyServer, state: Path, version: str) -> None:
+    def __init__(
+        self,
+        source: str,
+        server: PolicyServer,
+        state: Path,
+        version: str,
+        *,
+        device: str = "cpu",
+        dtype: str = "float32",
+    ) -> None:
         self._source = source
         self._server = server
         self._state = state
         self.version = version
+        self._device, self._dtype = device, dtype
         self.adapters = AdapterFolder(state / ADAPTERS)
 
     @property
@@ -73,7 +85,7 @@ class TrainableModel:
         """
         from ratchet.models.policy import load_base
 
-        return load_base(self._source)
+        return load_base(self._source, device=self._device, dtype=self._dtype)
 
     @property
     def is_small(self) -> bool:
@@ -144,7 +156,12 @@ class TrainableModel:
 
 @contextmanager
 def trainable_model(
-    source: str, state: Path, say: Callable[[str], None]
+    source: str,
+    state: Path,
+    say: Callable[[str], None],
+    *,
+    device: str = "cpu",
+    dtype: str = "float32",
 ) -> Iterator[TrainableModel]:
     """Serve a model with the adapters of a project.
 
@@ -152,6 +169,8 @@ def trainable_model(
         source: As `load_base` takes it.
         state: The project's state folder.
         say: Called with a sentence before something takes long.
+        device: PyTorch's name of the device that serves and trains.
+        dtype: `float32`, `bfloat16` or `float16`.
 
     Raises:
         ModelUnavailable: It cannot be started.
@@ -161,5 +180,9 @@ def trainable_model(
 
     say("Starting the model with the weights that are trained…")
     known = AdapterFolder(state / ADAPTERS).known()
-    with PolicyServer(source, adapters={served_name(hash): path for hash, path in known}) as server:
-        yield TrainableModel(source, server, state, fingerprint(find_base(source)))
+    adapters = {served_name(hash): path for hash, path in known}
+    with PolicyServer(source, adapters=adapters, device=device, dtype=dtype) as server:
+        version = fingerprint(find_base(source))
+        if dtype != "float32":  # which answers a little differently
+            version = f"{version}-{dtype}"
+        yield TrainableModel(source, server, state, version, device=device, dtype=dtype)

@@ -20,6 +20,12 @@ def doctor(
         ),
     ] = None,
     folder: Folder = Path("."),
+    device: Annotated[
+        str | None, typer.Option(help="PyTorch's name of a device; else that of the agent.")
+    ] = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="float32, bfloat16 or float16; else that of the agent.")
+    ] = None,
     json: Json = False,
 ) -> None:
     """Check that a model can be trained: template, tokens, and that new weights reach it.
@@ -28,17 +34,20 @@ def doctor(
 
       ratchet train doctor
 
-      ratchet train doctor ./my-model
+      ratchet train doctor ./my-model --device cuda --dtype bfloat16
     """
     from ratchet.autopilot.train_doctor import check_training
 
     if model is None and folder_with_config(folder) is not None:
         project = project_in(folder)
-        named = project.config.agent.model
-        path = (named or "").partition(":")[2]
-        model = str(project.root / path) if path else named
+        agent = project.config.agent
+        path = (agent.model or "").partition(":")[2]
+        model = str(project.root / path) if path else agent.model
+        device, dtype = device or agent.device, dtype or agent.dtype
     checks = []
-    for check in check_training(model or "smollm2"):
+    for check in check_training(
+        model or "smollm2", device=device or "cpu", dtype=dtype or "float32"
+    ):
         checks.append(check)
         if not json:
             mark = "[green]ok[/]    " if check.passed else "[red]failed[/]"

@@ -40,6 +40,8 @@ class Trainer(FittingTrainer):
         n_workers: Alias of `n_runners`.
         unsafe_code: Also change functions. Their candidates then run in this process, with its
             permissions, and could give themselves any reward; a project runs them in a sandbox.
+        device: PyTorch's name of the device that a model is trained and served on.
+        dtype: Type of its numbers: `float32`, `bfloat16` or `float16`.
 
     Example:
         trainer = ratchet.Trainer(

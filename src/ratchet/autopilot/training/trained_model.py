@@ -40,13 +40,17 @@ class ModelToTrain:
     Args:
         initial: The initial resources. Their model is `Model("local")`, or `Model("local:FOLDER")`.
         algorithm: Trains it.
+        device: PyTorch's name of the device that serves and trains it.
+        dtype: Type of its numbers.
 
     Raises:
         InputError: There is no such model, or several.
         ModelUnavailable: It cannot be had, or the extra `train` is not installed.
     """
 
-    def __init__(self, initial: Candidate, algorithm: WeightsAlgorithm) -> None:
+    def __init__(
+        self, initial: Candidate, algorithm: WeightsAlgorithm, device: str, dtype: str
+    ) -> None:
         if not any(isinstance(resource, Model) for resource in initial.resources.values()):
             raise InputError(
                 f"The algorithm {algorithm.name} trains a model, and the agent has none.",
@@ -76,10 +80,11 @@ class ModelToTrain:
         )
         """The initial resources, with the model by the name that it answers to."""
         self._algorithm = algorithm
+        self._device, self._dtype = device, dtype
 
     def open(self, state: Path, say: Callable[[str], None]) -> AbstractContextManager[ServedModel]:
         """Serve it, until the block is left; see `trainable_model`."""
-        return trainable_model(self.source, state, say)
+        return trainable_model(self.source, state, say, device=self._device, dtype=self._dtype)
 
     def by(self, model: ServedModel) -> WeightsAlgorithm | None:
         """The algorithm for one fit, with the running model."""

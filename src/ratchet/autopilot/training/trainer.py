@@ -101,6 +101,8 @@ class FittingTrainer(ABC):
         progress: bool = True,
         n_workers: int | None = None,
         unsafe_code: bool = False,
+        device: str = "cpu",
+        dtype: str = "float32",
     ) -> None:
         runners = n_runners if n_runners is not None else n_workers
         for name, value in (("n_runners", runners), ("max_rollouts", max_rollouts)):
@@ -122,6 +124,7 @@ class FittingTrainer(ABC):
         self._timeout_s = timeout_s
         self._store = store
         self._unsafe_code = unsafe_code
+        self._device, self._dtype = device, dtype
         self._progress: Progress = StderrProgress() if progress else Progress()
 
     def fit(self, agent: Any, train_dataset: Any, val_dataset: Any = None) -> Trained:
@@ -264,7 +267,7 @@ class FittingTrainer(ABC):
     def _model_to_train(self, baseline: Candidate) -> ModelInTraining | None:
         """The model that the algorithm trains, if it trains one."""
         if isinstance(self._algorithm, WeightsAlgorithm):
-            return ModelToTrain(baseline, self._algorithm)
+            return ModelToTrain(baseline, self._algorithm, self._device, self._dtype)
         return None
 
     @abstractmethod
