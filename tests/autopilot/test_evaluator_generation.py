@@ -125,7 +125,8 @@ def test_what_is_kept_is_written_loads_scores_and_is_not_proposed_again(
     project: Project, opened: Store, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     label_all(opened)
-    kept = [each.proposal for each in generated(project, opened).values() if each.kept]
+    found = generated(project, opened).values()
+    kept = [each.proposal for each in found if each.kept or each.proposal.use]
     files = write_evaluators(project.root, kept)
     assert [file.name for file in files] == ["generated_evaluators.py", "ratchet.toml"]
     again = Project.find(project.root)
@@ -134,8 +135,7 @@ def test_what_is_kept_is_written_loads_scores_and_is_not_proposed_again(
     one = evaluators["sum_equals_sum_of_price"]
     verdicts = [asyncio.run(one.score(rollout(n), opened.spans.of)).value for n in (0, 3)]
     assert verdicts == [1.0, 0.0]
-    built_in = [each.name for each in kept if each.use]
-    assert built_in
+    assert [each.name for each in kept if each.use]
     proposed = generated(again, opened).values()
     assert not [each.proposal.name for each in proposed if each.proposal.use]
 

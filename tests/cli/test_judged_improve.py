@@ -53,7 +53,10 @@ executor = "inline"
 """
 
 
-@pytest.mark.parametrize(("after", "verdict"), [(1.0, "promote"), (0.0, "unconfirmed")])
+@pytest.mark.parametrize(
+    ("after", "verdict"),
+    [pytest.param(1.0, "promote", marks=pytest.mark.long), (0.0, "unconfirmed")],
+)
 def test_a_judges_gain_is_withheld_and_then_decided_by_labels(
     make_project: MakeProject, tmp_path: Path, after: float, verdict: str
 ) -> None:
