@@ -1,6 +1,7 @@
 """An agent in plain Python whose model is trained: positive and negative words.
 
     python benchmarks/parts/weights/words.py [--algorithm NAME] [--words N] [--folder FOLDER]
+        [--device DEVICE] [--dtype TYPE]
 
 The agent is a program of the standard library that asks `$OPENAI_BASE_URL`; nothing in it knows of
 Ratchet. The words are those of vaderSentiment's lexicon that people rated clearly, split by their
@@ -54,6 +55,8 @@ CONFIG = """
 [agent]
 command = "{python} agent.py"
 model = "local"
+device = "{device}"
+dtype = "{dtype}"
 
 [tasks]
 file = "tasks.jsonl"
@@ -120,12 +123,21 @@ def words(count: int) -> list[dict[str, Any]]:
     ]
 
 
-def project(root: Path, count: int, algorithm: str) -> None:
+def project(
+    root: Path, count: int, algorithm: str, *, device: str = "cpu", dtype: str = "float32"
+) -> None:
     """Write the agent, its configuration and its tasks, as a git repository."""
     root.mkdir(parents=True)
     (root / "agent.py").write_text(AGENT, encoding="utf-8")
-    config = CONFIG.replace("{python}", sys.executable).replace("{algorithm}", algorithm)
-    config = config.replace("{options}", OPTIONS[algorithm])
+    config = CONFIG
+    for name, value in (
+        ("python", sys.executable),
+        ("device", device),
+        ("dtype", dtype),
+        ("algorithm", algorithm),
+        ("options", OPTIONS[algorithm]),
+    ):
+        config = config.replace(f"{{{name}}}", value)
     (root / "ratchet.toml").write_text(config, encoding="utf-8")
     lines = [json.dumps(task) for task in words(count)]
     (root / "tasks.jsonl").write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -141,10 +153,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--words", type=int, default=400)
     parser.add_argument("--algorithm", choices=OPTIONS, default="sft")
     parser.add_argument("--folder", type=Path, help="keep the project in this new folder")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--dtype", default="float32")
     options = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory(prefix="ratchet-words-") as scratch:
         root = options.folder or Path(scratch) / "words"
-        project(root, options.words, options.algorithm)
+        project(root, options.words, options.algorithm, device=options.device, dtype=options.dtype)
         began = time.monotonic()
         done = subprocess.run(
             [sys.executable, "-m", "ratchet", "improve", "--json"],
