@@ -31,7 +31,7 @@ const traces = createRoute({
 const trace = createRoute({
   getParentRoute: () => rootRoute,
   path: "/traces/$id",
-  validateSearch: only("span", "view", "with"),
+  validateSearch: only("span", "view", "with", "rerun"),
   component: lazyRouteComponent(() => import("./features/traces/page"), "TracePage"),
 });
 const runs = createRoute({
@@ -80,6 +80,7 @@ const conversation = createRoute({
 const rollout = createRoute({
   getParentRoute: () => rootRoute,
   path: "/rollouts/$id",
+  validateSearch: only("rerun"),
   component: lazyRouteComponent(() => import("./features/rollouts/page"), "RolloutPage"),
 });
 const candidate = createRoute({

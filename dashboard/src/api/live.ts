@@ -7,8 +7,8 @@ export type Connection = "connecting" | "live" | "away";
 /** What each event makes stale. Keys are the first part of a query's key. */
 const STALE: Record<string, string[]> = {
   "rollouts.created": ["runs", "overview"],
-  "rollouts.finished": ["runs", "traces", "overview"],
-  "rollouts.cancelled": ["runs"],
+  "rollouts.finished": ["runs", "traces", "overview", "reruns"],
+  "rollouts.cancelled": ["runs", "reruns"],
   "rollouts.expired": ["runs"],
   "agents.activated": ["overview", "releases", "agents"],
   "agents.changed": ["overview", "agents"],

@@ -11,6 +11,7 @@ import { TextDiff } from "../../ui/diff";
 import { LongText } from "../../ui/long_text";
 import { Changed, EditTask, Refinement, useChanges } from "./changes";
 import { compare } from "./compare";
+import { Synthesis } from "./synthesis";
 
 const PAGE = 100;
 
@@ -121,6 +122,7 @@ function Changeable({ latest, ...listed }: Listed & { latest: boolean }) {
         }}
       />
       {latest && <Refinement dataset={listed.dataset} change={keep} open={(task) => listed.set({ task, split: undefined, q: task })} />}
+      {latest && <Synthesis dataset={listed.dataset} add={(add, split) => keep({ add, split })} />}
       <Tasks {...listed} edit={latest ? (edited) => keep({ edit: [edited] }) : undefined} />
     </>
   );

@@ -1,15 +1,19 @@
 // One rollout: its task, what came out, its scores, its trace, and people's labels.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link, useParams } from "@tanstack/react-router";
+import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { api, type Schemas } from "../../api/client";
 import { dollars, duration, line, moment, number, short, text } from "../../lib/format";
 import { newId } from "../../lib/id";
 import { pathOf } from "../../lib/paths";
 import { Command, Facts, Figure, Page, State, waiting } from "../../ui/basics";
 import { LongText } from "../../ui/long_text";
+import { TryEvaluator } from "../evaluators/try";
+import { Rerun, RunAgain } from "../reruns/run_again";
 
 export function RolloutPage() {
   const { id } = useParams({ from: "/rollouts/$id" });
+  const { rerun } = useSearch({ from: "/rollouts/$id" });
+  const navigate = useNavigate({ from: "/rollouts/$id" });
   const path = { path: { id } };
   const rollout = useQuery({ queryKey: ["rollouts", id], queryFn: () => api.GET("/v1/rollouts/{id}", { params: path }) });
   const scores = useQuery({ queryKey: ["rollouts", id, "scores"], queryFn: () => api.GET("/v1/rollouts/{id}/scores", { params: path }) });
@@ -18,8 +22,14 @@ export function RolloutPage() {
   const data = rollout.data;
   const traces = [...new Set(spans.data?.spans.map((span) => span.trace_id) ?? [])];
   return (
-    <Page title={`Rollout ${short(id)}`} actions={<Command text={`ratchet show ${short(id)}`} />}>
+    <Page title={`Rollout ${short(id)}`} actions={
+        <>
+          <RunAgain of={{ rollout: id }} show={(made) => void navigate({ search: { rerun: made } })} />
+          <Command text={`ratchet show ${short(id)}`} />
+        </>
+      }>
       {waiting(rollout)}
+      {rerun && <Rerun key={rerun} id={rerun} close={() => void navigate({ search: {} })} />}
       {data && (
         <>
           <div className="figures">
@@ -51,6 +61,7 @@ export function RolloutPage() {
             ]}
           />
           <Label rollout={data} />
+          <TryEvaluator subject={data.id} />
           <h2>Input</h2>
           <LongText text={text(data.input)} mono />
           {data.expected != null && (

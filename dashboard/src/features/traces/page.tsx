@@ -7,6 +7,8 @@ import { counted, dollars, duration, line, moment, number, short } from "../../l
 import { useKeys } from "../../lib/keys";
 import { pathOf } from "../../lib/paths";
 import { Command, Facts, Figure, Page, waiting } from "../../ui/basics";
+import { TryEvaluator } from "../evaluators/try";
+import { Rerun, RunAgain } from "../reruns/run_again";
 import { AddToDataset } from "./add_to_dataset";
 import { Compared, CompareWith } from "./compared";
 import { useSkeleton } from "./skeleton";
@@ -19,17 +21,20 @@ const DEEPEST = 12;
 
 export function TracePage() {
   const { id } = useParams({ from: "/traces/$id" });
-  const { with: other } = useSearch({ from: "/traces/$id" });
+  const { with: other, rerun } = useSearch({ from: "/traces/$id" });
+  const navigate = useNavigate({ from: "/traces/$id" });
   const skeleton = useSkeleton(id);
   const data = skeleton.data;
   return (
     <Page title={data ? line(data.trace.name, 80) || "Trace" : "Trace"} actions={
         <>
+          {data && <RunAgain of={{ trace: data.trace.trace_id }} show={(made) => void navigate({ search: (before) => ({ ...before, rerun: made }) })} />}
           {data && <AddToDataset trace={data.trace.trace_id} />}
           {data && <CompareWith trace={data.trace.trace_id} agent={data.trace.agent} />}
           <Command text={`ratchet show ${short(id)}`} />
         </>
       }>
+      {rerun && <Rerun key={rerun} id={rerun} close={() => void navigate({ search: (before) => ({ ...before, rerun: undefined }) })} />}
       {waiting(skeleton)}
       {data && other && <Compared one={data} id={other} />}
       {data && !other && (
@@ -68,6 +73,7 @@ export function TracePage() {
               {each.value != null && `, ${number(each.value)}`}): {line(each.comment, 400) || "no comment"}
             </p>
           ))}
+          <TryEvaluator subject={data.trace.rollout_id || data.trace.trace_id} />
           <Spans id={data.trace.trace_id} spans={data.spans} />
         </>
       )}
