@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ PAGES = {
     f"/traces/{seeded.CYCLIC}": "cycle c",
     f"/traces/{seeded.ROOTLESS}": "has not been received",
     f"/traces/{seeded.BACKWARDS}": "before its parent",
+    f"/traces/{1_003:032x}?view=conversation": "Order 3 is on its way.",
     "/conversations": "talk-",
     "/conversations/talk-1": "is on its way",
     "/datasets": "version",
@@ -45,10 +47,10 @@ PAGES = {
     "/releases": "at run time: support",
     "/releases/RELEASE": "Why it was shipped",
     "/rollouts/ROLLOUT": "Is the output right?",
-    "/cycles/c0ffee00c0ffee00c0ffee00c0ffee00": "Feedback of support fell",
+    "/cycles/c0ffee00c0ffee00c0ffee00c0ffee00": "after correction for their number",
     "/training": "weights have been trained",
     "/agents": "replaced by the active release",
-    "/settings": "Audit log",
+    "/settings": "What one run may spend",
     "/nothing/here": "no page of the dashboard",
 }
 """A text that each page shows. Words in capitals stand for ids."""
@@ -101,7 +103,7 @@ def test_a_page_shows_its_content_and_is_accessible(
         )
         assert found == [], json.dumps(found, indent=1)
         SHOTS.mkdir(parents=True, exist_ok=True)
-        name = path.strip("/").split("/")[0] or "home"
+        name = re.split(r"[/?]", path.strip("/"))[0] or "home"
         detail = "-detail" if path.count("/") > 1 else ""
         page.screenshot(path=SHOTS / f"{name}{detail}-{theme}.png")
 
@@ -186,7 +188,6 @@ def test_any_id_is_found_from_anywhere(
 
 def test_the_first_load_is_small() -> None:
     import gzip
-    import re
 
     html = (FOLDER / "index.html").read_text()
     first = [FOLDER / name for name in re.findall(r'(?:src|href)="\./([^"]+\.js)"', html)]

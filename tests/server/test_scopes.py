@@ -94,6 +94,7 @@ EXPECTED: dict[str, set[Scope]] = {
     "GET /v1/login/oidc/callback": set(),
     "GET /v1/datasets/{name}/refinement": {"read", "run"},
     "POST /v1/datasets/{name}/changes": {"run"},
+    "GET /v1/project-settings": {"read"},
     "GET /v1/synthesis-methods": {"read", "run"},
     "POST /v1/datasets/{name}/synthesis": {"run"},
     "GET /v1/reruns/place": {"read", "run"},

@@ -82,7 +82,7 @@ function Agent({ agent, cycle }: { agent: Schemas["AgentSettings"]; cycle: Schem
                 <tr key={activation.activated_at}>
                   <td>{moment(activation.activated_at)}</td>
                   <td>{activation.candidate_id ? <Link to={pathOf("candidate", activation.candidate_id)}>{short(activation.candidate_id)}</Link> : "its own source"}</td>
-                  <td className="wrap">{line(activation.reason)}</td>
+                  <td className="wrap long">{line(activation.reason)}</td>
                 </tr>
               ))}
             </tbody>

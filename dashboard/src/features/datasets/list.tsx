@@ -36,7 +36,7 @@ export function DatasetsPage() {
                     <code>{short(dataset.version)}</code>
                   </td>
                   <td className="num">{number(dataset.tasks)}</td>
-                  <td>
+                  <td className="whole">
                     {Object.entries(dataset.splits)
                       .map(([split, count]) => `${split} ${number(count)}`)
                       .join(", ")}

@@ -192,7 +192,7 @@ function TaskRow({ task, split, open, toggle, edit }: { task: Schemas["Task"]; s
           </button>
         </td>
         <td>{split}</td>
-        <td className="wrap">{line(text(task.input), 120)}</td>
+        <td className="wrap long">{line(text(task.input), 120)}</td>
         <td className="wrap">{line(text(task.expected), 80)}</td>
         <td>{task.origin.made}</td>
       </tr>

@@ -140,7 +140,7 @@ function Proposals({ found, split, add }: { found: Schemas["ProposedTasks"]; spl
                         }}
                       />
                     </td>
-                    <td className="wrap">{line(text(task.input), 200)}</td>
+                    <td className="wrap long">{line(text(task.input), 200)}</td>
                     <td className="wrap">{task.expected == null ? <span className="muted">open</span> : line(text(task.expected), 120)}</td>
                     <td className="wrap">{line(task.origin.by, 80)}</td>
                   </tr>

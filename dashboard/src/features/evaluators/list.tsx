@@ -47,7 +47,7 @@ export function EvaluatorsPage() {
                   <td>
                     <State of={card.verdict} tone={verdictTone(card.verdict)} />
                   </td>
-                  <td className="wrap">{line(card.reasons[0] ?? "", 200)}</td>
+                  <td className="wrap long">{line(card.reasons[0] ?? "", 200)}</td>
                   <td className="num">{number(card.labels)}</td>
                   <td className="num">{number(card.rollouts)}</td>
                   <td className="num">{dollars(card.cost_usd)}</td>

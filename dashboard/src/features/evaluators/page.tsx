@@ -111,7 +111,7 @@ function Checks({ of }: { of: Schemas["CardCheck"][] }) {
                 {check.low != null && check.high != null && ` [${number(check.low)}, ${number(check.high)}]`}
               </td>
               <td className="num">{number(check.n)}</td>
-              <td className="wrap">{check.detail}</td>
+              <td className="wrap long">{check.detail}</td>
             </tr>
           ))}
         </tbody>

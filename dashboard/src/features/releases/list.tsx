@@ -3,13 +3,13 @@ import { Link } from "@tanstack/react-router";
 import { api } from "../../api/client";
 import { line, short } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
-import { Empty, Page, State, Time, waiting } from "../../ui/basics";
+import { Command, Empty, Page, State, Time, waiting } from "../../ui/basics";
 
 export function ReleasesPage() {
   const list = useQuery({ queryKey: ["releases"], queryFn: () => api.GET("/v1/releases", { params: { query: { limit: 200 } } }) });
   const releases = list.data?.releases ?? [];
   return (
-    <Page title="Releases">
+    <Page title="Releases" actions={<Command text="ratchet releases" />}>
       {waiting(list)}
       {list.data && releases.length === 0 && <Empty command="ratchet improve">A candidate that is proved better becomes a release. There is none yet.</Empty>}
       {releases.length > 0 && (

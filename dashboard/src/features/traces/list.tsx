@@ -3,6 +3,7 @@ import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-quer
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
 import { api, type Schemas } from "../../api/client";
+import { download, toCsv } from "../../lib/export";
 import { counted, dollars, duration, line, number } from "../../lib/format";
 import { useKeys } from "../../lib/keys";
 import { pathOf } from "../../lib/paths";
@@ -150,7 +151,7 @@ export function TracesPage() {
                 <th className="num">spans</th>
                 <th className="num">tokens</th>
                 <th className="num">cost</th>
-                <th className="num">feedback</th>
+                <th className="num" title="The lowest value, and how many there are">lowest feedback</th>
               </tr>
             </thead>
             <tbody>
@@ -168,12 +169,27 @@ export function TracesPage() {
           </button>
         )}
         {traces.length > 0 && (
+          <button type="button" onClick={() => download("traces.csv", "text/csv", csvOf(traces))}>
+            CSV
+          </button>
+        )}
+        {traces.length > 0 && (
           <span className="muted small">
             {counted(traces.length, "trace")} shown{pages.hasNextPage ? ", there are more" : ""}. <kbd>J</kbd> <kbd>K</kbd> move, <kbd>Enter</kbd> opens, <kbd>/</kbd> filters.
           </span>
         )}
       </div>
     </Page>
+  );
+}
+
+function csvOf(traces: Schemas["Trace"][]): string {
+  return toCsv(
+    ["trace", "began", "agent", "name", "duration_s", "spans", "errors", "input_tokens", "output_tokens", "cost_usd", "known_usd", "lowest_feedback", "feedback", "conversation", "rollout"],
+    traces.map((each) => [
+      each.trace_id, new Date(each.start_ns / 1e6).toISOString(), each.agent, each.name, each.duration_s, each.spans, each.errors,
+      each.input_tokens, each.output_tokens, each.cost_usd, each.known_usd, each.worst, each.feedback, each.conversation_id, each.rollout_id,
+    ]),
   );
 }
 

@@ -11,6 +11,7 @@ import { TryEvaluator } from "../evaluators/try";
 import { Rerun, RunAgain } from "../reruns/run_again";
 import { AddToDataset } from "./add_to_dataset";
 import { Compared, CompareWith } from "./compared";
+import { DialogueView } from "./dialogue_view";
 import { useSkeleton } from "./skeleton";
 import { SpanContent } from "./span_content";
 import { barOf, extentOf, type Node, pathTo, rowsOf, treeOf } from "./tree";
@@ -21,7 +22,7 @@ const DEEPEST = 12;
 
 export function TracePage() {
   const { id } = useParams({ from: "/traces/$id" });
-  const { with: other, rerun } = useSearch({ from: "/traces/$id" });
+  const { with: other, rerun, view } = useSearch({ from: "/traces/$id" });
   const navigate = useNavigate({ from: "/traces/$id" });
   const skeleton = useSkeleton(id);
   const data = skeleton.data;
@@ -74,7 +75,15 @@ export function TracePage() {
             </p>
           ))}
           <TryEvaluator subject={data.trace.rollout_id || data.trace.trace_id} />
-          <Spans id={data.trace.trace_id} spans={data.spans} />
+          <nav className="tabs" aria-label="Views of the trace">
+            <Link to="/traces/$id" params={{ id }} search={(before) => ({ ...before, view: undefined })} activeOptions={{ exact: true, explicitUndefined: true }}>
+              Steps
+            </Link>
+            <Link to="/traces/$id" params={{ id }} search={(before) => ({ ...before, view: "conversation" })} activeOptions={{ exact: true }}>
+              Conversation
+            </Link>
+          </nav>
+          {view === "conversation" ? <DialogueView trace={data.trace.trace_id} spans={data.spans} /> : <Spans id={data.trace.trace_id} spans={data.spans} />}
         </>
       )}
     </Page>
@@ -164,7 +173,7 @@ function Spans({ id, spans }: { id: string; spans: Skeleton[] }) {
         </span>
       </div>
       <div className="trace">
-        <div className="spans" ref={scroller} role="tree" aria-label="Spans" tabIndex={0} aria-activedescendant={selected ? `span-${selected}` : undefined}>
+        <div className="spans" ref={scroller} role="tree" aria-label="Spans" tabIndex={0} style={{ "--rows": rows.length } as React.CSSProperties} aria-activedescendant={selected ? `span-${selected}` : undefined}>
           <div style={{ height: virtual.getTotalSize(), position: "relative" }}>
             {virtual.getVirtualItems().map((item) => {
               const row = rows[item.index]!;

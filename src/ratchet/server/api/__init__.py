@@ -18,6 +18,7 @@ from ratchet.server.api import (
     labels,
     login,
     overview,
+    project_settings,
     recordings,
     refinement,
     releases,
@@ -66,6 +67,7 @@ GROUPS = (
     releases.group,
     events.group,
     keys.group,
+    project_settings.group,
     health.group,
     aliases.group,
 )
