@@ -156,15 +156,15 @@ function Orders({ cycle }: { cycle: Schemas["Cycle"] }) {
     <>
       {cycle.state === "approval" && (
         <>
-          <Ask label="Approve …" title="Approve this candidate?" confirm="Approve" act={tell("approve")}>
+          <Ask label="Approve …" title="Approve this candidate?" confirm="Approve" needs="admin" act={tell("approve")}>
             <p>The autopilot goes on with it: to a canary or a pull request, as its policy says. A watch takes it back if live scores fall.</p>
           </Ask>
-          <Ask label="Deny …" title="Deny this candidate?" confirm="Deny" danger reason act={tell("deny")}>
+          <Ask label="Deny …" title="Deny this candidate?" confirm="Deny" needs="admin" danger reason act={tell("deny")}>
             <p>The cycle ends without a release. The candidate and its evidence are kept.</p>
           </Ask>
         </>
       )}
-      <Ask label="Stop …" title="Stop this cycle?" confirm="Stop" danger reason act={tell("stop")}>
+      <Ask label="Stop …" title="Stop this cycle?" confirm="Stop" needs="admin" danger reason act={tell("stop")}>
         <p>The cycle ends. What it has released stays released; roll that back on its own page.</p>
       </Ask>
     </>

@@ -108,7 +108,7 @@ function Proposals({ found, split, add }: { found: Schemas["ProposedTasks"]; spl
   const dropped = Object.entries(found.dropped).sort((one, other) => other[1] - one[1]);
   return (
     <>
-      <p role="status">
+      <p role="status" style={{ marginTop: 8 }}>
         {counted(found.tasks.length, "task")} proposed; none is stored yet. {found.ended} {found.coach_calls > 0 && `${counted(found.coach_calls, "coach call")}, ${dollars(found.cost_usd)}.`}
       </p>
       {dropped.length > 0 && <p className="muted small">Not kept: {dropped.slice(0, 6).map(([why, count]) => `${number(count)} ${why}`).join("; ")}.</p>}

@@ -4,6 +4,7 @@ import { api } from "../../api/client";
 import { dollars, duration, line, number } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
 import { Command, Empty, Page, State, Time, waiting } from "../../ui/basics";
+import { Rows } from "../../ui/rows";
 import { verdictTone } from "./page";
 
 export function EvaluatorsPage() {
@@ -24,7 +25,7 @@ export function EvaluatorsPage() {
       {waiting(list)}
       {list.data && newest.size === 0 && <Empty command="ratchet evaluators check">A report card says how far an evaluator can be trusted, as measured. None has been made yet.</Empty>}
       {newest.size > 0 && (
-        <div className="scroll" tabIndex={0}>
+        <Rows>
           <table aria-label="Evaluators">
             <thead>
               <tr>
@@ -57,7 +58,7 @@ export function EvaluatorsPage() {
               ))}
             </tbody>
           </table>
-        </div>
+        </Rows>
       )}
     </Page>
   );

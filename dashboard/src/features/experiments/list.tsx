@@ -4,6 +4,7 @@ import { api } from "../../api/client";
 import { number, score, short, signed } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
 import { Command, Empty, Page, State, Time, waiting } from "../../ui/basics";
+import { Rows } from "../../ui/rows";
 
 export function ExperimentsPage() {
   const list = useQuery({ queryKey: ["experiments"], queryFn: () => api.GET("/v1/experiments", { params: { query: { limit: 200 } } }) });
@@ -15,7 +16,7 @@ export function ExperimentsPage() {
         <Empty command="ratchet improve">An experiment compares a candidate with the baseline on tasks that learning never saw. None has begun yet.</Empty>
       )}
       {experiments.length > 0 && (
-        <div className="scroll" tabIndex={0}>
+        <Rows>
           <table aria-label="Experiments">
             <thead>
               <tr>
@@ -54,7 +55,7 @@ export function ExperimentsPage() {
               ))}
             </tbody>
           </table>
-        </div>
+        </Rows>
       )}
     </Page>
   );

@@ -4,6 +4,7 @@ import { api } from "../../api/client";
 import { line, short } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
 import { Command, Empty, Page, State, Time, waiting } from "../../ui/basics";
+import { Rows } from "../../ui/rows";
 
 export function ReleasesPage() {
   const list = useQuery({ queryKey: ["releases"], queryFn: () => api.GET("/v1/releases", { params: { query: { limit: 200 } } }) });
@@ -13,7 +14,7 @@ export function ReleasesPage() {
       {waiting(list)}
       {list.data && releases.length === 0 && <Empty command="ratchet improve">A candidate that is proved better becomes a release. There is none yet.</Empty>}
       {releases.length > 0 && (
-        <div className="scroll" tabIndex={0}>
+        <Rows>
           <table aria-label="Releases">
             <thead>
               <tr>
@@ -48,7 +49,7 @@ export function ReleasesPage() {
               ))}
             </tbody>
           </table>
-        </div>
+        </Rows>
       )}
     </Page>
   );

@@ -2,7 +2,7 @@
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { useState } from "react";
-import { api, root } from "../../api/client";
+import { address, api } from "../../api/client";
 import { dollars, duration, short, text } from "../../lib/format";
 import { newId } from "../../lib/id";
 import { pathOf } from "../../lib/paths";
@@ -12,7 +12,6 @@ import { TextDiff } from "../../ui/diff";
 import { hasEnded, runnerCommand, standing } from "./outcome";
 
 type Original = { rollout: string } | { trace: string };
-const server = () => `${window.location.origin}${root}`;
 
 /** The button; `show` puts the new rollout's id into the address. */
 export function RunAgain({ of, show }: { of: Original; show: (rerun: string) => void }) {
@@ -58,7 +57,7 @@ function Place({ of, queue, choose }: { of: Original; queue: string; choose: (qu
       {own && place.data.runners.length === 0 && (
         <>
           <p>No runner of this server serves it: it waits until one does. Start one where the agent’s code is:</p>
-          <Command text={runnerCommand(server(), place.data.queue)} />
+          <Command text={runnerCommand(address(), place.data.queue)} />
         </>
       )}
       {!own && <p>Runners of this queue may hold another agent: choose it only if they hold this one.</p>}
@@ -88,7 +87,7 @@ export function Rerun({ id, close }: { id: string; close: () => void }) {
   const ended = data && hasEnded(data.rerun.status);
   const compared = ended && data.rerun.status !== "cancelled";
   return (
-    <section className="box" aria-label="Run again">
+    <section className="box" aria-label="Run again" style={{ marginBottom: 12 }}>
       <div className="row">
         <b>Run again</b>
         {data && <State of={data.rerun.status} />}
@@ -105,7 +104,7 @@ export function Rerun({ id, close }: { id: string; close: () => void }) {
       {waiting(found)}
       {error != null && <Problem error={error} />}
       {data && <p role="status">{standing(data)}</p>}
-      {data?.rerun.status === "queued" && data.runners.length === 0 && <Command text={runnerCommand(server(), data.queue)} />}
+      {data?.rerun.status === "queued" && data.runners.length === 0 && <Command text={runnerCommand(address(), data.queue)} />}
       {compared && data.original && (
         <>
           <div className="scroll" tabIndex={0}>

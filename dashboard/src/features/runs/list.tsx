@@ -4,6 +4,7 @@ import { api } from "../../api/client";
 import { line, short } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
 import { Command, Empty, Page, State, Time, waiting } from "../../ui/basics";
+import { Rows } from "../../ui/rows";
 
 export function RunsPage() {
   const list = useQuery({ queryKey: ["runs"], refetchInterval: 5_000, queryFn: () => api.GET("/v1/runs", { params: { query: { limit: 200 } } }) });
@@ -13,7 +14,7 @@ export function RunsPage() {
       {waiting(list)}
       {list.data && runs.length === 0 && <Empty command="ratchet improve">A run measures the baseline, learns candidates, and proves the best one. None has begun yet.</Empty>}
       {runs.length > 0 && (
-        <div className="scroll" tabIndex={0}>
+        <Rows>
           <table aria-label="Runs">
             <thead>
               <tr>
@@ -44,7 +45,7 @@ export function RunsPage() {
               ))}
             </tbody>
           </table>
-        </div>
+        </Rows>
       )}
     </Page>
   );

@@ -7,6 +7,7 @@ import { counted, dollars, duration, line, moment, number, short } from "../../l
 import { useKeys } from "../../lib/keys";
 import { pathOf } from "../../lib/paths";
 import { Command, Facts, Figure, Page, waiting } from "../../ui/basics";
+import { Label } from "../evaluators/label";
 import { TryEvaluator } from "../evaluators/try";
 import { Rerun, RunAgain } from "../reruns/run_again";
 import { AddToDataset } from "./add_to_dataset";
@@ -74,9 +75,12 @@ export function TracePage() {
               {each.value != null && `, ${number(each.value)}`}): {line(each.comment, 400) || "no comment"}
             </p>
           ))}
-          <TryEvaluator subject={data.trace.rollout_id || data.trace.trace_id} />
+          <div className="row">
+            <Label of={data.trace.rollout_id ? { rollout_id: data.trace.rollout_id } : { trace_id: data.trace.trace_id }} />
+            <TryEvaluator subject={data.trace.rollout_id || data.trace.trace_id} />
+          </div>
           <nav className="tabs" aria-label="Views of the trace">
-            <Link to="/traces/$id" params={{ id }} search={(before) => ({ ...before, view: undefined })} activeOptions={{ exact: true, explicitUndefined: true }}>
+            <Link to="/traces/$id" params={{ id }} search={(before) => ({ ...before, view: undefined })} activeOptions={{ exact: true }}>
               Steps
             </Link>
             <Link to="/traces/$id" params={{ id }} search={(before) => ({ ...before, view: "conversation" })} activeOptions={{ exact: true }}>

@@ -54,9 +54,9 @@ async def get_project_settings(server: Services) -> ProjectSettings:
 
     A running server took retention and redaction from the file when it started.
     """
-    if server.project is None:
+    path = None if server.project is None else server.project / FILE_NAME
+    if path is None or not path.is_file():
         return ProjectSettings(sections=[])
-    path = server.project / FILE_NAME
     try:
         config = await server.in_thread(read_config, path)
     except ConfigError as error:
