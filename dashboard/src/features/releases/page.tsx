@@ -76,7 +76,7 @@ function Shown({ release }: { release: Schemas["Release"] }) {
           <div className="figures">
             <Figure label={`baseline, ${decision.metric}`}>{score(decision.baseline)}</Figure>
             <Figure label="candidate">{score(decision.candidate)}</Figure>
-            <Figure label="gain">
+            <Figure label={`gain, with its ${number(100 * (1 - decision.alpha), 3)} % interval`}>
               {signed(decision.candidate - decision.baseline)}{" "}
               <span className="small muted">
                 [{signed(decision.interval[0])}, {signed(decision.interval[1])}]
