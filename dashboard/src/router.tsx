@@ -25,13 +25,13 @@ const home = createRoute({
 const traces = createRoute({
   getParentRoute: () => rootRoute,
   path: "/traces",
-  validateSearch: only("agent", "errors", "feedback", "rollouts", "name", "since", "min_duration_s", "min_cost_usd", "conversation_id", "sort"),
+  validateSearch: only("agent", "errors", "feedback", "rollouts", "name", "since", "until", "min_duration_s", "min_cost_usd", "conversation_id", "sort"),
   component: lazyRouteComponent(() => import("./features/traces/list"), "TracesPage"),
 });
 const trace = createRoute({
   getParentRoute: () => rootRoute,
   path: "/traces/$id",
-  validateSearch: only("span", "view", "with"),
+  validateSearch: only("span", "view", "with", "rerun"),
   component: lazyRouteComponent(() => import("./features/traces/page"), "TracePage"),
 });
 const runs = createRoute({
@@ -80,6 +80,7 @@ const conversation = createRoute({
 const rollout = createRoute({
   getParentRoute: () => rootRoute,
   path: "/rollouts/$id",
+  validateSearch: only("rerun"),
   component: lazyRouteComponent(() => import("./features/rollouts/page"), "RolloutPage"),
 });
 const candidate = createRoute({

@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from ratchet.store import Store
-from ratchet.types import Label
+from ratchet.types import Label, Outcome, Rollout
 from tests.cli.conftest import CONFIG, INLINE, MakeProject, Project
 
 AGENT = """
@@ -211,3 +213,42 @@ def test_evaluators_are_generated_from_outputs_and_can_be_used_at_once(
     means = {each["evaluator"]: each["mean"] for each in row[0]["evaluators"]}
     assert 0.9 < means["total_equals_sum_of_price_count"] < 1.0
     assert means["fits_the_schema"] == 1.0
+
+
+def test_one_output_is_tried_and_its_score_is_not_stored(make_project: MakeProject) -> None:
+    project = build(make_project, "is_right", "generous")
+    project.write(
+        "ratchet.toml",
+        (project.root / "ratchet.toml").read_text()
+        + '\n[[evaluators]]\nuse = "judge"\nname = "taste"\nmodel = "m"\n'
+        + 'criteria = ["Is it kind?"]\n',
+    )
+    with Store.open(f"sqlite:///{project.root}/.ratchet/ratchet.db") as store:
+        right = Rollout(id="right1", queue="q", candidate_id="", task_id="t", input=2, expected=6)
+        store.rollouts.create([right, msgspec.structs.replace(right, id="waits1")], 1.0)
+        (claimed,) = store.rollouts.claim("q", "w", 1, 60.0, 1.0)
+        done = Outcome(
+            rollout_id=claimed.rollout.id,
+            fence=claimed.fence,
+            status="succeeded",
+            started_at=1.0,
+            ended_at=2.0,
+            duration_s=1.0,
+            output="The answer is 6.",
+        )
+        store.rollouts.finish([done], 2.0)
+    tried: Any = project.json("evaluators", "try", "is_right", "right")
+    assert (tried["subject"], tried["score"]["value"], tried["models"]) == ("right1", 1.0, [])
+    with Store.open(f"sqlite:///{project.root}/.ratchet/ratchet.db") as store:
+        assert store.scores.of(["right1"])["right1"] == []
+    listed: Any = project.json("evaluators", "list")["evaluators"]
+    assert {row["evaluator"]: row["models"] for row in listed}["taste"] == ["m"]
+    for arguments, why in (
+        (("taste", "right1", "--no-model"), "'taste' asks m, which may cost money"),
+        (("is_right", "waits1"), "has not ended: it is queued"),
+        (("is_right", "nothing"), "There is no rollout and no trace 'nothing'"),
+        (("is_rihgt", "right1"), "There is no evaluator 'is_rihgt'"),
+    ):
+        refused = project.ratchet("evaluators", "try", *arguments)
+        assert refused.returncode == 2
+        assert why in refused.stderr

@@ -90,8 +90,13 @@ def complaints() -> Complaints:
 
 
 @pytest.fixture
-def opened(browser: Any, complaints: Complaints) -> Iterator[Callable[..., Any]]:
-    """Opens pages in a context of their own. The test fails when a page has complained."""
+def opened(
+    browser: Any, complaints: Complaints, serve: Callable[..., RunningServer]
+) -> Iterator[Callable[..., Any]]:
+    """Opens pages in a context of their own, closed before the test's servers are.
+
+    The test fails when a page has complained.
+    """
     contexts: list[Any] = []
 
     def open_page(url: str, *, context: Any = None, **options: Any) -> Any:

@@ -26,6 +26,8 @@ from ratchet.types import (
     ReportCard,
     Span,
     SpanRecord,
+    StageDecision,
+    SubgroupResult,
     Task,
 )
 
@@ -237,6 +239,7 @@ def _cycle(store: Store, now: float) -> None:
         started_at=now - 7200,
         entered_at=now - 7200,
         updated_at=now - 7200,
+        decisions=(_stage(),),
     )
     moves = [("idle", "capture"), ("capture", "learn"), ("learn", "approval")]
     for number, (source, target) in enumerate(moves, start=1):
@@ -261,6 +264,35 @@ def _cycle(store: Store, now: float) -> None:
             at=at,
         )
         store.cycles.put(cycle, move)
+
+
+def _stage() -> StageDecision:
+    groups = (("refunds", 0.7, 0.4, 90.0, True), ("orders", 0.6, 0.8, 0.1, False))
+    return StageDecision(
+        stage="shadow",
+        verdict="pass",
+        metric="helpful",
+        alpha=0.05,
+        baseline_count=120,
+        candidate_count=120,
+        baseline=0.62,
+        candidate=0.71,
+        e_value=25.0,
+        needed=20.0,
+        interval=(0.02, 0.16),
+        subgroups=tuple(
+            SubgroupResult(
+                group=group,
+                count=60,
+                baseline=before,
+                candidate=after,
+                e_value=evidence,
+                harmed=harmed,
+            )
+            for group, before, after, evidence, harmed in groups
+        ),
+        sentence="The candidate is no worse on mirrored calls; it is worse in refunds.",
+    )
 
 
 def _card(now: float) -> ReportCard:

@@ -48,6 +48,15 @@ def test_the_last_change_is_understood_and_rolled_back_in_four_clicks(
     other.get_by_text("its own source").first.wait_for()  # the second tab agrees
     page.goto(f"{server.url}/settings")
     page.get_by_role("table", name="Audit log").get_by_text("roll_back").wait_for()
+    other.get_by_text("What it ran before").click()  # and the rollback is taken back
+    other.get_by_role("button", name="Make active again …").click()
+    other.get_by_label("Reason").fill("They were wrong.")
+    other.get_by_role("alertdialog").get_by_role("button", name="Make active").click()
+    other.get_by_role("alertdialog").wait_for(state="hidden")
+    with Store.open(url_of(project)) as store:
+        now, before, *_ = store.agents.history(AGENT, limit=3)
+    assert (before.candidate_id, now.reason) == ("", "They were wrong.")
+    assert now.candidate_id != ""
 
 
 def test_a_release_in_the_repository_is_rolled_back_as_the_command_line_does(
@@ -112,6 +121,22 @@ def test_outputs_are_labelled_by_keyboard_and_a_label_is_taken_back(
     page.wait_for_load_state("networkidle")
     with Store.open(url_of(project)) as store:
         assert [label.value for label in store.labels.list()] == [1.0]
+
+
+def test_a_live_trace_is_labelled_and_the_label_is_taken_back(
+    opened: Opened, serve: Serve, project: Path
+) -> None:
+    page = opened(f"{serve(project).url}/traces/{1_003:032x}")
+    group = page.get_by_role("group", name="Labels")
+    group.get_by_role("button", name="Wrong").click()
+    group.get_by_text("✕ wrong").wait_for()
+    with Store.open(url_of(project)) as store:
+        (label,) = store.labels.list()
+    assert (label.trace_id, label.value) == (f"{1_003:032x}", 0.0)
+    group.get_by_role("button", name="undo").click()
+    group.get_by_text("✕ wrong").wait_for(state="hidden")
+    with Store.open(url_of(project)) as store:
+        assert store.labels.list() == []
 
 
 def test_new_traces_wait_until_they_are_asked_for(

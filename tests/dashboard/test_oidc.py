@@ -93,6 +93,7 @@ def test_a_person_logs_in_acts_under_their_name_and_logs_out(
     assert httpx2.get(f"{server.url}/v1/keys", headers=sent).status_code == 200
     page.get_by_role("button", name="log out").click()
     page.get_by_role("link", name="Example").wait_for()
+    page.close()  # it would ask on
     server.stop()
     with Store.open(server.store_url) as store:
         rows = [row for row in store.audit.list()[0] if row.action == "GET log in"]
@@ -111,6 +112,7 @@ def test_a_person_whom_nobody_named_is_turned_away_and_noted(
     page.get_by_role("button", name=re.compile("p-2|eve")).first.click()
     page.wait_for_url(f"{server.url}/?login=unknown")
     page.get_by_role("link", name="Example").wait_for()
+    page.close()  # it would ask on
     server.stop()
     with Store.open(server.store_url) as store:
         assert store.keys.list() == []

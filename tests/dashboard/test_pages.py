@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ PAGES = {
     f"/traces/{seeded.CYCLIC}": "cycle c",
     f"/traces/{seeded.ROOTLESS}": "has not been received",
     f"/traces/{seeded.BACKWARDS}": "before its parent",
+    f"/traces/{1_003:032x}?view=conversation": "Order 3 is on its way.",
     "/conversations": "talk-",
     "/conversations/talk-1": "is on its way",
     "/datasets": "version",
@@ -45,10 +47,10 @@ PAGES = {
     "/releases": "at run time: support",
     "/releases/RELEASE": "Why it was shipped",
     "/rollouts/ROLLOUT": "Is the output right?",
-    "/cycles/c0ffee00c0ffee00c0ffee00c0ffee00": "Feedback of support fell",
+    "/cycles/c0ffee00c0ffee00c0ffee00c0ffee00": "after correction for their number",
     "/training": "weights have been trained",
     "/agents": "replaced by the active release",
-    "/settings": "Audit log",
+    "/settings": "What one run may spend",
     "/nothing/here": "no page of the dashboard",
 }
 """A text that each page shows. Words in capitals stand for ids."""
@@ -101,7 +103,7 @@ def test_a_page_shows_its_content_and_is_accessible(
         )
         assert found == [], json.dumps(found, indent=1)
         SHOTS.mkdir(parents=True, exist_ok=True)
-        name = path.strip("/").split("/")[0] or "home"
+        name = re.split(r"[/?]", path.strip("/"))[0] or "home"
         detail = "-detail" if path.count("/") > 1 else ""
         page.screenshot(path=SHOTS / f"{name}{detail}-{theme}.png")
 
@@ -172,6 +174,43 @@ def test_filters_live_in_the_address_and_the_keyboard_opens_a_trace(
     page.wait_for_url("**/traces?errors=1")
 
 
+def test_a_list_is_walked_and_opened_by_keyboard(
+    opened: Callable[..., Any], reading: RunningServer
+) -> None:
+    page = opened(f"{reading.url}/conversations")
+    links = page.get_by_role("table", name="Conversations").locator("tbody a")
+    links.nth(3).wait_for()
+    for _ in range(3):
+        page.keyboard.press("j")
+    page.keyboard.press("k")
+    target = links.nth(1).get_attribute("href")
+    page.keyboard.press("Enter")
+    page.wait_for_url(f"**{target}")
+    page.go_back()
+    page.wait_for_url("**/conversations")
+
+
+def test_traces_before_a_time_and_of_a_conversation_are_filtered_and_exported(
+    opened: Callable[..., Any], reading: RunningServer
+) -> None:
+    page = opened(f"{reading.url}/traces?conversation_id=talk-1")
+    rows = page.get_by_role("table", name="Traces").locator("tbody tr")
+    rows.nth(2).wait_for()
+    assert rows.count() == 3
+    assert page.get_by_label("Conversation").input_value() == "talk-1"
+    page.get_by_text("ratchet traces --conversation talk-1").wait_for()
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="CSV").click()
+    head, *lines = Path(saved.value.path()).read_text().splitlines()
+    assert head.startswith("trace,began,agent,name,")
+    assert len(lines) == 3
+    page.get_by_label("Before").fill("2020-01-01T00:00")
+    page.get_by_text("No trace fits these filters.").wait_for()
+    page.get_by_text("--until 20").wait_for()
+    page.reload()
+    assert page.get_by_label("Before").input_value() == "2020-01-01T00:00"
+
+
 def test_any_id_is_found_from_anywhere(
     opened: Callable[..., Any], reading: RunningServer, ids: dict[str, str]
 ) -> None:
@@ -186,7 +225,6 @@ def test_any_id_is_found_from_anywhere(
 
 def test_the_first_load_is_small() -> None:
     import gzip
-    import re
 
     html = (FOLDER / "index.html").read_text()
     first = [FOLDER / name for name in re.findall(r'(?:src|href)="\./([^"]+\.js)"', html)]
@@ -200,7 +238,20 @@ def test_an_empty_store_says_on_every_page_which_command_fills_it(
     (tmp_path / ".ratchet").mkdir()
     server = serve(tmp_path)
     page = opened(server.url)
-    for path in ("/", "/traces", "/datasets", "/evaluators", "/runs", "/experiments", "/releases"):
+    for path in (
+        "/",
+        "/traces",
+        "/conversations",
+        "/datasets",
+        "/evaluators",
+        "/labelling",
+        "/runs",
+        "/experiments",
+        "/releases",
+        "/training",
+        "/agents",
+        "/settings",
+    ):
         page.goto(f"{server.url}{path}")
         page.locator(".empty .command").first.wait_for()
 

@@ -14,6 +14,9 @@ from ratchet.types import Candidate, PromptTemplate, Rollout, Run, Score, Span, 
 SPANS = 10
 """Spans of a trace."""
 
+EVERY = 25
+"""Of so many traces one has failed."""
+
 BATCH = 200
 """Traces, or rollouts, written at once."""
 
@@ -40,18 +43,21 @@ def seed(store: Store, traces: int, rollouts: int, now: float, note: Callable[[s
             [
                 SpanRecord(span=span, agent=f"agent-{number % 10}")
                 for number in numbers
-                for span in _trace(number, now - WEEK_S * (traces - number) / traces)
+                for span in trace_of(number, now - WEEK_S * (traces - number) / traces)
             ]
         )
         if first % 20_000 == 0:
             note(f"{first} of {traces} traces")
-    store.spans.put([SpanRecord(span=span, agent="agent-0") for span in _big(now - 60)])
+    store.spans.put(
+        [SpanRecord(span=span, agent="agent-0") for span in large_trace(BIG, 10_000, now - 60)]
+    )
     _run(store, rollouts, now, note)
 
 
-def _trace(number: int, at: float) -> Iterator[Span]:
+def trace_of(number: int, at: float) -> Iterator[Span]:
+    """An everyday trace, which begins at that time; every 25th has a failed step."""
     begun, trace = int(at * 1e9), f"{number:032x}"
-    failed = number % 25 == 0
+    failed = number % EVERY == 0
     call = {
         "gen_ai.operation.name": "chat",
         "gen_ai.request.model": "gpt-4o-mini",
@@ -77,14 +83,15 @@ def _trace(number: int, at: float) -> Iterator[Span]:
         )
 
 
-def _big(at: float) -> Iterator[Span]:
+def large_trace(id: str, spans: int, at: float) -> Iterator[Span]:
+    """A trace of many spans, which begins at that time."""
     begun = int(at * 1e9)
-    for index in range(10_000):
+    for index in range(spans):
         parent = None if index == 0 else index - 1 if index < 400 else index % 400
         yield Span(
-            trace_id=BIG,
-            span_id=f"{index:016x}",
-            parent_id=None if parent is None else f"{parent:016x}",
+            trace_id=id,
+            span_id=f"{index + 1:016x}",
+            parent_id=None if parent is None else f"{parent + 1:016x}",
             name=f"step {index}",
             start_ns=begun + index * 1_000_000,
             end_ns=begun + index * 1_000_000 + 50_000_000,

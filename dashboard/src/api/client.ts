@@ -16,6 +16,9 @@ export class Refusal extends Error {
 /** Where the server is mounted: the page may stand under a path of a proxy. */
 export const root = document.querySelector<HTMLMetaElement>('meta[name="ratchet-root"]')?.content ?? "";
 
+/** The server's address as other programs are given it. */
+export const address = (): string => `${window.location.origin}${root}`;
+
 type Method = "get" | "post" | "put" | "delete";
 type PathsWith<M extends Method> = { [P in keyof paths]: paths[P] extends Record<M, { responses: unknown }> ? P : never }[keyof paths];
 type Operation<P extends keyof paths, M extends Method> = paths[P] extends Record<M, infer O> ? O : never;

@@ -30,7 +30,7 @@ export function EPath({ curves, threshold, unit }: { curves: Curve[]; threshold:
   const reached = main ? main.values.findIndex((value) => value >= threshold) : -1;
   return (
     <figure style={{ margin: 0 }}>
-      <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} width="100%" style={{ maxWidth: WIDTH }} role="img" aria-label={`E-values over ${count} ${unit}; the threshold is ${number(threshold)}`}>
+      <svg className="tall" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} width="100%" style={{ maxWidth: WIDTH }} role="img" aria-label={`E-values over ${count} ${unit}; the threshold is ${number(threshold)}`}>
         {decades.map((decade) => (
           <g key={decade}>
             <line x1={LEFT} x2={WIDTH - RIGHT} y1={y(decade)} y2={y(decade)} className="axis" />

@@ -14,7 +14,9 @@ export function Picture({ name, children }: { name: string; children: ReactNode 
   };
   return (
     <div className="picture" ref={place}>
-      {children}
+      <div className="drawing" tabIndex={0}>
+        {children}
+      </div>
       <button type="button" className="plain small" aria-label={`Save ${name} as PNG`} onClick={() => void save()}>
         PNG
       </button>

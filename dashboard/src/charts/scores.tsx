@@ -26,7 +26,7 @@ export function Scores({ of, unit, select, selected }: { of: Dot[]; unit: string
   }
   if (path) path += `H${WIDTH - 12}`;
   return (
-    <svg viewBox={`0 0 ${WIDTH} ${HEIGHT}`} width="100%" style={{ maxWidth: WIDTH }} role="group" aria-label={`Score of ${known.length} candidates over ${unit}`}>
+    <svg className="tall" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} width="100%" style={{ maxWidth: WIDTH }} role="group" aria-label={`Score of ${known.length} candidates over ${unit}`}>
       {y.ticks(5).map((tick) => (
         <g key={tick}>
           <line x1={44} x2={WIDTH - 12} y1={y(tick)} y2={y(tick)} className="axis" />

@@ -35,9 +35,15 @@ export function duration(seconds: number | null | undefined): string {
   if (seconds < 0.001) return `${Math.round(seconds * 1e6)} µs`;
   if (seconds < 1) return `${Number((seconds * 1000).toPrecision(3))} ms`;
   if (seconds < 60) return `${Number(seconds.toPrecision(3))} s`;
-  if (seconds < 3600) return `${Math.floor(seconds / 60)} min ${Math.round(seconds % 60)} s`;
-  if (seconds < 86400) return `${Math.floor(seconds / 3600)} h ${Math.round((seconds % 3600) / 60)} min`;
+  if (seconds < 3600) return inTwo(Math.round(seconds), 60, "min", "s");
+  if (seconds < 86400) return inTwo(Math.round(seconds / 60), 60, "h", "min");
   return `${Number((seconds / 86400).toPrecision(3))} days`;
+}
+
+/** A whole number of small units as large and small ones: 90 s are "1 min 30 s", 120 s "2 min". */
+function inTwo(count: number, size: number, large: string, small: string): string {
+  const rest = count % size;
+  return `${Math.floor(count / size)} ${large}${rest ? ` ${rest} ${small}` : ""}`;
 }
 
 /** How long ago, in the largest unit that fits: "3 min ago", "in 2 h". */

@@ -2,6 +2,7 @@
 import { AlertDialog } from "radix-ui";
 import { type ReactNode, useState } from "react";
 import { Problem } from "./basics";
+import { type Scope, useAllowed } from "./session";
 
 interface Asking {
   /** Label of the button that opens the dialog. */
@@ -15,10 +16,13 @@ interface Asking {
   /** Ask for a reason, which is handed to `act`; it may not be empty. */
   reason?: boolean;
   disabled?: boolean;
+  /** Scope that the caller needs. */
+  needs?: Scope;
   act: (reason: string) => Promise<unknown>;
 }
 
-export function Ask({ label, title, children, confirm, danger, reason, disabled, act }: Asking) {
+export function Ask({ label, title, children, confirm, danger, reason, disabled, needs, act }: Asking) {
+  const allowed = useAllowed(needs);
   const [open, setOpen] = useState(false);
   const [why, setWhy] = useState("");
   const [busy, setBusy] = useState(false);
@@ -39,7 +43,7 @@ export function Ask({ label, title, children, confirm, danger, reason, disabled,
   return (
     <AlertDialog.Root open={open} onOpenChange={setOpen}>
       <AlertDialog.Trigger asChild>
-        <button type="button" className={danger ? "danger" : ""} disabled={disabled}>
+        <button type="button" className={danger ? "danger" : ""} disabled={disabled || !allowed} title={allowed ? undefined : `Needs a key with the scope ${needs}`}>
           {label}
         </button>
       </AlertDialog.Trigger>

@@ -52,6 +52,7 @@ export function Shell() {
             Find <kbd>⌘K</kbd>
           </button>
           <Theme />
+          {connection === "polled" && <span title="The server answers, but its events do not come through: a proxy may hold them back. The page asks every few seconds.">no live events</span>}
           {session.data && <Account session={session.data} />}
         </div>
       </header>

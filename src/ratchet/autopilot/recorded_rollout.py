@@ -6,7 +6,7 @@ from ratchet.curate.recorded_values import Incomplete, input_of, output_of
 from ratchet.observe.redaction import MARK
 from ratchet.store import Store
 from ratchet.types import Rollout, Span, content_hash
-from ratchet.types.trace import TraceRecording
+from ratchet.types.trace import Trace, TraceFilter, TraceRecording
 
 
 class Unusable(Exception):
@@ -76,6 +76,18 @@ def recorded_rollout(recording: TraceRecording) -> Rollout:
         known_usd=trace.known_usd,
         unpriced=trace.unpriced,
     )
+
+
+def recording_of(store: Store, trace: Trace) -> TraceRecording | None:
+    """What one trace recorded of its input and output; None when its spans are gone."""
+    criteria = TraceFilter(since_ns=trace.start_ns, until_ns=trace.start_ns + 1, rollouts=True)
+    cursor: str | None = None
+    while True:
+        page, _, cursor = store.recordings.page(
+            criteria, wanted=lambda each: each.trace_id == trace.trace_id, cursor=cursor
+        )
+        if page or cursor is None:
+            return page[0] if page else None
 
 
 def spans_of_trace(store: Store, trace_id: str) -> list[Span]:

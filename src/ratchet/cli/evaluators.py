@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 
 from ratchet.autopilot import Project
 from ratchet.autopilot.agent_model import agent_model
+from ratchet.autopilot.evaluator_trial import models_asked
 from ratchet.autopilot.report_cards import card_thresholds, cases_in, vouched_for
 from ratchet.cli.console import (
     Folder,
@@ -31,6 +32,7 @@ from ratchet.cli.console import (
 from ratchet.cli.errors import err
 from ratchet.cli.generate_evaluators import generate
 from ratchet.cli.reliability_plot import plot_reliability
+from ratchet.cli.try_evaluator import try_
 from ratchet.evaluate import Evaluator, FunctionEvaluator, basis_of
 from ratchet.evaluate.report_card import make_card
 from ratchet.store import Store
@@ -41,6 +43,7 @@ evaluators = typer.Typer(
 )
 
 evaluators.command()(generate)
+evaluators.command("try")(try_)
 
 Plot = Annotated[
     Path | None,
@@ -70,6 +73,7 @@ def list_(folder: Folder = Path("."), json: Json = False) -> None:
                 "version": each.version,
                 "unit": each.unit,
                 "basis": basis_of(each),
+                "models": models_asked(each),
                 "vouched": each.name in vouched,
                 "card": store.report_cards.latest(each.name, each.version),
             }

@@ -20,9 +20,10 @@ from pydantic import Field
 from ratchet._version import __version__
 from ratchet.cli.console import collecting
 from ratchet.cli.mcp_answers import DATA_NOTE, ToolAnswer, answer
-from ratchet.cli.mcp_processes import CommandProcess, run_command
+from ratchet.cli.mcp_processes import command_in, run_command
 from ratchet.cli.mcp_skill import skill_text
 from ratchet.observe.project_paths import folder_with_config
+from ratchet.server.command_process import CommandProcess
 from ratchet.types import InputError, RatchetError
 
 INSTRUCTIONS = f"""Ratchet improves an existing LLM agent from its own use, and ships a change \
@@ -318,7 +319,7 @@ continues."""
             arguments += ["--seed", str(seed)]
         if algorithm is not None:
             arguments += ["--algorithm", _plain(algorithm)]
-        self._improving = CommandProcess(folder, arguments)
+        self._improving = command_in(folder, arguments)
         await self._improving.start()
         return await self._state(ctx, wait_s)
 

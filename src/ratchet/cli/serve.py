@@ -93,10 +93,9 @@ def serve(
         store = store_url(root, config.store.url)
         prepare_state(root)
 
-    environ = dict(os.environ)
+    # Not on command lines, where every user of the machine could read a password.
+    environ = {**os.environ, STORE_VARIABLE: store}
     if autopilot:
-        # Not on the command line, where every user of the machine could read a password.
-        environ[STORE_VARIABLE] = store
         settings = msgspec.structs.replace(settings, autopilot=_autopilot_command(root))
 
     def ready(address: str) -> None:

@@ -6,6 +6,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Collection, Sequence
 
+from ratchet.store.turns import EVERY
 from ratchet.types import FleetRunner
 
 PRESENT_S = 90.0
@@ -13,6 +14,14 @@ PRESENT_S = 90.0
 
 MAX_RUNNERS = 10_000
 """Most runners to remember; those seen last stay."""
+
+
+def serves(runner: FleetRunner, queue: str) -> bool:
+    """Whether a runner claims from a queue."""
+    return any(
+        queue.startswith(name[:-1]) if name.endswith(EVERY) else queue == name
+        for name in runner.queues
+    )
 
 
 class RunnerRegistry:

@@ -33,6 +33,7 @@ from ratchet.server.metrics import Metrics
 from ratchet.server.oidc import OidcLogin, OidcSettings
 from ratchet.server.otlp import Otlp
 from ratchet.server.partitions import PartitionKeeper
+from ratchet.server.project_commands import ProjectCommands
 from ratchet.server.retention import Pruner, Retention
 from ratchet.server.services import Services
 from ratchet.server.span_writer import SpanWriter
@@ -160,6 +161,7 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
         pruner=Pruner(store, settings.retention, metrics=metrics),
         flush_attempt=gateway.flush_attempt,
         project=Path(settings.project) if settings.project else None,
+        commands=ProjectCommands(Path(settings.project), given) if settings.project else None,
         oidc=_oidc(store, settings.oidc, environ),
         background=(
             gateway,

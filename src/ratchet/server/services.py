@@ -18,6 +18,7 @@ from ratchet.server.dispatcher import RolloutDispatcher
 from ratchet.server.limits import ServerLimits
 from ratchet.server.metrics import Metrics
 from ratchet.server.oidc import OidcLogin
+from ratchet.server.project_commands import ProjectCommands
 from ratchet.server.retention import Pruner
 from ratchet.server.span_writer import SpanWriter
 from ratchet.store import Store
@@ -54,6 +55,7 @@ class Services:
         pruner: Deletes expired rows.
         flush_attempt: Waits until an attempt's gateway calls are stored.
         project: Folder of the project that the server was started in, if any.
+        commands: Runs what needs that project's own code.
         oidc: Logs people in at a provider, if one is configured.
     """
 
@@ -71,11 +73,13 @@ class Services:
         pruner: Pruner,
         flush_attempt: Callable[[str, int], Awaitable[None]],
         project: Path | None = None,
+        commands: ProjectCommands | None = None,
         oidc: OidcLogin | None = None,
         background: tuple[BackgroundService, ...] = (),
     ) -> None:
         self.store = store
         self.project = project
+        self.commands = commands
         self.oidc = oidc
         self.store_id = store.identity()
         self.gatekeeper = gatekeeper

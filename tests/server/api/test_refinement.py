@@ -98,3 +98,29 @@ def test_what_cannot_be_done_is_a_sentence_and_changes_nothing(
 ) -> None:
     assert said in change(http, status, version=version, **body)["detail"]
     assert latest(http)["dataset"]["version"] == version
+
+
+def test_added_tasks_go_to_one_split_in_a_new_version_and_are_taken_out_again(
+    http: httpx2.Client, version: str
+) -> None:
+    new = {"id": "n", "input": "Where is it", "origin": {"made": "synthesized", "by": "slots; x"}}
+    made = change(http, version=version, add=[new, {"id": "m", "input": "Hm"}], split="val")
+    assert made["reason"] == "Added to val: 2 tasks (1 by slots)."
+    found = latest(http)
+    assert found["dataset"]["splits"] == {**SPLITS, "n": "val", "m": "val"}
+    assert found["dataset"]["parent"] == version
+    assert found["n"]["origin"]["made"] == "synthesized"
+    back = found["dataset"]
+    body = {"name": "support", "tasks": TASKS, "splits": SPLITS}
+    assert ok(http.post("/v1/datasets", json=body))["version"] == made["before"] == version
+    assert latest(http)["dataset"]["version"] != back["version"]
+
+
+def test_an_added_task_that_is_there_or_straddles_splits_is_refused(
+    http: httpx2.Client, version: str
+) -> None:
+    told = change(http, 422, version=version, add=[{"id": "a", "input": "new"}])
+    assert "has a task 'a' already" in told["detail"]
+    told = change(http, 422, version=version, add=[{"id": "n", "input": TASKS[3]["input"]}])
+    assert "Another split has the input" in told["detail"]
+    assert latest(http)["dataset"]["version"] == version

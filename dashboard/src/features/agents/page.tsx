@@ -1,7 +1,7 @@
 // Agents: what each runs now, its prompts at the gateway, its autopilot, and the ways back.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
-import { api, type Schemas } from "../../api/client";
+import { address, api, type Schemas } from "../../api/client";
 import { line, moment, number, short } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
 import { Command, Empty, Facts, Page, State, waiting } from "../../ui/basics";
@@ -17,7 +17,7 @@ export function AgentsPage() {
   return (
     <Page title="Prompts and agents" actions={<Command text="ratchet prompts --help" />}>
       {waiting(agents)}
-      {agents.data && set.size === 0 && <Empty command="ratchet serve">No agent has been seen. Let an agent’s base URL lead to this server’s gateway, and its prompts appear here.</Empty>}
+      {agents.data && set.size === 0 && <Empty command={`OPENAI_BASE_URL=${address()}/gateway/my-agent/openai/v1 python my_agent.py`}>No agent has been seen. Let an agent’s base URL lead to this server’s gateway, and its prompts appear here.</Empty>}
       {[...set.values()].map((agent) => (
         <Agent key={agent.name} agent={agent} cycle={overview.data?.agents.find((each) => each.name === agent.name)?.cycle ?? null} />
       ))}
@@ -35,6 +35,10 @@ function Agent({ agent, cycle }: { agent: Schemas["AgentSettings"]; cycle: Schem
     await api.PUT("/v1/agents/{name}", { params: { path: { name: agent.name } }, body: settings });
     await queries.invalidateQueries({ queryKey: ["agents"] });
   };
+  const activate = (candidate_id: string) => async (reason: string) => {
+    await api.PUT("/v1/agents/{name}/active", { params: { path: { name: agent.name } }, body: { candidate_id, reason } });
+    await queries.invalidateQueries();
+  };
   const tell = (verb: "pause" | "resume") => async (reason: string) => {
     await api.POST("/v1/agents/{name}/autopilot", { params: { path: { name: agent.name } }, body: { verb, by: session.data?.key_name || "dashboard", reason } });
     await queries.invalidateQueries();
@@ -48,6 +52,7 @@ function Agent({ agent, cycle }: { agent: Schemas["AgentSettings"]; cycle: Schem
             label={agent.substitute ? "Stop replacing prompts …" : "Replace prompts …"}
             title={agent.substitute ? `Leave the prompts of ${agent.name} as they are?` : `Replace the prompts of ${agent.name}?`}
             confirm={agent.substitute ? "Leave them" : "Replace them"}
+            needs="admin"
             act={() => put({ substitute: !agent.substitute })}
           >
             <p>
@@ -56,10 +61,10 @@ function Agent({ agent, cycle }: { agent: Schemas["AgentSettings"]; cycle: Schem
                 : "The gateway replaces the prompts that it recognises by those of the active release, from the next call on. The same button takes it back."}
             </p>
           </Ask>
-          <Ask label="Pause the autopilot …" title={`Pause the autopilot of ${agent.name}?`} confirm="Pause" reason act={tell("pause")}>
+          <Ask label="Pause the autopilot …" title={`Pause the autopilot of ${agent.name}?`} confirm="Pause" needs="admin" reason act={tell("pause")}>
             <p>It begins nothing new and takes no further step until it is resumed. A watch that is under way goes on.</p>
           </Ask>
-          <Ask label="Resume …" title={`Resume the autopilot of ${agent.name}?`} confirm="Resume" act={tell("resume")}>
+          <Ask label="Resume …" title={`Resume the autopilot of ${agent.name}?`} confirm="Resume" needs="admin" act={tell("resume")}>
             <p>It goes on where it was.</p>
           </Ask>
         </div>
@@ -76,17 +81,28 @@ function Agent({ agent, cycle }: { agent: Schemas["AgentSettings"]; cycle: Schem
       {(history.data?.activations.length ?? 0) > 0 && (
         <details>
           <summary>What it ran before</summary>
-          <table aria-label={`Activations of ${agent.name}`}>
+          <div className="scroll" tabIndex={0}>
+                    <table aria-label={`Activations of ${agent.name}`}>
             <tbody>
-              {history.data?.activations.map((activation) => (
+              {history.data?.activations.map((activation, at) => (
                 <tr key={activation.activated_at}>
-                  <td>{moment(activation.activated_at)}</td>
+                  <td className="whole">{moment(activation.activated_at)}</td>
                   <td>{activation.candidate_id ? <Link to={pathOf("candidate", activation.candidate_id)}>{short(activation.candidate_id)}</Link> : "its own source"}</td>
-                  <td className="wrap">{line(activation.reason)}</td>
+                  <td className="wrap long">{line(activation.reason)}</td>
+                  <td>
+                    {at > 0 && activation.candidate_id !== active?.candidate_id && (
+                      <Ask label="Make active again …" title={`Make ${activation.candidate_id ? short(activation.candidate_id) : "its own source"} active again?`} confirm="Make active" needs="admin" reason act={activate(activation.candidate_id)}>
+                        <p>
+                          Calls of <b>{line(agent.name, 60)}</b> get it within two seconds, instead of what runs now; that stays in this list, and can be made active again in the same way.
+                        </p>
+                      </Ask>
+                    )}
+                  </td>
                 </tr>
               ))}
             </tbody>
           </table>
+          </div>
         </details>
       )}
     </section>

@@ -1,9 +1,10 @@
 import { useInfiniteQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { api } from "../../api/client";
+import { address, api } from "../../api/client";
 import { line, number } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
 import { Command, Empty, Page, Time, waiting } from "../../ui/basics";
+import { Rows } from "../../ui/rows";
 
 export function ConversationsPage() {
   const search = useSearch({ from: "/conversations" });
@@ -17,7 +18,7 @@ export function ConversationsPage() {
   });
   const conversations = pages.data?.pages.flatMap((page) => page.conversations) ?? [];
   return (
-    <Page title="Conversations" actions={<Command text="ratchet conversations" />}>
+    <Page title="Conversations" actions={<Command text={`ratchet conversations${search.agent ? ` --agent ${search.agent}` : ""}`} />}>
       <div className="row">
         <label>
           Agent
@@ -29,9 +30,9 @@ export function ConversationsPage() {
         </label>
       </div>
       {waiting(pages)}
-      {pages.data && conversations.length === 0 && <Empty>No conversation has been received. Spans that name a gen_ai.conversation.id belong to one.</Empty>}
+      {pages.data && conversations.length === 0 && <Empty command={`OPENAI_BASE_URL=${address()}/gateway/my-agent/openai/v1 python my_agent.py`}>No conversation has been received. Spans that name a gen_ai.conversation.id belong to one; at the gateway a conversation is found in its calls:</Empty>}
       {conversations.length > 0 && (
-        <div className="scroll" tabIndex={0}>
+        <Rows>
           <table aria-label="Conversations">
             <thead>
               <tr>
@@ -58,7 +59,7 @@ export function ConversationsPage() {
               ))}
             </tbody>
           </table>
-        </div>
+        </Rows>
       )}
       {pages.hasNextPage && (
         <button type="button" onClick={() => void pages.fetchNextPage()}>

@@ -3,7 +3,7 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
 import { api, type Schemas } from "../../api/client";
 import { Interval } from "../../charts/interval";
-import { dollars, moment, number, short, signed, words } from "../../lib/format";
+import { dollars, line, moment, number, short, signed, words } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
 import { Command, Facts, Page, State, Time, waiting } from "../../ui/basics";
 import { Ask } from "../../ui/dialog";
@@ -68,6 +68,17 @@ function Shown({ cycle, moves }: { cycle: Schemas["Cycle"]; moves: Schemas["Cycl
               <Interval label="Gain" point={decision.candidate - decision.baseline} interval={decision.interval as [number, number]} />
             </>
           )}
+          {decision.guardrails.length > 0 && (
+            <p>
+              Guardrails:{" "}
+              {decision.guardrails.map((each) => (
+                <span key={each.metric}>
+                  {each.metric} <State of={each.baseline == null ? "not measured" : each.passed ? "holds" : "not proved"} tone={each.passed ? "good" : "warn"} />{" "}
+                </span>
+              ))}
+            </p>
+          )}
+          {decision.subgroups.length > 0 && <Groups of={decision.subgroups} />}
         </section>
       ))}
       <h2>Moves</h2>
@@ -87,17 +98,49 @@ function Shown({ cycle, moves }: { cycle: Schemas["Cycle"]; moves: Schemas["Cycl
             {moves.map((move) => (
               <tr key={move.number}>
                 <td className="num">{move.number}</td>
-                <td>{moment(move.at)}</td>
+                <td className="whole">{moment(move.at)}</td>
                 <td>{words(move.source)}</td>
                 <td>{words(move.target)}</td>
                 <td>{move.actor}</td>
-                <td className="wrap">{move.rule}</td>
+                <td className="wrap long">{move.rule}</td>
               </tr>
             ))}
           </tbody>
         </table>
       </div>
     </>
+  );
+}
+
+/** A gain overall may harm some: each group of the traffic by itself. */
+function Groups({ of }: { of: Schemas["SubgroupResult"][] }) {
+  return (
+    <div className="scroll" tabIndex={0}>
+      <table aria-label="Groups of the traffic">
+        <thead>
+          <tr>
+            <th>group</th>
+            <th className="num">calls</th>
+            <th className="num">baseline</th>
+            <th className="num">candidate</th>
+            <th className="num">e-value for harm</th>
+            <th>harmed, after correction for their number</th>
+          </tr>
+        </thead>
+        <tbody>
+          {of.map((group) => (
+            <tr key={group.group}>
+              <td className="wrap">{line(group.group, 80)}</td>
+              <td className="num">{number(group.count)}</td>
+              <td className="num">{number(group.baseline)}</td>
+              <td className="num">{number(group.candidate)}</td>
+              <td className="num">{number(group.e_value)}</td>
+              <td>{group.harmed ? <State of="harmed" tone="bad" /> : "no"}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
   );
 }
 
@@ -113,15 +156,15 @@ function Orders({ cycle }: { cycle: Schemas["Cycle"] }) {
     <>
       {cycle.state === "approval" && (
         <>
-          <Ask label="Approve …" title="Approve this candidate?" confirm="Approve" act={tell("approve")}>
+          <Ask label="Approve …" title="Approve this candidate?" confirm="Approve" needs="admin" act={tell("approve")}>
             <p>The autopilot goes on with it: to a canary or a pull request, as its policy says. A watch takes it back if live scores fall.</p>
           </Ask>
-          <Ask label="Deny …" title="Deny this candidate?" confirm="Deny" danger reason act={tell("deny")}>
+          <Ask label="Deny …" title="Deny this candidate?" confirm="Deny" needs="admin" danger reason act={tell("deny")}>
             <p>The cycle ends without a release. The candidate and its evidence are kept.</p>
           </Ask>
         </>
       )}
-      <Ask label="Stop …" title="Stop this cycle?" confirm="Stop" danger reason act={tell("stop")}>
+      <Ask label="Stop …" title="Stop this cycle?" confirm="Stop" needs="admin" danger reason act={tell("stop")}>
         <p>The cycle ends. What it has released stays released; roll that back on its own page.</p>
       </Ask>
     </>

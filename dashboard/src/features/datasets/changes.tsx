@@ -5,7 +5,7 @@ import { useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, type Schemas } from "../../api/client";
 import { counted, line, number, short, text } from "../../lib/format";
-import { Command, Figure, waiting } from "../../ui/basics";
+import { Figure, waiting } from "../../ui/basics";
 import { Ask } from "../../ui/dialog";
 import { asEdited, fromEdited } from "./edited";
 import { republish } from "./versions";
@@ -21,7 +21,7 @@ export function useChanges(dataset: Dataset) {
     await queries.invalidateQueries({ queryKey: ["datasets"] });
   };
   return {
-    change: async (changes: Partial<Pick<Schemas["DatasetChanges"], "accept" | "remove">> & { edit?: Schemas["EditedTask"][] }) => {
+    change: async (changes: Partial<Pick<Schemas["DatasetChanges"], "accept" | "remove" | "split">> & { edit?: Schemas["EditedTask"][]; add?: Schemas["Task"][] }) => {
       const made = await api.POST("/v1/datasets/{name}/changes", { params: { path: { name: dataset.name } }, body: { version: dataset.version, ...changes } });
       await reload();
       return made;
@@ -54,7 +54,7 @@ export function EditTask({ task, change }: { task: Schemas["Task"]; change: (edi
   const save = async () =>
     change({ id: task.id, input: fromEdited("The input", input, task.input), expected: fromEdited("The expected answer", expected, task.expected), metadata: task.metadata });
   return (
-    <Ask label="Edit …" title={`Edit the task ${line(task.id, 60)}`} confirm="Save as a new version" act={save}>
+    <Ask label="Edit …" title={`Edit the task ${line(task.id, 60)}`} confirm="Save as a new version" needs="run" act={save}>
       <p>The dataset gets a new version with this task changed. Its split stays. The version before is kept.</p>
       <label className="stack" style={{ alignItems: "stretch" }}>
         Input
@@ -121,7 +121,7 @@ export function Refinement({ dataset, change, open }: { dataset: Dataset; change
                       <td className="num">{each.confidence == null ? "" : `${number(Math.round(100 * each.confidence))} %`}</td>
                       <td>
                         {(each.kind === "remove" || each.kind === "relabel") && (
-                          <Ask label="Accept …" title="Accept this proposal?" confirm="Accept" act={() => change({ accept: [each.id] })}>
+                          <Ask label="Accept …" title="Accept this proposal?" confirm="Accept" needs="run" act={() => change({ accept: [each.id] })}>
                             <p>
                               {counted(each.tasks.length, "task")} {each.kind === "remove" ? "will be removed" : "will get another answer"} in a new version. The version before is kept.
                             </p>
@@ -135,9 +135,6 @@ export function Refinement({ dataset, change, open }: { dataset: Dataset; change
             </div>
           )}
           {found.data.coverage && <Coverage of={found.data.coverage} />}
-          <p className="row">
-            <span>More tasks, by a coach model:</span> <Command text={`ratchet datasets synthesize ${dataset.name}`} />
-          </p>
           <p className="muted small">
             {counted(found.data.candidates, "candidate")} scored{found.data.evaluator && ` by ${found.data.evaluator}`}, on version {short(found.data.version)}. Test tasks are never changed for their results; a person is asked.
           </p>

@@ -4,6 +4,7 @@ import { api } from "../../api/client";
 import { line, number, short } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
 import { Command, Empty, Page, Time, waiting } from "../../ui/basics";
+import { Rows } from "../../ui/rows";
 
 export function DatasetsPage() {
   const list = useQuery({ queryKey: ["datasets"], queryFn: () => api.GET("/v1/dataset-versions", { params: { query: {} } }) });
@@ -13,7 +14,7 @@ export function DatasetsPage() {
       {waiting(list)}
       {list.data && datasets.length === 0 && <Empty command="ratchet datasets capture NAME">A dataset is a versioned list of tasks. Make one of recorded traces, or import a file:</Empty>}
       {datasets.length > 0 && (
-        <div className="scroll" tabIndex={0}>
+        <Rows>
           <table aria-label="Datasets">
             <thead>
               <tr>
@@ -36,7 +37,7 @@ export function DatasetsPage() {
                     <code>{short(dataset.version)}</code>
                   </td>
                   <td className="num">{number(dataset.tasks)}</td>
-                  <td>
+                  <td className="whole">
                     {Object.entries(dataset.splits)
                       .map(([split, count]) => `${split} ${number(count)}`)
                       .join(", ")}
@@ -50,7 +51,7 @@ export function DatasetsPage() {
               ))}
             </tbody>
           </table>
-        </div>
+        </Rows>
       )}
     </Page>
   );

@@ -11,6 +11,7 @@ import { TextDiff } from "../../ui/diff";
 import { LongText } from "../../ui/long_text";
 import { Changed, EditTask, Refinement, useChanges } from "./changes";
 import { compare } from "./compare";
+import { Synthesis } from "./synthesis";
 
 const PAGE = 100;
 
@@ -121,6 +122,7 @@ function Changeable({ latest, ...listed }: Listed & { latest: boolean }) {
         }}
       />
       {latest && <Refinement dataset={listed.dataset} change={keep} open={(task) => listed.set({ task, split: undefined, q: task })} />}
+      {latest && <Synthesis dataset={listed.dataset} add={(add, split) => keep({ add, split })} />}
       <Tasks {...listed} edit={latest ? (edited) => keep({ edit: [edited] }) : undefined} />
     </>
   );
@@ -190,7 +192,7 @@ function TaskRow({ task, split, open, toggle, edit }: { task: Schemas["Task"]; s
           </button>
         </td>
         <td>{split}</td>
-        <td className="wrap">{line(text(task.input), 120)}</td>
+        <td className="wrap long">{line(text(task.input), 120)}</td>
         <td className="wrap">{line(text(task.expected), 80)}</td>
         <td>{task.origin.made}</td>
       </tr>

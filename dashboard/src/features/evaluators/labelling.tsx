@@ -62,7 +62,8 @@ export function LabellingPage() {
         </button>
       </div>
       {error != null && <Problem error={error} />}
-      {rollouts.data && labels.data && !current && <Empty command="ratchet label">No output waits for a label. Labels of drawn pairs, which a decision may rest on, are given with:</Empty>}
+      {rollouts.data?.rollouts.length === 0 && <Empty command="ratchet eval">No output has been made that could be labelled. Run the agent on its tasks:</Empty>}
+      {rollouts.data && rollouts.data.rollouts.length > 0 && labels.data && !current && <Empty command="ratchet label">No output waits for a label. Labels of drawn pairs, which a decision may rest on, are given with:</Empty>}
       {current && <One key={current.id} rollout={current} />}
       {current && (
         <div className="row" style={{ position: "sticky", bottom: 0, background: "var(--bg)", padding: "10px 0" }}>

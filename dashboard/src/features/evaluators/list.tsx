@@ -4,6 +4,7 @@ import { api } from "../../api/client";
 import { dollars, duration, line, number } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
 import { Command, Empty, Page, State, Time, waiting } from "../../ui/basics";
+import { Rows } from "../../ui/rows";
 import { verdictTone } from "./page";
 
 export function EvaluatorsPage() {
@@ -24,7 +25,7 @@ export function EvaluatorsPage() {
       {waiting(list)}
       {list.data && newest.size === 0 && <Empty command="ratchet evaluators check">A report card says how far an evaluator can be trusted, as measured. None has been made yet.</Empty>}
       {newest.size > 0 && (
-        <div className="scroll" tabIndex={0}>
+        <Rows>
           <table aria-label="Evaluators">
             <thead>
               <tr>
@@ -47,7 +48,7 @@ export function EvaluatorsPage() {
                   <td>
                     <State of={card.verdict} tone={verdictTone(card.verdict)} />
                   </td>
-                  <td className="wrap">{line(card.reasons[0] ?? "", 200)}</td>
+                  <td className="wrap long">{line(card.reasons[0] ?? "", 200)}</td>
                   <td className="num">{number(card.labels)}</td>
                   <td className="num">{number(card.rollouts)}</td>
                   <td className="num">{dollars(card.cost_usd)}</td>
@@ -57,7 +58,7 @@ export function EvaluatorsPage() {
               ))}
             </tbody>
           </table>
-        </div>
+        </Rows>
       )}
     </Page>
   );

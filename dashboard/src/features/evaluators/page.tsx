@@ -8,6 +8,8 @@ import { counted, dollars, duration, line, moment, number, short } from "../../l
 import { pathOf } from "../../lib/paths";
 import { Command, Facts, Page, State, type Tone, waiting } from "../../ui/basics";
 
+import { TryEvaluator } from "./try";
+
 export function verdictTone(verdict: string): Tone {
   return verdict === "decides" ? "good" : verdict === "rejected" ? "bad" : "warn";
 }
@@ -52,6 +54,7 @@ export function EvaluatorPage() {
               ["measured", data.created_at ? moment(data.created_at) : ""],
             ]}
           />
+          <TryEvaluator evaluator={data.evaluator} />
           {curve.length > 0 && (
             <>
               <h2>Reliability</h2>
@@ -108,7 +111,7 @@ function Checks({ of }: { of: Schemas["CardCheck"][] }) {
                 {check.low != null && check.high != null && ` [${number(check.low)}, ${number(check.high)}]`}
               </td>
               <td className="num">{number(check.n)}</td>
-              <td className="wrap">{check.detail}</td>
+              <td className="wrap long">{check.detail}</td>
             </tr>
           ))}
         </tbody>

@@ -3,19 +3,20 @@ import { Link } from "@tanstack/react-router";
 import { api } from "../../api/client";
 import { number, score, short, signed } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
-import { Empty, Page, State, Time, waiting } from "../../ui/basics";
+import { Command, Empty, Page, State, Time, waiting } from "../../ui/basics";
+import { Rows } from "../../ui/rows";
 
 export function ExperimentsPage() {
   const list = useQuery({ queryKey: ["experiments"], queryFn: () => api.GET("/v1/experiments", { params: { query: { limit: 200 } } }) });
   const experiments = list.data?.experiments ?? [];
   return (
-    <Page title="Experiments">
+    <Page title="Experiments" actions={experiments[0] && <Command text={`ratchet explain ${short(experiments[0].id)}`} />}>
       {waiting(list)}
       {list.data && experiments.length === 0 && (
         <Empty command="ratchet improve">An experiment compares a candidate with the baseline on tasks that learning never saw. None has begun yet.</Empty>
       )}
       {experiments.length > 0 && (
-        <div className="scroll" tabIndex={0}>
+        <Rows>
           <table aria-label="Experiments">
             <thead>
               <tr>
@@ -54,7 +55,7 @@ export function ExperimentsPage() {
               ))}
             </tbody>
           </table>
-        </div>
+        </Rows>
       )}
     </Page>
   );

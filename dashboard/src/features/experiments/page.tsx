@@ -38,7 +38,7 @@ function Shown({ experiment }: { experiment: Schemas["Experiment"] }) {
         {decision ? <State of={decision.verdict} /> : <State of="running" />}
         <Link to={pathOf("run", experiment.run_id)}>its run</Link>
         <span className="muted">
-          candidate <code>{short(experiment.candidate_id)}</code> against <code>{short(experiment.baseline_id)}</code>, dataset <code>{short(experiment.dataset_version)}</code>
+          candidate <Link to={pathOf("candidate", experiment.candidate_id)}>{short(experiment.candidate_id)}</Link> against <Link to={pathOf("candidate", experiment.baseline_id)}>{short(experiment.baseline_id)}</Link>, dataset <code>{short(experiment.dataset_version)}</code>
         </span>
       </div>
       {decision && (
@@ -61,7 +61,7 @@ function Shown({ experiment }: { experiment: Schemas["Experiment"] }) {
           <Picture name={`experiment-${short(experiment.id)}-gain`}>
             <Interval label="Gain" point={decision.candidate - decision.baseline} interval={decision.interval as [number, number]} />
           </Picture>
-          {decision.guardrails.length > 0 && <Guardrails of={decision.guardrails} alpha={decision.alpha} />}
+          {decision.guardrails.length > 0 && <Guardrails of={decision.guardrails} alpha={decision.alpha} id={experiment.id} />}
           {decision.labelled && (
             <>
               <h2>People’s labels</h2>
@@ -85,14 +85,30 @@ function Shown({ experiment }: { experiment: Schemas["Experiment"] }) {
           ))}
         </>
       )}
-      <EvidenceOf experiment={experiment} />
+      {decision && <EvidenceOf experiment={experiment} />}
       <h2>What changed</h2>
       <Changes candidate={experiment.candidate_id} since={experiment.baseline_id} />
     </>
   );
 }
 
-function Guardrails({ of, alpha }: { of: Schemas["GuardrailResult"][]; alpha: number }) {
+/** How much worse a metric may get: as a share of the baseline, or in its own unit. */
+function marginOf({ metric, margin, unit }: Schemas["GuardrailResult"], file: string | undefined): string {
+  const plan = file === undefined ? undefined : planOf(file)?.guardrails.find((each) => each.metric === metric);
+  if (plan?.aggregate === "relative") return `${number(100 * margin)} %`;
+  return `${number(margin)} ${unit}`.trim();
+}
+
+function planOf(file: string): Evidence["plan"] | undefined {
+  try {
+    return readEvidence(file).plan;
+  } catch {
+    return undefined; // below, the page says what is wrong with the file
+  }
+}
+
+function Guardrails({ of, alpha, id }: { of: Schemas["GuardrailResult"][]; alpha: number; id: string }) {
+  const file = useEvidence(id);
   return (
     <>
       <h2>Guardrails</h2>
@@ -121,7 +137,7 @@ function Guardrails({ of, alpha }: { of: Schemas["GuardrailResult"][]; alpha: nu
                 <td className="num">
                   {number(guardrail.candidate)} {guardrail.unit}
                 </td>
-                <td className="num">{number(guardrail.margin)}</td>
+                <td className="num">{marginOf(guardrail, file.data)}</td>
                 <td className="num">{number(guardrail.e_value)}</td>
               </tr>
             ))}
@@ -132,15 +148,13 @@ function Guardrails({ of, alpha }: { of: Schemas["GuardrailResult"][]; alpha: nu
   );
 }
 
+/** The evidence file, byte by byte; it never changes. */
+function useEvidence(id: string) {
+  return useQuery({ queryKey: ["evidence", id], refetchInterval: false, staleTime: Infinity, queryFn: () => api.text("/v1/experiments/{id}/evidence", { params: { path: { id } } }) });
+}
+
 function EvidenceOf({ experiment }: { experiment: Schemas["Experiment"] }) {
-  const file = useQuery({
-    queryKey: ["evidence", experiment.id],
-    enabled: Boolean(experiment.decision),
-    refetchInterval: false,
-    staleTime: Infinity,
-    queryFn: () => api.text("/v1/experiments/{id}/evidence", { params: { path: { id: experiment.id } } }),
-  });
-  if (!experiment.decision) return null;
+  const file = useEvidence(experiment.id);
   if (file.error) return <Problem error={file.error} />;
   if (file.data === undefined) return waiting(file);
   let evidence: Evidence;

@@ -3,7 +3,8 @@ import { useQuery } from "@tanstack/react-query";
 import { Link, useSearch } from "@tanstack/react-router";
 import { api, type Schemas } from "../../api/client";
 import { Bars, Line } from "../../charts/series";
-import { counted, dollars, number, score, short, words } from "../../lib/format";
+import { counted, dollars, duration, line, number, score, short, words } from "../../lib/format";
+import { wilson } from "../../lib/interval";
 import { pathOf } from "../../lib/paths";
 import { Command, Empty, Facts, Figure, Page, State, Time, waiting } from "../../ui/basics";
 
@@ -80,6 +81,7 @@ function LastChange({ latest, releases }: { latest: Schemas["Experiment"][]; rel
           <p className="verdict">{proved?.decision?.sentence || `Candidate ${short(release.candidate_id)} was released.`}</p>
           <div className="row">
             <State of={release.state} />
+            <span className="muted">{release.agent ? `at run time, in ${line(release.agent, 60)}` : `on the branch ${line(release.branch, 80)}`}</span>
             <Link to={pathOf("release", release.id)}>Why it was shipped, and how to undo it</Link>
           </div>
         </section>
@@ -147,9 +149,21 @@ function Underway({ runs }: { runs: Schemas["Run"][] }) {
   );
 }
 
+/** A 95 % interval, small, behind its figure. */
+function Within({ of, shown }: { of: [number, number] | null; shown: (value: number) => string }) {
+  if (!of) return null;
+  return (
+    <span className="small muted" title="95 % interval">
+      [{shown(of[0])}, {shown(of[1])}]
+    </span>
+  );
+}
+
 function Agent({ agent }: { agent: Schemas["AgentOverview"] }) {
   const cycle = agent.cycle;
   const sampled = agent.sampled < agent.traces;
+  const [first, second] = agent.series;
+  const step = first && second ? second.at - first.at : 0;
   return (
     <section className="box stack" aria-label={`Agent ${agent.name}`}>
       <div className="spread">
@@ -161,13 +175,15 @@ function Agent({ agent }: { agent: Schemas["AgentOverview"] }) {
       <div className="figures">
         <Figure label="traces">{number(agent.traces)}</Figure>
         <Figure label={sampled ? `failed, of ${number(agent.sampled)} sampled` : "failed"}>
-          {agent.sampled ? `${number((100 * agent.errors) / agent.sampled, 2)} %` : "–"}
+          {agent.sampled ? `${number((100 * agent.errors) / agent.sampled, 2)} %` : "–"} <Within of={wilson(agent.errors / agent.sampled, agent.sampled)} shown={(value) => number(Math.round(100 * value))} />
         </Figure>
-        <Figure label={agent.feedback_count ? `feedback of ${agent.feedback_count}` : "feedback"}>{score(agent.feedback)}</Figure>
+        <Figure label={agent.feedback_count ? `feedback (0 to 1) of ${agent.feedback_count}` : "feedback"}>
+          {score(agent.feedback)} <Within of={agent.feedback == null ? null : wilson(agent.feedback, agent.feedback_count)} shown={(value) => value.toFixed(2)} />
+        </Figure>
         <Figure label={sampled ? `cost of ${number(agent.sampled)} sampled` : "cost"}>{dollars(agent.cost_usd, agent.known_usd)}</Figure>
       </div>
       <div>
-        <div className="muted small">traces, failed ones striped below</div>
+        <div className="muted small">traces{step && `, each bar ${duration(step)}`}; failed ones in orange, below</div>
         <Bars label={`Traces of ${agent.name}`} unit="traces" of={agent.series.map((bucket) => ({ at: bucket.at, value: bucket.traces, failed: bucket.sampled ? (bucket.traces * bucket.errors) / bucket.sampled : 0 }))} />
       </div>
       {agent.series.some((bucket) => bucket.feedback != null) && (

@@ -3,17 +3,18 @@ import { Link } from "@tanstack/react-router";
 import { api } from "../../api/client";
 import { line, short } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
-import { Empty, Page, State, Time, waiting } from "../../ui/basics";
+import { Command, Empty, Page, State, Time, waiting } from "../../ui/basics";
+import { Rows } from "../../ui/rows";
 
 export function ReleasesPage() {
   const list = useQuery({ queryKey: ["releases"], queryFn: () => api.GET("/v1/releases", { params: { query: { limit: 200 } } }) });
   const releases = list.data?.releases ?? [];
   return (
-    <Page title="Releases">
+    <Page title="Releases" actions={<Command text="ratchet releases" />}>
       {waiting(list)}
       {list.data && releases.length === 0 && <Empty command="ratchet improve">A candidate that is proved better becomes a release. There is none yet.</Empty>}
       {releases.length > 0 && (
-        <div className="scroll" tabIndex={0}>
+        <Rows>
           <table aria-label="Releases">
             <thead>
               <tr>
@@ -48,7 +49,7 @@ export function ReleasesPage() {
               ))}
             </tbody>
           </table>
-        </div>
+        </Rows>
       )}
     </Page>
   );

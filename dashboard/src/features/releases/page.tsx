@@ -3,11 +3,12 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
 import { api, type Schemas } from "../../api/client";
 import { Interval } from "../../charts/interval";
-import { moment, number, score, short, signed } from "../../lib/format";
+import { moment, number, score, short, signed, words } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
 import { Command, Facts, Figure, Page, State, waiting } from "../../ui/basics";
 import { Ask } from "../../ui/dialog";
 import { Outside } from "../../ui/outside";
+import { liveShare } from "./share";
 import { Changes } from "../runs/changes";
 
 export function ReleasePage() {
@@ -29,6 +30,7 @@ function RollBack({ release }: { release: Schemas["Release"] }) {
       label="Roll back …"
       title={`Roll back release ${short(release.id)}?`}
       confirm="Roll back"
+      needs="admin"
       danger
       reason
       act={async (reason) => {
@@ -38,7 +40,7 @@ function RollBack({ release }: { release: Schemas["Release"] }) {
     >
       {release.agent ? (
         <p>
-          Calls of <b>{release.agent}</b> get what was active before, within two seconds. The candidate and its evidence stay; it can be activated again with <code>ratchet gateway</code>.
+          Calls of <b>{release.agent}</b> get what was active before, within two seconds. The candidate and its evidence stay; it can be made active again under Prompts.
         </p>
       ) : release.state === "merged" ? (
         <p>
@@ -74,7 +76,7 @@ function Shown({ release }: { release: Schemas["Release"] }) {
           <div className="figures">
             <Figure label={`baseline, ${decision.metric}`}>{score(decision.baseline)}</Figure>
             <Figure label="candidate">{score(decision.candidate)}</Figure>
-            <Figure label="gain">
+            <Figure label={`gain, with its ${number(100 * (1 - decision.alpha), 3)} % interval`}>
               {signed(decision.candidate - decision.baseline)}{" "}
               <span className="small muted">
                 [{signed(decision.interval[0])}, {signed(decision.interval[1])}]
@@ -88,7 +90,7 @@ function Shown({ release }: { release: Schemas["Release"] }) {
       <div className="row" style={{ margin: "8px 0" }}>
         <State of={release.state} />
         {release.experiment_id && <Link to={pathOf("experiment", release.experiment_id)}>The whole proof</Link>}
-        <Command text={`ratchet verify ${release.evidence || short(release.experiment_id)}`} />
+        {release.experiment_id && <Command text={`ratchet verify ${release.evidence || short(release.experiment_id)}`} />}
       </div>
       {explanation.data && explanation.data.sentences.length > 0 && (
         <>
@@ -99,6 +101,7 @@ function Shown({ release }: { release: Schemas["Release"] }) {
         </>
       )}
       <h2>Where it is</h2>
+      {release.agent && <Live release={release} />}
       <Facts
         of={[
           ["made", moment(release.created_at)],
@@ -114,5 +117,22 @@ function Shown({ release }: { release: Schemas["Release"] }) {
       <h2>What it changed</h2>
       <Changes candidate={release.candidate_id} since={release.baseline_id} />
     </>
+  );
+}
+
+/** Which live calls get it, and the cycle that watches it. */
+function Live({ release }: { release: Schemas["Release"] }) {
+  const params = { path: { name: release.agent } };
+  const activations = useQuery({ queryKey: ["agents", release.agent, "history"], queryFn: () => api.GET("/v1/agents/{name}/history", { params }) });
+  const splits = useQuery({ queryKey: ["agents", release.agent, "splits"], queryFn: () => api.GET("/v1/agents/{name}/traffic/history", { params }) });
+  const cycles = useQuery({ queryKey: ["cycles", "of", release.agent], queryFn: () => api.GET("/v1/cycles", { params: { query: { agent: release.agent } } }) });
+  const cycle = cycles.data?.cycles.find((each) => each.release_id === release.id);
+  return (
+    <Facts
+      of={[
+        ["calls that get it", activations.data && splits.data && liveShare(release.candidate_id, activations.data.activations[0]?.candidate_id, splits.data.splits[0])],
+        ["watched by", cycle && <Link key="cycle" to={pathOf("cycle", cycle.id)}>cycle {short(cycle.id)}, {words(cycle.state)}</Link>],
+      ]}
+    />
   );
 }

@@ -1,15 +1,19 @@
 // One rollout: its task, what came out, its scores, its trace, and people's labels.
-import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { Link, useParams } from "@tanstack/react-router";
-import { api, type Schemas } from "../../api/client";
+import { useQuery } from "@tanstack/react-query";
+import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { api } from "../../api/client";
 import { dollars, duration, line, moment, number, short, text } from "../../lib/format";
-import { newId } from "../../lib/id";
 import { pathOf } from "../../lib/paths";
 import { Command, Facts, Figure, Page, State, waiting } from "../../ui/basics";
 import { LongText } from "../../ui/long_text";
+import { Label } from "../evaluators/label";
+import { TryEvaluator } from "../evaluators/try";
+import { Rerun, RunAgain } from "../reruns/run_again";
 
 export function RolloutPage() {
   const { id } = useParams({ from: "/rollouts/$id" });
+  const { rerun } = useSearch({ from: "/rollouts/$id" });
+  const navigate = useNavigate({ from: "/rollouts/$id" });
   const path = { path: { id } };
   const rollout = useQuery({ queryKey: ["rollouts", id], queryFn: () => api.GET("/v1/rollouts/{id}", { params: path }) });
   const scores = useQuery({ queryKey: ["rollouts", id, "scores"], queryFn: () => api.GET("/v1/rollouts/{id}/scores", { params: path }) });
@@ -18,8 +22,14 @@ export function RolloutPage() {
   const data = rollout.data;
   const traces = [...new Set(spans.data?.spans.map((span) => span.trace_id) ?? [])];
   return (
-    <Page title={`Rollout ${short(id)}`} actions={<Command text={`ratchet show ${short(id)}`} />}>
+    <Page title={`Rollout ${short(id)}`} actions={
+        <>
+          <RunAgain of={{ rollout: id }} show={(made) => void navigate({ search: { rerun: made } })} />
+          <Command text={`ratchet show ${short(id)}`} />
+        </>
+      }>
       {waiting(rollout)}
+      {rerun && <Rerun key={rerun} id={rerun} close={() => void navigate({ search: {} })} />}
       {data && (
         <>
           <div className="figures">
@@ -50,7 +60,10 @@ export function RolloutPage() {
               ["trace", traces.length > 0 && traces.map((trace) => <Link key={trace} to={pathOf("trace", trace)}>{short(trace)} </Link>)],
             ]}
           />
-          <Label rollout={data} />
+          <div className="row">
+            <Label of={{ rollout_id: data.id }} />
+            <TryEvaluator subject={data.id} />
+          </div>
           <h2>Input</h2>
           <LongText text={text(data.input)} mono />
           {data.expected != null && (
@@ -72,39 +85,5 @@ export function RolloutPage() {
         </>
       )}
     </Page>
-  );
-}
-
-export function Label({ rollout, after }: { rollout: Schemas["Rollout"]; after?: () => void }) {
-  const queries = useQueryClient();
-  const labels = useQuery({ queryKey: ["labels", rollout.id], queryFn: () => api.GET("/v1/labels", { params: { query: { rollout_id: rollout.id } } }) });
-  const give = async (value: number) => {
-    await api.POST("/v1/labels", { body: { labels: [{ id: newId(), rollout_id: rollout.id, value, drawn: "chosen" }] } });
-    await queries.invalidateQueries({ queryKey: ["labels"] });
-    after?.();
-  };
-  const remove = async (id: string) => {
-    await api.DELETE("/v1/labels/{id}", { params: { path: { id } } });
-    await queries.invalidateQueries({ queryKey: ["labels"] });
-  };
-  return (
-    <div className="row" style={{ margin: "8px 0" }} aria-label="Labels" role="group">
-      <span className="muted">Is the output right?</span>
-      <button type="button" onClick={() => void give(1)}>
-        Right
-      </button>
-      <button type="button" onClick={() => void give(0)}>
-        Wrong
-      </button>
-      {labels.data?.labels.map((label) => (
-        <span key={label.id} className="badge">
-          {label.value >= 0.5 ? "✓ right" : "✕ wrong"}
-          {label.labeller && ` (${line(label.labeller, 30)})`}
-          <button type="button" className="plain small" onClick={() => void remove(label.id)}>
-            undo
-          </button>
-        </span>
-      ))}
-    </div>
   );
 }

@@ -3,17 +3,18 @@ import { Link } from "@tanstack/react-router";
 import { api } from "../../api/client";
 import { line, short } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
-import { Empty, Page, State, Time, waiting } from "../../ui/basics";
+import { Command, Empty, Page, State, Time, waiting } from "../../ui/basics";
+import { Rows } from "../../ui/rows";
 
 export function RunsPage() {
   const list = useQuery({ queryKey: ["runs"], refetchInterval: 5_000, queryFn: () => api.GET("/v1/runs", { params: { query: { limit: 200 } } }) });
   const runs = list.data?.runs ?? [];
   return (
-    <Page title="Runs">
+    <Page title="Runs" actions={<Command text="ratchet status" />}>
       {waiting(list)}
       {list.data && runs.length === 0 && <Empty command="ratchet improve">A run measures the baseline, learns candidates, and proves the best one. None has begun yet.</Empty>}
       {runs.length > 0 && (
-        <div className="scroll" tabIndex={0}>
+        <Rows>
           <table aria-label="Runs">
             <thead>
               <tr>
@@ -39,12 +40,12 @@ export function RunsPage() {
                   <td>
                     <State of={run.stage} />
                   </td>
-                  <td className="wrap">{line(run.message, 160)}</td>
+                  <td className="wrap long">{line(run.message, 160)}</td>
                 </tr>
               ))}
             </tbody>
           </table>
-        </div>
+        </Rows>
       )}
     </Page>
   );

@@ -196,7 +196,7 @@ function CandidateRow({ candidate, depth, selected, best, select }: { candidate:
       <td>{candidate.algorithm}</td>
       <td className="num">{score(candidate.score)}</td>
       <td className="num">{number(candidate.rollouts)}</td>
-      <td className="wrap">{line(candidate.reason, 200)}</td>
+      <td className="wrap long">{line(candidate.reason, 200)}</td>
       <td className="wrap muted">{line(candidate.verdict, 160)}</td>
     </tr>
   );

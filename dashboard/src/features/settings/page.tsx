@@ -3,7 +3,7 @@ import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-quer
 import { type FormEvent, useState } from "react";
 import { api, type Schemas } from "../../api/client";
 import { line, moment } from "../../lib/format";
-import { Command, Copy, Page, Problem, State, Time, waiting } from "../../ui/basics";
+import { Command, Copy, Empty, Facts, Page, Problem, State, Time, waiting } from "../../ui/basics";
 import { Ask } from "../../ui/dialog";
 import { useSession } from "../../ui/session";
 
@@ -14,7 +14,7 @@ export function SettingsPage() {
   const admin = session.data?.scopes.includes("admin");
   return (
     <Page title="Settings" actions={<Command text="ratchet keys list" />}>
-      <p className="muted">Budgets, the autopilot’s policy, retention and redaction are in ratchet.toml, under version control; a change takes effect when the server starts.</p>
+      <p className="muted">Budgets, the autopilot’s policy, retention and redaction are in ratchet.toml, under version control: they are changed there, and take effect when the server starts.</p>
       {admin ? (
         <>
           <Keys />
@@ -23,7 +23,39 @@ export function SettingsPage() {
       ) : (
         <p className="note">Keys and the audit log need a key with the scope admin; yours has {session.data?.scopes.join(", ") || "none"}.</p>
       )}
+      <FileSettings />
     </Page>
+  );
+}
+
+const valueOf = (value: unknown): string => line(typeof value === "string" ? value : Array.isArray(value) ? value.join(", ") : JSON.stringify(value), 200) || "none";
+
+/** What ratchet.toml says, to look at; what it sets itself is marked. */
+function FileSettings() {
+  const found = useQuery({ queryKey: ["project-settings"], queryFn: () => api.GET("/v1/project-settings") });
+  return (
+    <>
+      <h2>Settings in ratchet.toml</h2>
+      {waiting(found)}
+      {found.data?.sections.length === 0 && <Empty command="ratchet serve">The server was not started in a project, so it has no ratchet.toml. In the project’s folder:</Empty>}
+      {found.data && found.data.sections.length > 0 && <p className="muted">With defaults; what the file sets is marked “set”.</p>}
+      <div className="grid">
+        {found.data?.sections.map((section) => (
+          <section key={section.name} className="box" aria-label={section.name}>
+            <h3 style={{ marginTop: 0 }}>{section.about}</h3>
+            <code className="muted">[{section.name}]</code>
+            <Facts
+              of={Object.entries(section.values).map(([name, value]) => [
+                name,
+                <span key={name}>
+                  {valueOf(value)} {section.changed.includes(name) && <span className="badge info">set</span>}
+                </span>,
+              ])}
+            />
+          </section>
+        ))}
+      </div>
+    </>
   );
 }
 

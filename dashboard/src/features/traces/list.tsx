@@ -2,7 +2,8 @@
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
-import { api, type Schemas } from "../../api/client";
+import { address, api, type Schemas } from "../../api/client";
+import { download, toCsv } from "../../lib/export";
 import { counted, dollars, duration, line, number } from "../../lib/format";
 import { useKeys } from "../../lib/keys";
 import { pathOf } from "../../lib/paths";
@@ -14,6 +15,7 @@ type Filters = Record<string, string | undefined>;
 /** The URL's texts as the API's query. */
 function criteria(search: Filters) {
   const since = search.since ? Date.now() / 1000 - Number(search.since) * 3600 : undefined;
+  const until = amount(search.until);
   return {
     agent: search.agent,
     name: search.name,
@@ -22,6 +24,7 @@ function criteria(search: Filters) {
     feedback: search.feedback === "1" || undefined,
     rollouts: search.rollouts === "1" || undefined,
     since: since && Number.isFinite(since) ? Math.floor(since / 60) * 60 : undefined,
+    until,
     min_duration_s: amount(search.min_duration_s),
     min_cost_usd: amount(search.min_cost_usd),
     sort: (["newest", "slowest", "costliest"] as const).find((each) => each === search.sort),
@@ -33,6 +36,14 @@ function amount(text: string | undefined): number | undefined {
   return text && Number.isFinite(value) && value >= 0 ? value : undefined;
 }
 
+/** Unix seconds as a field for date and time shows them: in the viewer's zone. */
+export function local(seconds: string | undefined): string {
+  const unix = amount(seconds);
+  if (unix === undefined) return "";
+  const date = new Date(unix * 1000);
+  return new Date(date.getTime() - date.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+}
+
 /** The same filter for the command line. */
 export function commandOf(search: Filters): string {
   const words = ["ratchet traces"];
@@ -41,6 +52,9 @@ export function commandOf(search: Filters): string {
   if (search.errors === "1") words.push("--errors");
   if (search.feedback === "1") words.push("--feedback");
   if (search.rollouts === "1") words.push("--rollouts");
+  if (search.conversation_id) words.push(`--conversation ${quoted(search.conversation_id)}`);
+  const until = amount(search.until);
+  if (until !== undefined) words.push(`--until ${new Date(until * 1000).toISOString().slice(0, 19)}Z`);
   if (search.name) words.push(`--name ${quoted(search.name)}`);
   if (search.since) words.push(`--since ${quoted(`${search.since}h`)}`);
   if (search.min_duration_s) words.push(`--min-duration ${quoted(search.min_duration_s)}`);
@@ -95,6 +109,7 @@ export function TracesPage() {
       <form className="row" role="search" onSubmit={(event) => event.preventDefault()}>
         <Field label="Name contains" value={search.name} set={(name) => set({ name })} input={field} />
         <Field label="Agent" value={search.agent} set={(agent) => set({ agent })} />
+        <Field label="Conversation" value={search.conversation_id} set={(conversation_id) => set({ conversation_id })} />
         <Field label="Longer than (s)" value={search.min_duration_s} set={(min_duration_s) => set({ min_duration_s })} narrow />
         <Field label="Dearer than ($)" value={search.min_cost_usd} set={(min_cost_usd) => set({ min_cost_usd })} narrow />
         <label>
@@ -106,6 +121,10 @@ export function TracesPage() {
             <option value="168">7 days</option>
             <option value="720">30 days</option>
           </select>
+        </label>
+        <label>
+          Before
+          <input type="datetime-local" value={local(search.until)} onChange={(event) => set({ until: event.target.value ? String(new Date(event.target.value).getTime() / 1000) : undefined })} />
         </label>
         <label>
           Order
@@ -132,10 +151,10 @@ export function TracesPage() {
       </div>
       {waiting(pages)}
       {pages.data && traces.length === 0 && (
-        <Empty command={Object.keys(search).length ? undefined : "ratchet serve"}>
+        <Empty command={Object.keys(search).length ? undefined : `OTEL_EXPORTER_OTLP_ENDPOINT=${address()} OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf python my_agent.py`}>
           {Object.keys(search).length
             ? "No trace fits these filters."
-            : "No trace has been received. Send OpenTelemetry spans to /v1/traces of this server, or let an agent's base URL lead to its gateway."}
+            : "No trace has been received. Send this server OpenTelemetry spans, or let an agent's base URL lead to its gateway:"}
         </Empty>
       )}
       {traces.length > 0 && (
@@ -150,7 +169,7 @@ export function TracesPage() {
                 <th className="num">spans</th>
                 <th className="num">tokens</th>
                 <th className="num">cost</th>
-                <th className="num">feedback</th>
+                <th className="num" title="The lowest value, and how many there are">lowest feedback</th>
               </tr>
             </thead>
             <tbody>
@@ -168,12 +187,27 @@ export function TracesPage() {
           </button>
         )}
         {traces.length > 0 && (
+          <button type="button" onClick={() => download("traces.csv", "text/csv", csvOf(traces))}>
+            CSV
+          </button>
+        )}
+        {traces.length > 0 && (
           <span className="muted small">
             {counted(traces.length, "trace")} shown{pages.hasNextPage ? ", there are more" : ""}. <kbd>J</kbd> <kbd>K</kbd> move, <kbd>Enter</kbd> opens, <kbd>/</kbd> filters.
           </span>
         )}
       </div>
     </Page>
+  );
+}
+
+function csvOf(traces: Schemas["Trace"][]): string {
+  return toCsv(
+    ["trace", "began", "agent", "name", "duration_s", "spans", "errors", "input_tokens", "output_tokens", "cost_usd", "known_usd", "lowest_feedback", "feedback", "conversation", "rollout"],
+    traces.map((each) => [
+      each.trace_id, new Date(each.start_ns / 1e6).toISOString(), each.agent, each.name, each.duration_s, each.spans, each.errors,
+      each.input_tokens, each.output_tokens, each.cost_usd, each.known_usd, each.worst, each.feedback, each.conversation_id, each.rollout_id,
+    ]),
   );
 }
 

@@ -7,8 +7,12 @@ import { counted, dollars, duration, line, moment, number, short } from "../../l
 import { useKeys } from "../../lib/keys";
 import { pathOf } from "../../lib/paths";
 import { Command, Facts, Figure, Page, waiting } from "../../ui/basics";
+import { Label } from "../evaluators/label";
+import { TryEvaluator } from "../evaluators/try";
+import { Rerun, RunAgain } from "../reruns/run_again";
 import { AddToDataset } from "./add_to_dataset";
 import { Compared, CompareWith } from "./compared";
+import { DialogueView } from "./dialogue_view";
 import { useSkeleton } from "./skeleton";
 import { SpanContent } from "./span_content";
 import { barOf, extentOf, type Node, pathTo, rowsOf, treeOf } from "./tree";
@@ -19,17 +23,20 @@ const DEEPEST = 12;
 
 export function TracePage() {
   const { id } = useParams({ from: "/traces/$id" });
-  const { with: other } = useSearch({ from: "/traces/$id" });
+  const { with: other, rerun, view } = useSearch({ from: "/traces/$id" });
+  const navigate = useNavigate({ from: "/traces/$id" });
   const skeleton = useSkeleton(id);
   const data = skeleton.data;
   return (
     <Page title={data ? line(data.trace.name, 80) || "Trace" : "Trace"} actions={
         <>
+          {data && <RunAgain of={{ trace: data.trace.trace_id }} show={(made) => void navigate({ search: (before) => ({ ...before, rerun: made }) })} />}
           {data && <AddToDataset trace={data.trace.trace_id} />}
           {data && <CompareWith trace={data.trace.trace_id} agent={data.trace.agent} />}
           <Command text={`ratchet show ${short(id)}`} />
         </>
       }>
+      {rerun && <Rerun key={rerun} id={rerun} close={() => void navigate({ search: (before) => ({ ...before, rerun: undefined }) })} />}
       {waiting(skeleton)}
       {data && other && <Compared one={data} id={other} />}
       {data && !other && (
@@ -68,7 +75,19 @@ export function TracePage() {
               {each.value != null && `, ${number(each.value)}`}): {line(each.comment, 400) || "no comment"}
             </p>
           ))}
-          <Spans id={data.trace.trace_id} spans={data.spans} />
+          <div className="row">
+            <Label of={data.trace.rollout_id ? { rollout_id: data.trace.rollout_id } : { trace_id: data.trace.trace_id }} />
+            <TryEvaluator subject={data.trace.rollout_id || data.trace.trace_id} />
+          </div>
+          <nav className="tabs" aria-label="Views of the trace">
+            <Link to="/traces/$id" params={{ id }} search={(before) => ({ ...before, view: undefined })} activeOptions={{ exact: true }}>
+              Steps
+            </Link>
+            <Link to="/traces/$id" params={{ id }} search={(before) => ({ ...before, view: "conversation" })} activeOptions={{ exact: true }}>
+              Conversation
+            </Link>
+          </nav>
+          {view === "conversation" ? <DialogueView trace={data.trace.trace_id} spans={data.spans} /> : <Spans id={data.trace.trace_id} spans={data.spans} />}
         </>
       )}
     </Page>
@@ -158,7 +177,7 @@ function Spans({ id, spans }: { id: string; spans: Skeleton[] }) {
         </span>
       </div>
       <div className="trace">
-        <div className="spans" ref={scroller} role="tree" aria-label="Spans" tabIndex={0} aria-activedescendant={selected ? `span-${selected}` : undefined}>
+        <div className="spans" ref={scroller} role="tree" aria-label="Spans" tabIndex={0} style={{ "--rows": rows.length } as React.CSSProperties} aria-activedescendant={selected ? `span-${selected}` : undefined}>
           <div style={{ height: virtual.getTotalSize(), position: "relative" }}>
             {virtual.getVirtualItems().map((item) => {
               const row = rows[item.index]!;

@@ -82,9 +82,14 @@ async def publish_dataset(server: Services, body: NewDataset) -> DatasetVersion:
     unknown = sorted(body.splits.keys() - seen)
     if unknown:
         raise Problem(422, f"There is no task {unknown[0]!r}.", field=f"splits.{unknown[0]}")
-    tasks = tuple(Task(t.id, t.input, t.expected, t.metadata, t.origin) for t in body.tasks)
+    tasks = tuple(task_of(new) for new in body.tasks)
     dataset = Dataset(body.name, tasks, body.splits, body.provenance, body.parent, body.reason)
     return DatasetVersion(await server.in_thread(server.store.datasets.put, dataset))
+
+
+def task_of(new: NewTask) -> Task:
+    """A task as it is stored."""
+    return Task(new.id, new.input, new.expected, new.metadata, new.origin)
 
 
 @group.route("GET", "/v1/datasets/{version}", READ)

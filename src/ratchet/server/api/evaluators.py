@@ -1,14 +1,17 @@
-"""Report cards: what was measured about evaluators, and what each may therefore do."""
+"""Evaluators: their report cards, and what one of them says of one stored output."""
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
+from msgspec import Meta
 
 from ratchet.server.api.fields import Limit, Name, Request
 from ratchet.server.problems import Problem
-from ratchet.server.routes import READ, RouteGroup
+from ratchet.server.routes import READ, RUN, RouteGroup
 from ratchet.server.services import Services
-from ratchet.types import ReportCard
+from ratchet.types import ReportCard, Score
 
 group = RouteGroup("evaluators")
 
@@ -41,3 +44,82 @@ async def get_card(server: Services, id: str) -> ReportCard:
     if found is None:
         raise Problem(404, f"There is no report card {id[:200]!r}.", field="id")
     return found
+
+
+LISTED_S, TRIED_S = 60.0, 300.0
+"""Time limits of listing the project's evaluators, and of one verdict."""
+
+
+class ProjectEvaluator(msgspec.Struct, frozen=True, kw_only=True):
+    """An evaluator of the project."""
+
+    evaluator: str
+    version: str
+    unit: str
+    """Empty for scores in [0, 1]."""
+    basis: str
+    """What its scores rest on: `comparison`, `execution`, `measurement` or `opinion`."""
+    models: list[str]
+    """Models that it asks, which may cost money; empty if none."""
+    card: ReportCard | None
+    """Its newest report card."""
+
+
+class ProjectEvaluators(msgspec.Struct, frozen=True):
+    """The evaluators of the project that the server was started in."""
+
+    evaluators: list[ProjectEvaluator]
+
+
+@group.route("GET", "/v1/evaluators", RUN, waits=True)
+async def list_evaluators(server: Services) -> ProjectEvaluators:
+    """List the evaluators of the project that the server was started in.
+
+    They are the project's code, which is loaded in a process of its own.
+    """
+    if server.commands is None:
+        raise _no_project("ratchet evaluators list")
+    command = ["evaluators", "list", "--json"]
+    return await server.commands.run(command, ProjectEvaluators, seconds=LISTED_S)
+
+
+class NewTrial(Request, frozen=True, kw_only=True):
+    """The output to score."""
+
+    subject: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{4,200}$")]
+    """Id of a rollout or a trace, or the start of one."""
+    may_ask_models: bool = False
+    """Whether an evaluator that asks a model may run, which may cost money."""
+
+
+class EvaluatorTrial(msgspec.Struct, frozen=True, kw_only=True):
+    """What an evaluator says of one output. It is stored nowhere and decides nothing."""
+
+    subject: str
+    """Id of the rollout or trace."""
+    score: Score
+    models: list[str]
+    spent: str
+    """What its models cost, as a sentence; empty when it asked none."""
+
+
+@group.route("POST", "/v1/evaluators/{name}/trial", RUN, audited=True, waits=True)
+async def try_evaluator(server: Services, name: str, body: NewTrial) -> EvaluatorTrial:
+    """Try an evaluator on one stored output.
+
+    It runs in a process of its own, with a time limit. The score is not stored. As
+    `ratchet evaluators try`.
+    """
+    if server.commands is None:
+        raise _no_project(f"ratchet evaluators try {name[:100]} {body.subject}")
+    command = ["evaluators", "try", "--json", *([] if body.may_ask_models else ["--no-model"])]
+    command += ["--", name, body.subject]
+    return await server.commands.run(command, EvaluatorTrial, seconds=TRIED_S)
+
+
+def _no_project(command: str) -> Problem:
+    return Problem(
+        409,
+        "Evaluators are code of a project, and the server was not started in one.",
+        hint=f"There: {command}",
+    )

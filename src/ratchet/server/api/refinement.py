@@ -1,18 +1,21 @@
-"""Changing a dataset by hand: what the results of candidates propose, and a person's own edits."""
+"""Changing a dataset by hand: what results or a synthesis propose, and a person's own edits."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
 from msgspec import Meta
 
+from ratchet.server.api.datasets import NewTask, task_of
 from ratchet.server.api.fields import JsonObject, Request
 from ratchet.server.problems import Problem
 from ratchet.server.routes import READ, RUN, RouteGroup
 from ratchet.server.services import Services
 from ratchet.store import Store
-from ratchet.types import Dataset, InputError, Task, content_hash
+from ratchet.types import Dataset, InputError, Split, Task, content_hash
 
 if TYPE_CHECKING:
     from ratchet.curate.refinement import Refinement
@@ -43,6 +46,10 @@ class DatasetChanges(Request, frozen=True, kw_only=True):
     """Tasks with another input, answer or metadata."""
     remove: Annotated[list[TaskId], Meta(max_length=1000)] = []
     """Ids of tasks."""
+    add: Annotated[list[NewTask], Meta(max_length=1000)] = []
+    """New tasks, such as those that a synthesis proposed."""
+    split: Split = "train"
+    """Split of the new tasks."""
 
 
 class DatasetChanged(msgspec.Struct, frozen=True):
@@ -121,7 +128,7 @@ async def refine_dataset(server: Services, name: str) -> DatasetRefinement:
     """
 
     def read() -> DatasetRefinement:
-        found = _refined(server.store, _latest(server.store, name))
+        found = _refined(server.store, latest_of(server.store, name))
         return msgspec.convert(msgspec.to_builtins(found), DatasetRefinement)
 
     try:
@@ -132,11 +139,11 @@ async def refine_dataset(server: Services, name: str) -> DatasetRefinement:
 
 @group.route("POST", "/v1/datasets/{name}/changes", RUN, audited=True)
 async def change_dataset(server: Services, name: str, body: DatasetChanges) -> DatasetChanged:
-    """Accept proposals, edit tasks and remove tasks; together they make one new version."""
+    """Accept proposals, edit, remove and add tasks; together they make one new version."""
     return await server.in_thread(_changed, server.store, name, body)
 
 
-def _latest(store: Store, name: str) -> Dataset:
+def latest_of(store: Store, name: str) -> Dataset:
     found = store.datasets.latest(name)
     if found is None:
         raise Problem(404, f"There is no dataset {name[:100]!r}.", field="name")
@@ -152,7 +159,7 @@ def _refined(store: Store, dataset: Dataset) -> Refinement:
 def _changed(store: Store, name: str, body: DatasetChanges) -> DatasetChanged:
     from ratchet.curate.refinement import accept, select
 
-    dataset = _latest(store, name)
+    dataset = latest_of(store, name)
     if body.version != dataset.version:
         raise Problem(
             409,
@@ -166,6 +173,7 @@ def _changed(store: Store, name: str, body: DatasetChanges) -> DatasetChanged:
     except InputError as error:
         raise Problem(422, error.message) from None
     made = _edited(made, dataset, body.edit)
+    made = _grown(made, dataset, [task_of(new) for new in body.add], body.split)
     if made is dataset:
         return DatasetChanged(dataset.version, dataset.version, "Nothing was changed.")
     return DatasetChanged(store.datasets.put(made), dataset.version, made.reason)
@@ -181,13 +189,7 @@ def _edited(made: Dataset, before: Dataset, edits: list[EditedTask]) -> Dataset:
         if task is None:
             raise Problem(404, f"The dataset has no task {edit.id!r}.", field="edit")
         own = made.splits[edit.id]
-        if splits.get(content_hash(edit.input), own) != own:
-            raise Problem(
-                422,
-                f"Another split has the input of {edit.id!r} already: a proof needs tasks that"
-                " learning never saw.",
-                field="edit",
-            )
+        _refuse_straddling(splits, edit.id, edit.input, own, field="edit")
         new = msgspec.structs.replace(
             task, input=edit.input, expected=edit.expected, metadata=edit.metadata
         )
@@ -196,10 +198,52 @@ def _edited(made: Dataset, before: Dataset, edits: list[EditedTask]) -> Dataset:
     if not changed:
         return made
     names = ", ".join(sorted(changed)) if len(changed) <= 3 else f"{len(changed)} tasks"
+    tasks = tuple(changed.get(task.id, task) for task in made.tasks)
+    return _because(made, before, f"Edited: {names}.", tasks=tasks)
+
+
+def _grown(made: Dataset, before: Dataset, added: list[Task], split: Split) -> Dataset:
+    """Add tasks to a split, none of whose inputs another split may have."""
+    if not added:
+        return made
+    splits = {content_hash(task.input): made.splits[task.id] for task in made.tasks}
+    ids = {task.id for task in made.tasks}
+    for task in added:
+        if task.id in ids:
+            raise Problem(422, f"The dataset has a task {task.id!r} already.", field="add")
+        ids.add(task.id)
+        _refuse_straddling(splits, task.id, task.input, split, field="add")
+    ways = Counter(task.origin.by.partition(";")[0].partition(":")[0] for task in added)
+    by = ", ".join(f"{count} by {way}" for way, count in ways.items() if way)
+    number = "1 task" if len(added) == 1 else f"{len(added)} tasks"
+    return _because(
+        made,
+        before,
+        f"Added to {split}: {number}{f' ({by})' if by else ''}.",
+        tasks=(*made.tasks, *added),
+        splits={**made.splits, **{task.id: split for task in added}},
+    )
+
+
+def _refuse_straddling(
+    splits: Mapping[str, Split], id: str, given: Any, own: Split, *, field: str
+) -> None:
+    """Refuse an input that another split has.
+
+    Raises:
+        Problem: It is there (422).
+    """
+    if splits.get(content_hash(given), own) != own:
+        raise Problem(
+            422,
+            f"Another split has the input of {id!r} already: a proof needs tasks that learning"
+            " never saw.",
+            field=field,
+        )
+
+
+def _because(made: Dataset, before: Dataset, why: str, **changes: Any) -> Dataset:
     reasons = [] if made is before else [made.reason]
     return msgspec.structs.replace(
-        made,
-        tasks=tuple(changed.get(task.id, task) for task in made.tasks),
-        parent=before.version,
-        reason=" ".join([*reasons, f"Edited: {names}."])[:1000],
+        made, **changes, parent=before.version, reason=" ".join([*reasons, why])[:1000]
     )

@@ -1,0 +1,221 @@
+"""Reruns: what a rollout or a live trace did, queued once more and set beside the original."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+from uuid import uuid4
+
+import msgspec
+from msgspec import Meta
+
+from ratchet.llm import price
+from ratchet.server.api.fields import QueueName, Request, RolloutId
+from ratchet.server.problems import Problem
+from ratchet.server.routes import READ, RUN, RouteGroup
+from ratchet.server.runners import serves
+from ratchet.server.services import Services
+from ratchet.store import Store
+from ratchet.store.turns import EVERY
+from ratchet.types import InputError, NotFound, Rollout, RolloutStatus
+
+group = RouteGroup("rollouts")
+
+TraceId = Annotated[str, Meta(min_length=4, max_length=200)]
+
+
+class NewRerun(Request, frozen=True, kw_only=True):
+    """What is run again: a rollout or a trace."""
+
+    rollout: RolloutId | None = None
+    trace: TraceId | None = None
+    id: RolloutId | None = None
+    """Of the new rollout; chosen by the caller, so that a repeated request creates it once."""
+    queue: QueueName | None = None
+    """Queue of the new rollout; by default that of the original, or its agent's name."""
+
+
+class Rerun(msgspec.Struct, frozen=True, kw_only=True):
+    """A rollout that runs something again."""
+
+    rollout_id: str
+    queue: str
+    runners: list[str]
+    """Names of the runners of this server that serve the queue; it waits while there are none."""
+
+
+class RerunPlace(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a rollout or trace would run again."""
+
+    queue: str
+    """The original's queue, or its agent's name."""
+    runners: list[str]
+    """Names of the runners that serve it."""
+    others: list[str]
+    """Other queues that runners of this server serve by name."""
+    problem: str
+    """Why it cannot run again, as a sentence; empty when it can."""
+
+
+class PlaceQuery(Request, frozen=True, kw_only=True):
+    """What would run again: a rollout or a trace."""
+
+    rollout: RolloutId | None = None
+    trace: TraceId | None = None
+
+
+@group.route("GET", "/v1/reruns/place", READ)
+async def place_of_rerun(server: Services, query: PlaceQuery) -> RerunPlace:
+    """Get the queue in which a rollout or trace would run again, and who serves it."""
+    problem, queue = "", ""
+    try:
+        original = await server.in_thread(_original, server.store, query.rollout, query.trace)
+        queue = original.queue
+    except Problem as error:
+        if error.status != 422 or not (query.rollout or query.trace):
+            raise
+        problem = error.detail
+    present = await server.dispatcher.runners()
+    named = {name for runner in present for name in runner.queues if not name.endswith(EVERY)}
+    return RerunPlace(
+        queue=queue,
+        runners=[each.name for each in present if serves(each, queue)],
+        others=sorted(named - {queue}),
+        problem=problem,
+    )
+
+
+@group.route("POST", "/v1/reruns", RUN, audited=True)
+async def run_again(server: Services, body: NewRerun) -> Rerun:
+    """Queue a rollout that runs a rollout or a live trace again.
+
+    It has the original's input, candidate, expected answer and seed. The original stays as it is.
+    Until a runner claims it, `POST /v1/rollouts/cancel` takes it back.
+    """
+    rollout = await server.in_thread(_original, server.store, body.rollout, body.trace)
+    made = msgspec.structs.replace(
+        rollout, id=body.id or uuid4().hex, queue=body.queue or rollout.queue
+    )
+    await server.dispatcher.create([made])
+    serving = await _serving(server, made.queue)
+    return Rerun(rollout_id=made.id, queue=made.queue, runners=serving)
+
+
+class Repeated(msgspec.Struct, frozen=True, kw_only=True):
+    """One side of a comparison."""
+
+    rollout_id: str
+    """Empty for a live trace."""
+    trace_id: str
+    """Empty where no span was received."""
+    status: RolloutStatus
+    output: Any
+    error: str
+    duration_s: float | None
+    cost_usd: float | None
+    known_usd: float
+
+
+class RerunComparison(msgspec.Struct, frozen=True, kw_only=True):
+    """A rerun beside the original."""
+
+    queue: str
+    runners: list[str]
+    """Names of the runners that serve its queue."""
+    original: Repeated | None
+    """Null when it has been deleted."""
+    rerun: Repeated
+
+
+@group.route("GET", "/v1/reruns/{id}", READ)
+async def compare_rerun(server: Services, id: str) -> RerunComparison:
+    """Get a rerun beside the rollout or trace that it runs again."""
+    found = await server.in_thread(_compared, server.store, id)
+    return msgspec.structs.replace(found, runners=await _serving(server, found.queue))
+
+
+async def _serving(server: Services, queue: str) -> list[str]:
+    return [each.name for each in await server.dispatcher.runners() if serves(each, queue)]
+
+
+def _original(store: Store, rollout: str | None, trace: str | None) -> Rollout:
+    """The rollout to queue: as the original, but new.
+
+    Raises:
+        Problem: There is no such original (404), or it cannot run again (422).
+    """
+    from ratchet.autopilot.rerun import rerun_of_rollout, rerun_of_trace
+
+    if (rollout is None) == (trace is None):
+        raise Problem(422, "Name a rollout or a trace.", field="rollout")
+    try:
+        if rollout is not None:
+            return rerun_of_rollout(store, rollout)
+        assert trace is not None
+        return rerun_of_trace(store, trace)
+    except NotFound as error:
+        raise Problem(404, error.message) from None
+    except InputError as error:
+        raise Problem(422, error.message) from None
+
+
+def _compared(store: Store, id: str) -> RerunComparison:
+    from ratchet.autopilot.rerun import original_of
+
+    rerun = store.rollouts.get([id]).get(id)
+    about = None if rerun is None else original_of(rerun)
+    if rerun is None or about is None:
+        raise Problem(404, f"There is no rollout {id[:200]!r} that runs another again.", field="id")
+    kind, original = about
+    return RerunComparison(
+        queue=rerun.queue,
+        runners=[],
+        original=_side(store, original) if kind == "rollout" else _live_side(store, original),
+        rerun=_side(store, rerun.id) or _of(rerun, ""),
+    )
+
+
+def _side(store: Store, id: str) -> Repeated | None:
+    found = store.rollouts.get([id]).get(id)
+    if found is None:
+        return None
+    spans = store.spans.of(id)
+    return _of(found, spans[-1].trace_id if spans else "")
+
+
+def _live_side(store: Store, id: str) -> Repeated | None:
+    from ratchet.autopilot.recorded_rollout import Unusable, recorded_rollout, recording_of
+
+    skeleton = store.traces.skeleton(id, limit=1, price=price)
+    recording = None if skeleton is None else recording_of(store, skeleton.trace)
+    if skeleton is None or recording is None:
+        return None
+    output, error = None, ""
+    try:
+        found = recorded_rollout(recording)
+        output, error = found.output, found.error
+    except Unusable as unusable:
+        error = f"Nothing to compare: {unusable}."
+    trace = skeleton.trace
+    return Repeated(
+        rollout_id="",
+        trace_id=id,
+        status="failed" if recording.failed else "succeeded",
+        output=output,
+        error=error,
+        duration_s=trace.duration_s,
+        cost_usd=trace.cost_usd,
+        known_usd=trace.known_usd,
+    )
+
+
+def _of(rollout: Rollout, trace_id: str) -> Repeated:
+    return Repeated(
+        rollout_id=rollout.id,
+        trace_id=trace_id,
+        status=rollout.status,
+        output=rollout.output,
+        error=rollout.error,
+        duration_s=rollout.duration_s,
+        cost_usd=rollout.cost_usd,
+        known_usd=rollout.known_usd,
+    )
