@@ -56,6 +56,14 @@ _CALLS: tuple[tuple[EffectKind, str], ...] = (
         r"insert_(?:one|many)|update_(?:one|many)|replace_one|add_documents|add_texts|from_documents|from_texts|\.upsert$|executemany|session\.(?:add|add_all|commit|merge)$|prisma\.\w+\.(?:create|update|delete|upsert)|\bdb\.(?:insert|update|delete)\b|\.from\.(?:insert|update|upsert|delete)\b|(?:insert|update|delete|replace)(?:One|Many)$|bulkWrite$|\.setex$|create_collection|SQLAlchemySession|SQLiteSession|PersistentClient",
     ),
     (
+        "database write",  # LangGraph's store and threads, DynamoDB
+        r"\bstore\.a?put$|(?:put|delete)Item$|\bthreads\.(?:update\w*|delete)$",
+    ),
+    (
+        "post",
+        r"(?<!threads\.)\bruns\.create$",
+    ),
+    (
         "desktop",
         r"^pyautogui\.|\bdesktop\.(?:\w*[cC]lick|write|press|drag|scroll|moveMouse)$|^webbrowser\.open|\.(?:click|fill|goto|send_keys)$|ImageGrab",
     ),
@@ -73,8 +81,12 @@ _READS = {"database read", "web read"}
 _VERBS = re.compile(
     r"(?:^|_)(?:send|delete|remove|transfer|pay|refund|charge|purchase|buy|book|cancel|order|post"
     r"|publish|tweet|create|update|write|save|insert|execute|deploy|login|log_in|authenticate|submit"
-    r"|assign|issue|move|rename|upload|schedule|reply|issue|withdraw|deposit|approve|install)(?:_|$)"
+    r"|checkout|check_out|add_to|assign|issue|move|rename|upload|schedule|reply|issue|withdraw|deposit|approve|install)(?:_|$)"
 )
+_BROWSERS = re.compile(
+    r"playwright|puppeteer|selenium|webdriver|stagehand|browserbase|browser-use|nut-js|robotjs|desktop"
+)
+"""Packages of JavaScript that act in a browser or on a desktop."""
 _SQL = re.compile(r"^\s*(?:INSERT|UPDATE|DELETE|CREATE|DROP|ALTER|MERGE|TRUNCATE)\b", re.IGNORECASE)
 _DECORATORS = re.compile(
     r"(?:^|\.)(?:tool|function_tool|tool_plain|kernel_function|ai_function|beta_tool|register_for_llm|register_for_execution)$"
@@ -87,6 +99,7 @@ _TOOL_BASES = re.compile(r"(?:^|\.)(?:BaseTool|Tool|StructuredTool|FunctionTool)
 def effect_of(call: Invocation, scope: CodeScope, names: Names) -> tuple[EffectKind, str] | None:
     """The effect of a call, with what it calls; None if it has none that is known."""
     name = last_name(call.function)
+    javascript = scope.module.language == "JavaScript"
     if name in ("open", "fdopen"):
         mode = call.keywords.get("mode") or (call.arguments[1] if len(call.arguments) > 1 else None)
         if isinstance(mode, TextValue) and re.search(r"[wax+]", mode.value) and len(mode.value) < 5:
@@ -104,14 +117,24 @@ def effect_of(call: Invocation, scope: CodeScope, names: Names) -> tuple[EffectK
     if name == "Task" and "output_file" in call.keywords:
         return "file write", f"output_file {static_text(call.keywords['output_file'])}".strip()
     written = chain_of(call.function)
+    if javascript and written == "Function" and not names.meanings(call.function, scope):
+        return "exec", "new Function"
     tried = [written]
     if any(pattern.search(written) for _, pattern in _PATTERNS) or name[:1].isupper():
         tried = [*names.outside_names(call, scope), written]
     for one in tried:
         for kind, pattern in _PATTERNS:
             if pattern.search(one):
+                if kind == "desktop" and javascript and not _has_browser(scope):
+                    continue  # an element of the page itself, or an array's fill
                 return kind, one
     return None
+
+
+def _has_browser(scope: CodeScope) -> bool:
+    """Whether a module in JavaScript drives a browser or desktop, by its imports and names."""
+    imported = [one.module for one in scope.module.imports]
+    return any(_BROWSERS.search(one) for one in imported) or "page" in scope.used
 
 
 def find_tools(names: Names, live: frozenset[str]) -> Iterator[tuple[ToolSite, CodeScope]]:
