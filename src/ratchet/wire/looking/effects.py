@@ -150,7 +150,7 @@ def find_tools(names: Names, live: frozenset[str]) -> Iterator[tuple[ToolSite, C
                     text = one.docstring.value.strip().splitlines() if one.docstring else []
                     name = _tool_name(one, scope) or "tool"
                     words = re.sub(r"(?<=[a-z])(?=[A-Z])|-", "_", name).lower()
-                    verbs = _VERBS.search(words)
+                    verbs = _VERBS.search(words) if name != "execute" else None
                     effects: tuple[EffectKind, ...] = ("named action",) if verbs else ()
                     place = Place(one.module.path, one.line)
                     yield (
@@ -170,8 +170,29 @@ def _tool_name(tool: CodeScope, scope: CodeScope) -> str:
             for name, bounds in scope.bindings.items():
                 if any(bound.value is call for bound in bounds):
                     shown = shown or name
+            shown = shown or _key_of(call, scope)
             return shown or scope.name or tool.name
     return tool.name
+
+
+def _key_of(call: Invocation, scope: CodeScope) -> str:
+    """The key under which an object holds what a call makes; empty if none does."""
+    roots: list[Syntax] = [*scope.returns]
+    roots += [
+        one.value
+        for bounds in scope.bindings.values()
+        for one in bounds
+        if isinstance(one.value, Syntax)
+    ]
+    for other in scope.invocations:
+        roots += [*other.arguments]
+    for root in roots:
+        for one in walk_syntax(root):
+            if isinstance(one, MappingLiteral):
+                for key, value in one.entries:
+                    if value is call and isinstance(key, TextValue):
+                        return key.value
+    return ""
 
 
 def _tools_of(scope: CodeScope, names: Names) -> Iterator[tuple[CodeScope, str]]:

@@ -286,6 +286,11 @@ class TextFlow:
     def _attribute(self, step: _Step, syntax: AttributeUse) -> Iterator[TextOrigin]:
         name = syntax.name
         if step.scope.module.language == "JavaScript":
+            match syntax.base:
+                case Invocation(arguments=[_, text, *_]) if last_name(syntax.base) == "prompt":
+                    if name == "text":  # declared already
+                        yield from self._from(step.to(text))
+                        return
             yield from self._record(step, syntax)
         known = self.names.meanings(syntax.base, step.scope, step.frame)
         for one in known[:6]:
