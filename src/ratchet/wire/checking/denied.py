@@ -101,7 +101,7 @@ def _in_another_language(
     marks = JavascriptMarks(root, facts, choices, files)
     marks.mark(used)
     for one in (*marks.marked, *marks.open):
-        if not _stays_inside(one):
+        if not (_stays_inside(one) or marks.stays_inside(one)):
             return one.tool or one.within or one.what, one.place
     return None
 

@@ -109,7 +109,7 @@ class JavascriptMarks:
             return package
         if is_marked(file, package, effect.place.line):
             return ""
-        if effect.kind == "file write" and not effect.tool:
+        if self.stays_inside(effect):
             return f"{effect.within or path} writes it in rollouts too."
         found = _function(file, effect)
         if found is None:
@@ -124,6 +124,16 @@ class JavascriptMarks:
         if not why:
             self.marked.append(effect)
         return why
+
+    def stays_inside(self, effect: SideEffect) -> bool:
+        """Whether no tool leads to it, and it only writes files, or deletes those it wrote."""
+        if effect.tool or effect.kind not in ("file write", "delete"):
+            return False
+        return effect.kind == "file write" or any(
+            one.kind == "file write"
+            and (one.place.path, one.within) == (effect.place.path, effect.within)
+            for one in self._look.side_effects
+        )
 
     def _wrap(self, file: JavascriptFile, package: PackageImport, function: Node, name: str) -> str:
         start, end = function.start_byte, function.end_byte

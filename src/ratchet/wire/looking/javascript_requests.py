@@ -28,14 +28,15 @@ def posted_body(call: Invocation, scope: CodeScope) -> Invocation | None:
     if scope.module.language != "JavaScript" or not is_model_address(address_of(call)):
         return None
     if last_name(call.function) == "post":
-        return _with_fields(call, call.arguments[1:2])
+        return _with_fields(call, call, call.arguments[1:2])
     body = call.keywords.get("body")
     if isinstance(body, Invocation) and chain_of(body.function) == "JSON.stringify":
-        return _with_fields(body, body.arguments[:1])
+        return _with_fields(call, body, body.arguments[:1])
     return None
 
 
-def _with_fields(call: Invocation, given: list[Syntax]) -> Invocation:
+def _with_fields(call: Invocation, body: Invocation, given: list[Syntax]) -> Invocation:
+    """A call in the request's place; an object that is a variable counts as spread."""
     place = call.line, call.start, call.end
-    spreads = [*call.spreads, *(one for one in given if not isinstance(one, Invocation))]
-    return Invocation(*place, call.function, [], call.keywords, spreads)
+    spreads = [*body.spreads, *(one for one in given if not isinstance(one, Invocation))]
+    return Invocation(*place, call.function, [], body.keywords, spreads)

@@ -173,8 +173,14 @@ class PromptFinder:
         if sites:
             self._settings(sites[0].framework, groups)
             self._messages(sites[0].framework, groups)
+        built = {key for one in groups.values() if one.kind == "builder" for key in one.parts}
         return sorted(
-            (self._made(group) for group in groups.values() if self._counts(group)),
+            (
+                self._made(group)
+                for group in groups.values()
+                if self._counts(group)
+                and (group.kind not in ("inline", "f-string") or not built >= set(group.parts))
+            ),
             key=lambda one: one.place,
         )
 
