@@ -17,6 +17,7 @@ from ratchet.cli.app import run
 from ratchet.source.javascript_prompts import declared_prompts
 from ratchet.types import PromptTemplate
 from ratchet.wire import look
+from ratchet.wire.applying.tokens import tokens_of
 from ratchet.wire.changes import Changes, apply_pieces
 from ratchet.wire.checking import CheckReport, check
 from ratchet.wire.codemods import bind_prompts
@@ -231,6 +232,36 @@ def test_it_is_taken_back_and_a_second_time_there_is_nothing_to_do(tmp_path: Pat
     (source_ / "package.json").write_text(json.dumps(PACKAGE, indent=2) + "\n")
     root = with_git(source_, tmp_path / "copy")
     assert set(wired_and_undone(root, look(root)).values()) == {""}
+
+
+def test_a_template_with_code_in_its_slots_is_one_token() -> None:
+    text = "a(`x ${b ? `it's ${c}` : 'y'} don't`, s.replace(/['`]/g, ''), 4 / 2 / `z`);"
+    found = [one.text for one in tokens_of(text, "a.ts")]
+    assert found[2] == "`x ${b ? `it's ${c}` : 'y'} don't`"
+    assert "/['`]/g" in found
+    assert found[-7:] == ["4", "/", "2", "/", "`z`", ")", ";"]
+
+
+def test_a_file_of_which_a_page_imports_types_alone_is_not_bundled(tmp_path: Path) -> None:
+    page = '"use client";\nimport { Shelf } from "./agent";\nimport { ask } from "./action";\n'
+    action = '"use server";\nimport { ask as run } from "./agent";\nexport const ask = run;\n'
+    agent = source(f'export type Shelf = string;\nconst RULES = "{LONG}";')
+    files = {"page.tsx": page, "action.ts": action, "agent.ts": agent}
+    made, changes = wired(tmp_path, {**files, "package.json": json.dumps(PACKAGE)})
+    assert "ratchet.prompt(" in made["agent.ts"]
+    assert reasons(changes) == []
+
+
+def test_a_file_that_a_function_writes_and_deletes_itself_is_no_side_effect(tmp_path: Path) -> None:
+    text = source(
+        'import { unlink, writeFile } from "node:fs/promises";\n'
+        "async function check(text) {\n  await writeFile('x', text);\n  await unlink('x');\n}\n"
+        "async function clear() {\n  await unlink('y');\n}\n"
+        f'const RULES = "{LONG}";'
+    )
+    made, _ = wired(tmp_path, {"index.js": text, "package.json": json.dumps(PACKAGE)})
+    assert "const clear = ratchet.tool(async function clear() {" in made["index.js"]
+    assert "\nasync function check(text) {" in made["index.js"]
 
 
 def test_declared_prompts_are_found_however_the_package_is_imported(tmp_path: Path) -> None:

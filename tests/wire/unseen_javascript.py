@@ -96,4 +96,56 @@ UNSEEN_JAVASCRIPT = (
         ("src/app/rate.ts:3",),
         ("exec src/app/rate.ts", "post src/app/rate.ts"),
     ),
+    LookAlike(
+        "graph-in-an-object",  # built by a long chain, in a class that a server action makes
+        {
+            "package.json": '{"name": "shelves", "dependencies": {"@langchain/langgraph": "*", "@langchain/openai": "*", "@vercel/blob": "*", "next": "15"}}',
+            "lib/engine.ts": (
+                "import { StateGraph, START, END } from '@langchain/langgraph';\n"
+                "import { ChatOpenAI } from '@langchain/openai';\n"
+                "import { SystemMessage } from '@langchain/core/messages';\n"
+                "import { put } from '@vercel/blob';\n"
+                "export class Engine {\n  private graph: ReturnType<typeof this.build>;\n"
+                "  constructor() {\n    this.graph = this.build();\n  }\n"
+                "  private build() {\n    const plan = this.plan.bind(this);\n"
+                "    const graph = new StateGraph({}).addNode('a', plan).addNode('b', plan).addNode('c', plan).addNode('d', plan)\n"
+                "      .addEdge(START, 'a').addEdge('a', 'b').addEdge('b', 'c').addEdge('c', 'd').addEdge('d', END);\n"
+                "    return graph.compile();\n  }\n"
+                "  private async plan(state: any) {\n"
+                f"    const said = await new ChatOpenAI({{ model: 'm' }}).invoke([new SystemMessage(`{LONG} ${{state.book}}`)]);\n"
+                "    await put('plans/a.txt', said.content, { access: 'public' });\n    return { said };\n  }\n"
+                "  async search(query: string) {\n    return this.graph.invoke({ query });\n  }\n}\n"
+            ),
+            "app/search.ts": (
+                "'use server';\nimport { Engine } from '@/lib/engine';\n"
+                "export async function search(query: string) {\n  return new Engine().search(query);\n}\n"
+            ),
+        },
+        "langgraph",
+        "app/search.ts:search",
+        ("lib/engine.ts:17",),
+        ("post lib/engine.ts",),
+    ),
+    LookAlike(
+        "tools-that-factories-make",
+        {
+            "package.json": '{"name": "shelves", "dependencies": {"ai": "^5.0.0"}}',
+            "src/order.ts": (
+                "import { tool } from 'ai';\n"
+                "export const orderBook = ({ reader }: { reader: string }) =>\n  tool({\n"
+                "    description: 'Orders.',\n    execute: async () => ({ reader }),\n  });\n"
+            ),
+            "src/desk.ts": (
+                "import { generateText, tool } from 'ai';\nimport { orderBook } from './order';\n"
+                "export async function ask(question: string) {\n"
+                "  const look_up = tool({ description: 'Looks.', execute: async () => 'here' });\n"
+                f"  return generateText({{ model: 'm', system: '{LONG}', prompt: question,\n"
+                "    tools: { look_up, order: orderBook({ reader: 'ada' }) } });\n}\n"
+            ),
+        },
+        "vercel-ai-sdk",
+        "src/desk.ts:ask",
+        ("src/desk.ts:5",),
+        ("named action src/order.ts",),
+    ),
 )

@@ -13,7 +13,7 @@ from ratchet.wire.applying.record import Record, RecordedFile
 from ratchet.wire.choices import Choices
 from ratchet.wire.entry.javascript import program_paths
 from ratchet.wire.entry.javascript_file import is_javascript, javascript_files
-from ratchet.wire.entry.javascript_imports import reached
+from ratchet.wire.entry.javascript_imports import ImportGraph
 from ratchet.wire.entry.javascript_marks import JavascriptMarks
 from ratchet.wire.entry.modules import Modules
 from ratchet.wire.entry.side_effects import Marks
@@ -91,9 +91,8 @@ def _in_another_language(
         one.path: one for one in javascript_files(root, program_paths(root, facts, record.project))
     }
     starts = [one.path for one in record.files if one.created and is_javascript(one.path)]
-    used = {
-        path for one in (record.entry_path, *starts) for path in reached(list(files.values()), one)
-    }
+    graph = ImportGraph(files.values())
+    used = {path for one in (record.entry_path, *starts) for path in graph.reached(one)}
     entry = next((one for one in facts.entries if one.place.path == record.entry_path), None)
     if entry is None:
         return "the agent's entry, which is not found any more,", Place(record.entry_path)

@@ -24,7 +24,7 @@ from ratchet.wire.entry.javascript_file import (
     javascript_files,
     read_file,
 )
-from ratchet.wire.entry.javascript_imports import reached
+from ratchet.wire.entry.javascript_imports import ImportGraph
 from ratchet.wire.entry.javascript_marks import JavascriptMarks
 from ratchet.wire.entry.javascript_runners import (
     FIRST_LINE,
@@ -92,7 +92,7 @@ def wire_javascript_entry(root: Path, look: RepositoryLook, choices: Choices) ->
             " standard input and prints the result; name it as [agent] command."
         )
         left.append(LeftAlone(choices.entry.name, choices.entry.place, why))
-    used = reached(files, choices.entry.place.path)
+    used = ImportGraph(files).reached(choices.entry.place.path)
     if choices.run == "command":
         marks = JavascriptMarks(root, look, choices, {one.path: one for one in files})
         marks.mark(used)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ratchet.types import InputError
 from ratchet.wire.entry.javascript_file import is_javascript, javascript_files
-from ratchet.wire.entry.javascript_imports import reached
+from ratchet.wire.entry.javascript_imports import ImportGraph
 from ratchet.wire.looking.files import RepositoryFiles
 
 _DIRECTIVE = re.compile(
@@ -45,12 +45,12 @@ class BrowserFiles:
             javascript_files(self._root, [one for one in known.paths if is_javascript(one)])
         )
         said = {one.path: word[1] for one in files if (word := _DIRECTIVE.match(one.data))}
-        actions = [path for path, what in said.items() if what == b"server"]
-        packages = dict(self._packages(known))
+        graph = ImportGraph(files, dict(self._packages(known)))
+        actions = {path for path, what in said.items() if what == b"server"}
         found: set[str] = set()
         for one in files:
             if said.get(one.path) == b"client" or _PAGE.search(one.data):
-                found |= reached(files, one.path, packages=packages, without=[*actions, *found])
+                found |= graph.reached(one.path, actions | found)
         return found
 
     def _packages(self, known: RepositoryFiles) -> Iterator[tuple[str, str]]:

@@ -40,6 +40,7 @@ class PackageImport:
 
     def __init__(self, file: JavascriptFile, *, module: bool) -> None:
         self._file = file
+        self._imported = file.imported()
         if file.root.has_error:
             raise InputError(f"{file.path} does not parse to its end.")
         try:
@@ -83,14 +84,13 @@ class PackageImport:
         if function is None:
             return False
         written = self._file.text(function)
-        imported = self._file.imported()
         head, _, last = written.rpartition(".")
         if head:
-            return imported.get(head, ("",))[0] == PACKAGE and last == name
-        return imported.get(written) == (PACKAGE, name)
+            return self._imported.get(head, ("",))[0] == PACKAGE and last == name
+        return self._imported.get(written) == (PACKAGE, name)
 
     def _found(self) -> str:
-        found = self._file.imported().items()
+        found = self._imported.items()
         return next((name for name, one in found if one in ((PACKAGE, "*"), _WHOLE)), "")
 
     def _free_name(self) -> str:

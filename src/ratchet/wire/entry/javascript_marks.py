@@ -113,7 +113,7 @@ class JavascriptMarks:
             return f"{effect.within or path} writes it in rollouts too."
         found = _function(file, effect)
         if found is None:
-            return "It acts in a function that no name is given to as a value."
+            return "It acts in a method, or where the file is loaded."
         function, name = found
         first, last = function.start_point[0] + 1, function.end_point[0] + 1
         if not effect.tool and any(

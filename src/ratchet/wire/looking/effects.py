@@ -61,7 +61,8 @@ _CALLS: tuple[tuple[EffectKind, str], ...] = (
     ),
     (
         "post",
-        r"(?<!threads\.)\bruns\.create$",
+        r"(?<!threads\.)\bruns\.create$|@vercel/blob\.(?:put|del|copy)$"
+        r"|@aws-sdk/[\w-]+\.(?:Put|Delete|Send|Publish|Update|Create)\w*Command$",
     ),
     (
         "desktop",
@@ -120,7 +121,11 @@ def effect_of(call: Invocation, scope: CodeScope, names: Names) -> tuple[EffectK
     if javascript and written == "Function" and not names.meanings(call.function, scope):
         return "exec", "new Function"
     tried = [written]
-    if any(pattern.search(written) for _, pattern in _PATTERNS) or name[:1].isupper():
+    if (
+        any(pattern.search(written) for _, pattern in _PATTERNS)
+        or name[:1].isupper()
+        or (javascript and written in ("put", "del", "copy"))
+    ):
         tried = [*names.outside_names(call, scope), written]
     for one in tried:
         for kind, pattern in _PATTERNS:
@@ -223,7 +228,16 @@ def _tools_of(scope: CodeScope, names: Names) -> Iterator[tuple[CodeScope, str]]
             given += call.arguments
         for syntax in given:
             listed = isinstance(syntax, (SequenceLiteral, MappingLiteral, NameUse, AttributeUse))
-            for inner_ in walk_syntax(syntax) if listed else [syntax]:
+            walked = list(walk_syntax(syntax)) if listed else [syntax]
+            # In JavaScript, what a call makes is the tool: its `execute` is found by itself.
+            made = [
+                one.function
+                for one in walked
+                if isinstance(one, Invocation) and scope.module.language == "JavaScript"
+            ]
+            for inner_ in walked:
+                if any(inner_ is one for one in made):
+                    continue
                 if (
                     isinstance(inner_, (NameUse, AttributeUse))
                     or type(inner_).__name__ == "ScopeValue"

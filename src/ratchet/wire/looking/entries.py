@@ -184,8 +184,8 @@ def _from_site(
         seen.add(id(scope))
         callers = [] if scope.kind == "module" else [one for _, one in names.calls_of(scope)]
         inner = scope.name in ("", "lambda") or (
-            scope.name == "execute" and scope.module.language == "JavaScript"
-        )  # a function without a name, or one that a step or tool holds
+            scope.name in ("execute", "constructor") and scope.module.language == "JavaScript"
+        )  # a function without a name, one that a step or tool holds, or one that makes an object
         if scope.kind == "module" or not inner or _route(scope):
             yield _entry(scope, site, depth, bool(callers))
         if (
