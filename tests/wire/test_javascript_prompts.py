@@ -17,6 +17,8 @@ from ratchet.cli.app import run
 from ratchet.source.javascript_prompts import declared_prompts
 from ratchet.types import PromptTemplate
 from ratchet.wire import look
+from ratchet.wire.applying import make_plan, write
+from ratchet.wire.applying.doctor import diagnose
 from ratchet.wire.applying.tokens import tokens_of
 from ratchet.wire.changes import Changes, apply_pieces
 from ratchet.wire.checking import CheckReport, check
@@ -232,6 +234,39 @@ def test_it_is_taken_back_and_a_second_time_there_is_nothing_to_do(tmp_path: Pat
     (source_ / "package.json").write_text(json.dumps(PACKAGE, indent=2) + "\n")
     root = with_git(source_, tmp_path / "copy")
     assert set(wired_and_undone(root, look(root)).values()) == {""}
+
+
+def test_doctor_says_what_of_it_no_longer_fits(tmp_path: Path) -> None:
+    tools = (
+        'import { tool } from "ai";\n'
+        'export const tools = { order: tool({ description: "Orders.", execute: async () => 1 }) };\n'
+    )
+    agent = (
+        'import { generateText } from "ai";\nimport { tools } from "./tools";\n'
+        f'const RULES = "{LONG}";\nexport async function ask(prompt) {{\n'
+        '  return generateText({ model: "m", tools, system: RULES, prompt });\n}\n'
+    )
+    package = json.dumps(PACKAGE | {"dependencies": {"ai": "^5.0.0"}}, indent=2)
+    for name, text in {"agent.js": agent, "tools.js": tools, "package.json": package}.items():
+        (tmp_path / name).write_text(text)
+    facts = look(tmp_path)
+    choices = recommend(facts).choices
+    assert choices is not None
+    write(tmp_path, make_plan(tmp_path, facts, choices))
+    (tmp_path / "tasks.jsonl").write_text('{"input": "x"}\n')
+    assert diagnose(tmp_path).misfits == ()
+    for name, old, new in (
+        ("tools.js", (tmp_path / "tools.js").read_text(), tools),
+        ("agent.js", f'ratchet.prompt("rules", "{LONG}").text', '""'),
+        ("package.json", "agent-ratchet", "agent-elsewhere"),
+    ):
+        text = (tmp_path / name).read_text()
+        assert old in text
+        (tmp_path / name).write_text(text.replace(old, new))
+    said = {one.what for one in diagnose(tmp_path).misfits}
+    assert "It does not name agent-ratchet." in said
+    assert "The tool order has side effects and is not marked." in said
+    assert "What declared the prompt rules is not there any more." in said
 
 
 def test_a_template_with_code_in_its_slots_is_one_token() -> None:

@@ -175,6 +175,23 @@ def is_marked(file: JavascriptFile, package: PackageImport, line: int) -> bool:
     return False
 
 
+def marked_names(path: str, data: bytes) -> set[str]:
+    """Names of the tools that a file marks as having side effects."""
+    file = JavascriptFile(path, data)
+    try:
+        package = PackageImport(file, module=True)
+    except InputError:
+        return set()
+    calls = (one for one in file.nodes("call_expression") if package.declares(one, "tool"))
+    texts = [file.text(one.named_children[-1])[-500:] for one in calls]
+    return {
+        name
+        for text in texts
+        if re.search(r"\bsideEffects\s*:\s*true\b", text)
+        for name in re.findall(r"""\bname\s*:\s*["']([^"']+)["']""", text)
+    }
+
+
 def _function(file: JavascriptFile, effect: SideEffect) -> tuple[Node, str] | None:
     """The function to wrap for an effect, with its name."""
     row = effect.place.line - 1
