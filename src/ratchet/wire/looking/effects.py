@@ -61,7 +61,7 @@ _CALLS: tuple[tuple[EffectKind, str], ...] = (
     ),
     (
         "post",
-        r"(?<!threads\.)\bruns\.create$|@vercel/blob\.(?:put|del|copy)$"
+        r"(?<!threads\.)\bruns\.create$"
         r"|@aws-sdk/[\w-]+\.(?:Put|Delete|Send|Publish|Update|Create)\w*Command$",
     ),
     (
@@ -97,10 +97,30 @@ _STEPS = {"createStep", "createWorkflow"}
 _TOOL_BASES = re.compile(r"(?:^|\.)(?:BaseTool|Tool|StructuredTool|FunctionTool)$")
 
 
+def _of_script(call: Invocation, scope: CodeScope, names: Names) -> tuple[EffectKind, str] | None:
+    """The effect of a call that JavaScript alone has."""
+    if not isinstance(call.function, NameUse):
+        return None
+    if call.function.name == "Function" and not names.meanings(call.function, scope):
+        return "exec", "new Function"
+    if call.function.name in ("put", "del", "copy"):
+        stored = [one for one in names.outside_names(call, scope) if "@vercel/blob" in one]
+        return ("post", stored[0]) if stored else None
+    return None
+
+
+def _has_browser(scope: CodeScope) -> bool:
+    """Whether a module in JavaScript drives a browser or desktop, by its imports and names."""
+    imported = [one.module for one in scope.module.imports]
+    return any(_BROWSERS.search(one) for one in imported) or "page" in scope.used
+
+
 def effect_of(call: Invocation, scope: CodeScope, names: Names) -> tuple[EffectKind, str] | None:
     """The effect of a call, with what it calls; None if it has none that is known."""
     name = last_name(call.function)
     javascript = scope.module.language == "JavaScript"
+    if javascript and (found := _of_script(call, scope, names)) is not None:
+        return found
     if name in ("open", "fdopen"):
         mode = call.keywords.get("mode") or (call.arguments[1] if len(call.arguments) > 1 else None)
         if isinstance(mode, TextValue) and re.search(r"[wax+]", mode.value) and len(mode.value) < 5:
@@ -118,14 +138,8 @@ def effect_of(call: Invocation, scope: CodeScope, names: Names) -> tuple[EffectK
     if name == "Task" and "output_file" in call.keywords:
         return "file write", f"output_file {static_text(call.keywords['output_file'])}".strip()
     written = chain_of(call.function)
-    if javascript and written == "Function" and not names.meanings(call.function, scope):
-        return "exec", "new Function"
     tried = [written]
-    if (
-        any(pattern.search(written) for _, pattern in _PATTERNS)
-        or name[:1].isupper()
-        or (javascript and written in ("put", "del", "copy"))
-    ):
+    if any(pattern.search(written) for _, pattern in _PATTERNS) or name[:1].isupper():
         tried = [*names.outside_names(call, scope), written]
     for one in tried:
         for kind, pattern in _PATTERNS:
@@ -134,12 +148,6 @@ def effect_of(call: Invocation, scope: CodeScope, names: Names) -> tuple[EffectK
                     continue  # an element of the page itself, or an array's fill
                 return kind, one
     return None
-
-
-def _has_browser(scope: CodeScope) -> bool:
-    """Whether a module in JavaScript drives a browser or desktop, by its imports and names."""
-    imported = [one.module for one in scope.module.imports]
-    return any(_BROWSERS.search(one) for one in imported) or "page" in scope.used
 
 
 def find_tools(names: Names, live: frozenset[str]) -> Iterator[tuple[ToolSite, CodeScope]]:
