@@ -227,6 +227,29 @@ export const tools = {
     assert left.what == "Desk.close (delete)"
 
 
+def test_tools_of_langchain_are_wrapped_without_losing_their_types(tmp_path: Path) -> None:
+    text = (
+        'import { ChatOpenAI } from "@langchain/openai";\n'
+        'import { DynamicStructuredTool, tool } from "@langchain/core/tools";\n'
+        'const order = tool(async ({ book }) => book, { name: "order_book", schema });\n'
+        "const send = new DynamicStructuredTool({\n"
+        '  name: "send_note", schema, func: async ({ book }) => book,\n});\n'
+        "async function cancelOrder({ book }) {\n  return book;\n}\n"
+        "const cancel = tool(cancelOrder, { schema });\n"
+        "export async function ask(question: string) {\n"
+        f'  const messages = [["system", "{LONG}"], ["user", question]];\n'
+        "  return new ChatOpenAI().bindTools([order, send, cancel]).invoke(messages);\n}\n"
+    )
+    package = json.dumps(PACKAGE | {"dependencies": {"@langchain/openai": "^1.0.0"}})
+    made, _ = wired(tmp_path, {"agent.ts": text, "package.json": package})
+    whole = made["agent.ts"]
+    typed = "ratchet.tool<(...given: any[]) => any>(async ({ book }) => book, "
+    assert f'tool({typed}{{ name: "order_book", sideEffects: true }}), {{ name' in whole
+    assert f'func: {typed}{{ name: "send_note", sideEffects: true }}),' in whole
+    given = 'any>(cancelOrder, { name: "cancelOrder", sideEffects: true }), { schema });'
+    assert f"tool(ratchet.tool<(...given: any[]) => {given}" in whole
+
+
 def test_it_is_taken_back_and_a_second_time_there_is_nothing_to_do(tmp_path: Path) -> None:
     source_ = tmp_path / "source"
     (source_ / "src").mkdir(parents=True)

@@ -139,7 +139,8 @@ class JavascriptMarks:
         start, end = function.start_byte, function.end_byte
         if start < package.usable_from:
             return "It stands above the import of the package."
-        opening = f"{package.name}.tool("
+        untyped = "<(...given: any[]) => any>" if _loses_types(file, function) else ""
+        opening = f"{package.name}.tool{untyped}("
         last = ""
         if function.type in _DECLARED:
             why = _not_constant(file, function, name)
@@ -228,6 +229,13 @@ def _given(
             continue
         if value.type == "identifier" and file.text(value) in names:
             return value, effect.tool
+    for call in file.nodes("call_expression"):
+        called, given = (call.child_by_field_name(one) for one in ("function", "arguments"))
+        first = given.named_children[0] if given is not None and given.named_children else None
+        named = first is not None and first.type == "identifier" and file.text(first) in names
+        if called is not None and file.text(called).split(".")[-1] == "tool" and named:
+            assert first is not None
+            return first, effect.tool
     for one in file.nodes("shorthand_property_identifier"):
         if file.text(one) in _RUN and file.text(one) in names:
             return one, effect.tool
@@ -280,6 +288,18 @@ def _is_tool(file: JavascriptFile, function: Node) -> bool:
         first = parent.named_children[0] == function
         return first and called is not None and file.text(called).split(".")[-1] == "tool"
     return False
+
+
+def _loses_types(file: JavascriptFile, function: Node) -> bool:
+    """Whether TypeScript would not tell a function's parameters through another call.
+
+    So it is where LangChain takes it: its overloads and conditional types infer it where it stands.
+    """
+    parent = function.parent
+    if parent is None or not file.path.endswith((".ts", ".tsx", ".mts", ".cts")):
+        return False
+    key = parent.child_by_field_name("key")
+    return parent.type == "arguments" or (key is not None and file.text(key) == "func")
 
 
 def _is_named(function: Node) -> bool:

@@ -94,6 +94,8 @@ _DECORATORS = re.compile(
 )
 _STEPS = {"createStep", "createWorkflow"}
 """Functions of Mastra whose `execute` no model chooses."""
+_KEYS = ("execute", "func")
+"""Keys of an object in JavaScript under which a tool's function stands."""
 _TOOL_BASES = re.compile(r"(?:^|\.)(?:BaseTool|Tool|StructuredTool|FunctionTool)$")
 
 
@@ -163,7 +165,7 @@ def find_tools(names: Names, live: frozenset[str]) -> Iterator[tuple[ToolSite, C
                     text = one.docstring.value.strip().splitlines() if one.docstring else []
                     name = _tool_name(one, scope) or "tool"
                     words = re.sub(r"(?<=[a-z])(?=[A-Z])|-", "_", name).lower()
-                    verbs = _VERBS.search(words) if name != "execute" else None
+                    verbs = _VERBS.search(words) if name not in _KEYS else None
                     effects: tuple[EffectKind, ...] = ("named action",) if verbs else ()
                     place = Place(one.module.path, one.line)
                     yield (
@@ -173,11 +175,13 @@ def find_tools(names: Names, live: frozenset[str]) -> Iterator[tuple[ToolSite, C
 
 
 def _tool_name(tool: CodeScope, scope: CodeScope) -> str:
-    """A tool's name; of the `execute` of an object, what the object is called."""
-    if tool.name != "execute" or tool.module.language == "Python":
+    """A tool's name; of the `execute` of an object, and the like, what the object is called."""
+    if tool.name not in ("", *_KEYS) or tool.module.language == "Python":
         return tool.name
     for call in scope.invocations:
-        given = call.keywords.get("execute")
+        given = call.keywords.get(tool.name)
+        if not tool.name and call.arguments:  # tool(async (given) => …, { name: … })
+            given = call.arguments[0]
         if isinstance(given, ScopeValue) and given.scope is tool:
             shown = static_text(call.keywords.get("id") or call.keywords.get("name") or call)
             for name, bounds in scope.bindings.items():
@@ -234,6 +238,8 @@ def _tools_of(scope: CodeScope, names: Names) -> Iterator[tuple[CodeScope, str]]
                 given.append(call.keywords[key])
         if name in ("register_function", "FunctionTool", "Tool", "from_function", "bind_tools"):
             given += call.arguments
+        if name == "tool" and scope.module.language == "JavaScript":
+            given += [one for one in call.arguments[:1] if isinstance(one, (ScopeValue, NameUse))]
         for syntax in given:
             listed = isinstance(syntax, (SequenceLiteral, MappingLiteral, NameUse, AttributeUse))
             walked = list(walk_syntax(syntax)) if listed else [syntax]
