@@ -69,7 +69,7 @@ def find_entries(
     scripts = {
         key: len(_below(key, called))
         for key, one in found.items()
-        if one.kind == "function" and not one.place.path.endswith((".py", ".ipynb"))
+        if one.kind == "function" and one.inputs and not one.place.path.endswith((".py", ".ipynb"))
     }
     for key, count in scripts.items():  # what leads to others is further out
         raised = min(0.95, found[key].confidence + LEADING * count / (max(scripts.values()) or 1))
