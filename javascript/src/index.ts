@@ -12,5 +12,6 @@ export { params } from "./params";
 export type { Value } from "./params";
 export { spanProcessor } from "./processor";
 export { prompt, Prompt } from "./prompt";
+export type { Engine } from "./prompt";
 export type { InitOptions } from "./settings";
 export type { Step } from "./step";

@@ -2,7 +2,10 @@
 
 import { RatchetError, warnOnce } from "./errors";
 import { resolve, templateOf } from "./resources";
-import { fill, parseTemplate, type Template } from "./template";
+import { fill, parseTemplate, plain, type Template } from "./template";
+
+/** How a prompt's text is read, by the names that Python has: with `{placeholders}`, or as it is. */
+export type Engine = "f-string" | "plain";
 
 /** A named prompt; each use resolves to the candidate's, the release's or the source's own. */
 export class Prompt {
@@ -12,8 +15,9 @@ export class Prompt {
   constructor(
     readonly name: string,
     text: string,
+    engine: Engine = "f-string",
   ) {
-    this.#own = parseTemplate(text);
+    this.#own = engine === "plain" ? plain(text) : parseTemplate(text);
   }
 
   /** The text that holds here and now, with its placeholders. */
@@ -79,14 +83,20 @@ export class Prompt {
  *
  * @param name Its name, unique in the agent.
  * @param text The current text, with `{placeholders}`; literal braces are doubled.
+ * @param options `engine`: `"plain"` for a text whose braces mean nothing.
  * @throws RatchetError if the text is no template.
  * @example
  * const SYSTEM = prompt("system", "You are a booking assistant. {policy}");
  * SYSTEM.format({ policy: "Be brief." }); // "You are a booking assistant. Be brief."
  */
-export function prompt(name: string, text: string): Prompt {
+export function prompt(name: string, text: string, options: { engine?: Engine } = {}): Prompt {
   if (typeof name !== "string" || !name) {
     throw new RatchetError(`A prompt needs a name: prompt("system", "…").`);
   }
-  return new Prompt(name, text);
+  const engine = options.engine ?? "f-string";
+  if (engine !== "f-string" && engine !== "plain") {
+    throw new RatchetError(`A prompt's engine is "f-string" or "plain", not ${JSON.stringify(engine)}.`);
+  }
+  if (typeof text !== "string") throw new RatchetError(`A prompt is text, not ${typeof text}.`);
+  return new Prompt(name, text, engine);
 }

@@ -78,3 +78,13 @@ test("a default that is no knob is refused", () => {
   assert.throws(() => prompt("system"), /A prompt is text, not undefined/);
   assert.throws(() => prompt("", "x"), /needs a name/);
 });
+
+test("a plain text keeps its braces, and is replaced by another", () => {
+  const system = prompt("plain", 'Answer {"a": 1}.', { engine: "plain" });
+  assert.equal(system.text, 'Answer {"a": 1}.');
+  assert.equal(system.format({ a: 1 }), 'Answer {"a": 1}.');
+  released("plain", { type: "prompt", text: 'Answer {"b": 2}.', engine: "plain" });
+  assert.equal(system.text, 'Answer {"b": 2}.');
+  serve({});
+  assert.throws(() => prompt("plain", "x", { engine: "jinja2" }), RatchetError);
+});

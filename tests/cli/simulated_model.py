@@ -31,7 +31,7 @@ def script(seen: Seen, wire: Wire) -> None:
         wire.send(reply(_response(text)))
     else:
         system = "".join(m["content"] for m in body["messages"] if m["role"] == "system")
-        wire.send(reply(_completion(answer(system, body["messages"][-1]["content"]))))
+        wire.send(reply(completion(answer(system, body["messages"][-1]["content"]))))
 
 
 def simulated_model() -> StubUpstream:
@@ -47,7 +47,8 @@ def instructions_in(seen: Seen) -> str:
     return str(body.get("system") or body.get("instructions") or "")
 
 
-def _completion(text: str) -> dict[str, Any]:
+def completion(text: str) -> dict[str, Any]:
+    """A chat completion that says a text."""
     message = {"role": "assistant", "content": text}
     return {
         "id": "c",

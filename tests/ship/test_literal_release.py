@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from ratchet.ship import find_literal, make_patch, refresh, rollback, ship
+from ratchet.source.javascript_prompts import declared_prompts
 from ratchet.types import (
     Candidate,
     Conflict,
@@ -292,3 +293,41 @@ def test_a_result_survives_a_file(agent: Agent) -> None:
     assert AGENT.encode()[slice(*place.span)].startswith(b"`You are")
     assert msgspec.json.decode(msgspec.json.encode(found), type=type(found)) == found
     assert json.loads(msgspec.json.encode(found))["places"][0]["line"] == 4
+
+
+DECLARED = """\
+import * as ratchet from "agent-ratchet";
+
+export const first = ratchet.prompt(
+  "first", `Answer {name} with {{"a": 1}}, and say why that is so.`);
+export const second = ratchet.prompt("second", 'Answer with {"a": 1}, and say why.', {
+  engine: "plain",
+});
+"""
+
+
+def declared_change(agent: Agent, name: str, new: PromptTemplate) -> str:
+    """What a patch of one prompt that the source declares makes of the file."""
+    found = declared_prompts(agent.root.resolve(), [agent.root.resolve() / "agent.mjs"])
+    declarations = {
+        one.name: Declaration(one.name, one.template, str(one.file), one.line, located_by="text")
+        for one in found
+    }
+    baseline = Candidate.of(defaults(declarations))
+    candidate = baseline.derive({name: new}, algorithm="APO")
+    patch = make_patch(baseline, candidate, declarations, agent.root)
+    ((_, (_, after)),) = patch.files.items()
+    return after.decode()
+
+
+def test_a_prompt_that_javascript_declares_is_patched_by_its_name(
+    make_agent: Callable[..., Agent],
+) -> None:
+    copy = 'export const old = `Answer {name} with {{"a": 1}}, and say why that is so.`;\n'
+    agent = make_agent(**{"agent.mjs": DECLARED, "old.mjs": copy})
+    made = declared_change(agent, "second", PromptTemplate('Say {"b": `2`}', "plain"))
+    assert made == DECLARED.replace('Answer with {"a": 1}, and say why.', 'Say {"b": `2`}')
+    new = PromptTemplate("Tell {name} in {{`ticks`}} why that is so.")
+    made = declared_change(agent, "first", new)
+    old = 'Answer {name} with {{"a": 1}}, and say why that is so.'
+    assert made == DECLARED.replace(old, "Tell {name} in {{\\`ticks\\`}} why that is so.")

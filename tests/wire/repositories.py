@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from tests.wire.look_alike import LONG, LookAlike
 from tests.wire.unseen import UNSEEN
+from tests.wire.unseen_javascript import UNSEEN_JAVASCRIPT
 
 CALL = (
     "import anthropic\n"
@@ -411,4 +412,5 @@ LOOK_ALIKES = (
         ("serve.ts:6",),
     ),
     *UNSEEN,
+    *UNSEEN_JAVASCRIPT,
 )

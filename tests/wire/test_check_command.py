@@ -111,7 +111,7 @@ def test_a_program_runs_once_with_its_prompts_and_its_tools_denied(
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed.")
-def test_a_module_of_node_runs_with_what_is_installed_and_its_prompts_pass_the_gateway(
+def test_a_module_of_node_runs_with_what_is_installed(
     wire: Wire,
 ) -> None:
     package = '{"name": "library", "type": "module", "dependencies": {"openai": "^4"}}\n'
@@ -125,13 +125,9 @@ def test_a_module_of_node_runs_with_what_is_installed_and_its_prompts_pass_the_g
     (installed / "package.json").write_text('{"name": "openai", "main": "i.mjs"}\n')
     (installed / "i.mjs").write_text(CLIENT)
     report = check(root, python=Path(sys.executable))
-    assert _states(report) == {
-        "agent": "verified",
-        "trace": "not verified",
-        "same prompts": "verified",
-        "prompts at the gateway": "verified",
-        "side effects": "verified",
-    }, report
+    assert [one.why for one in report.findings] == [
+        "It needs the package agent-ratchet, which is not installed."
+    ], report
 
 
 def test_a_schema_that_is_written_into_a_message_is_followed() -> None:

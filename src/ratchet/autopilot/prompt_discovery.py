@@ -1,9 +1,10 @@
-"""Finds the prompts of an agent in any language, in the model calls of some rollouts."""
+"""Finds the prompts of an agent in any language: in its source, and in its model calls."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import msgspec
 
@@ -11,9 +12,11 @@ from ratchet.autopilot.code_sandbox import repository_of
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.recorded_prompts import find_prompts
 from ratchet.autopilot.runner import Say, open_runner
+from ratchet.bind.recognise import shape_of
 from ratchet.bind.recorded_time import free_times
 from ratchet.observe.system_prompts import system_prompts
-from ratchet.run.program import ProgramAgent
+from ratchet.run.program import ProgramAgent, source_files
+from ratchet.source.javascript_prompts import declared_prompts
 from ratchet.store import Store
 from ratchet.types import (
     AgentError,
@@ -45,7 +48,7 @@ def recall_prompts(store: Store, agent: ProgramAgent, dataset: Dataset) -> bool:
     body = store.journal.get(_identity(agent, dataset), KEY)
     if body is None:
         return False
-    _declare(agent, msgspec.convert(body, tuple[FoundPrompt, ...]))
+    _declare(agent, msgspec.convert(body, tuple[FoundPrompt, ...]), declared_in_source(agent))
     return True
 
 
@@ -54,7 +57,9 @@ async def discover_prompts(
 ) -> None:
     """Give the agent its prompts: run it on some train tasks, and look at its model calls.
 
-    What was found is journaled: the same source and tasks always have the same prompts.
+    What was found is journaled: the same source and tasks always have the same prompts. Those that
+    the source declares with the npm package are its prompts in any case; of the others, those that
+    consist of them are left out.
 
     Args:
         project: The project.
@@ -69,6 +74,7 @@ async def discover_prompts(
     """
     if recall_prompts(store, agent, dataset):
         return
+    declared = declared_in_source(agent)
     tasks = dataset.split("train")[:TASKS]
     say(f"Running the agent on {len(tasks)} train tasks, to see its prompts…")
     identity = _identity(agent, dataset)
@@ -90,14 +96,28 @@ async def discover_prompts(
     async with open_runner(project, store, agent, identity, say, take_over=True) as runner:
         ended = await runner.run(rollouts, [unchanged])
     try:
-        found = _found_in(project, store, [ended[rollout.id] for rollout in rollouts], say)
+        found = _found_in(
+            project, store, [ended[rollout.id] for rollout in rollouts], say, declared
+        )
     except AgentError as error:
         key = f"failed/{failures + 1:03d}"
         store.journal.append(identity, key, error.message, time.time())
         raise
-    say("Its prompts: " + ", ".join(f"{each.name} ({each.count} calls)" for each in found) + ".")
+    shown = [f"{name} (in the source)" for name in declared]
+    shown += [f"{each.name} ({each.count} calls)" for each in found]
+    say(f"Its prompts: {', '.join(shown)}.")
     store.journal.append(identity, KEY, msgspec.to_builtins(found), time.time())
-    _declare(agent, found)
+    _declare(agent, found, declared)
+
+
+def declared_in_source(agent: ProgramAgent) -> dict[str, Declaration]:
+    """The prompts that the source of a program declares with the npm package, by name."""
+    root = Path(agent.spec.root).resolve()
+    files = source_files(root, agent.spec.path)
+    return {
+        one.name: Declaration(one.name, one.template, str(one.file), one.line, located_by="text")
+        for one in declared_prompts(root, files)
+    }
 
 
 def unrecognised(store: Store, rollout_ids: Sequence[str]) -> str:
@@ -121,14 +141,33 @@ def _identity(agent: ProgramAgent, dataset: Dataset) -> str:
     return content_hash(["prompts", agent.spec.entry, agent.source_version(), dataset.version])
 
 
-def _declare(agent: ProgramAgent, found: Sequence[FoundPrompt]) -> None:
+def _declare(
+    agent: ProgramAgent, found: Sequence[FoundPrompt], declared: Mapping[str, Declaration]
+) -> None:
     agent.declarations = {
         each.name: Declaration(each.name, each.template, located_by="text") for each in found
-    }
+    } | dict(declared)
+
+
+def _consists_of(template: PromptTemplate, declared: Mapping[str, Declaration]) -> bool:
+    """Whether at least half of a prompt that was seen is text of prompts in the source."""
+    left = " ".join(shape_of(template).pieces)
+    size = len("".join(left.split()))
+    for one in declared.values():
+        if isinstance(one.resource, PromptTemplate):
+            pieces = [piece.strip() for piece in shape_of(one.resource).pieces]
+            if all(piece in left for piece in pieces):
+                for piece in pieces:
+                    left = left.replace(piece, " ", 1) if piece else left
+    return 2 * len("".join(left.split())) <= size
 
 
 def _found_in(
-    project: Project, store: Store, rollouts: Sequence[Rollout], say: Say
+    project: Project,
+    store: Store,
+    rollouts: Sequence[Rollout],
+    say: Say,
+    declared: Mapping[str, Declaration],
 ) -> tuple[FoundPrompt, ...]:
     failed = [rollout for rollout in rollouts if rollout.status != "succeeded"]
     if len(failed) == len(rollouts):
@@ -139,9 +178,11 @@ def _found_in(
         )
     spans = [span for rollout in rollouts for span in store.spans.of(rollout.id)]
     calls = [span for span in spans if "gen_ai.request.model" in span.attributes]
-    if not calls:
+    if not calls and not declared:
         raise AgentError(_no_call(project, len(rollouts)), hint=_how_to_reach(project))
     seen = find_prompts(spans, project.agent_name)
+    if declared and not seen.prompts:
+        return ()
     if not seen.calls:
         raise AgentError(
             f"None of the agent's {len(calls)} model calls has a system prompt, and only those are"
@@ -157,7 +198,7 @@ def _found_in(
     for sentence in seen.refused:
         say(f"Left as they are: {sentence}")
     times = [span.start_ns / 1e9 for span in calls]
-    return tuple(
+    found = tuple(
         FoundPrompt(
             name=name,
             template=_as_written(project, free_times(template, min(times), max(times))),
@@ -166,6 +207,11 @@ def _found_in(
         for (name, template), proposal in zip(
             seen.prompts.items(), seen.discovery.proposals, strict=True
         )
+    )
+    return tuple(
+        one
+        for one in found
+        if one.name not in declared and not (declared and _consists_of(one.template, declared))
     )
 
 

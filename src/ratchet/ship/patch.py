@@ -23,6 +23,7 @@ from ratchet.ship.edit import (
 )
 from ratchet.ship.file_edits import file_edit
 from ratchet.ship.literal_patch import (
+    declared_prompt,
     literal_edit,
     read_text_source,
     undeclared_prompt,
@@ -31,6 +32,7 @@ from ratchet.ship.literal_patch import (
 from ratchet.ship.read_edits import config_edit, read_by, read_by_splat, text_edit
 from ratchet.ship.source_file import SourceFile, read_source
 from ratchet.ship.source_slots import UNREADABLE, declaring_line, find_slots
+from ratchet.source.javascript_prompts import declared_prompts
 from ratchet.source.literals.data_values import same_value
 from ratchet.types import (
     Candidate,
@@ -256,7 +258,28 @@ def _undeclared_edit(
         raise ShipError(
             f"Resource {declaration.name!r} is not a prompt; only prompts are found by their text."
         )
-    return literal_edit(undeclared_prompt(declaration, old, new, root), old, new, root)
+    named = _named_in_script(declaration, root)
+    if named is None:
+        return literal_edit(undeclared_prompt(declaration, old, new, root), old, new, root)
+    _check_shape(f"{named[0]}:{declaration.line}", declaration.name, old, new)
+    refusal = f"Prompt {declaration.name!r} cannot be patched:"
+    prompt = declared_prompt(
+        declaration.name, old, new, expression=named, refusal=refusal, file=named[0], kept=True
+    )
+    return literal_edit(prompt, old, new, root)
+
+
+def _named_in_script(declaration: Declaration, root: Path) -> tuple[str, tuple[int, int]] | None:
+    """File and bytes of the text of a prompt that a program in JavaScript declares by its name."""
+    if declaration.file is None:
+        return None
+    file = Path(declaration.file).resolve()
+    if not file.is_relative_to(root):
+        return None
+    for one in declared_prompts(root, [file]):
+        if one.name == declaration.name:
+            return file.relative_to(root).as_posix(), one.span
+    return None
 
 
 def _check_untouched(

@@ -200,6 +200,11 @@ def _addends(node: Node) -> Iterable[Node]:
     return [node, *reversed(found)]
 
 
+def parser_of(grammar: Grammar) -> Parser:
+    """The parser of a grammar."""
+    return _parser(grammar.load)
+
+
 @functools.cache
 def _parser(load: Callable[[], object]) -> Parser:
     from tree_sitter import Language, Parser

@@ -17,10 +17,14 @@ from ratchet.wire.applying.fitting import Misfit, agent_misfits
 from ratchet.wire.applying.record import NAME, Record, decoded, read_record
 from ratchet.wire.applying.undo import Undone, find_record, undone_of
 from ratchet.wire.applying.view import view
+from ratchet.wire.entry.javascript_file import is_javascript
+from ratchet.wire.entry.javascript_import import PACKAGE
+from ratchet.wire.entry.javascript_marks import marked_names
 from ratchet.wire.facts import Place, RepositoryLook
 from ratchet.wire.looking.look import look
 from ratchet.wire.project_files.config_file import NAME as CONFIG
 from ratchet.wire.project_files.dependency import manifest_of
+from ratchet.wire.project_files.package_json import nearest_package
 
 
 class Diagnosis(msgspec.Struct, frozen=True):
@@ -58,6 +62,9 @@ def diagnose(folder: Path) -> Diagnosis:
         misfits += agent_misfits(root, record, found, undone.moved)
         misfits += _gone(record, undone)
     misfits += _unmarked(root, found)
+    if record is not None and record.run == "command":
+        misfits += _unmarked_scripts(root, found, record)
+        misfits += _npm_dependency(root, record)
     misfits += _config_misfits(root, project, path.as_posix(), tables)
     if found.languages and _is_python(tables, record):
         misfits += _dependency(root, found, project)
@@ -123,6 +130,36 @@ def _unmarked(root: Path, found: RepositoryLook) -> Iterator[Misfit]:
                 f"The tool {tool.name} has side effects and is not marked.",
                 "Mark it: @ratchet.tool(side_effects=True)",
             )
+
+
+def _unmarked_scripts(root: Path, found: RepositoryLook, record: Record) -> Iterator[Misfit]:
+    """Tools in JavaScript that act outside and are not marked, of those that may not act."""
+    acting = {one.tool for one in found.side_effects if one.acts and one.tool}
+    for tool in found.tools:
+        path = tool.place.path
+        if tool.name not in acting or tool.name in record.may_run or not is_javascript(path):
+            continue
+        data = (root / path).read_bytes() if (root / path).is_file() else b""
+        if tool.name not in marked_names(path, data):
+            yield Misfit(
+                tool.place,
+                f"The tool {tool.name} has side effects and is not marked.",
+                f"Mark it: tool(…, {{ sideEffects: true }}) of the npm package {PACKAGE}",
+            )
+
+
+def _npm_dependency(root: Path, record: Record) -> Iterator[Misfit]:
+    """Manifests that lack the npm package which their files import."""
+    folders = {
+        nearest_package(root, one.path)
+        for one in record.files
+        if any(PACKAGE in piece.inserted for piece in one.pieces) and is_javascript(one.path)
+    }
+    for folder in sorted(str(one) for one in folders if one is not None):
+        path = PurePosixPath(folder, "package.json").as_posix()
+        if f'"{PACKAGE}"' not in (root / path).read_text("utf-8", "replace"):
+            step = f"Install it: npm install {PACKAGE}"
+            yield Misfit(Place(path), f"It does not name {PACKAGE}.", step)
 
 
 def _marked(data: bytes, name: str) -> tuple[int, bool]:

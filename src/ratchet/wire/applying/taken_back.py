@@ -131,6 +131,9 @@ def carried(pieces: Sequence[RecordedPiece], path: str) -> dict[int, int]:
     return found
 
 
+_SCRIPT_IMPORT = re.compile(r"import \* as (\w+) from|const (\w+) = require\(")
+
+
 def _lines_of_strings(text: str, path: str) -> bool:
     """Whether a text is strings on several lines, which need brackets around them."""
     words = [one.text for one in tokens_of(text, path)]
@@ -179,11 +182,13 @@ def _held_back(
 
 
 def _imports(text: str) -> bool:
-    return text.lstrip().startswith(("import ", "from "))
+    return text.lstrip().startswith(("import ", "from ")) or _SCRIPT_IMPORT.search(text) is not None
 
 
 def _defined(text: str, path: str) -> frozenset[str]:
-    """Names that a piece of Python binds as statements of its own."""
+    """Names that a piece binds as statements of its own."""
+    if found := _SCRIPT_IMPORT.search(text):
+        return frozenset({found[1] or found[2]})
     if not path.endswith(".py"):
         return frozenset()
     if (opening := DEFINING.match(text)) and "(" in text and "\n" not in text:

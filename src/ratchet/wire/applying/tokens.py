@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -15,6 +15,8 @@ _STRING = (
 )
 _PYTHON = re.compile(rf"{_STRING}|#[^\n]*|\w+|\S", re.DOTALL)
 _SCRIPT = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?\*/|\w+|\S", re.DOTALL)
+_PATTERN = re.compile(r"/(?![*/])(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n\[])+/[a-z]*")
+_BEFORE_PATTERN = frozenset({"return", "typeof", "case", "in", "of"})
 _TEXT = re.compile(r"\w+|\S")
 _QUOTED = re.compile(r"(?P<prefix>[A-Za-z]*)(?P<quote>'''|\"\"\"|'|\")(?P<body>.*)(?P=quote)", re.S)
 
@@ -40,14 +42,58 @@ def tokens_of(text: str, path: str) -> list[TextToken]:
     """
     ending = path.rpartition(".")[2].lower()
     pattern = _TEXT if ending not in _CODE else _PYTHON if ending[:2] == "py" else _SCRIPT
-    found = [
-        TextToken(_plain(one.group()), one.start(), one.end()) for one in pattern.finditer(text)
-    ]
+    spans = (
+        _script_spans(text) if pattern is _SCRIPT else (m.span() for m in pattern.finditer(text))
+    )
+    found = [TextToken(_plain(text[start:end]), start, end) for start, end in spans]
     return [
         one
         for one, following in zip_longest(found, found[1:])
         if not (one.text == "," and following is not None and following.text in CLOSING)
     ]
+
+
+def _script_spans(text: str) -> Iterator[tuple[int, int]]:
+    """Tokens of JavaScript, whose templates hold code, and whose patterns may hold quotes."""
+    at, before = 0, ""
+    while (found := _SCRIPT.search(text, at)) is not None:
+        start, at = found.start(), _token_end(text, found, before)
+        before = text[start:at]
+        yield start, at
+
+
+def _token_end(text: str, found: re.Match[str], before: str) -> int:
+    """Where a token ends: a template is closed where its slots are."""
+    word = found.group()
+    if word == "/" and (
+        not before or before in _BEFORE_PATTERN or before[-1] in "(,=:[!&|?{};+*%<>"
+    ):
+        pattern = _PATTERN.match(text, found.start())
+        return pattern.end() if pattern else found.end()
+    opening = re.match(r"[A-Za-z]{0,2}`", word)
+    return _template_end(text, found.start() + opening.end()) if opening else found.end()
+
+
+def _template_end(text: str, at: int) -> int:
+    start = at
+    while at < len(text):
+        if text[at] == "`":
+            return at + 1
+        if text.startswith("${", at):
+            at = _code_end(text, at + 2)
+        else:
+            at += 2 if text[at] == "\\" else 1
+    return start
+
+
+def _code_end(text: str, at: int) -> int:
+    """Where the slot of a template ends, behind its bracket."""
+    depth, before = 1, ""
+    while depth and (found := _SCRIPT.search(text, at)) is not None:
+        depth += {"{": 1, "}": -1}.get(found.group(), 0)
+        at = _token_end(text, found, before)
+        before = text[found.start() : at]
+    return at
 
 
 def _plain(token: str) -> str:

@@ -8,6 +8,7 @@ told in this way is "not verified", with the one next step.
 from __future__ import annotations
 
 import json
+import re
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -47,6 +48,7 @@ from ratchet.wire.checking.tree_copy import OwnFiles, TreeCopy
 from ratchet.wire.facts import PromptSite, RepositoryLook
 from ratchet.wire.looking.look import look
 
+_PROMPT = re.compile(r"\bprompt\(\s*[\"']([\w.-]+)[\"']")
 _NONE_ACTED = "None of the marked tools acted: rollouts deny them."
 
 
@@ -117,7 +119,10 @@ class _Run:
         acting = would_act(self._root, self._record, self._facts, also)
         if acting:
             why = f"It was not run: {acting[0]} ({acting[1]}) would act, as nothing marks it."
-            step = "Mark it with @ratchet.tool(side_effects=True), then: ratchet init --check"
+            mark = "@ratchet.tool(side_effects=True)"
+            if not acting[1].path.endswith(".py"):
+                mark = "tool(…, { sideEffects: true }) of agent-ratchet"
+            step = f"Mark it with {mark}, then: ratchet init --check"
             return [CheckFinding("agent", "not verified", why, step)]
         python = "command" not in agent or command.is_python(agent)
         missing = self._python_lacks() if python else None
@@ -208,7 +213,7 @@ class _Run:
             found.append(CheckFinding("same prompts", "not verified", why, step))
         else:
             found.append(same_prompts(program.call(), first))
-        names = [one.name for one in record.prompts if one.way == "code"]
+        names = self._declared()
         if names:
             tree.show({})
             found.append(changed_prompts(names, program.call(marks(names))))
@@ -219,10 +224,20 @@ class _Run:
         found.append(CheckFinding("side effects", "verified", denied))
         return [*found, *(self._tests(tree) if tests else [])]
 
+    def _declared(self) -> list[str]:
+        """Names of the prompts that the wiring declared in the code."""
+        pieces = [piece for one in self._record.files for piece in one.pieces]
+        return [name for one in pieces for name in _PROMPT.findall(one.inserted)]
+
     def _gateway_sites(self) -> dict[str, PromptSite]:
         """Prompts that the gateway is to replace, as the code has them now."""
+        declared = {name.rpartition(".")[0] or name for name in self._declared()}
+        declared |= set(self._declared())
         names = {
-            (one.path, one.site): one.name for one in self._record.prompts if one.way == "gateway"
+            (one.path, one.site): one.name
+            for one in self._record.prompts
+            if one.way == "gateway"
+            or (one.way == "code" and one.name not in declared and not one.path.endswith(".py"))
         }
         sites = {(site.place.path, site.name): site for site in self._facts.prompts}
         return {name: sites[key] for key, name in names.items() if key in sites}

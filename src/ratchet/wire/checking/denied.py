@@ -11,13 +11,19 @@ import msgspec
 from ratchet.wire.applying.locate import pairs_of
 from ratchet.wire.applying.record import Record, RecordedFile
 from ratchet.wire.choices import Choices
+from ratchet.wire.entry.javascript import program_paths
+from ratchet.wire.entry.javascript_file import is_javascript, javascript_files
+from ratchet.wire.entry.javascript_imports import ImportGraph
+from ratchet.wire.entry.javascript_marks import JavascriptMarks
 from ratchet.wire.entry.modules import Modules
 from ratchet.wire.entry.side_effects import Marks
 from ratchet.wire.facts import Place, RepositoryLook, SideEffect
 
-_IMPORT = re.compile(r"\s*(?:import|from)\s+ratchet\b")
+_IMPORT = re.compile(
+    r"\s*(?:import|from)\s+ratchet\b|[^\n(]*(?:from|require\()\s*[\"']agent-ratchet"
+)
 _SETTING_UP = re.compile(r"(?:^|\.)(?:[A-Z]\w*|get_or_create\w*|create_collection)$")
-_MARK = re.compile(r"\bside_effects\s*=\s*True\b")
+_MARK = re.compile(r"\bside_effects\s*=\s*True\b|\bsideEffects\s*:\s*true\b")
 
 
 def without_marks(record: Record) -> Record:
@@ -30,8 +36,9 @@ def _without_marks(file: RecordedFile) -> RecordedFile:
     marks = {number for number, one in enumerate(file.pieces) if _MARK.search(one.inserted)}
     if not marks:
         return file
-    closing = pairs_of(file.pieces, file.path)
-    marks |= {closing[number] for number in marks if number in closing}
+    for opening, closing in pairs_of(file.pieces, file.path).items():
+        if marks & {opening, closing}:
+            marks |= {opening, closing}
     marks |= {number for number, one in enumerate(file.pieces) if _IMPORT.match(one.inserted)}
     rest = tuple(one for number, one in enumerate(file.pieces) if number not in marks)
     return msgspec.structs.replace(file, pieces=rest)
@@ -52,7 +59,7 @@ def would_act(
         What acts, and where. Files that functions other than tools write do not count.
     """
     if not record.entry_path.endswith(".py"):
-        return _in_another_language(record, facts)
+        return _in_another_language(root, record, facts)
     entry = next((one for one in facts.entries if one.place.path == record.entry_path), None)
     if entry is None:
         return "the agent's entry, which is not found any more,", Place(record.entry_path)
@@ -76,13 +83,24 @@ def would_act(
     return None
 
 
-def _in_another_language(record: Record, facts: RepositoryLook) -> tuple[str, Place] | None:
-    """Nothing in the code of such a program marks its tools."""
-    prefix = "" if record.project == "." else f"{record.project}/"
-    for one in facts.side_effects:
-        allowed = {one.tool, one.within, one.what} & set(record.may_run)
-        inside = one.place.path.startswith(prefix) and not one.place.path.endswith(".py")
-        if one.acts and inside and not allowed and not _stays_inside(one):
+def _in_another_language(
+    root: Path, record: Record, facts: RepositoryLook
+) -> tuple[str, Place] | None:
+    """What acts in the files that a program of JavaScript or TypeScript leads to, unmarked."""
+    files = {
+        one.path: one for one in javascript_files(root, program_paths(root, facts, record.project))
+    }
+    starts = [one.path for one in record.files if one.created and is_javascript(one.path)]
+    graph = ImportGraph(files.values())
+    used = {path for one in (record.entry_path, *starts) for path in graph.reached(one)}
+    entry = next((one for one in facts.entries if one.place.path == record.entry_path), None)
+    if entry is None:
+        return "the agent's entry, which is not found any more,", Place(record.entry_path)
+    choices = Choices(record.project, record.agent, entry, record.run, (), may_run=record.may_run)
+    marks = JavascriptMarks(root, facts, choices, files)
+    marks.mark(used)
+    for one in (*marks.marked, *marks.open):
+        if not (_stays_inside(one) or marks.stays_inside(one)):
             return one.tool or one.within or one.what, one.place
     return None
 

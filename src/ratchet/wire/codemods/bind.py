@@ -9,7 +9,9 @@ from typing import Any
 from ratchet.types import InputError
 from ratchet.wire.changes import Changes, FileChange, LeftAlone, StepChanges
 from ratchet.wire.choices import Choices, PromptChoice
+from ratchet.wire.codemods.bind_javascript import bind_javascript
 from ratchet.wire.codemods.python_prompts import PromptEdits
+from ratchet.wire.entry.javascript_file import is_javascript
 from ratchet.wire.entry.python_file import PythonFile
 from ratchet.wire.facts import RepositoryLook
 
@@ -37,6 +39,8 @@ def bind_prompts(root: Path, look: RepositoryLook, choices: Choices) -> StepChan
     changes: list[FileChange] = []
     at_import = bool(files)
     own = _own_ratchet(root, choices.project)
+    scripts = {path: by_file.pop(path) for path in list(by_file) if is_javascript(path)}
+    bound = bind_javascript(root, scripts) if scripts else Changes()
     for path, prompts in sorted(by_file.items()):
         try:
             if own:
@@ -63,7 +67,8 @@ def bind_prompts(root: Path, look: RepositoryLook, choices: Choices) -> StepChan
         config["prompt_files"] = files
     if at_import:
         config["run"] = {"import_per_candidate": True}
-    return StepChanges(Changes(tuple(changes), tuple(left)), config)
+    whole = Changes((*changes, *bound.files), (*left, *bound.left_alone))
+    return StepChanges(whole, config)
 
 
 def _own_ratchet(root: Path, project: str) -> str:

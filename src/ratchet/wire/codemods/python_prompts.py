@@ -18,6 +18,7 @@ from ratchet.wire.changes import Piece
 from ratchet.wire.choices import PromptChoice
 from ratchet.wire.codemods.fstring_template import Refused, template_of, text_without_slots
 from ratchet.wire.codemods.import_time import is_kept
+from ratchet.wire.codemods.prompt_parts import named_parts
 from ratchet.wire.entry.python_file import Function, PythonFile
 from ratchet.wire.facts import PromptPart
 
@@ -74,33 +75,18 @@ class PromptEdits:
 
     def bind(self, choice: PromptChoice) -> str:
         """Declare a prompt; returns why it is left alone, or nothing."""
-        parts = [part for part in choice.prompt.parts if part.end > part.start]
-        if len(parts) > 1:  # what joins the parts is no text of its own
-            parts = [part for part in parts if not part.text or re.search(r"\w", part.text)]
+        parts = named_parts(choice)
         if not parts:
             return "Its text is put together at run time: bind it by hand, or use the gateway."
         before, at_import = list(self._pieces), self.at_import
-        names = self._part_names(choice, parts)
         try:
-            for part, name in zip(parts, names, strict=True):
+            for part, name in parts:
                 self._bind_part(part, name)
         except Refused as left:
             self._pieces, self.at_import = before, at_import
             return str(left)
-        self.bound += names
+        self.bound += [name for _, name in parts]
         return ""
-
-    @staticmethod
-    def _part_names(choice: PromptChoice, parts: list[PromptPart]) -> list[str]:
-        if len(parts) == 1:
-            return [choice.name]
-        fields = [re.sub(r"\W+", "_", part.field).strip("_") for part in parts]
-        if all(fields) and len(set(fields)) == len(fields):
-            return [
-                choice.name if field == "instructions" else f"{choice.name}.{field}"
-                for field in fields
-            ]
-        return [f"{choice.name}.{number}" for number in range(1, len(parts) + 1)]
 
     def _bind_part(self, part: PromptPart, name: str) -> None:
         file, start = self._file, part.start + self._mark

@@ -1,13 +1,12 @@
-"""One step of the wiring of a program in JavaScript or TypeScript: a runner, and its clients.
+"""One step of the wiring of a program in JavaScript or TypeScript: runner, clients, tools.
 
-Nothing of the program is replaced: its model calls are led to the gateway, where its prompts are
-found and replaced. A runner reads the task and calls the exported function.
+Its model calls are led to the gateway. A runner reads the task and calls the exported function.
+What acts is marked, so that it does not act in a rollout.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -25,6 +24,8 @@ from ratchet.wire.entry.javascript_file import (
     javascript_files,
     read_file,
 )
+from ratchet.wire.entry.javascript_imports import ImportGraph
+from ratchet.wire.entry.javascript_marks import JavascriptMarks
 from ratchet.wire.entry.javascript_runners import (
     FIRST_LINE,
     RUNNER,
@@ -73,7 +74,7 @@ def wire_javascript_entry(root: Path, look: RepositoryLook, choices: Choices) ->
         `[agent]`.
     """
     root = root.resolve()
-    files = list(javascript_files(root, _paths(root, look, choices.project)))
+    files = list(javascript_files(root, program_paths(root, look, choices.project)))
     changes: list[FileChange] = []
     left: list[LeftAlone] = []
     for file in files:
@@ -91,7 +92,15 @@ def wire_javascript_entry(root: Path, look: RepositoryLook, choices: Choices) ->
             " standard input and prints the result; name it as [agent] command."
         )
         left.append(LeftAlone(choices.entry.name, choices.entry.place, why))
-    left += _acting(look, choices, _reached(files, choices.entry.place.path))
+    used = ImportGraph(files).reached(choices.entry.place.path)
+    if choices.run == "command":
+        marks = JavascriptMarks(root, look, choices, {one.path: one for one in files})
+        marks.mark(used)
+        marked, open_ = marks.changes()
+        changes += marked
+        left += open_
+    else:
+        left += _acting(look, choices, used)
     joined = Changes.combined([Changes((one,)) for one in changes])
     return StepChanges(Changes(joined.files, tuple(left)), {"agent": config} if config else {})
 
@@ -281,33 +290,8 @@ def _service_url(choices: Choices, texts: list[str]) -> str:
     return f"http://127.0.0.1:3000{path}"
 
 
-def _reached(files: list[JavascriptFile], entry: str) -> set[str]:
-    """The files that an entry's file imports, with itself; a name without a dot may be an alias."""
-    by_path = {file.path: file for file in files}
-    stems = {str(PurePosixPath(path).with_suffix("")): path for path in by_path}
-    stems |= {stem.removesuffix("/index"): path for stem, path in stems.items()}
-    found: set[str] = set()
-    waiting = [entry]
-    while waiting:
-        path = waiting.pop()
-        if path in found or path not in by_path:
-            continue
-        found.add(path)
-        for source in re.findall(
-            r"""(?:from|import|require)\s*\(?\s*["']([^"']+)["']""",
-            by_path[path].data.decode(errors="replace"),
-        ):
-            target = re.sub(r"\.[mc]?[jt]sx?$", "", source)
-            if target.startswith("."):
-                waiting += [stems.get(os.path.normpath(PurePosixPath(path).parent / target), "")]
-            else:
-                inner = re.sub(r"^[@~]/", "", target)
-                waiting += [other for stem, other in stems.items() if stem.endswith(f"/{inner}")]
-    return found
-
-
 def _acting(look: RepositoryLook, choices: Choices, reached: set[str]) -> list[LeftAlone]:
-    """Tools that would act in rollouts, since nothing in the code marks them."""
+    """Tools of a service, which is one process for live calls and rollouts: they are not marked."""
     why = (
         "It would act in rollouts: run them where it can do no harm, or wrap it in"
         " tool(…, { sideEffects: true }) of the npm package agent-ratchet."
@@ -320,7 +304,7 @@ def _acting(look: RepositoryLook, choices: Choices, reached: set[str]) -> list[L
     return list(found.values())
 
 
-def _paths(root: Path, look: RepositoryLook, project: str) -> list[str]:
+def program_paths(root: Path, look: RepositoryLook, project: str) -> list[str]:
     """The project's own files of JavaScript and TypeScript that are not tests."""
     prefix = "" if project == "." else f"{project}/"
     passed = {one.path.rstrip("/") for one in look.left_out}

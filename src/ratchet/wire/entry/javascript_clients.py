@@ -58,6 +58,8 @@ def lead_clients(file: JavascriptFile) -> tuple[FileChange | None, list[LeftAlon
     """Pieces that make a file's clients read the base URL, and clients that stay as they are."""
     pieces: list[Piece] = []
     left: list[LeftAlone] = []
+    if not re.search(rb"openai|@anthropic-ai|@ai-sdk", file.data):
+        return None, left
     imported = file.imported()
     known = {(one.package, one.made_by): one for one in CLIENTS}
     for call in (*file.nodes("call_expression"), *file.nodes("new_expression")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, NamedTuple
@@ -51,8 +52,12 @@ class JavascriptFile:
     def __init__(self, path: str, data: bytes) -> None:
         self.path = path
         self.data = data
-        grammar = "typescript" if path.endswith((".ts", ".mts", ".cts")) else "tsx"
-        self.root = _parser(grammar).parse(data).root_node
+
+    @functools.cached_property
+    def root(self) -> Node:
+        """The root of its syntax tree."""
+        grammar = "typescript" if self.path.endswith((".ts", ".mts", ".cts")) else "tsx"
+        return _parser(grammar).parse(self.data).root_node
 
     def text(self, node: Node) -> str:
         """Source of a node."""
@@ -60,12 +65,18 @@ class JavascriptFile:
 
     def nodes(self, kind: str) -> Iterator[Node]:
         """All nodes of a kind, in order."""
+        yield from self._kinds.get(kind, ())
+
+    @functools.cached_property
+    def _kinds(self) -> dict[str, list[Node]]:
+        found: dict[str, list[Node]] = {}
         waiting = [self.root]
         while waiting:
             node = waiting.pop()
-            if node.type == kind:
-                yield node
+            if node.is_named:
+                found.setdefault(node.type, []).append(node)
             waiting.extend(reversed(node.children))
+        return found
 
     def imported(self) -> dict[str, tuple[str, str]]:
         """Package and exported name by local name; the name is `default` or `*` for the whole."""

@@ -56,6 +56,15 @@ _CALLS: tuple[tuple[EffectKind, str], ...] = (
         r"insert_(?:one|many)|update_(?:one|many)|replace_one|add_documents|add_texts|from_documents|from_texts|\.upsert$|executemany|session\.(?:add|add_all|commit|merge)$|prisma\.\w+\.(?:create|update|delete|upsert)|\bdb\.(?:insert|update|delete)\b|\.from\.(?:insert|update|upsert|delete)\b|(?:insert|update|delete|replace)(?:One|Many)$|bulkWrite$|\.setex$|create_collection|SQLAlchemySession|SQLiteSession|PersistentClient",
     ),
     (
+        "database write",  # LangGraph's store and threads, DynamoDB
+        r"\bstore\.a?put$|(?:put|delete)Item$|\bthreads\.(?:update\w*|delete)$",
+    ),
+    (
+        "post",
+        r"(?<!threads\.)\bruns\.create$"
+        r"|@aws-sdk/[\w-]+\.(?:Put|Delete|Send|Publish|Update|Create)\w*Command$",
+    ),
+    (
         "desktop",
         r"^pyautogui\.|\bdesktop\.(?:\w*[cC]lick|write|press|drag|scroll|moveMouse)$|^webbrowser\.open|\.(?:click|fill|goto|send_keys)$|ImageGrab",
     ),
@@ -73,20 +82,47 @@ _READS = {"database read", "web read"}
 _VERBS = re.compile(
     r"(?:^|_)(?:send|delete|remove|transfer|pay|refund|charge|purchase|buy|book|cancel|order|post"
     r"|publish|tweet|create|update|write|save|insert|execute|deploy|login|log_in|authenticate|submit"
-    r"|assign|issue|move|rename|upload|schedule|reply|issue|withdraw|deposit|approve|install)(?:_|$)"
+    r"|checkout|check_out|add_to|assign|issue|move|rename|upload|schedule|reply|issue|withdraw|deposit|approve|install)(?:_|$)"
 )
+_BROWSERS = re.compile(
+    r"playwright|puppeteer|selenium|webdriver|stagehand|browserbase|browser-use|nut-js|robotjs|desktop"
+)
+"""Packages of JavaScript that act in a browser or on a desktop."""
 _SQL = re.compile(r"^\s*(?:INSERT|UPDATE|DELETE|CREATE|DROP|ALTER|MERGE|TRUNCATE)\b", re.IGNORECASE)
 _DECORATORS = re.compile(
     r"(?:^|\.)(?:tool|function_tool|tool_plain|kernel_function|ai_function|beta_tool|register_for_llm|register_for_execution)$"
 )
 _STEPS = {"createStep", "createWorkflow"}
 """Functions of Mastra whose `execute` no model chooses."""
+_KEYS = ("execute", "func")
+"""Keys of an object in JavaScript under which a tool's function stands."""
 _TOOL_BASES = re.compile(r"(?:^|\.)(?:BaseTool|Tool|StructuredTool|FunctionTool)$")
+
+
+def _of_script(call: Invocation, scope: CodeScope, names: Names) -> tuple[EffectKind, str] | None:
+    """The effect of a call that JavaScript alone has."""
+    if not isinstance(call.function, NameUse):
+        return None
+    if call.function.name == "Function" and not names.meanings(call.function, scope):
+        return "exec", "new Function"
+    if call.function.name in ("put", "del", "copy"):
+        stored = [one for one in names.outside_names(call, scope) if "@vercel/blob" in one]
+        return ("post", stored[0]) if stored else None
+    return None
+
+
+def _has_browser(scope: CodeScope) -> bool:
+    """Whether a module in JavaScript drives a browser or desktop, by its imports and names."""
+    imported = [one.module for one in scope.module.imports]
+    return any(_BROWSERS.search(one) for one in imported) or "page" in scope.used
 
 
 def effect_of(call: Invocation, scope: CodeScope, names: Names) -> tuple[EffectKind, str] | None:
     """The effect of a call, with what it calls; None if it has none that is known."""
     name = last_name(call.function)
+    javascript = scope.module.language == "JavaScript"
+    if javascript and (found := _of_script(call, scope, names)) is not None:
+        return found
     if name in ("open", "fdopen"):
         mode = call.keywords.get("mode") or (call.arguments[1] if len(call.arguments) > 1 else None)
         if isinstance(mode, TextValue) and re.search(r"[wax+]", mode.value) and len(mode.value) < 5:
@@ -110,6 +146,8 @@ def effect_of(call: Invocation, scope: CodeScope, names: Names) -> tuple[EffectK
     for one in tried:
         for kind, pattern in _PATTERNS:
             if pattern.search(one):
+                if kind == "desktop" and javascript and not _has_browser(scope):
+                    continue  # an element of the page itself, or an array's fill
                 return kind, one
     return None
 
@@ -127,7 +165,7 @@ def find_tools(names: Names, live: frozenset[str]) -> Iterator[tuple[ToolSite, C
                     text = one.docstring.value.strip().splitlines() if one.docstring else []
                     name = _tool_name(one, scope) or "tool"
                     words = re.sub(r"(?<=[a-z])(?=[A-Z])|-", "_", name).lower()
-                    verbs = _VERBS.search(words)
+                    verbs = _VERBS.search(words) if name not in _KEYS else None
                     effects: tuple[EffectKind, ...] = ("named action",) if verbs else ()
                     place = Place(one.module.path, one.line)
                     yield (
@@ -137,18 +175,41 @@ def find_tools(names: Names, live: frozenset[str]) -> Iterator[tuple[ToolSite, C
 
 
 def _tool_name(tool: CodeScope, scope: CodeScope) -> str:
-    """A tool's name; of the `execute` of an object, what the object is called."""
-    if tool.name != "execute" or tool.module.language == "Python":
+    """A tool's name; of the `execute` of an object, and the like, what the object is called."""
+    if tool.name not in ("", *_KEYS) or tool.module.language == "Python":
         return tool.name
     for call in scope.invocations:
-        given = call.keywords.get("execute")
+        given = call.keywords.get(tool.name)
+        if not tool.name and call.arguments:  # tool(async (given) => …, { name: … })
+            given = call.arguments[0]
         if isinstance(given, ScopeValue) and given.scope is tool:
             shown = static_text(call.keywords.get("id") or call.keywords.get("name") or call)
             for name, bounds in scope.bindings.items():
                 if any(bound.value is call for bound in bounds):
                     shown = shown or name
+            shown = shown or _key_of(call, scope)
             return shown or scope.name or tool.name
     return tool.name
+
+
+def _key_of(call: Invocation, scope: CodeScope) -> str:
+    """The key under which an object holds what a call makes; empty if none does."""
+    roots: list[Syntax] = [*scope.returns]
+    roots += [
+        one.value
+        for bounds in scope.bindings.values()
+        for one in bounds
+        if isinstance(one.value, Syntax)
+    ]
+    for other in scope.invocations:
+        roots += [*other.arguments]
+    for root in roots:
+        for one in walk_syntax(root):
+            if isinstance(one, MappingLiteral):
+                for key, value in one.entries:
+                    if value is call and isinstance(key, TextValue):
+                        return key.value
+    return ""
 
 
 def _tools_of(scope: CodeScope, names: Names) -> Iterator[tuple[CodeScope, str]]:
@@ -177,9 +238,20 @@ def _tools_of(scope: CodeScope, names: Names) -> Iterator[tuple[CodeScope, str]]
                 given.append(call.keywords[key])
         if name in ("register_function", "FunctionTool", "Tool", "from_function", "bind_tools"):
             given += call.arguments
+        if name == "tool" and scope.module.language == "JavaScript":
+            given += [one for one in call.arguments[:1] if isinstance(one, (ScopeValue, NameUse))]
         for syntax in given:
             listed = isinstance(syntax, (SequenceLiteral, MappingLiteral, NameUse, AttributeUse))
-            for inner_ in walk_syntax(syntax) if listed else [syntax]:
+            walked = list(walk_syntax(syntax)) if listed else [syntax]
+            # In JavaScript, what a call makes is the tool: its `execute` is found by itself.
+            made = [
+                one.function
+                for one in walked
+                if isinstance(one, Invocation) and scope.module.language == "JavaScript"
+            ]
+            for inner_ in walked:
+                if any(inner_ is one for one in made):
+                    continue
                 if (
                     isinstance(inner_, (NameUse, AttributeUse))
                     or type(inner_).__name__ == "ScopeValue"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from typing import cast
 
@@ -29,6 +29,10 @@ _ROUTES = {"get", "post", "put", "patch", "delete", "route", "websocket", "api_r
 _PROGRAMS = {".js": "node", ".mjs": "node", ".cjs": "node", ".ts": "npx tsx", ".mts": "npx tsx"}
 MOST = 40
 """Entries of one project."""
+LEADING = 0.15
+"""How much more likely a function is the way in that leads to the most others, in JavaScript."""
+_Key = tuple[str, str]
+"""Path and dotted name of a function."""
 
 
 def find_entries(
@@ -52,15 +56,24 @@ def find_entries(
     found: dict[tuple[str, str], EntryPoint] = {}
     for one in _declared(names, files):
         found.setdefault((one.place.path, one.name), one)
+    called: dict[_Key, set[_Key]] = defaultdict(set)
     for site in sites:
         if site.what.runs:
-            for one in _from_site(names, site, live):
+            for one in _from_site(names, site, live, called):
                 if one.place not in tools:
                     found.setdefault((one.place.path, one.name), one)
     for agent in find_agents(names, sites, live):
         found.setdefault((agent.place.path, agent.name), agent)
     for command in find_start_commands(files):
         _started(names, command, found, live, {site.place.path for site in sites})
+    scripts = {
+        key: len(_below(key, called))
+        for key, one in found.items()
+        if one.kind == "function" and one.inputs and not one.place.path.endswith((".py", ".ipynb"))
+    }
+    for key, count in scripts.items():  # what leads to others is further out
+        raised = min(0.95, found[key].confidence + LEADING * count / (max(scripts.values()) or 1))
+        found[key] = msgspec.structs.replace(found[key], confidence=round(raised, 2))
     for key, one in found.items():
         plain = one.kind == "function" and one.place.path.endswith(".py")
         if plain and prompts and not prompts & names.program.closure([one.place.path]):
@@ -148,7 +161,20 @@ def _declared(names: Names, files: RepositoryFiles) -> Iterator[EntryPoint]:
             )
 
 
-def _from_site(names: Names, site: InputSite, live: frozenset[str]) -> Iterator[EntryPoint]:
+def _below(key: _Key, called: Mapping[_Key, set[_Key]]) -> set[_Key]:
+    """Functions on the way from one to a model, without it."""
+    found: set[_Key] = set()
+    waiting = [key]
+    while waiting:
+        more = called.get(waiting.pop(), set()) - found
+        found |= more
+        waiting += more
+    return found - {key}
+
+
+def _from_site(
+    names: Names, site: InputSite, live: frozenset[str], called: dict[_Key, set[_Key]]
+) -> Iterator[EntryPoint]:
     seen: set[int] = set()
     waiting: list[tuple[CodeScope, int]] = [(site.scope, 0)]
     while waiting:
@@ -158,8 +184,8 @@ def _from_site(names: Names, site: InputSite, live: frozenset[str]) -> Iterator[
         seen.add(id(scope))
         callers = [] if scope.kind == "module" else [one for _, one in names.calls_of(scope)]
         inner = scope.name in ("", "lambda") or (
-            scope.name == "execute" and scope.module.language == "JavaScript"
-        )  # a function without a name, or one that a step or tool holds
+            scope.name in ("execute", "constructor") and scope.module.language == "JavaScript"
+        )  # a function without a name, one that a step or tool holds, or one that makes an object
         if scope.kind == "module" or not inner or _route(scope):
             yield _entry(scope, site, depth, bool(callers))
         if (
@@ -168,7 +194,9 @@ def _from_site(names: Names, site: InputSite, live: frozenset[str]) -> Iterator[
             and scope.parent.kind == "function"
         ):
             waiting.append((scope.parent, depth + 1))
-        waiting += [(one, depth + 1) for one in callers]
+        for one in callers:
+            called[one.module.path, one.dotted].add((scope.module.path, scope.dotted))
+            waiting.append((one, depth + 1))
 
 
 def _entry(scope: CodeScope, site: InputSite, depth: int, called: bool) -> EntryPoint:

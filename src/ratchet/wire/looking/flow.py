@@ -46,7 +46,7 @@ from ratchet.wire.looking.text_words import (
 
 _TEXTS = (TextValue, TextTemplate, BinaryOperation)
 
-MAX_DEPTH = 22
+MAX_DEPTH = 32
 FUEL = 4000
 """Expressions followed for one argument of a call."""
 
@@ -167,7 +167,8 @@ class TextFlow:
             return
         for part in syntax.parts:
             if isinstance(part, (NameUse, AttributeUse)) or (
-                isinstance(part, Invocation) and not part.arguments
+                isinstance(part, Invocation)
+                and (not part.arguments or _is_joined(part, step.scope))
             ):
                 yield from self._from(step.to(part, slot=True, joined=True))
 
@@ -176,6 +177,9 @@ class TextFlow:
         role = step.role
         if isinstance(given, TextValue):
             role = role_of(given.value, role)
+        elif isinstance(given, Alternatives):  # some models take no system message
+            words = [one.value for one in given.options if isinstance(one, TextValue)]
+            role = "system" if "system" in words else role
         content = [syntax.get(key) for key in ("content", "text", "parts", "input_text")]
         if any(one is not None for one in content):
             for one in content:
@@ -281,6 +285,13 @@ class TextFlow:
 
     def _attribute(self, step: _Step, syntax: AttributeUse) -> Iterator[TextOrigin]:
         name = syntax.name
+        if step.scope.module.language == "JavaScript":
+            match syntax.base:
+                case Invocation(arguments=[_, text, *_]) if last_name(syntax.base) == "prompt":
+                    if name == "text":  # declared already
+                        yield from self._from(step.to(text))
+                        return
+            yield from self._record(step, syntax)
         known = self.names.meanings(syntax.base, step.scope, step.frame)
         for one in known[:6]:
             if one.module is not None:
@@ -307,6 +318,15 @@ class TextFlow:
             for bound in module.attribute_writes.get(name, ())[:4]:
                 if name in WRITTEN:
                     yield from self._bound(step, bound, name)
+
+    def _record(self, step: _Step, syntax: AttributeUse) -> Iterator[TextOrigin]:
+        """An attribute of an object that is written out: `texts.system`."""
+        for value, scope, frame in self.tables.mappings(syntax.base, step.scope, step.frame, 0):
+            one = value.get(syntax.name)
+            if one is not None:
+                yield from self._from(
+                    step.to(one, scope=scope, frame=frame, builder=None, holder="", at=syntax)
+                )
 
     def _in_annotation(self, syntax: AttributeUse, scope: CodeScope) -> list[CodeScope]:
         """Classes of the repository with the field, in the annotation of the chain's first name.
@@ -469,6 +489,9 @@ class TextFlow:
                 for one in (*call.arguments, *call.keywords.values()):
                     yield from self._from(step.to(one, slot=True, joined=True))
                 return
+            if name in ("replace", "replaceAll"):  # what is put into a text is a part of it
+                for one in call.arguments[1:2]:
+                    yield from self._from(step.to(one, slot=True, joined=True))
             if name in ("strip", "replace", "replaceAll", "lstrip", "rstrip", "partial", "trim"):
                 return
         for one in (*call.arguments[:2], *(v for k, v in call.keywords.items() if k in CARRIERS)):
@@ -529,6 +552,11 @@ class TextFlow:
             for text in self.paths.texts(one, step.scope, step.frame, 0):
                 return text
         return ""
+
+
+def _is_joined(call: Invocation, scope: CodeScope) -> bool:
+    """Whether a call is `pieces.join(…)`, in JavaScript."""
+    return scope.module.language == "JavaScript" and last_name(call.function) == "join"
 
 
 @dataclass(frozen=True, eq=False)

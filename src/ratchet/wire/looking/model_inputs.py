@@ -261,6 +261,28 @@ _ANY = [
 ]
 """Methods of model clients, whatever their client is bound to."""
 
+_ADDRESS = re.compile(
+    r"/(?:chat/completions|completions|responses|v1/messages)(?:$|[?`])"
+    r"|:(?:generateContent|streamGenerateContent)\b|:11434/api/(?:chat|generate)\b"
+)
+"""Ends of the addresses of models' APIs; a program's own route may pass such a call on."""
+POSTED = ModelInput(
+    "",
+    "fetch",
+    {
+        **dict.fromkeys(("messages", "input", "prompt", "contents"), "user"),
+        **dict.fromkeys(("system", "instructions", "systemInstruction"), "system"),
+    },
+    runs=True,
+)
+"""A request to a model's API without a client."""
+
+
+def is_model_address(text: str) -> bool:
+    """Whether a URL is that of a model's API."""
+    return bool(_ADDRESS.search(text))
+
+
 _AGENT = re.compile(r"\.(?:[A-Z]\w*)?Agent$")
 """Other classes of a framework that are agents, by their name."""
 _AGENT_ROLES = dict.fromkeys(

@@ -25,6 +25,8 @@ from ratchet.wire.looking.syntax import (
 
 MAX_DEPTH = 14
 MOST_OVERRIDES = 24
+CHAIN = 4
+"""Calls one upon another from which on only the first is resolved."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -355,7 +357,10 @@ class Names:
         self, call: Invocation, scope: CodeScope, frame: CallFrame | None, depth: int
     ) -> list[Meaning]:
         found: list[Meaning] = []
-        for one in self.meanings(call.function, scope, frame, depth + 1)[:6]:
+        called = self._of_chain(call, scope, frame, depth)
+        if not called:
+            called = self.meanings(call.function, scope, frame, depth + 1)
+        for one in called[:6]:
             if one.outside:
                 found.append(Meaning(outside=one.outside, instance=True))
             elif one.scope is not None and one.scope.kind == "class":
@@ -385,6 +390,23 @@ class Names:
             # Of the instance that Mastra hands to a step or tool.
             return found or [Meaning(outside="@mastra/core/agent.Agent", instance=True)]
         return found[:12]
+
+    def _of_chain(
+        self, call: Invocation, scope: CodeScope, frame: CallFrame | None, depth: int
+    ) -> list[Meaning]:
+        """What a long chain of calls, as of a builder from outside, stands for: as of its root."""
+        steps: list[str] = []
+        root: Syntax = call
+        while isinstance(root, Invocation) and isinstance(root.function, AttributeUse):
+            steps.append(root.function.name)
+            root = root.function.base
+        if len(steps) < CHAIN:
+            return []
+        return [
+            Meaning(outside=".".join((one.outside, *reversed(steps))), instance=True)
+            for one in self.meanings(root, scope, frame, depth + 1)[:6]
+            if one.outside
+        ]
 
     # Calls
 

@@ -57,6 +57,7 @@ class Program:
         seeds: list[str] = []
         names = self._imports
         by_tail: dict[tuple[str, str], list[str]] = defaultdict(list)
+        by_end: dict[str, list[str]] = defaultdict(list)
         for path in self.files.paths:
             if not path.endswith(PYTHON_ENDINGS + JAVASCRIPT_ENDINGS) or path.endswith(".d.ts"):
                 continue
@@ -68,6 +69,8 @@ class Program:
             names[path] = imported = _import_names(path, text)
             for name in imported:
                 by_tail[_top(path), _tail(name)].append(path)
+                if path.endswith(JAVASCRIPT_ENDINGS) and "/" in name.lstrip("./"):
+                    by_end[_end(name)].append(path)
             hinted = words.search(text) and any(framework_of(name) for name in imported)
             if hinted or _HTTP_MODEL.search(text):
                 seeds.append(path)
@@ -85,6 +88,8 @@ class Program:
             ]
             near += by_tail[_top(path), _stem(path)]
             near += by_tail["", _stem(path)]
+            if path.endswith(JAVASCRIPT_ENDINGS):  # an alias leads from any folder to any other
+                near += by_end[_end(path)]
             for one in near:
                 if one not in chosen:
                     chosen[one] = None
@@ -404,6 +409,12 @@ def _stem(path: str) -> str:
     folder, _, name = path.rpartition("/")
     stem = name.split(".")[0]
     return folder.rpartition("/")[2] if stem in ("__init__", "index") else stem
+
+
+def _end(name: str) -> str:
+    """The last folder and name of a path or of what imports it; a dot without a folder."""
+    stem = re.sub(r"(?:/index)?(?:\.(?:[mc]?js|tsx?|jsx))?$", "", name)
+    return "/".join(stem.rsplit("/", 2)[-2:]) if "/" in stem else "."
 
 
 def _top(path: str) -> str:

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from ratchet.wire.facts import BindingWay, Place, PromptKind, PromptPart, PromptSite
 from ratchet.wire.looking.flow import TextFlow, TextOrigin
 from ratchet.wire.looking.frameworks import framework_of
-from ratchet.wire.looking.model_inputs import LAST_NAMES, ModelInput, input_of
+from ratchet.wire.looking.javascript_requests import posted_body
+from ratchet.wire.looking.model_inputs import LAST_NAMES, POSTED, ModelInput, input_of
 from ratchet.wire.looking.names import Names, argument_of, last_name
 from ratchet.wire.looking.settings_prompts import settings_prompts
 from ratchet.wire.looking.syntax import (
@@ -18,6 +19,7 @@ from ratchet.wire.looking.syntax import (
     Invocation,
     MappingLiteral,
     NameUse,
+    SequenceLiteral,
     Syntax,
     TextTemplate,
     TextValue,
@@ -25,6 +27,7 @@ from ratchet.wire.looking.syntax import (
     static_text,
     walk_syntax,
 )
+from ratchet.wire.looking.text_words import role_of
 from ratchet.wire.looking.yaml_fields import yaml_parts
 
 LEAST_WORDS = {"system": 4, "user": 10, "tool": 20, "joined": 10}
@@ -87,6 +90,11 @@ def input_sites(names: Names) -> Iterator[InputSite]:
         for scope in module.scope.walk():
             for call in scope.invocations:
                 name = last_name(call.function)
+                posted = posted_body(call, scope) if name in ("fetch", "post") else None
+                if posted is not None:
+                    framework = next(iter(frameworks), "") or "openai"
+                    yield InputSite(posted, scope, POSTED, framework, chain_of(call.function))
+                    continue
                 if (
                     name not in LAST_NAMES
                     and name != "__init__"
@@ -106,7 +114,7 @@ def input_sites(names: Names) -> Iterator[InputSite]:
 
 
 def _system_messages(scope: CodeScope) -> Iterator[MappingLiteral]:
-    """Literals of system messages in a scope."""
+    """Literals of system messages in a scope, with the others of their list."""
     roots: list[Syntax] = [*scope.returns]
     for call in scope.invocations:
         roots += [*call.arguments, *call.keywords.values()]
@@ -117,10 +125,24 @@ def _system_messages(scope: CodeScope) -> Iterator[MappingLiteral]:
         for one in walk_syntax(root):
             if isinstance(one, MappingLiteral) and id(one) not in seen:
                 seen.add(id(one))
-                role = one.get("role")
-                named = isinstance(role, TextValue) and role.value in ("system", "developer")
-                if named and one.get("content") is not None:
+                if _is_message(one, "system", "developer"):
                     yield one
+            if isinstance(one, SequenceLiteral) and any(
+                _is_message(item, "system", "developer") for item in one.items
+            ):
+                others = [item for item in one.items if _is_message(item, "user")]
+                for item in others:
+                    assert isinstance(item, MappingLiteral)
+                    if id(item) not in seen:
+                        seen.add(id(item))
+                        yield item
+
+
+def _is_message(syntax: Syntax, *roles: str) -> bool:
+    if not isinstance(syntax, MappingLiteral) or syntax.get("content") is None:
+        return False
+    role = syntax.get("role")
+    return isinstance(role, TextValue) and role.value in roles
 
 
 class PromptFinder:
@@ -151,8 +173,14 @@ class PromptFinder:
         if sites:
             self._settings(sites[0].framework, groups)
             self._messages(sites[0].framework, groups)
+        built = {key for one in groups.values() if one.kind == "builder" for key in one.parts}
         return sorted(
-            (self._made(group) for group in groups.values() if self._counts(group)),
+            (
+                self._made(group)
+                for group in groups.values()
+                if self._counts(group)
+                and (group.kind not in ("inline", "f-string") or not built >= set(group.parts))
+            ),
             key=lambda one: one.place,
         )
 
@@ -254,10 +282,11 @@ class PromptFinder:
         for module in self.names.program.modules:
             for scope in module.scope.walk():
                 for found in _system_messages(scope):
-                    content = found.get("content")
+                    content, role = found.get("content"), found.get("role")
                     assert content is not None
+                    assert isinstance(role, TextValue)
                     known = set(groups)
-                    for origin in self.flow.origins(content, scope, "system"):
+                    for origin in self.flow.origins(content, scope, role_of(role.value, "system")):
                         if origin.kind == "text" and origin.syntax is not None:
                             place = Place(module.path, found.line)
                             self._put(place, framework, "", origin, groups, origin.builder)

@@ -6,10 +6,12 @@ from collections.abc import Iterator
 
 from ratchet.wire.looking.names import CallFrame, Meaning, Names
 from ratchet.wire.looking.syntax import (
+    Alternatives,
     AttributeUse,
     BoundValue,
     CodeScope,
     ImportedName,
+    Invocation,
     ItemUse,
     MappingLiteral,
     NameUse,
@@ -57,6 +59,15 @@ class Tables:
                     elif one.scope is not None:
                         for bound in self.names.attributes(one.scope, name):
                             yield from self._bound_mappings(bound, depth)
+            case Alternatives(options=options):
+                for one_of in options:
+                    yield from self.mappings(one_of, scope, frame, depth + 1)
+            case Invocation(function=called):
+                for one in self.names.meanings(called, scope, frame)[:6]:
+                    if one.scope is not None and one.scope.kind == "function":
+                        inner_frame = CallFrame(one.scope, syntax, scope, frame)
+                        for result in one.scope.returns[:6]:
+                            yield from self.mappings(result, one.scope, inner_frame, depth + 1)
             case ItemUse(base=base, key=TextValue(value=key)):
                 for value, inner, where in self.mappings(base, scope, frame, depth + 1):
                     one_ = value.get(key)

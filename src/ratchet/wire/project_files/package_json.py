@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from ratchet.wire.changes import Piece
@@ -55,6 +56,12 @@ def in_package_json(data: bytes, section: str, package: str, version: str) -> Pi
         return Piece(whole.start_byte, whole.end_byte, f"{{{gap}{step}{made}{gap}}}")
     at = members[-1].end_byte
     return Piece(at, at, f",{gap}{step}{made}")
+
+
+def nearest_package(root: Path, path: str) -> PurePosixPath | None:
+    """The nearest folder above a file that has a `package.json`; None if none has."""
+    above = PurePosixPath(path).parents
+    return next((one for one in above if (root / one / "package.json").is_file()), None)
 
 
 def _pairs(table: Node) -> list[Node]:

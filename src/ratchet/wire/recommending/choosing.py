@@ -10,6 +10,7 @@ import msgspec
 
 from ratchet.types import InputError
 from ratchet.wire.choices import Choices, PromptChoice, PromptWay, RunWay
+from ratchet.wire.entry.javascript_file import is_javascript
 from ratchet.wire.facts import BindingWay, EntryPoint, PromptSite, RepositoryLook, SideEffect
 
 NEAR = 0.15
@@ -210,11 +211,13 @@ def acting_effects(look: RepositoryLook, project: str) -> list[SideEffect]:
 def can_be_denied(effect: SideEffect) -> bool:
     """Whether the wiring can mark what acts, so that a rollout does not execute it.
 
-    Not in other languages than Python, nor at the top of a module, nor files that a program writes
-    outside of its tools.
+    Not in other languages than Python, JavaScript and TypeScript, nor at the top of a module, nor
+    files that a program writes outside of its tools.
     """
     python = PurePosixPath(effect.place.path).suffix == ".py"
-    return python and bool(effect.tool or (effect.within and effect.kind != "file write"))
+    if not python and not is_javascript(effect.place.path):
+        return False
+    return bool(effect.tool or (effect.within and effect.kind != "file write"))
 
 
 def check_tools(acting: list[SideEffect], names: tuple[str, ...]) -> None:
@@ -263,6 +266,8 @@ _WAYS: dict[BindingWay, PromptWay] = {
 def _prompt_way(site: PromptSite, run: RunWay) -> tuple[PromptWay, str]:
     way = _WAYS[site.binding]
     python = PurePosixPath(site.place.path).suffix == ".py"
+    if run == "command" and way == "code" and is_javascript(site.place.path):
+        return way, "Wrap the literal in ratchet.prompt(…) of the npm package agent-ratchet."
     if run != "python" and not python:
         return "gateway", "The gateway finds it in the model calls and replaces it there."
     if way == "code" and not python:

@@ -1,0 +1,208 @@
+"""Puts `ratchet.prompt(…)` around prompts in JavaScript and TypeScript, where they stand.
+
+A literal stays as it is: `ratchet.prompt("name", "…").text` is the same text. A template with slots
+becomes a template with named ones, which `.format({ … })` fills with the same expressions. Each is
+read where the literal was: what a function reads, each call reads anew.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from ratchet.source.javascript_prompts import text_at
+from ratchet.source.literals.javascript import decode
+from ratchet.types import InputError, PromptTemplate
+from ratchet.wire.changes import Piece, apply_pieces
+from ratchet.wire.choices import PromptChoice
+from ratchet.wire.codemods.fstring_template import Refused
+from ratchet.wire.codemods.prompt_parts import named_parts
+from ratchet.wire.entry.javascript_file import JavascriptFile
+from ratchet.wire.entry.javascript_import import PackageImport
+from ratchet.wire.facts import PromptPart
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_FIELD = re.compile(r"\{[A-Za-z_]\w*(?:\.[A-Za-z_]\w*|\[[^\[\]{}]+\])*\}")
+"""A placeholder that Python and the npm package read alike."""
+_VARIABLE = re.compile(r"[A-Za-z_$][\w$]*(?:\??\.[A-Za-z_$][\w$]*)*")
+_TYPES = {
+    "literal_type": "It is a type, not a text.",
+    "type_alias_declaration": "It is part of a type, not a text.",
+    "interface_declaration": "It is part of a type, not a text.",
+    "type_annotation": "It is part of a type, not a text.",
+    "enum_declaration": "It is a member of an enum, which holds constants alone.",
+    "jsx_attribute": "It is an attribute of JSX, not a text for a model.",
+    "import_statement": "It names a module.",
+    "decorator": "It is an argument of a decorator: give the text a name first.",
+}
+
+
+class JavascriptPromptEdits:
+    """Edits of one file.
+
+    Args:
+        file: The file as it is.
+        package: How the file imports the npm package.
+    """
+
+    def __init__(self, file: JavascriptFile, package: PackageImport) -> None:
+        self._file = file
+        self._package = package
+        self._pieces: list[Piece] = []
+        self._taken: list[tuple[int, int]] = []
+        self._mark = 3 if file.data.startswith(b"\xef\xbb\xbf") else 0
+        self.bound: list[str] = []
+        """Names of the prompts that are declared."""
+
+    def pieces(self) -> tuple[Piece, ...]:
+        """All pieces, with the import."""
+        return (*self._package.pieces(), *self._pieces)
+
+    def bind(self, choice: PromptChoice) -> str:
+        """Declare a prompt; returns why it is left alone, or nothing."""
+        parts = named_parts(choice)
+        before = list(self._pieces), list(self._taken)
+        try:
+            if not parts:
+                raise Refused("Its text is put together at run time.")
+            for part, name in parts:
+                self._bind_part(part, name)
+            made = apply_pieces(self._file.data, self.pieces())
+            if JavascriptFile(self._file.path, made).root.has_error:
+                raise Refused("With a call in its place, the file would not parse.")
+        except Refused as left:
+            self._pieces, self._taken = before
+            return str(left)
+        self.bound += [name for _, name in parts]
+        return ""
+
+    def _bind_part(self, part: PromptPart, name: str) -> None:
+        start, end = part.start + self._mark, part.end + self._mark
+        node = self._node(start, end)
+        self._refuse(node, start, end)
+        opening = f'{self._package.name}.prompt("{name}", '
+        if node.type == "template_string" and _slots(node):
+            text, fields = self._template(node)
+            _check_template(text)
+            filled = ", ".join(f"{key}: `${{{source}}}`" for key, source in fields.items())
+            self._pieces.append(Piece(start, end, f"{opening}{text}).format({{ {filled} }})"))
+        else:
+            value = text_at(self._file.path, self._file.data, (start, end))
+            if value is None:
+                raise Refused("It is no literal, or holds half of a character.")
+            plain = "" if _is_template(value) else ', { engine: "plain" }'
+            self._pieces += [Piece(start, start, opening), Piece(end, end, f"{plain}).text")]
+        self._taken.append((start, end))
+
+    def _node(self, start: int, end: int) -> Node:
+        """The expression of these bytes."""
+        node = self._file.root.descendant_for_byte_range(start, end)
+        while node is not None and (node.start_byte, node.end_byte) == (start, end):
+            if node.type in ("string", "template_string", "binary_expression"):
+                return node
+            node = node.parent
+        raise Refused("Its literal is not where it was found; look again.")
+
+    def _refuse(self, node: Node, start: int, end: int) -> None:
+        """Raise Refused where a call cannot stand in the literal's place."""
+        if start < self._package.usable_from:
+            raise Refused("It stands above the import of the package.")
+        if any(first < end and start < last for first, last in self._taken):
+            raise Refused("It is declared already, with another prompt around or in it.")
+        parent = node.parent
+        if parent is None:
+            raise Refused("It stands alone.")
+        if parent.type == "call_expression" and node.type == "template_string":
+            raise Refused("A tag reads its template: give it a text without the tag.")
+        key = parent.child_by_field_name("key") or parent.child_by_field_name("name")
+        if parent.type in ("pair", "public_field_definition", "method_definition") and key == node:
+            raise Refused("It is a key, not a text.")
+        if parent.type == "as_expression" and self._file.text(parent).endswith("as const"):
+            raise Refused("Its type says that it is this very literal; loosen the type first.")
+        if parent.type == "expression_statement":
+            raise Refused("It is a directive, or a text that nothing uses.")
+        above: Node | None = parent
+        while above is not None:
+            if above.type in _TYPES:
+                raise Refused(_TYPES[above.type])
+            if above.type == "call_expression" and self._package.declares(above, "prompt"):
+                raise Refused("It is declared already.")
+            above = above.parent
+
+    def _template(self, node: Node) -> tuple[str, dict[str, str]]:
+        """The literal with named slots, and each slot's expression."""
+        data, written = self._file.data, "`"
+        fields: dict[str, str] = {}
+        known: dict[str, str] = {}
+        at = node.start_byte + 1
+        for child in node.named_children:
+            written += _doubled(data[at : child.start_byte].decode())
+            at = child.end_byte
+            source = self._file.text(child)
+            if child.type == "template_substitution":
+                inner = [one for one in child.named_children if one.type != "comment"]
+                if len(inner) != 1:
+                    raise Refused("A comment stands in one of its slots: move it out first.")
+                if inner[0].type in (
+                    "assignment_expression",
+                    "yield_expression",
+                    "sequence_expression",
+                ):
+                    raise Refused("A slot assigns or yields: move that out of the text first.")
+                if re.search(r"(?<!\\)(?:\\\\)*\$$", written):
+                    written = f"{written[:-1]}\\$"  # a dollar before a brace would open a slot
+                shown = self._file.text(inner[0])
+                name = known.get(shown) or _slot_name(inner[0], shown, fields)
+                fields[name] = shown
+                if _VARIABLE.fullmatch(shown):
+                    known[shown] = name
+                else:
+                    known.clear()  # it may change what the same variable holds
+                written += f"{{{name}}}"
+            elif child.type == "escape_sequence":
+                twice = decode(source) in ("{", "}")
+                written += source * 2 if twice else source
+            else:
+                written += _doubled(source)
+        return f"{written}{_doubled(data[at : node.end_byte - 1].decode())}`", fields
+
+
+def _doubled(source: str) -> str:
+    """Text of a template literal with its braces doubled."""
+    return re.sub(r"[{}]", r"\g<0>\g<0>", source)
+
+
+def _slots(node: Node) -> bool:
+    return any(one.type == "template_substitution" for one in node.named_children)
+
+
+def _slot_name(node: Node, source: str, taken: dict[str, str]) -> str:
+    """A name for a slot, of what it shows."""
+    while node.type in ("await_expression", "parenthesized_expression", "non_null_expression"):
+        node = node.named_children[0]
+    shown = source if _VARIABLE.fullmatch(source) else ""
+    if node.type == "call_expression":
+        function = node.child_by_field_name("function")
+        shown = (function.text or b"").decode() if function is not None else ""
+    base = "_".join(re.findall(r"[A-Za-z_]\w*", shown)[-2:]) or "slot"
+    numbers = (base if number == 1 else f"{base}_{number}" for number in range(1, len(taken) + 2))
+    return next(name for name in numbers if name not in taken)
+
+
+def _is_template(text: str) -> bool:
+    """Whether a text can be read as a template by both languages."""
+    try:
+        PromptTemplate(text)
+    except InputError:
+        return False
+    rest = re.sub(r"\{\{|\}\}", "", text)
+    return not re.search(r"[{}]", _FIELD.sub("", rest))
+
+
+def _check_template(literal: str) -> None:
+    """Raise Refused for a literal that does not read back as a template."""
+    text = text_at("written.ts", literal.encode(), (0, len(literal.encode())))
+    if text is None or not _is_template(text):
+        raise Refused("Its text is no template with these slots.")
