@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from tests.wire.idioms import IDIOMS
 from tests.wire.look_alike import LONG, LookAlike
 from tests.wire.unseen import UNSEEN
 
@@ -411,4 +412,5 @@ LOOK_ALIKES = (
         ("serve.ts:6",),
     ),
     *UNSEEN,
+    *IDIOMS,
 )

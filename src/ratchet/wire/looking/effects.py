@@ -25,7 +25,7 @@ from ratchet.wire.looking.syntax import (
 _CALLS: tuple[tuple[EffectKind, str], ...] = (
     (
         "mail",
-        r"sendmail|send_message$(?=.*smtp)|messages\.send$|drafts\.(?:create|send)$|send_e?mail|sendMail|Emails\.send|GmailCreateDraft|GmailSend|GmailToolkit|create_draft|send_raw_email|smtplib",
+        r"sendmail|send_message$(?=.*smtp)|messages\.(?:send|modify|batchModify|trash|untrash)$|drafts\.(?:create|send)$|send_e?mail|sendMail|Emails\.send|GmailCreateDraft|GmailSend|GmailToolkit|create_draft|send_raw_email|smtplib",
     ),
     (
         "payment",
@@ -33,7 +33,7 @@ _CALLS: tuple[tuple[EffectKind, str], ...] = (
     ),
     (
         "shell",
-        r"^subprocess\.|^os\.(?:system|popen|spawn\w*|exec\w*)$|create_subprocess_|child_process|execSync|spawnSync|^execa|ShellTool|BashTool|paramiko|commands\.run$|[sS]andbox\.\w*(?:exec|run)\w*$|exec_command|containers\.run",
+        r"^subprocess\.|^os\.(?:system|popen|spawn\w*|exec\w*)$|create_subprocess_|child_process|execSync|spawnSync|^execa|ShellTool|BashTool|paramiko|commands\.run$|MCPServerStdio|StdioServerParam\w*|StdioClientTransport|stdio_client$|[sS]andbox\.\w*(?:exec|run)\w*$|exec_command|containers\.run",
     ),
     (
         "exec",
@@ -41,19 +41,19 @@ _CALLS: tuple[tuple[EffectKind, str], ...] = (
     ),
     (
         "delete",
-        r"^os\.(?:remove|unlink|rmdir)$|shutil\.rmtree|\.unlink$|(?:fs\.|^)(?:unlink|rm|rmdir)(?:Sync)?$|delete_(?:one|many|object|item|message|file)|DeleteFileTool",
+        r"^os\.(?:remove|unlink|rmdir)$|shutil\.rmtree|\.unlink$|(?:fs\.|^)(?:unlink|rm|rmdir)(?:Sync)?$|\.delete_\w+$|DeleteFileTool|(?:files|assistants|threads|agents|vector_stores|collections?|objects?|blobs?|drafts|events|users?)\.delete$",
     ),
     (
         "post",
-        r"(?:^|\.|_)(?:requests|httpx|session|axios|client|http)\.(?:\w+\.)?(?:post|put|patch|delete)$|requests\.request$|chat_postMessage|chat\.postMessage|create_tweet|twilio|\.(?:create_issue|create_pull|create_comment)$|events\.insert$|SlackSend|send_webhook|telegram",
+        r"(?:^|\.|_)(?:requests|httpx|session|axios|client|http)\.(?:\w+\.)?(?:post|put|patch|delete)$|requests\.request$|chat_postMessage|chat\.postMessage|create_tweet|twilio|\.(?:create_issue|create_pull|create_comment)$|events\.insert$|SlackSend|send_webhook|telegram|langgraph_sdk\.\S*\.(?:create|update|update_state|delete|stream|wait|put_item)$|MCPServer(?:SSE|HTTP|StreamableH\w+)|(?:rudder\w*|analytics|posthog|mixpanel|amplitude|segment)\S*\.(?:track|capture|identify)$",
     ),
     (
         "file write",
-        r"\.write_(?:text|bytes)$|writeFile(?:Sync)?$|appendFile(?:Sync)?$|createWriteStream|^shutil\.(?:copy\w*|move)$|^os\.(?:makedirs|mkdir|rename|replace)$|\.to_(?:csv|json|excel|parquet)$|\.savefig$|FileWriterTool|WriteFileTool|FileManagementToolkit|mkdirSync|\.mkdir$|\.save$|dump_to_file|set_key$",
+        r"\.write_(?:text|bytes)$|writeFile(?:Sync)?$|appendFile(?:Sync)?$|createWriteStream|^shutil\.(?:copy\w*|move)$|^os\.(?:makedirs|mkdir|rename|replace)$|\.to_(?:csv|json|excel|parquet)$|\.savefig$|FileWriterTool|WriteFileTool|FileManagementToolkit|mkdirSync|\.mkdir$|\.save$|dump_to_file|set_key$|\.persist$|shutil\.unpack_archive|\.extractall$",
     ),
     (
         "database write",
-        r"insert_(?:one|many)|update_(?:one|many)|replace_one|add_documents|add_texts|from_documents|from_texts|\.upsert$|executemany|session\.(?:add|add_all|commit|merge)$|prisma\.\w+\.(?:create|update|delete|upsert)|\bdb\.(?:insert|update|delete)\b|\.from\.(?:insert|update|upsert|delete)\b|(?:insert|update|delete|replace)(?:One|Many)$|bulkWrite$|\.setex$|create_collection|SQLAlchemySession|SQLiteSession|PersistentClient",
+        r"insert_(?:one|many)|update_(?:one|many)|replace_one|add_documents|add_texts|from_documents|from_texts|\.upsert$|executemany|session\.(?:add|add_all|commit|merge)$|prisma\.\w+\.(?:create|update|delete|upsert)|\bdb\.(?:insert|update|delete)\b|\.(?:from_?|table)\.(?:\w+\.)*(?:insert|update|upsert|delete)\b|(?:^|[._])store\.a?(?:put|delete)$|(?:insert|update|delete|replace)(?:One|Many)$|bulkWrite$|\.setex$|create_collection|SQLAlchemySession|SQLiteSession|PersistentClient",
     ),
     (
         "desktop",
@@ -70,6 +70,8 @@ _CALLS: tuple[tuple[EffectKind, str], ...] = (
 )
 _PATTERNS = [(kind, re.compile(pattern)) for kind, pattern in _CALLS]
 _READS = {"database read", "web read"}
+_ACTING = {"create", "update", "update_state", "delete", "stream", "wait", "put_item", "track"}
+"""Methods that act if they are those of certain clients."""
 _VERBS = re.compile(
     r"(?:^|_)(?:send|delete|remove|transfer|pay|refund|charge|purchase|buy|book|cancel|order|post"
     r"|publish|tweet|create|update|write|save|insert|execute|deploy|login|log_in|authenticate|submit"
@@ -104,8 +106,11 @@ def effect_of(call: Invocation, scope: CodeScope, names: Names) -> tuple[EffectK
     if name == "Task" and "output_file" in call.keywords:
         return "file write", f"output_file {static_text(call.keywords['output_file'])}".strip()
     written = chain_of(call.function)
+    if isinstance(call.function, AttributeUse) and "." not in written:
+        written = f".{written}"  # of an expression without a name: (folder / name).unlink()
     tried = [written]
-    if any(pattern.search(written) for _, pattern in _PATTERNS) or name[:1].isupper():
+    known = any(pattern.search(written) for _, pattern in _PATTERNS)
+    if known or name[:1].isupper() or name in _ACTING:
         tried = [*names.outside_names(call, scope), written]
     for one in tried:
         for kind, pattern in _PATTERNS:

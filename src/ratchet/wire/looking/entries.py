@@ -11,6 +11,7 @@ import msgspec
 
 from ratchet.wire.facts import EntryKind, EntryPoint, Place
 from ratchet.wire.looking.agents import find_agents
+from ratchet.wire.looking.apps import find_apps
 from ratchet.wire.looking.files import RepositoryFiles
 from ratchet.wire.looking.manifests import project_of
 from ratchet.wire.looking.names import Names, last_name
@@ -27,6 +28,8 @@ from ratchet.wire.looking.syntax import (
 
 _ROUTES = {"get", "post", "put", "patch", "delete", "route", "websocket", "api_route", "all", "use"}
 _PROGRAMS = {".js": "node", ".mjs": "node", ".cjs": "node", ".ts": "npx tsx", ".mts": "npx tsx"}
+_COMMANDS = ("Typer", "Group", "App", "Cyclopts")
+"""Classes of programs made of commands."""
 MOST = 40
 """Entries of one project."""
 
@@ -59,6 +62,10 @@ def find_entries(
                     found.setdefault((one.place.path, one.name), one)
     for agent in find_agents(names, sites, live):
         found.setdefault((agent.place.path, agent.name), agent)
+    for one in find_apps(names, live, {site.place.path for site in sites}):
+        known = found.get((one.place.path, one.name))
+        if known is None or known.kind == "script":
+            found[one.place.path, one.name] = one
     for command in find_start_commands(files):
         _started(names, command, found, live, {site.place.path for site in sites})
     for key, one in found.items():
@@ -105,7 +112,11 @@ def _started(
         if not bounds:
             return  # the command names what is not there
         line = bounds[-1].line
-        kind, confidence = ("program", 0.6) if scripted else ("app", 0.9)
+        made = bounds[-1].value
+        commands = isinstance(made, Invocation) and last_name(made.function) in _COMMANDS
+        kind, confidence = "app", 0.9
+        if scripted:
+            kind, confidence = "program", 0.85 if commands else 0.6
     found[key] = EntryPoint(
         command.name or command.target,
         cast(EntryKind, kind),

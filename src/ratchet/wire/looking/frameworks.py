@@ -122,6 +122,13 @@ FRAMEWORKS = (
         "instructor", ("instructor",), ("@instructor-ai/instructor",), ("instructor",), sdk=True
     ),
     AgentFramework("prompty", ("prompty", "promptflow"), (), ("prompty", "promptflow"), sdk=True),
+    AgentFramework(
+        "azure-ai",
+        ("azure.ai.projects", "azure.ai.agents", "azure.ai.inference"),
+        (),
+        ("azure-ai-projects", "azure-ai-agents", "azure-ai-inference"),
+        sdk=True,
+    ),
     AgentFramework("anthropic", ("anthropic",), ("@anthropic-ai/sdk",), ("anthropic",), sdk=True),
     AgentFramework("openai", ("openai",), ("openai",), ("openai",), sdk=True),
     AgentFramework("litellm", ("litellm",), (), ("litellm",), sdk=True),

@@ -37,6 +37,12 @@ from ratchet.wire.looking.tracing import find_tracing
 _INDEXING = re.compile(
     r"from_documents|from_texts|add_documents|add_texts|upsert|executemany|insert_many|persist"
 )
+_JUDGING = re.compile(
+    r"^(?:azure\.ai\.evaluation|ragas|deepeval|openevals|agentevals|autoevals|langsmith\.evaluation"
+    r"|langchain\.evaluation|phoenix\.evals|llama_index\.core\.evaluation|promptflow\.evals|trulens\w*"
+    r"|dspy\.evaluate|pydantic_evals|inspect_ai|giskard|evaluate)(?:\.|$)"
+)
+"""Modules of libraries that judge what an agent said."""
 _WHOLE = re.compile(r"(?:^|/)(?:run_)?eval(?:s|uate|uation)?\.\w+$")
 _VERSIONED = re.compile(r"(?:^|[-_. ])v\d+$", re.IGNORECASE)
 
@@ -192,6 +198,7 @@ def _revive(program: Program, dead: dict[str, str]) -> None:
         path
         for path, why in dead.items()
         if why.startswith("evaluation: its name") and not _WHOLE.search(path)
+        if not _judges(program, path)
     }
     waiting = [module for module in program.modules if module.path not in dead]
     while waiting:
@@ -199,6 +206,14 @@ def _revive(program: Program, dead: dict[str, str]) -> None:
             del dead[path]
             module = program.module(path)
             waiting += [module] if module is not None else []
+
+
+def _judges(program: Program, path: str) -> bool:
+    module = program.module(path)
+    return module is not None and any(
+        _JUDGING.search(one.module) and program.resolve(module, one) is None
+        for one in module.imports
+    )
 
 
 def _fills_index(module: CodeModule) -> bool:
