@@ -212,4 +212,65 @@ IDIOMS = (
         ("core/agents.py:2",),
         tracing=("openai-agents core/agents.py",),
     ),
+    LookAlike(
+        "histories-and-names",
+        {
+            "desk/model.py": (
+                "import os\nfrom openai import OpenAI\n"
+                "def ask(text, client, system, history=None):\n    history = history or []\n"
+                "    messages = history + [{'role': 'user', 'content': text}]\n"
+                "    said = client.chat.completions.create(model='m', messages=[{'role': 'system', 'content': system}, *messages],\n"
+                "        user=os.getenv('DESK_URL', 'https://desk.shelves.example.org/v1/and/more'))\n"
+                "    return said, messages + [{'role': 'assistant', 'content': said}]\n"
+            ),
+            "desk/flow.py": (
+                "import os\nfrom desk.model import ask\nfrom langchain_text_splitters import TokenTextSplitter\n"
+                "from langchain.text_splitter import RecursiveCharacterTextSplitter\n"
+                f"PLAN = '{LONG} {{0}}'\n\n\n\n\n"
+                f"CHECK = '{LONG} Check {{0}}'\n\n\n\n\n"
+                f"SYSTEM = os.getenv('DESK_SYSTEM', '{LONG} System.')\n\n\n\n\n"
+                "def run(goal, client):\n    history = []\n"
+                "    said, history = ask(PLAN.format(goal), client, SYSTEM, history)\n"
+                + "".join(
+                    f"    said, history = ask('Go on with step {n}.', client, SYSTEM, history)\n"
+                    for n in range(8)
+                )
+                + "    for _ in range(3):\n        said, history = ask(CHECK.format(goal), client, SYSTEM, history)\n"
+                "    return said\n"
+            ),
+            "desk/hands.py": (
+                "def carry(robot, goal):\n"
+                f"    next_prompt = f'{LONG} Carry what {{goal}} says to where it belongs.'\n"
+                "    return robot.handle(next_prompt)\n"
+                "def never(robot):\n"
+                f"    dead_prompt = '{LONG} Nobody ever asks for this one, at any time.'\n"
+                "    return robot.handle(dead_prompt)\n"
+                f"UNREAD_PROMPT = '{LONG} Nobody ever reads this one, at any time.'\n"
+            ),
+            "desk/records.py": (
+                "import psycopg2\nclass Records:\n"
+                "    def __init__(self):\n        self.cur = psycopg2.connect('').cursor()\n"
+                "    def run(self, sql):\n        self.cur.execute(sql)\n        return self.cur.fetchall()\n"
+            ),
+            "desk/serve.py": (
+                "from flask import Flask\nfrom desk.flow import run\nfrom desk.hands import carry\nfrom desk.records import Records\n"
+                "app = Flask('desk')\n"
+                "@app.route('/run')\ndef serve():\n    upsert_files = Records().run\n    upsert_files('SELECT 1')\n"
+                "    carry(None, '')\n    return run('', None)\n"
+            ),
+            "custom_evals/rate.py": (
+                "from openai import OpenAI\n"
+                f"def rate(said):\n    return OpenAI().chat.completions.create(model='m', messages=[{{'role': 'system', 'content': '{LONG} Rate it.'}}])\n"
+            ),
+        },
+        "openai",
+        "desk/serve.py:ROUTE /run",
+        (
+            "desk/flow.py:5",
+            "desk/flow.py:10",
+            "desk/flow.py:15",
+            "desk/hands.py:2",
+        ),
+        ("database write desk/records.py",),
+    ),
 )

@@ -78,6 +78,10 @@ _VERBS = re.compile(
     r"|assign|issue|move|rename|upload|schedule|reply|issue|withdraw|deposit|approve|install)(?:_|$)"
 )
 _SQL = re.compile(r"^\s*(?:INSERT|UPDATE|DELETE|CREATE|DROP|ALTER|MERGE|TRUNCATE)\b", re.IGNORECASE)
+_DATABASES = re.compile(
+    r"(?:^|[._])(?:cur|cursor|conn|connection|session|engine|db|database)\d?\.execute$"
+)
+"""What runs SQL; a text that is not known may be any."""
 _DECORATORS = re.compile(
     r"(?:^|\.)(?:tool|function_tool|tool_plain|kernel_function|ai_function|beta_tool|register_for_llm|register_for_execution)$"
 )
@@ -97,6 +101,10 @@ def effect_of(call: Invocation, scope: CodeScope, names: Names) -> tuple[EffectK
     first = static_text(call.arguments[0]) if call.arguments else ""
     if name in ("execute", "executescript", "query", "fetchval") and _SQL.match(first):
         return "database write", chain_of(call.function)
+    if name == "execute" and call.arguments and _DATABASES.search(chain_of(call.function)):
+        text = _text_of(call.arguments[0], scope, names)
+        if not text or _SQL.match(text):
+            return "database write", chain_of(call.function)
     if name == "request" and first and first.upper() != "GET":
         return "post", chain_of(call.function)
     if name == "fetch":
@@ -117,6 +125,17 @@ def effect_of(call: Invocation, scope: CodeScope, names: Names) -> tuple[EffectK
             if pattern.search(one):
                 return kind, one
     return None
+
+
+def _text_of(syntax: Syntax, scope: CodeScope, names: Names) -> str:
+    """Constant text that an expression stands for; empty if it is not known."""
+    if isinstance(syntax, Invocation) and last_name(syntax.function) == "text" and syntax.arguments:
+        syntax = syntax.arguments[0]  # of SQLAlchemy
+    if isinstance(syntax, NameUse):
+        values, _ = names.bound(syntax.name, scope)
+        texts = [static_text(one.value) for one in values if isinstance(one.value, Syntax)]
+        return next((one for one in texts if _SQL.match(one)), texts[0] if texts else "")
+    return static_text(syntax)
 
 
 def find_tools(names: Names, live: frozenset[str]) -> Iterator[tuple[ToolSite, CodeScope]]:

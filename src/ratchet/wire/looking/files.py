@@ -231,6 +231,7 @@ _STANDING_BY_FOLDER = {
     "test": {"test", "tests", "__tests__", "spec", "specs", "testing", "e2e"},
     "evaluation": {
         *("eval", "evals", "evaluate", "evaluation", "evaluations", "benchmark", "benchmarks"),
+        *("evaluators", "custom_evals"),
     },
     "example": {
         *("example", "examples", "sample", "samples", "demos", "tutorial", "tutorials", "cookbook"),

@@ -48,7 +48,7 @@ from ratchet.wire.looking.text_words import (
 _TEXTS = (TextValue, TextTemplate, BinaryOperation)
 
 MAX_DEPTH = 22
-FUEL = 4000
+FUEL = 12_000
 """Expressions followed for one argument of a call."""
 
 
@@ -93,12 +93,14 @@ class TextFlow:
         self.paths = FilePaths(names)
         self.tables = Tables(names)
         self.fuel = 0
+        self._followed: dict[tuple[object, ...], int] = {}
 
     def origins(
         self, syntax: Syntax, scope: CodeScope, role: str, *, slot: bool = False
     ) -> list[TextOrigin]:
         """Where the text of an argument comes from; of one that fills a slot, if it is long."""
         self.fuel = FUEL
+        self._followed = {}
         return list(self._from(_Step(syntax, scope, None, role, slot=slot, joined=slot)))
 
     def files(self, syntax: Syntax, scope: CodeScope, role: str) -> list[TextOrigin]:
@@ -106,9 +108,13 @@ class TextFlow:
         return list(self._file(_Step(syntax, scope, None, role), syntax))
 
     def _from(self, step: _Step) -> Iterator[TextOrigin]:
-        self.fuel -= 1
         if step.depth > MAX_DEPTH or self.fuel < 0 or id(step.syntax) in step.seen:
             return
+        reached = step.key()
+        if self._followed.get(reached, MAX_DEPTH + 1) <= step.depth:
+            return  # a history that calls hand on leads to itself in many ways
+        self.fuel -= 1
+        self._followed[reached] = step.depth
         match step.syntax:
             case TextValue(value=value):
                 # What fills a slot is data, unless it is a text of some length.
@@ -456,6 +462,10 @@ class TextFlow:
             mapping = MappingLiteral(call.line, call.start, call.end, [*pairs])
             yield from self._from(step.to(mapping))
             return
+        if name == "getenv":
+            for one in call.arguments[1:]:
+                yield from self._from(step.to(one))
+            return
         if name in COMPUTED:
             return
         known = self.names.meanings(call.function, step.scope, step.frame)
@@ -575,6 +585,16 @@ class _Step:
     iterated: bool = False
     depth: int = 0
     seen: frozenset[int] = frozenset()
+
+    def key(self) -> tuple[object, ...]:
+        """What decides which origins are found from here."""
+        calls: list[int] = []
+        frame = self.frame
+        while frame is not None and len(calls) < 2:
+            calls.append(id(frame.invocation))
+            frame = frame.parent
+        holders = (id(self.scope), id(self.builder), id(self.whole), self.holder)
+        return (id(self.syntax), self.role, self.slot, self.keys, *holders, *calls)
 
     def to(
         self, syntax: Syntax, *, at: Syntax | None = None, again: bool = False, **changes: object

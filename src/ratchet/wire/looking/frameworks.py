@@ -117,6 +117,7 @@ FRAMEWORKS = (
         ("langchain", "@langchain/"),
         ("langchain", "langchain-core", "langchain-community"),
     ),
+    AgentFramework("aider", ("aider",), (), ("aider-chat",)),
     AgentFramework("mirascope", ("mirascope",), (), ("mirascope",)),
     AgentFramework(
         "instructor", ("instructor",), ("@instructor-ai/instructor",), ("instructor",), sdk=True

@@ -22,7 +22,7 @@ from ratchet.wire.facts import (
 from ratchet.wire.looking.effects import find_effects, find_tools
 from ratchet.wire.looking.entries import find_entries
 from ratchet.wire.looking.files import RepositoryFiles
-from ratchet.wire.looking.frameworks import FRAMEWORKS, RANK, SDKS
+from ratchet.wire.looking.frameworks import FRAMEWORKS, RANK, SDKS, framework_of
 from ratchet.wire.looking.manifests import find_manifests, project_of
 from ratchet.wire.looking.names import Names, last_name
 from ratchet.wire.looking.program import MAX_MODULES, Program
@@ -35,7 +35,7 @@ from ratchet.wire.looking.task_data import find_task_data
 from ratchet.wire.looking.tracing import find_tracing
 
 _INDEXING = re.compile(
-    r"from_documents|from_texts|add_documents|add_texts|upsert|executemany|insert_many|persist"
+    r"from_documents|from_texts|add_documents|add_texts|upsert(?:_(?:documents|points|vectors|records))?$|executemany|insert_many|persist"
 )
 _JUDGING = re.compile(
     r"^(?:azure\.ai\.evaluation|ragas|deepeval|openevals|agentevals|autoevals|langsmith\.evaluation"
@@ -43,6 +43,12 @@ _JUDGING = re.compile(
     r"|dspy\.evaluate|pydantic_evals|inspect_ai|giskard|evaluate)(?:\.|$)"
 )
 """Modules of libraries that judge what an agent said."""
+_SERVERS = ("FastAPI", "Flask", "APIRouter", "Blueprint", "Starlette", "Quart", "Sanic")
+"""Classes of what answers requests: such a module is no script."""
+_LOADING = re.compile(
+    r"splitter|[Ll]oader|[Dd]ocument|vectorstore|[Ee]mbedding|node_parser|readers?\.|\.schema\.|storage"
+)
+"""Parts of a framework that load, split and find documents."""
 _WHOLE = re.compile(r"(?:^|/)(?:run_)?eval(?:s|uate|uation)?\.\w+$")
 _VERSIONED = re.compile(r"(?:^|[-_. ])v\d+$", re.IGNORECASE)
 
@@ -77,7 +83,8 @@ def look(root: Path) -> RepositoryLook:
         frozenset(program.closure([*used, *started]) - dead.keys()) if live_sites else frozenset()
     )
     manifests = find_manifests(files)
-    frameworks = _frameworks(program, live, used, manifests)
+    called = {site.framework for site in live_sites}
+    frameworks = _frameworks(program, live, used, called, manifests)
     tools = list(find_tools(names, live))
     given = frozenset(tool.place for tool, _ in tools)
     texts = frozenset(
@@ -218,6 +225,8 @@ def _judges(program: Program, path: str) -> bool:
 
 def _fills_index(module: CodeModule) -> bool:
     calls = [call for scope in module.scope.walk() for call in scope.invocations]
+    if any(last_name(call.function) in _SERVERS for call in calls):
+        return False
     if any(_INDEXING.search(last_name(call.function)) for call in calls):
         return True
     embeds = any("embed" in name.lower() for scope in module.scope.walk() for name in scope.used)
@@ -254,7 +263,11 @@ def _model_call(site: InputSite) -> ModelCallSite:
 
 
 def _frameworks(
-    program: Program, live: frozenset[str], used: set[str], manifests: tuple[Manifest, ...]
+    program: Program,
+    live: frozenset[str],
+    used: set[str],
+    called: set[str],
+    manifests: tuple[Manifest, ...],
 ) -> tuple[FrameworkUse, ...]:
     counts: dict[str, list[Place]] = defaultdict(list)
     for module in program.modules:
@@ -262,7 +275,9 @@ def _frameworks(
             for name, line in program.frameworks_of(module).items():
                 counts[name].append(Place(module.path, line))
     found = []
-    for name in sorted(counts, key=lambda one: RANK[one]):
+    # One that only loads and splits documents counts after all that a model is called through.
+    loading = {name for name in counts if _only_loads(program, live, name)}
+    for name in sorted(counts, key=lambda one: (one in loading and one not in called, RANK[one])):
         if name in SDKS and not any(place.path in used for place in counts[name]):
             continue
         places = sorted(counts[name])
@@ -277,6 +292,17 @@ def _frameworks(
             )
         )
     return tuple(found)
+
+
+def _only_loads(program: Program, live: frozenset[str], framework: str) -> bool:
+    imported = [
+        f"{one.module}.{one.name}"
+        for module in program.modules
+        if module.path in live
+        for one in module.imports
+        if framework_of(one.module) == framework and program.resolve(module, one) is None
+    ]
+    return bool(imported) and all(_LOADING.search(one) for one in imported)
 
 
 def _version(name: str, manifests: tuple[Manifest, ...]) -> str:

@@ -77,6 +77,8 @@ MODEL_INPUTS = [
     *_one("autogen", "SelectorGroupChat", "selector_prompt:system"),
     *_one("autogen", "initiate_chat a_initiate_chat", "message:user", runs=True),
     *_one("autogen", "run run_stream", "task:user", "task", True),
+    *_one("autogen", "send a_send", "message:user", "message", True),
+    *_one("aider", "run", "with_message:user", "with_message", True),
     *_one("langchain", "PromptTemplate", "template:user", "template"),
     *_one(
         "langchain",
@@ -269,6 +271,8 @@ _ANY = [
         "input:user instructions:system",
         runs=True,
     ),
+    *_one("", "threads.messages.create", "content:user", runs=True),
+    *_one("", "threads.create", "messages:user"),
     *_one(
         "",
         "messages.create messages.stream messages.parse",
@@ -277,7 +281,7 @@ _ANY = [
     ),
     *_one(
         "",
-        "assistants.create threads.runs.create",
+        "assistants.create assistants.update threads.runs.create threads.runs.create_and_poll threads.runs.stream threads.create_and_run",
         "instructions:system additional_instructions:system",
         runs=True,
     ),

@@ -10,6 +10,7 @@ from ratchet.wire.facts import BindingWay, Place, PromptKind, PromptPart, Prompt
 from ratchet.wire.looking.flow import TextFlow, TextOrigin
 from ratchet.wire.looking.frameworks import RANK, SDKS, framework_of
 from ratchet.wire.looking.model_inputs import LAST_NAMES, ModelInput, input_of, named_input
+from ratchet.wire.looking.named_prompts import named_prompts
 from ratchet.wire.looking.names import Names, argument_of, last_name
 from ratchet.wire.looking.settings_prompts import settings_prompts
 from ratchet.wire.looking.syntax import (
@@ -131,6 +132,11 @@ def _around(names: Names, module: CodeModule) -> str:
     return min(found, key=lambda one: RANK[one], default="")
 
 
+def _words(text: str) -> int:
+    """Words of a text; an address or a name without a space has none."""
+    return len(re.findall(r"[^\W\d_]{2,}", text)) if re.search(r"\s", text.strip()) else 0
+
+
 def _is_example(origin: TextOrigin, site: InputSite) -> bool:
     """Whether text is what a demonstration asks an agent: data, and no prompt."""
     if origin.role != "user" or not isinstance(origin.syntax, TextValue) or origin.scope is None:
@@ -196,6 +202,7 @@ class PromptFinder:
         if sites:
             self._settings(sites[0].framework, groups)
             self._messages(sites[0].framework, groups)
+            self._named(sites[0].framework, groups)
         return sorted(
             (self._made(group) for group in groups.values() if self._counts(group)),
             key=lambda one: one.place,
@@ -311,6 +318,20 @@ class PromptFinder:
                             self._put(place, framework, "", origin, groups, origin.builder)
                     for key in set(groups) - known:
                         groups[key].by_name = True
+
+    def _named(self, framework: str, groups: dict[tuple[str, int, str], _Group]) -> None:
+        """Texts that are bound to the name of a prompt and read, in a way that was not followed."""
+        found = {(path, start) for group in groups.values() for path, start, _ in group.parts}
+        for text, scope, name, whole, place in named_prompts(self.names):
+            path = scope.module.path
+            if (path, text.start) not in found:
+                known = set(groups)
+                origin = TextOrigin(
+                    "text", "system", path, text.line, text, scope, name, whole=whole, joined=True
+                )
+                self._put(place, framework, "", origin, groups, None)
+                for key in set(groups) - known:
+                    groups[key].by_name = True
 
     def _decorated(self, groups: dict[tuple[str, int, str], _Group]) -> None:
         """Functions that a decorator makes prompts: `@agent.system_prompt`."""
@@ -451,7 +472,7 @@ class PromptFinder:
     def _counts(self, group: _Group) -> bool:
         if group.kind in (*_FILES, "store", "signature", "framework default"):
             return True
-        counts = [len(re.findall(r"[^\W\d_]{2,}", part.text)) for part in group.parts.values()]
+        counts = [_words(part.text) for part in group.parts.values()]
         if group.role == "tool":
             return group.kind != "builder" and max(counts) >= LEAST_WORDS["tool"]
         if group.joined:

@@ -158,7 +158,6 @@ COMPUTED = frozenset(
         *(
             "get_buffer_string",
             "input",
-            "getenv",
             "sorted",
             "zip",
             "enumerate",
