@@ -93,6 +93,10 @@ IDIOMS = (
                 "def mark(text):\n    return prompty.execute('kindness.prompty', inputs={'text': text})\n"
             ),
             "api/evaluate/kindness.prompty": f"---\nname: Kindness\n---\nsystem:\n{LONG}\n",
+            "api/evaluate/eval_inputs.jsonl": '{"topic_context": "a b", "assignment_context": "c d"}\n'
+            * 3,
+            "data/products.csv": "id,name,price,category,brand,description\n"
+            + "1,Tent,2.0,Tents,Ours,A tent\n" * 3,
             "api/main.py": (
                 "from fastapi import FastAPI\nfrom draft import draft\nfrom check import check\nfrom seek import seek\n"
                 "from evaluate.evaluators import mark\napp = FastAPI()\n"
@@ -104,6 +108,7 @@ IDIOMS = (
         "api/main.py:POST /article",
         ("api/draft/draft.prompty", "api/check/check.prompty", "api/seek/seek.prompty"),
         ("delete api/seek/seek.py",),
+        data=("api/evaluate/eval_inputs.jsonl: topic_context, assignment_context -> ",),
     ),
     LookAlike(
         "prompts-by-key",

@@ -55,11 +55,13 @@ def find_entries(
     found: dict[tuple[str, str], EntryPoint] = {}
     for one in _declared(names, files):
         found.setdefault((one.place.path, one.name), one)
+    reached = Counter[tuple[str, str]]()
     for site in sites:
         if site.what.runs:
             for one in _from_site(names, site, live):
                 if one.place not in tools:
                     found.setdefault((one.place.path, one.name), one)
+                    reached[one.place.path, one.name] += 1
     for agent in find_agents(names, sites, live):
         found.setdefault((agent.place.path, agent.name), agent)
     for one in find_apps(names, live, {site.place.path for site in sites}):
@@ -73,7 +75,11 @@ def find_entries(
         if plain and prompts and not prompts & names.program.closure([one.place.path]):
             lower = round(one.confidence - 0.4, 2)
             found[key] = msgspec.structs.replace(one, confidence=lower)
-    ordered = sorted(found.values(), key=lambda one: (-one.confidence, one.place))
+    # Of those that are as likely, the outermost: it leads to the most calls.
+    ordered = sorted(
+        found.values(),
+        key=lambda one: (-round(one.confidence, 4), -reached[one.place.path, one.name], one.place),
+    )
     counts = Counter[str]()
     kept = []
     for entry in ordered:
