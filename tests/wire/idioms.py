@@ -278,4 +278,27 @@ IDIOMS = (
         ),
         ("database write desk/records.py",),
     ),
+    LookAlike(
+        "graphs-made-by-functions",
+        {
+            "agent.py": (
+                "from langchain.agents import create_agent\nfrom mem0 import Memory\n"
+                "from managed_deepagents import define_deep_agent\n"
+                "memory = Memory()\n"
+                "def keep(said: str):\n    memory.add([{'role': 'user', 'content': said}], user_id='a')\n"
+                f"agent = create_agent('m', tools=[keep], system_prompt='{LONG}')\n"
+                "deep = define_deep_agent(name='deep', model='m', tools=[keep])\n"
+            ),
+            "instructions.md": f"{LONG} Deep.\n",
+            "texts.py": f"OLD = '{LONG} Old.'\n",
+            "scripts/push_text.py": (
+                "from langsmith import Client\nfrom langchain_core.prompts import ChatPromptTemplate\nfrom texts import OLD\n"
+                "Client().push_prompt('desk', object=ChatPromptTemplate.from_messages([('system', OLD)]))\n"
+            ),
+        },
+        "langgraph",
+        "agent.py:agent",
+        ("agent.py:7", "instructions.md"),
+        ("database write agent.py",),
+    ),
 )

@@ -30,6 +30,7 @@ FRAMEWORKS = (
             "langgraph_swarm",
             "deepagents",
             "langgraph_bigtool",
+            "managed_deepagents",
         ),
         ("@langchain/langgraph", "@langchain/langgraph-supervisor", "deepagents"),
         ("langgraph",),

@@ -49,6 +49,8 @@ _LOADING = re.compile(
     r"splitter|[Ll]oader|[Dd]ocument|vectorstore|[Ee]mbedding|node_parser|readers?\.|\.schema\.|storage"
 )
 """Parts of a framework that load, split and find documents."""
+_PUSHING = {"push_prompt", "create_prompt"}
+_RUNNING = {"invoke", "ainvoke", "stream", "astream", "run", "create", "FastAPI", "Flask"}
 _WHOLE = re.compile(r"(?:^|/)(?:run_)?eval(?:s|uate|uation)?\.\w+$")
 _VERSIONED = re.compile(r"(?:^|[-_. ])v\d+$", re.IGNORECASE)
 
@@ -168,6 +170,9 @@ def _dead(names: Names, sites: list[InputSite]) -> dict[str, str]:
                             f"legacy: an older version, imported by nothing outside of {top}/"
                         )
     loaded = {path for module in program.modules for path in program.loads(module)}
+    for module in program.modules:
+        if module.path not in loaded and module.path not in dead and _only_pushes(module):
+            dead[module.path] = "upload: a script that pushes prompts to a hub, imported by nothing"
     indexing = [
         module.path
         for module in program.modules
@@ -221,6 +226,11 @@ def _judges(program: Program, path: str) -> bool:
         _JUDGING.search(one.module) and program.resolve(module, one) is None
         for one in module.imports
     )
+
+
+def _only_pushes(module: CodeModule) -> bool:
+    called = {last_name(call.function) for one in module.scope.walk() for call in one.invocations}
+    return not _PUSHING.isdisjoint(called) and _RUNNING.isdisjoint(called)
 
 
 def _fills_index(module: CodeModule) -> bool:

@@ -22,6 +22,8 @@ _FIELD = re.compile(
 _LEAST_WORDS = 8
 _FOLDER = re.compile(r"prompts?(?:$|_)|(?:^|_)(?:instructions|personas)$", re.IGNORECASE)
 """Names of folders whose files are prompts."""
+_CONVENTIONS = {"managed_deepagents": ("instructions.md",)}
+"""Files by the module whose framework reads them."""
 _ENDINGS = (
     "",
     "md",
@@ -71,11 +73,22 @@ def settings_prompts(names: Names) -> Iterator[tuple[str, Place, list[PromptPart
             ]
             if parts:
                 yield path, Place(module.path, line), parts
-    for path, place in _in_folders(names):
+    for path, place in (*_beside(names), *_in_folders(names)):
         text = names.program.files.text(path) or "" if path not in seen else ""
         seen.add(path)
         if len(re.findall(r"[^\W\d_]{2,}", text)) >= _LEAST_WORDS:
             yield path, place, []
+
+
+def _beside(names: Names) -> Iterator[tuple[str, Place]]:
+    """Files that a framework reads beside the module that makes its agent, without being told."""
+    for module in names.program.modules:
+        if names.program.standing(module.path).kind == "own":
+            for one in module.imports:
+                for name in _CONVENTIONS.get(one.module.partition(".")[0], ()):
+                    path = module.path.rpartition("/")[0] + f"/{name}"
+                    if path.lstrip("/") in names.program.files.known:
+                        yield path.lstrip("/"), Place(module.path, one.line)
 
 
 def _in_folders(names: Names) -> Iterator[tuple[str, Place]]:
