@@ -288,6 +288,10 @@ IDIOMS = (
                 "def keep(said: str):\n    memory.add([{'role': 'user', 'content': said}], user_id='a')\n"
                 f"agent = create_agent('m', tools=[keep], system_prompt='{LONG}')\n"
                 "deep = define_deep_agent(name='deep', model='m', tools=[keep])\n"
+                "async def trips(pool, wish):\n"
+                "    await pool.fetchrow('INSERT INTO wishes (wish) VALUES ($1)', wish)\n\n\n\n"
+                "    prompt = f'Find me train trips from {wish.start} to {wish.end} please.'\n"
+                "    return await agent.ainvoke({'messages': [{'role': 'user', 'content': prompt}]})\n"
             ),
             "instructions.md": f"{LONG} Deep.\n",
             "texts.py": f"OLD = '{LONG} Old.'\n",
@@ -298,7 +302,7 @@ IDIOMS = (
         },
         "langgraph",
         "agent.py:agent",
-        ("agent.py:7", "instructions.md"),
+        ("agent.py:7", "agent.py:14", "instructions.md"),
         ("database write agent.py",),
     ),
 )

@@ -78,6 +78,10 @@ _VERBS = re.compile(
     r"|assign|issue|move|rename|upload|schedule|reply|issue|withdraw|deposit|approve|install)(?:_|$)"
 )
 _SQL = re.compile(r"^\s*(?:INSERT|UPDATE|DELETE|CREATE|DROP|ALTER|MERGE|TRUNCATE)\b", re.IGNORECASE)
+_RUNNING_SQL = {
+    *("execute", "executescript", "executemany", "query", "run", "raw", "execute_query"),
+    *("fetch", "fetchval", "fetchrow", "fetchone", "fetchall", "fetch_one", "fetch_all"),
+}
 _DATABASES = re.compile(
     r"(?:^|[._])(?:cur|cursor|conn|connection|session|engine|db|database)\d?\.execute$"
 )
@@ -99,7 +103,7 @@ def effect_of(call: Invocation, scope: CodeScope, names: Names) -> tuple[EffectK
             return "file write", "open(…, 'w')"
         return None
     first = static_text(call.arguments[0]) if call.arguments else ""
-    if name in ("execute", "executescript", "query", "fetchval") and _SQL.match(first):
+    if name in _RUNNING_SQL and _SQL.match(first):
         return "database write", chain_of(call.function)
     if name == "execute" and call.arguments and _DATABASES.search(chain_of(call.function)):
         text = _text_of(call.arguments[0], scope, names)

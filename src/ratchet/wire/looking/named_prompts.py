@@ -17,7 +17,7 @@ from ratchet.wire.looking.syntax import (
     walk_syntax,
 )
 
-_PROMPT = re.compile(
+PROMPT_NAME = re.compile(
     r"(?:^|_)(?:prompts?|system_?(?:message|msg)|instructions?|preamble|backstory)(?:_|\d|$)",
     re.IGNORECASE,
 )
@@ -37,7 +37,7 @@ def named_prompts(
             continue
         for scope in module.scope.walk():
             for name, bounds in scope.bindings.items():
-                if not _PROMPT.search(name) or any(one.how == "iterated" for one in bounds):
+                if not PROMPT_NAME.search(name) or any(one.how == "iterated" for one in bounds):
                     continue
                 for bound in bounds:
                     if not isinstance(bound.value, (TextValue, TextTemplate, BinaryOperation)):

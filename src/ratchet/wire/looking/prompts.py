@@ -10,7 +10,7 @@ from ratchet.wire.facts import BindingWay, Place, PromptKind, PromptPart, Prompt
 from ratchet.wire.looking.flow import TextFlow, TextOrigin
 from ratchet.wire.looking.frameworks import RANK, SDKS, framework_of
 from ratchet.wire.looking.model_inputs import LAST_NAMES, ModelInput, input_of, named_input
-from ratchet.wire.looking.named_prompts import named_prompts
+from ratchet.wire.looking.named_prompts import PROMPT_NAME, named_prompts
 from ratchet.wire.looking.names import Names, argument_of, last_name
 from ratchet.wire.looking.settings_prompts import settings_prompts
 from ratchet.wire.looking.syntax import (
@@ -29,7 +29,7 @@ from ratchet.wire.looking.syntax import (
 )
 from ratchet.wire.looking.yaml_fields import yaml_parts
 
-LEAST_WORDS = {"system": 4, "user": 10, "tool": 20, "joined": 10}
+LEAST_WORDS = {"system": 4, "user": 10, "tool": 20, "joined": 10, "named": 6}
 """Words of static text from which text counts as a prompt: shorter messages are data."""
 
 HOW: dict[str, tuple[BindingWay, str]] = {
@@ -86,6 +86,8 @@ class _Group:
     parts: dict[tuple[str, int, str], PromptPart] = field(default_factory=dict)
     reaches: set[Place] = field(default_factory=set)
     joined: bool = False
+    named: bool = False
+    """Bound to a name that says that it is a prompt."""
     by_name: bool = False
     """Known by the name under which the code reads it."""
 
@@ -450,6 +452,7 @@ class PromptFinder:
             group.role = "system"
         group.joined = group.joined or (origin.joined and kind in ("f-string", "inline"))
         group.reaches.add(reaches)
+        group.named = group.named or PROMPT_NAME.search(origin.holder) is not None
         if origin.syntax is not None:
             self._part(group, origin.path, origin.syntax, field_)
         elif kind == "yaml":
@@ -477,6 +480,8 @@ class PromptFinder:
             return group.kind != "builder" and max(counts) >= LEAST_WORDS["tool"]
         if group.joined:
             return sum(counts) >= LEAST_WORDS["joined"]
+        if group.named and any(part.slots for part in group.parts.values()):
+            return sum(counts) >= LEAST_WORDS["named"]
         return sum(counts) >= LEAST_WORDS.get(group.role, 4)
 
     def _made(self, group: _Group) -> PromptSite:
