@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from tests.wire.idioms import IDIOMS
 from tests.wire.look_alike import LONG, LookAlike
 from tests.wire.unseen import UNSEEN
 from tests.wire.unseen_javascript import UNSEEN_JAVASCRIPT
@@ -413,4 +414,5 @@ LOOK_ALIKES = (
     ),
     *UNSEEN,
     *UNSEEN_JAVASCRIPT,
+    *IDIOMS,
 )

@@ -22,6 +22,8 @@ AGENTS = {
     "vercel-ai-sdk": {"ToolLoopAgent", "Experimental_Agent", "Agent"},
 }
 """Classes whose objects run by themselves, by framework."""
+_GRAPHS = {"create_react_agent", "create_agent", "create_deep_agent", "create_supervisor"}
+"""Functions of LangChain and LangGraph that make a whole graph."""
 _ROOT = "root_agent"
 """The name by which ADK's own commands find an agent."""
 _PARTS = ("tools", "sub_agents", "handoffs", "agents", "members", "workflows")
@@ -31,6 +33,7 @@ _PARTS = ("tools", "sub_agents", "handoffs", "agents", "members", "workflows")
 def find_agents(names: Names, sites: list[InputSite], live: frozenset[str]) -> Iterator[EntryPoint]:
     """Agents at the top of live modules, each under the name that its module gives it."""
     made = [one for one in sites if one.what.symbol in AGENTS.get(one.framework, ())]
+    graphs = {id(one.invocation): one for one in sites if one.what.symbol in _GRAPHS}
     given = {name for one in made for name in _within(one.invocation)}
     bound = {id(one.invocation): one for one in made if one.scope.kind == "module"}
     for module in names.program.modules:
@@ -43,6 +46,10 @@ def find_agents(names: Names, sites: list[InputSite], live: frozenset[str]) -> I
             if root and "google-adk" in names.program.frameworks_of(module):
                 reason = f"{_ROOT} is what ADK's commands run"
                 yield _entry(name, place, "google-adk", 0.97, reason)
+            elif (graph := graphs.get(id(bounds[-1].value))) is not None:
+                reason = f"a graph of {graph.framework}, made at {place}"
+                call = f"{name}.invoke(…)"
+                yield EntryPoint(name, "graph", place, call, (), "", "langgraph", 0.6, reason)
             elif site is not None:
                 confidence = 0.35 if name in given else 0.45
                 if site.framework == "llama-index":

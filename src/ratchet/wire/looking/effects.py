@@ -25,7 +25,7 @@ from ratchet.wire.looking.syntax import (
 _CALLS: tuple[tuple[EffectKind, str], ...] = (
     (
         "mail",
-        r"sendmail|send_message$(?=.*smtp)|messages\.send$|drafts\.(?:create|send)$|send_e?mail|sendMail|Emails\.send|GmailCreateDraft|GmailSend|GmailToolkit|create_draft|send_raw_email|smtplib",
+        r"sendmail|send_message$(?=.*smtp)|messages\.(?:send|modify|batchModify|trash|untrash)$|drafts\.(?:create|send)$|send_e?mail|sendMail|Emails\.send|GmailCreateDraft|GmailSend|GmailToolkit|create_draft|send_raw_email|smtplib",
     ),
     (
         "payment",
@@ -33,7 +33,7 @@ _CALLS: tuple[tuple[EffectKind, str], ...] = (
     ),
     (
         "shell",
-        r"^subprocess\.|^os\.(?:system|popen|spawn\w*|exec\w*)$|create_subprocess_|child_process|execSync|spawnSync|^execa|ShellTool|BashTool|paramiko|commands\.run$|[sS]andbox\.\w*(?:exec|run)\w*$|exec_command|containers\.run",
+        r"^subprocess\.|^os\.(?:system|popen|spawn\w*|exec\w*)$|create_subprocess_|child_process|execSync|spawnSync|^execa|ShellTool|BashTool|paramiko|commands\.run$|MCPServerStdio|StdioServerParam\w*|StdioClientTransport|stdio_client$|[sS]andbox\.\w*(?:exec|run)\w*$|exec_command|containers\.run",
     ),
     (
         "exec",
@@ -41,19 +41,19 @@ _CALLS: tuple[tuple[EffectKind, str], ...] = (
     ),
     (
         "delete",
-        r"^os\.(?:remove|unlink|rmdir)$|shutil\.rmtree|\.unlink$|(?:fs\.|^)(?:unlink|rm|rmdir)(?:Sync)?$|delete_(?:one|many|object|item|message|file)|DeleteFileTool",
+        r"^os\.(?:remove|unlink|rmdir)$|shutil\.rmtree|\.unlink$|(?:fs\.|^)(?:unlink|rm|rmdir)(?:Sync)?$|\.delete_\w+$|DeleteFileTool|(?:files|assistants|threads|agents|vector_stores|collections?|objects?|blobs?|drafts|events|users?)\.delete$",
     ),
     (
         "post",
-        r"(?:^|\.|_)(?:requests|httpx|session|axios|client|http)\.(?:\w+\.)?(?:post|put|patch|delete)$|requests\.request$|chat_postMessage|chat\.postMessage|create_tweet|twilio|\.(?:create_issue|create_pull|create_comment)$|events\.insert$|SlackSend|send_webhook|telegram",
+        r"(?:^|\.|_)(?:requests|httpx|session|axios|client|http)\.(?:\w+\.)?(?:post|put|patch|delete)$|requests\.request$|chat_postMessage|chat\.postMessage|create_tweet|twilio|\.(?:create_issue|create_pull|create_comment)$|events\.insert$|SlackSend|send_webhook|telegram|langgraph_sdk\.\S*\.(?:create|update|update_state|delete|stream|wait|put_item)$|MCPServer(?:SSE|HTTP|StreamableH\w+)|(?:rudder\w*|analytics|posthog|mixpanel|amplitude|segment)\S*\.(?:track|capture|identify)$",
     ),
     (
         "file write",
-        r"\.write_(?:text|bytes)$|writeFile(?:Sync)?$|appendFile(?:Sync)?$|createWriteStream|^shutil\.(?:copy\w*|move)$|^os\.(?:makedirs|mkdir|rename|replace)$|\.to_(?:csv|json|excel|parquet)$|\.savefig$|FileWriterTool|WriteFileTool|FileManagementToolkit|mkdirSync|\.mkdir$|\.save$|dump_to_file|set_key$",
+        r"\.write_(?:text|bytes)$|writeFile(?:Sync)?$|appendFile(?:Sync)?$|createWriteStream|^shutil\.(?:copy\w*|move)$|^os\.(?:makedirs|mkdir|rename|replace)$|\.to_(?:csv|json|excel|parquet)$|\.savefig$|FileWriterTool|WriteFileTool|FileManagementToolkit|mkdirSync|\.mkdir$|\.save$|dump_to_file|set_key$|\.persist$|shutil\.unpack_archive|\.extractall$",
     ),
     (
         "database write",
-        r"insert_(?:one|many)|update_(?:one|many)|replace_one|add_documents|add_texts|from_documents|from_texts|\.upsert$|executemany|session\.(?:add|add_all|commit|merge)$|prisma\.\w+\.(?:create|update|delete|upsert)|\bdb\.(?:insert|update|delete)\b|\.from\.(?:insert|update|upsert|delete)\b|(?:insert|update|delete|replace)(?:One|Many)$|bulkWrite$|\.setex$|create_collection|SQLAlchemySession|SQLiteSession|PersistentClient",
+        r"insert_(?:one|many)|update_(?:one|many)|replace_one|add_documents|add_texts|from_documents|from_texts|\.upsert$|executemany|session\.(?:add|add_all|commit|merge)$|prisma\.\w+\.(?:create|update|delete|upsert)|\bdb\.(?:insert|update|delete)\b|\.(?:from_?|table)\.(?:\w+\.)*(?:insert|update|upsert|delete)\b|(?:^|[._])store\.a?(?:put|delete)$|(?:^|[._])(?:memory|mem0)\w*\.(?:\w+\.)*(?:add|delete|update)$|(?:^|[._])collection\.(?:add|update)$|(?:insert|update|delete|replace)(?:One|Many)$|bulkWrite$|\.setex$|create_collection|SQLAlchemySession|SQLiteSession|PersistentClient",
     ),
     (
         "database write",  # LangGraph's store and threads, DynamoDB
@@ -79,6 +79,8 @@ _CALLS: tuple[tuple[EffectKind, str], ...] = (
 )
 _PATTERNS = [(kind, re.compile(pattern)) for kind, pattern in _CALLS]
 _READS = {"database read", "web read"}
+_ACTING = {"create", "update", "update_state", "delete", "stream", "wait", "put_item", "track"}
+"""Methods that act if they are those of certain clients."""
 _VERBS = re.compile(
     r"(?:^|_)(?:send|delete|remove|transfer|pay|refund|charge|purchase|buy|book|cancel|order|post"
     r"|publish|tweet|create|update|write|save|insert|execute|deploy|login|log_in|authenticate|submit"
@@ -89,6 +91,14 @@ _BROWSERS = re.compile(
 )
 """Packages of JavaScript that act in a browser or on a desktop."""
 _SQL = re.compile(r"^\s*(?:INSERT|UPDATE|DELETE|CREATE|DROP|ALTER|MERGE|TRUNCATE)\b", re.IGNORECASE)
+_RUNNING_SQL = {
+    *("execute", "executescript", "executemany", "query", "run", "raw", "execute_query"),
+    *("fetch", "fetchval", "fetchrow", "fetchone", "fetchall", "fetch_one", "fetch_all"),
+}
+_DATABASES = re.compile(
+    r"(?:^|[._])(?:cur|cursor|conn|connection|session|engine|db|database)\d?\.execute$"
+)
+"""What runs SQL; a text that is not known may be any."""
 _DECORATORS = re.compile(
     r"(?:^|\.)(?:tool|function_tool|tool_plain|kernel_function|ai_function|beta_tool|register_for_llm|register_for_execution)$"
 )
@@ -129,8 +139,12 @@ def effect_of(call: Invocation, scope: CodeScope, names: Names) -> tuple[EffectK
             return "file write", "open(…, 'w')"
         return None
     first = static_text(call.arguments[0]) if call.arguments else ""
-    if name in ("execute", "executescript", "query", "fetchval") and _SQL.match(first):
+    if name in _RUNNING_SQL and _SQL.match(first):
         return "database write", chain_of(call.function)
+    if name == "execute" and call.arguments and _DATABASES.search(chain_of(call.function)):
+        text = _text_of(call.arguments[0], scope, names)
+        if not text or _SQL.match(text):
+            return "database write", chain_of(call.function)
     if name == "request" and first and first.upper() != "GET":
         return "post", chain_of(call.function)
     if name == "fetch":
@@ -140,8 +154,11 @@ def effect_of(call: Invocation, scope: CodeScope, names: Names) -> tuple[EffectK
     if name == "Task" and "output_file" in call.keywords:
         return "file write", f"output_file {static_text(call.keywords['output_file'])}".strip()
     written = chain_of(call.function)
+    if isinstance(call.function, AttributeUse) and "." not in written:
+        written = f".{written}"  # of an expression without a name: (folder / name).unlink()
     tried = [written]
-    if any(pattern.search(written) for _, pattern in _PATTERNS) or name[:1].isupper():
+    known = any(pattern.search(written) for _, pattern in _PATTERNS)
+    if known or name[:1].isupper() or name in _ACTING:
         tried = [*names.outside_names(call, scope), written]
     for one in tried:
         for kind, pattern in _PATTERNS:
@@ -150,6 +167,17 @@ def effect_of(call: Invocation, scope: CodeScope, names: Names) -> tuple[EffectK
                     continue  # an element of the page itself, or an array's fill
                 return kind, one
     return None
+
+
+def _text_of(syntax: Syntax, scope: CodeScope, names: Names) -> str:
+    """Constant text that an expression stands for; empty if it is not known."""
+    if isinstance(syntax, Invocation) and last_name(syntax.function) == "text" and syntax.arguments:
+        syntax = syntax.arguments[0]  # of SQLAlchemy
+    if isinstance(syntax, NameUse):
+        values, _ = names.bound(syntax.name, scope)
+        texts = [static_text(one.value) for one in values if isinstance(one.value, Syntax)]
+        return next((one for one in texts if _SQL.match(one)), texts[0] if texts else "")
+    return static_text(syntax)
 
 
 def find_tools(names: Names, live: frozenset[str]) -> Iterator[tuple[ToolSite, CodeScope]]:

@@ -11,6 +11,7 @@ import msgspec
 
 from ratchet.wire.facts import EntryKind, EntryPoint, Place
 from ratchet.wire.looking.agents import find_agents
+from ratchet.wire.looking.apps import find_apps
 from ratchet.wire.looking.files import RepositoryFiles
 from ratchet.wire.looking.manifests import project_of
 from ratchet.wire.looking.names import Names, last_name
@@ -27,6 +28,8 @@ from ratchet.wire.looking.syntax import (
 
 _ROUTES = {"get", "post", "put", "patch", "delete", "route", "websocket", "api_route", "all", "use"}
 _PROGRAMS = {".js": "node", ".mjs": "node", ".cjs": "node", ".ts": "npx tsx", ".mts": "npx tsx"}
+_COMMANDS = ("Typer", "Group", "App", "Cyclopts")
+"""Classes of programs made of commands."""
 MOST = 40
 """Entries of one project."""
 LEADING = 0.15
@@ -57,13 +60,19 @@ def find_entries(
     for one in _declared(names, files):
         found.setdefault((one.place.path, one.name), one)
     called: dict[_Key, set[_Key]] = defaultdict(set)
+    reached = Counter[tuple[str, str]]()
     for site in sites:
         if site.what.runs:
             for one in _from_site(names, site, live, called):
                 if one.place not in tools:
                     found.setdefault((one.place.path, one.name), one)
+                    reached[one.place.path, one.name] += 1
     for agent in find_agents(names, sites, live):
         found.setdefault((agent.place.path, agent.name), agent)
+    for one in find_apps(names, live, {site.place.path for site in sites}):
+        known = found.get((one.place.path, one.name))
+        if known is None or known.kind == "script":
+            found[one.place.path, one.name] = one
     for command in find_start_commands(files):
         _started(names, command, found, live, {site.place.path for site in sites})
     scripts = {
@@ -79,7 +88,11 @@ def find_entries(
         if plain and prompts and not prompts & names.program.closure([one.place.path]):
             lower = round(one.confidence - 0.4, 2)
             found[key] = msgspec.structs.replace(one, confidence=lower)
-    ordered = sorted(found.values(), key=lambda one: (-one.confidence, one.place))
+    # Of those that are as likely, the outermost: it leads to the most calls.
+    ordered = sorted(
+        found.values(),
+        key=lambda one: (-round(one.confidence, 4), -reached[one.place.path, one.name], one.place),
+    )
     counts = Counter[str]()
     kept = []
     for entry in ordered:
@@ -118,7 +131,11 @@ def _started(
         if not bounds:
             return  # the command names what is not there
         line = bounds[-1].line
-        kind, confidence = ("program", 0.6) if scripted else ("app", 0.9)
+        made = bounds[-1].value
+        commands = isinstance(made, Invocation) and last_name(made.function) in _COMMANDS
+        kind, confidence = "app", 0.9
+        if scripted:
+            kind, confidence = "program", 0.85 if commands else 0.6
     found[key] = EntryPoint(
         command.name or command.target,
         cast(EntryKind, kind),

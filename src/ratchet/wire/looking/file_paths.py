@@ -38,6 +38,8 @@ class FilePaths:
 
     def __init__(self, names: Names) -> None:
         self.names = names
+        self._found: dict[tuple[str, str], str | None] = {}
+        self._by_name: dict[str, list[str]] = {}
 
     def files(self, syntax: Syntax, scope: CodeScope, frame: CallFrame | None) -> Iterator[str]:
         """Files of the repository that an expression names, each once."""
@@ -146,6 +148,20 @@ class FilePaths:
 
     def locate(self, text: str, importer: str) -> str | None:
         """The file that a path's end names: beside the code, else the only one of that name."""
+        key = (text, importer)
+        if key not in self._found:
+            self._found[key] = self._located(text, importer)
+        return self._found[key]
+
+    def _named(self, end: str) -> list[str]:
+        """Files whose path ends so."""
+        if not self._by_name:
+            for path in sorted(self.names.program.files.known):
+                self._by_name.setdefault(path.rpartition("/")[2], []).append(path)
+        paths = self._by_name.get(end.rpartition("/")[2], [])
+        return [path for path in paths if path == end or path.endswith("/" + end)]
+
+    def _located(self, text: str, importer: str) -> str | None:
         known = self.names.program.files.known
         text = text.replace("\\", "/").replace("…", "").lstrip("./")
         while text.startswith("../"):
@@ -162,7 +178,7 @@ class FilePaths:
         tail = text.split("/")
         for size in range(len(tail), 0, -1):
             end = "/".join(tail[-size:])
-            fitting = [path for path in known if path == end or path.endswith("/" + end)]
+            fitting = self._named(end)
             if len(fitting) == 1:
                 return fitting[0]
             if fitting and size == len(tail):

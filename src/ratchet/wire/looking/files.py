@@ -229,7 +229,10 @@ _STANDING_BY_FOLDER = {
         *("unused", "attic", "graveyard", "bak", "previous"),
     },
     "test": {"test", "tests", "__tests__", "spec", "specs", "testing", "e2e"},
-    "evaluation": {"eval", "evals", "evaluation", "evaluations", "benchmark", "benchmarks"},
+    "evaluation": {
+        *("eval", "evals", "evaluate", "evaluation", "evaluations", "benchmark", "benchmarks"),
+        *("evaluators", "custom_evals"),
+    },
     "example": {
         *("example", "examples", "sample", "samples", "demos", "tutorial", "tutorials", "cookbook"),
         *("cookbooks", "docs", "doc", "documentation", "playground", "experiments", "sandbox"),

@@ -33,6 +33,7 @@ from ratchet.wire.looking.tables import Tables
 from ratchet.wire.looking.text_words import (
     CARRIERS,
     COMPUTED,
+    FETCHING,
     MESSAGE_ROLES,
     PAIR_ROLES,
     READERS,
@@ -47,7 +48,7 @@ from ratchet.wire.looking.text_words import (
 _TEXTS = (TextValue, TextTemplate, BinaryOperation)
 
 MAX_DEPTH = 32
-FUEL = 4000
+FUEL = 12_000
 """Expressions followed for one argument of a call."""
 
 
@@ -71,6 +72,12 @@ class TextOrigin:
     """Of a file of data: the keys that are read; empty for the whole file."""
     joined: bool = False
     """Joined with other text in the program."""
+    whole: Syntax | None = None
+    """The sum that it is an operand of."""
+    pieced: bool = False
+    """The name that it is bound to gets text added."""
+    iterated: bool = False
+    """One of several that a loop goes through."""
 
 
 class TextFlow:
@@ -86,20 +93,28 @@ class TextFlow:
         self.paths = FilePaths(names)
         self.tables = Tables(names)
         self.fuel = 0
+        self._followed: dict[tuple[object, ...], int] = {}
 
-    def origins(self, syntax: Syntax, scope: CodeScope, role: str) -> list[TextOrigin]:
-        """Where the text of an argument comes from."""
+    def origins(
+        self, syntax: Syntax, scope: CodeScope, role: str, *, slot: bool = False
+    ) -> list[TextOrigin]:
+        """Where the text of an argument comes from; of one that fills a slot, if it is long."""
         self.fuel = FUEL
-        return list(self._from(_Step(syntax, scope, None, role)))
+        self._followed = {}
+        return list(self._from(_Step(syntax, scope, None, role, slot=slot, joined=slot)))
 
     def files(self, syntax: Syntax, scope: CodeScope, role: str) -> list[TextOrigin]:
         """Files of data that an argument is read from."""
         return list(self._file(_Step(syntax, scope, None, role), syntax))
 
     def _from(self, step: _Step) -> Iterator[TextOrigin]:
-        self.fuel -= 1
         if step.depth > MAX_DEPTH or self.fuel < 0 or id(step.syntax) in step.seen:
             return
+        reached = step.key()
+        if self._followed.get(reached, MAX_DEPTH + 1) <= step.depth:
+            return  # a history that calls hand on leads to itself in many ways
+        self.fuel -= 1
+        self._followed[reached] = step.depth
         match step.syntax:
             case TextValue(value=value):
                 # What fills a slot is data, unless it is a text of some length.
@@ -121,8 +136,9 @@ class TextFlow:
                 yield from self._sequence(step, items)
             case BinaryOperation(operator=operator, left=left, right=right):
                 if operator == "+":
-                    yield from self._from(step.to(left, joined=True))
-                    yield from self._from(step.to(right, joined=True))
+                    whole = step.whole or step.syntax
+                    yield from self._from(step.to(left, joined=True, whole=whole))
+                    yield from self._from(step.to(right, joined=True, whole=whole))
                 elif operator == "%":
                     yield from self._from(step.to(left))
                 elif operator == "|":
@@ -153,6 +169,9 @@ class TextFlow:
             step.holder,
             step.builder,
             joined=step.joined,
+            whole=step.whole,
+            pieced=step.pieced,
+            iterated=step.iterated,
         )
 
     def _template(self, step: _Step, syntax: TextTemplate) -> Iterator[TextOrigin]:
@@ -206,12 +225,15 @@ class TextFlow:
         values, function = self.names.bound(name, step.scope)
         if not values and function is None:
             return
+        pieced = any(one.how == "added" and isinstance(one.value, _TEXTS) for one in values)
         for bound in values[:12]:
-            yield from self._bound(step, bound, name)
+            yield from self._bound(step, bound, name, pieced=pieced)
         if function is not None:
             yield from self._parameter(step, function, name)
 
-    def _bound(self, step: _Step, bound: BoundValue, name: str) -> Iterator[TextOrigin]:
+    def _bound(
+        self, step: _Step, bound: BoundValue, name: str, *, pieced: bool = False
+    ) -> Iterator[TextOrigin]:
         if isinstance(bound.value, ImportedName):
             found = self.names.imported(bound.scope.module, bound.value)
             if isinstance(found, Meaning):
@@ -237,6 +259,8 @@ class TextFlow:
             frame=frame,
             holder=name,
             joined=joined,
+            pieced=pieced,
+            iterated=step.iterated or bound.how == "iterated",
             at=step.syntax,
         )
         yield from self._from(following)
@@ -423,7 +447,7 @@ class TextFlow:
             else:
                 yield from self._from(step.to(given))
             return
-        if name in STORES:
+        if name in STORES and not self._own_functions(call, step):
             yield TextOrigin(
                 "store",
                 step.role,
@@ -458,6 +482,10 @@ class TextFlow:
             mapping = MappingLiteral(call.line, call.start, call.end, [*pairs])
             yield from self._from(step.to(mapping))
             return
+        if name == "getenv":
+            for one in call.arguments[1:]:
+                yield from self._from(step.to(one))
+            return
         if name in COMPUTED:
             return
         known = self.names.meanings(call.function, step.scope, step.frame)
@@ -467,7 +495,8 @@ class TextFlow:
             known = [Meaning(one) for one in methods] if len(methods) <= 3 else []
         for one_ in known[:MOST_OVERRIDES]:
             if one_.scope is not None and one_.scope.kind == "function":
-                yield from self._result(step, one_.scope, call)
+                if not (step.slot and FETCHING.match(name)):
+                    yield from self._result(step, one_.scope, call)
             elif one_.scope is not None and not one_.instance:
                 # An object of the repository that holds text: its arguments.
                 for value in (*call.arguments, *call.keywords.values()):
@@ -478,6 +507,10 @@ class TextFlow:
                 for key in ("content", "text", "parts"):
                     if key in call.keywords:
                         yield from self._from(step.to(call.keywords[key]))
+
+    def _own_functions(self, call: Invocation, step: _Step) -> bool:
+        known = self.names.meanings(call.function, step.scope, step.frame)
+        return any(one.scope is not None and one.scope.kind == "function" for one in known)
 
     def _unchanged(self, step: _Step, call: Invocation, name: str) -> Iterator[TextOrigin]:
         if isinstance(call.function, AttributeUse):
@@ -535,6 +568,8 @@ class TextFlow:
                     builder=step.builder or function,
                     outer=step.builder,
                     holder="",
+                    whole=None,
+                    pieced=False,
                 )
             )
 
@@ -573,8 +608,21 @@ class _Step:
     joined: bool = False
     slot: bool = False
     keys: tuple[str, ...] = ()
+    whole: Syntax | None = None
+    pieced: bool = False
+    iterated: bool = False
     depth: int = 0
     seen: frozenset[int] = frozenset()
+
+    def key(self) -> tuple[object, ...]:
+        """What decides which origins are found from here."""
+        calls: list[int] = []
+        frame = self.frame
+        while frame is not None and len(calls) < 2:
+            calls.append(id(frame.invocation))
+            frame = frame.parent
+        holders = (id(self.scope), id(self.builder), id(self.whole), self.holder)
+        return (id(self.syntax), self.role, self.slot, self.keys, *holders, *calls)
 
     def to(
         self, syntax: Syntax, *, at: Syntax | None = None, again: bool = False, **changes: object
@@ -590,6 +638,9 @@ class _Step:
             "joined": self.joined,
             "slot": self.slot,
             "keys": self.keys,
+            "whole": self.whole if at is None else None,
+            "pieced": self.pieced and at is None,
+            "iterated": self.iterated,
             **changes,
         }
         seen = self.seen if again else self.seen | {id(self.syntax)}

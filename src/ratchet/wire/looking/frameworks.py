@@ -30,6 +30,7 @@ FRAMEWORKS = (
             "langgraph_swarm",
             "deepagents",
             "langgraph_bigtool",
+            "managed_deepagents",
         ),
         ("@langchain/langgraph", "@langchain/langgraph-supervisor", "deepagents"),
         ("langgraph",),
@@ -117,11 +118,19 @@ FRAMEWORKS = (
         ("langchain", "@langchain/"),
         ("langchain", "langchain-core", "langchain-community"),
     ),
+    AgentFramework("aider", ("aider",), (), ("aider-chat",)),
     AgentFramework("mirascope", ("mirascope",), (), ("mirascope",)),
     AgentFramework(
         "instructor", ("instructor",), ("@instructor-ai/instructor",), ("instructor",), sdk=True
     ),
     AgentFramework("prompty", ("prompty", "promptflow"), (), ("prompty", "promptflow"), sdk=True),
+    AgentFramework(
+        "azure-ai",
+        ("azure.ai.projects", "azure.ai.agents", "azure.ai.inference"),
+        (),
+        ("azure-ai-projects", "azure-ai-agents", "azure-ai-inference"),
+        sdk=True,
+    ),
     AgentFramework("anthropic", ("anthropic",), ("@anthropic-ai/sdk",), ("anthropic",), sdk=True),
     AgentFramework("openai", ("openai",), ("openai",), ("openai",), sdk=True),
     AgentFramework("litellm", ("litellm",), (), ("litellm",), sdk=True),

@@ -22,7 +22,7 @@ from ratchet.wire.facts import (
 from ratchet.wire.looking.effects import find_effects, find_tools
 from ratchet.wire.looking.entries import find_entries
 from ratchet.wire.looking.files import RepositoryFiles
-from ratchet.wire.looking.frameworks import FRAMEWORKS, RANK, SDKS
+from ratchet.wire.looking.frameworks import FRAMEWORKS, RANK, SDKS, framework_of
 from ratchet.wire.looking.manifests import find_manifests, project_of
 from ratchet.wire.looking.names import Names, last_name
 from ratchet.wire.looking.program import MAX_MODULES, Program
@@ -35,8 +35,22 @@ from ratchet.wire.looking.task_data import find_task_data
 from ratchet.wire.looking.tracing import find_tracing
 
 _INDEXING = re.compile(
-    r"from_documents|from_texts|add_documents|add_texts|upsert|executemany|insert_many|persist"
+    r"from_documents|from_texts|add_documents|add_texts|upsert(?:_(?:documents|points|vectors|records))?$|executemany|insert_many|persist"
 )
+_JUDGING = re.compile(
+    r"^(?:azure\.ai\.evaluation|ragas|deepeval|openevals|agentevals|autoevals|langsmith\.evaluation"
+    r"|langchain\.evaluation|phoenix\.evals|llama_index\.core\.evaluation|promptflow\.evals|trulens\w*"
+    r"|dspy\.evaluate|pydantic_evals|inspect_ai|giskard|evaluate)(?:\.|$)"
+)
+"""Modules of libraries that judge what an agent said."""
+_SERVERS = ("FastAPI", "Flask", "APIRouter", "Blueprint", "Starlette", "Quart", "Sanic")
+"""Classes of what answers requests: such a module is no script."""
+_LOADING = re.compile(
+    r"splitter|[Ll]oader|[Dd]ocument|vectorstore|[Ee]mbedding|node_parser|readers?\.|\.schema\.|storage"
+)
+"""Parts of a framework that load, split and find documents."""
+_PUSHING = {"push_prompt", "create_prompt"}
+_RUNNING = {"invoke", "ainvoke", "stream", "astream", "run", "create", "FastAPI", "Flask"}
 _WHOLE = re.compile(r"(?:^|/)(?:run_)?eval(?:s|uate|uation)?\.\w+$")
 _VERSIONED = re.compile(r"(?:^|[-_. ])v\d+$", re.IGNORECASE)
 
@@ -71,7 +85,8 @@ def look(root: Path) -> RepositoryLook:
         frozenset(program.closure([*used, *started]) - dead.keys()) if live_sites else frozenset()
     )
     manifests = find_manifests(files)
-    frameworks = _frameworks(program, live, used, manifests)
+    called = {site.framework for site in live_sites}
+    frameworks = _frameworks(program, live, used, called, manifests)
     tools = list(find_tools(names, live))
     given = frozenset(tool.place for tool, _ in tools)
     texts = frozenset(
@@ -155,6 +170,9 @@ def _dead(names: Names, sites: list[InputSite]) -> dict[str, str]:
                             f"legacy: an older version, imported by nothing outside of {top}/"
                         )
     loaded = {path for module in program.modules for path in program.loads(module)}
+    for module in program.modules:
+        if module.path not in loaded and module.path not in dead and _only_pushes(module):
+            dead[module.path] = "upload: a script that pushes prompts to a hub, imported by nothing"
     indexing = [
         module.path
         for module in program.modules
@@ -192,6 +210,7 @@ def _revive(program: Program, dead: dict[str, str]) -> None:
         path
         for path, why in dead.items()
         if why.startswith("evaluation: its name") and not _WHOLE.search(path)
+        if not _judges(program, path)
     }
     waiting = [module for module in program.modules if module.path not in dead]
     while waiting:
@@ -201,8 +220,23 @@ def _revive(program: Program, dead: dict[str, str]) -> None:
             waiting += [module] if module is not None else []
 
 
+def _judges(program: Program, path: str) -> bool:
+    module = program.module(path)
+    return module is not None and any(
+        _JUDGING.search(one.module) and program.resolve(module, one) is None
+        for one in module.imports
+    )
+
+
+def _only_pushes(module: CodeModule) -> bool:
+    called = {last_name(call.function) for one in module.scope.walk() for call in one.invocations}
+    return not _PUSHING.isdisjoint(called) and _RUNNING.isdisjoint(called)
+
+
 def _fills_index(module: CodeModule) -> bool:
     calls = [call for scope in module.scope.walk() for call in scope.invocations]
+    if any(last_name(call.function) in _SERVERS for call in calls):
+        return False
     if any(_INDEXING.search(last_name(call.function)) for call in calls):
         return True
     embeds = any("embed" in name.lower() for scope in module.scope.walk() for name in scope.used)
@@ -239,7 +273,11 @@ def _model_call(site: InputSite) -> ModelCallSite:
 
 
 def _frameworks(
-    program: Program, live: frozenset[str], used: set[str], manifests: tuple[Manifest, ...]
+    program: Program,
+    live: frozenset[str],
+    used: set[str],
+    called: set[str],
+    manifests: tuple[Manifest, ...],
 ) -> tuple[FrameworkUse, ...]:
     counts: dict[str, list[Place]] = defaultdict(list)
     for module in program.modules:
@@ -247,7 +285,9 @@ def _frameworks(
             for name, line in program.frameworks_of(module).items():
                 counts[name].append(Place(module.path, line))
     found = []
-    for name in sorted(counts, key=lambda one: RANK[one]):
+    # One that only loads and splits documents counts after all that a model is called through.
+    loading = {name for name in counts if _only_loads(program, live, name)}
+    for name in sorted(counts, key=lambda one: (one in loading and one not in called, RANK[one])):
         if name in SDKS and not any(place.path in used for place in counts[name]):
             continue
         places = sorted(counts[name])
@@ -262,6 +302,17 @@ def _frameworks(
             )
         )
     return tuple(found)
+
+
+def _only_loads(program: Program, live: frozenset[str], framework: str) -> bool:
+    imported = [
+        f"{one.module}.{one.name}"
+        for module in program.modules
+        if module.path in live
+        for one in module.imports
+        if framework_of(one.module) == framework and program.resolve(module, one) is None
+    ]
+    return bool(imported) and all(_LOADING.search(one) for one in imported)
 
 
 def _version(name: str, manifests: tuple[Manifest, ...]) -> str:

@@ -23,6 +23,8 @@ class ModelInput:
     """Arguments by position."""
     runs: bool = False
     """Whether the call runs a model or an agent."""
+    fills: bool = False
+    """Whether its keywords fill slots of a template."""
 
 
 def _one(
@@ -75,6 +77,8 @@ MODEL_INPUTS = [
     *_one("autogen", "SelectorGroupChat", "selector_prompt:system"),
     *_one("autogen", "initiate_chat a_initiate_chat", "message:user", runs=True),
     *_one("autogen", "run run_stream", "task:user", "task", True),
+    *_one("autogen", "send a_send", "message:user", "message", True),
+    *_one("aider", "run", "with_message:user", "with_message", True),
     *_one("langchain", "PromptTemplate", "template:user", "template"),
     *_one(
         "langchain",
@@ -93,6 +97,10 @@ MODEL_INPUTS = [
         "langchain",
         "FewShotPromptTemplate FewShotChatMessagePromptTemplate",
         "prefix:system suffix:user",
+    ),
+    *(
+        ModelInput("langchain", symbol, {}, fills=True)
+        for symbol in ("partial", "format_messages", "format_prompt")
     ),
     *_one("langchain", "SystemMessage", "content:system", "content"),
     *_one("langchain", "HumanMessage", "content:user", "content"),
@@ -183,6 +191,24 @@ MODEL_INPUTS = [
     *_one("swarm", "Agent", "instructions:system"),
     *_one("livekit-agents", "Agent", "instructions:system"),
     *_one(
+        "livekit-agents",
+        "generate_reply",
+        "instructions:system user_input:user",
+        "user_input",
+        True,
+    ),
+    *_one("prompty", "execute execute_async run run_async", "prompt:file", "prompt", True),
+    *_one("prompty", "load load_async Prompty.load", "path:file source:file", "path", True),
+    *_one("azure-ai", "PromptTemplate.from_prompty", "file_path:file", "file_path", True),
+    *_one("azure-ai", "PromptTemplate.from_string", "prompt_template:user", "prompt_template"),
+    *_one(
+        "azure-ai",
+        "create_agent update_agent",
+        "instructions:system additional_instructions:system",
+        runs=True,
+    ),
+    *_one("azure-ai", "complete create_message", "messages:user content:user", "messages", True),
+    *_one(
         "browser-use",
         "Agent",
         "task:user extend_system_message:system override_system_message:system",
@@ -245,6 +271,8 @@ _ANY = [
         "input:user instructions:system",
         runs=True,
     ),
+    *_one("", "threads.messages.create", "content:user", runs=True),
+    *_one("", "threads.create", "messages:user"),
     *_one(
         "",
         "messages.create messages.stream messages.parse",
@@ -253,7 +281,7 @@ _ANY = [
     ),
     *_one(
         "",
-        "assistants.create threads.runs.create",
+        "assistants.create assistants.update threads.runs.create threads.runs.create_and_poll threads.runs.stream threads.create_and_run",
         "instructions:system additional_instructions:system",
         runs=True,
     ),
@@ -298,7 +326,29 @@ _DEFAULTS = re.compile(r"(?:Engine|Agent|Runner|Synthesizer|Program|Extractor)\.
 """Classes of LlamaIndex that call a model; others are made by a method of the same name."""
 _RAW = re.compile(r"\.with_(?:raw|streaming)_response\b|\.with_options\b")
 """Steps of a client's call that change nothing of its text."""
-LAST_NAMES = frozenset(one.symbol.rpartition(".")[2] for one in (*MODEL_INPUTS, *_ANY))
+_NAMED = re.compile(
+    r"(?:^|[._])(?:llms?|(?:chat_?)?model|lm|chain|structured_llm)(?:_?\d+|_[a-z_]+)?"
+    r"\.(?:a?(?:invoke|stream|batch|predict|complete|chat|generate|call)"
+    r"|generate_(?:content|text)(?:_async)?|(?:a?chat_)?completions?)$"
+    r"|(?:^|[._])(?:llm|lm)$",
+    re.IGNORECASE,
+)
+"""Calls of a model that is known by its name only."""
+_NAMED_INPUT = ModelInput(
+    "",
+    "named",
+    {"input": "user", "messages": "user", "prompt": "user", "system": "system"},
+    ("input",),
+    True,
+)
+LAST_NAMES = frozenset(
+    {
+        *(one.symbol.rpartition(".")[2] for one in (*MODEL_INPUTS, *_ANY)),
+        *("llm", "lm", "batch", "abatch", "agenerate", "acall"),
+        *("generate_text", "generate_text_async", "chat_completions", "achat_completion"),
+    }
+)
+"""Last names of calls that may give text to a model."""
 
 
 def input_of(outside: list[str], written: str) -> ModelInput | None:
@@ -335,3 +385,12 @@ def input_of(outside: list[str], written: str) -> ModelInput | None:
             if re.search(rf"(?:^|\.){re.escape(one.symbol)}$", written):
                 return one
     return None
+
+
+def named_input(written: str) -> ModelInput | None:
+    """The input that a call of something unknown is, by the name of what it calls.
+
+    Args:
+        written: The call as it is written, dotted.
+    """
+    return _NAMED_INPUT if _NAMED.search(written) else None

@@ -19,6 +19,7 @@ from ratchet.wire.looking.syntax import (
     ItemUse,
     NameUse,
     ScopeValue,
+    SequenceLiteral,
     Syntax,
     TextValue,
 )
@@ -27,6 +28,8 @@ MAX_DEPTH = 14
 MOST_OVERRIDES = 24
 CHAIN = 4
 """Calls one upon another from which on only the first is resolved."""
+_WRAPPERS = ("Optional", "Union", "Annotated", "Final", "ClassVar")
+"""Types that mean what stands between their brackets."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -236,10 +239,14 @@ class Names:
         return found
 
     def _typed(self, annotation: Syntax, scope: CodeScope, depth: int) -> list[Meaning]:
+        match annotation:
+            case ItemUse(base=base, key=key) if last_name(base) in _WRAPPERS and depth <= MAX_DEPTH:
+                options = key.items if isinstance(key, SequenceLiteral) else [key]
+                return [m for one in options for m in self._typed(one, scope, depth + 1)]
         return [
             Meaning(one.scope, True, None, one.outside)
             for one in self.meanings(annotation, scope, None, depth)
-            if one.module is None
+            if one.module is None and not one.outside.startswith("typing.")
         ]
 
     def of_bound(self, bound: BoundValue, depth: int) -> list[Meaning]:

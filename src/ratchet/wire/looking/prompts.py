@@ -8,13 +8,21 @@ from dataclasses import dataclass, field
 
 from ratchet.wire.facts import BindingWay, Place, PromptKind, PromptPart, PromptSite
 from ratchet.wire.looking.flow import TextFlow, TextOrigin
-from ratchet.wire.looking.frameworks import framework_of
+from ratchet.wire.looking.frameworks import RANK, SDKS, framework_of
 from ratchet.wire.looking.javascript_requests import posted_body
-from ratchet.wire.looking.model_inputs import LAST_NAMES, POSTED, ModelInput, input_of
+from ratchet.wire.looking.model_inputs import (
+    LAST_NAMES,
+    POSTED,
+    ModelInput,
+    input_of,
+    named_input,
+)
+from ratchet.wire.looking.named_prompts import PROMPT_NAME, named_prompts
 from ratchet.wire.looking.names import Names, argument_of, last_name
 from ratchet.wire.looking.settings_prompts import settings_prompts
 from ratchet.wire.looking.syntax import (
     AttributeUse,
+    CodeModule,
     CodeScope,
     Invocation,
     MappingLiteral,
@@ -30,7 +38,7 @@ from ratchet.wire.looking.syntax import (
 from ratchet.wire.looking.text_words import role_of
 from ratchet.wire.looking.yaml_fields import yaml_parts
 
-LEAST_WORDS = {"system": 4, "user": 10, "tool": 20, "joined": 10}
+LEAST_WORDS = {"system": 4, "user": 10, "tool": 20, "joined": 10, "named": 6}
 """Words of static text from which text counts as a prompt: shorter messages are data."""
 
 HOW: dict[str, tuple[BindingWay, str]] = {
@@ -50,6 +58,14 @@ HOW: dict[str, tuple[BindingWay, str]] = {
 _DEFAULT = re.compile(r"\.[A-Z][A-Z0-9_]*(?:PROMPT|INSTRUCTIONS?)[A-Z0-9_]*$|\.PROMPT$")
 """Constants of a framework that hold text for a model."""
 _FILES = ("yaml", "json", "toml", "text")
+_INPUTS = re.compile(
+    r"(?:^|_)(?:quer(?:y|ies)|questions?|examples?|tests?|inputs?|tasks?|topics?|samples?|demos?|requests?)(?:_|$)",
+    re.IGNORECASE,
+)
+"""Names of lists of what a demonstration asks."""
+_SCRIPTS = ("main", "demo", "run_demo", "example", "run_example", "_main", "amain")
+_LONG = 40
+"""Words from which text in a script's main function is no mere question."""
 
 
 @dataclass(frozen=True)
@@ -79,6 +95,8 @@ class _Group:
     parts: dict[tuple[str, int, str], PromptPart] = field(default_factory=dict)
     reaches: set[Place] = field(default_factory=set)
     joined: bool = False
+    named: bool = False
+    """Bound to a name that says that it is a prompt."""
     by_name: bool = False
     """Known by the name under which the code reads it."""
 
@@ -103,14 +121,52 @@ def input_sites(names: Names) -> Iterator[InputSite]:
                 ):
                     continue
                 outside = names.outside_names(call, scope)
-                what = input_of(outside, chain_of(call.function))
+                written = chain_of(call.function)
+                what = input_of(outside, written)
+                if what is None and not outside and module.language == "Python":
+                    known = names.meanings(call.function, scope)
+                    what = named_input(written) if not known else None
                 if what is None:
                     continue
                 if what.symbol == "UserProxyAgent" and "llm_config" not in call.keywords:
                     continue
-                framework = what.framework or next(iter(frameworks), "") or "openai"
-                callee = outside[0] if outside else chain_of(call.function)
+                framework = what.framework or next(iter(frameworks), "")
+                framework = framework or _around(names, module) or "openai"
+                callee = outside[0] if outside else written
                 yield InputSite(call, scope, what, framework, callee)
+
+
+def _around(names: Names, module: CodeModule) -> str:
+    """The framework that modules of the same outermost folder import."""
+    top = module.path.partition("/")[0]
+    found = {
+        name
+        for other in names.program.modules
+        if other.path.partition("/")[0] == top and other.language == module.language
+        for name in names.program.frameworks_of(other)
+    }
+    return min(found, key=lambda one: RANK[one], default="")
+
+
+def _words(text: str) -> int:
+    """Words of a text; an address or a name without a space has none."""
+    return len(re.findall(r"[^\W\d_]{2,}", text)) if re.search(r"\s", text.strip()) else 0
+
+
+def _is_example(origin: TextOrigin, site: InputSite) -> bool:
+    """Whether text is what a demonstration asks an agent: data, and no prompt."""
+    if origin.role != "user" or not isinstance(origin.syntax, TextValue) or origin.scope is None:
+        return False
+    if origin.iterated and _INPUTS.search(origin.holder):
+        return True
+    here = origin.scope
+    if origin.syntax.line in here.in_guard and site.invocation.line not in here.in_guard:
+        return True
+    in_script = here is site.scope and (
+        here.name in _SCRIPTS or (here.kind == "module" and site.invocation.line in here.in_guard)
+    )
+    runs = site.what.runs and site.framework not in SDKS
+    return in_script and runs and len(origin.syntax.value.split()) < _LONG
 
 
 def _system_messages(scope: CodeScope) -> Iterator[MappingLiteral]:
@@ -163,6 +219,9 @@ class PromptFinder:
             for argument, role, syntax in self._arguments(site):
                 if role == "signature":
                     self._signature(site, syntax, groups)
+                elif role == "slot":
+                    for origin in self.flow.origins(syntax, site.scope, "user", slot=True):
+                        self._add(site, argument, origin, groups)
                 elif role == "file":
                     for origin in self.flow.files(syntax, site.scope, "system"):
                         self._add(site, argument, origin, groups)
@@ -173,6 +232,7 @@ class PromptFinder:
         if sites:
             self._settings(sites[0].framework, groups)
             self._messages(sites[0].framework, groups)
+            self._named(sites[0].framework, groups)
         built = {key for one in groups.values() if one.kind == "builder" for key in one.parts}
         return sorted(
             (
@@ -188,6 +248,9 @@ class PromptFinder:
         call, what = site.invocation, site.what
         if what.symbol == "ChatMessage":
             yield "", "user", call
+            return
+        if what.fills:
+            yield from ((name, "slot", value) for name, value in call.keywords.items())
             return
         for argument, role in what.roles.items():
             given = call.keywords.get(argument)
@@ -293,6 +356,20 @@ class PromptFinder:
                     for key in set(groups) - known:
                         groups[key].by_name = True
 
+    def _named(self, framework: str, groups: dict[tuple[str, int, str], _Group]) -> None:
+        """Texts that are bound to the name of a prompt and read, in a way that was not followed."""
+        found = {(path, start) for group in groups.values() for path, start, _ in group.parts}
+        for text, scope, name, whole, place in named_prompts(self.names):
+            path = scope.module.path
+            if (path, text.start) not in found:
+                known = set(groups)
+                origin = TextOrigin(
+                    "text", "system", path, text.line, text, scope, name, whole=whole, joined=True
+                )
+                self._put(place, framework, "", origin, groups, None)
+                for key in set(groups) - known:
+                    groups[key].by_name = True
+
     def _decorated(self, groups: dict[tuple[str, int, str], _Group]) -> None:
         """Functions that a decorator makes prompts: `@agent.system_prompt`."""
         for module in self.names.program.modules:
@@ -337,7 +414,7 @@ class PromptFinder:
         origin: TextOrigin,
         groups: dict[tuple[str, int, str], _Group],
     ) -> None:
-        if origin.role == "assistant":
+        if origin.role == "assistant" or _is_example(origin, site):
             return
         field_ = argument if len(site.what.roles) > 1 else ""
         together = None
@@ -393,28 +470,24 @@ class PromptFinder:
                     together.scope.dotted or last_name(together.invocation.function),
                 )
                 key = (together.place.path, together.place.line, "call")
-            elif here.kind == "class" and origin.holder:
-                kind, name, key = (
-                    "class attribute",
-                    f"{here.dotted}.{origin.holder}",
-                    (here.module.path, origin.line, "text"),
-                )
-            elif here.kind == "module" and origin.holder:
-                template = isinstance(origin.syntax, TextTemplate)
-                kind, name, key = (
-                    "f-string" if template else "constant",
-                    origin.holder,
-                    (here.module.path, origin.line, "text"),
-                )
             else:
+                line = (origin.whole or origin.syntax).line
+                key = (here.module.path, line, "text")
                 template = isinstance(origin.syntax, TextTemplate)
-                kind, name = "f-string" if template else "inline", here.dotted
-                key = (here.module.path, origin.line, "text")
+                if here.kind == "class" and origin.holder:
+                    kind, name = "class attribute", f"{here.dotted}.{origin.holder}"
+                elif here.kind == "module" and origin.holder:
+                    kind, name = "f-string" if template else "constant", origin.holder
+                else:
+                    kind, name = "f-string" if template else "inline", here.dotted
+                if origin.pieced:
+                    key = (here.module.path, here.line, f"pieces of {origin.holder}")
         group = groups.setdefault(key, _Group(kind, name, origin.role, framework))
         if origin.role == "system":
             group.role = "system"
         group.joined = group.joined or (origin.joined and kind in ("f-string", "inline"))
         group.reaches.add(reaches)
+        group.named = group.named or PROMPT_NAME.search(origin.holder) is not None
         if origin.syntax is not None:
             self._part(group, origin.path, origin.syntax, field_)
         elif kind == "yaml":
@@ -437,11 +510,13 @@ class PromptFinder:
     def _counts(self, group: _Group) -> bool:
         if group.kind in (*_FILES, "store", "signature", "framework default"):
             return True
-        counts = [len(re.findall(r"[^\W\d_]{2,}", part.text)) for part in group.parts.values()]
+        counts = [_words(part.text) for part in group.parts.values()]
         if group.role == "tool":
             return group.kind != "builder" and max(counts) >= LEAST_WORDS["tool"]
         if group.joined:
             return sum(counts) >= LEAST_WORDS["joined"]
+        if group.named and any(part.slots for part in group.parts.values()):
+            return sum(counts) >= LEAST_WORDS["named"]
         return sum(counts) >= LEAST_WORDS.get(group.role, 4)
 
     def _made(self, group: _Group) -> PromptSite:

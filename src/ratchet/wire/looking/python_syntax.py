@@ -187,6 +187,8 @@ class _Reader:
 
     def assign(self, target: ast.expr, value: Syntax, how: str = "assigned") -> None:
         bound = BoundValue(value, self.scope, how, target.lineno)  # type: ignore[arg-type]
+        if self.guard:
+            self.scope.in_guard.add(value.line)
         match target:
             case ast.Name(id=name):
                 self.scope.bind(name, bound)

@@ -13,12 +13,30 @@ from ratchet.wire.looking.file_paths import FilePaths
 from ratchet.wire.looking.names import Names
 from ratchet.wire.looking.yaml_fields import yaml_parts
 
+_KEY = re.compile(r"""["']([\w-]+)["']""")
 _NAMED = re.compile(r"""["'`]([^"'`\n]*\.(?:ya?ml|md|txt|j2|jinja2?|prompty|mustache|hbs))["'`]""")
 _FIELD = re.compile(
     r"(?:^|_)(?:prompt|template|instructions?|system|persona|preamble|backstory)s?(?:_|$)",
     re.IGNORECASE,
 )
 _LEAST_WORDS = 8
+_FOLDER = re.compile(r"prompts?(?:$|_)|(?:^|_)(?:instructions|personas)$", re.IGNORECASE)
+"""Names of folders whose files are prompts."""
+_CONVENTIONS = {"managed_deepagents": ("instructions.md",)}
+"""Files by the module whose framework reads them."""
+_ENDINGS = (
+    "",
+    "md",
+    "txt",
+    "prompt",
+    "j2",
+    "jinja",
+    "jinja2",
+    "tmpl",
+    "mustache",
+    "hbs",
+    "prompty",
+)
 
 
 def settings_prompts(names: Names) -> Iterator[tuple[str, Place, list[PromptPart]]]:
@@ -55,6 +73,45 @@ def settings_prompts(names: Names) -> Iterator[tuple[str, Place, list[PromptPart
             ]
             if parts:
                 yield path, Place(module.path, line), parts
+    for path, place in (*_beside(names), *_in_folders(names)):
+        text = names.program.files.text(path) or "" if path not in seen else ""
+        seen.add(path)
+        if len(re.findall(r"[^\W\d_]{2,}", text)) >= _LEAST_WORDS:
+            yield path, place, []
+
+
+def _beside(names: Names) -> Iterator[tuple[str, Place]]:
+    """Files that a framework reads beside the module that makes its agent, without being told."""
+    for module in names.program.modules:
+        if names.program.standing(module.path).kind == "own":
+            for one in module.imports:
+                for name in _CONVENTIONS.get(one.module.partition(".")[0], ()):
+                    path = module.path.rpartition("/")[0] + f"/{name}"
+                    if path.lstrip("/") in names.program.files.known:
+                        yield path.lstrip("/"), Place(module.path, one.line)
+
+
+def _in_folders(names: Names) -> Iterator[tuple[str, Place]]:
+    """Files in folders of prompts that code names, by what it calls them: `prompts["plan"]`."""
+    files = names.program.files
+    by_stem: dict[str, list[str]] = {}
+    for folder, inside in files.folders.items():
+        if _FOLDER.search(folder.rpartition("/")[2]):
+            for name in inside:
+                stem, _, ending = name.partition(".")
+                if ending.lower() in _ENDINGS and stem.lower() != "readme":
+                    by_stem.setdefault(stem, []).append(f"{folder}/{name}")
+    if not by_stem:
+        return
+    own = [one for one in names.program.modules if names.program.standing(one.path).kind == "own"]
+    named = {word for one in own for word in re.findall(r"""["'/]([\w-]+)/?["']""", one.text)}
+    for module in own:
+        for found in _KEY.finditer(module.text):
+            for path in by_stem.get(found.group(1), ()):
+                folder = path.rpartition("/")[0].rpartition("/")[2]
+                near = path.partition("/")[0] == module.path.partition("/")[0]
+                if folder in named and (near or "/" not in module.path):
+                    yield path, Place(module.path, module.text.count("\n", 0, found.start()) + 1)
 
 
 def _read(names: Names) -> set[str]:

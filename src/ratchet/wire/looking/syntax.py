@@ -192,7 +192,7 @@ class CodeScope:
     guarded: bool = False
     """Of a module: it has an `if __name__ == "__main__"`."""
     in_guard: set[int] = field(default_factory=set)
-    """Lines of calls within that guard."""
+    """Lines of calls and of bound values within that guard."""
 
     def bind(self, name: str, bound: BoundValue) -> None:
         """Add a binding."""

@@ -55,6 +55,20 @@ _EXPECTED = {
 }
 _CLASSES = {"category", "intent", "sentiment", "class", "topic", "priority", "type"}
 """Columns that are answers if the input is a text to be classified, and no question."""
+_CATALOGUE = {
+    "price",
+    "unitprice",
+    "sku",
+    "brand",
+    "stock",
+    "quantity",
+    "imageurl",
+    "rating",
+    "isbn",
+}
+"""Columns of lists of goods: their descriptions and categories are no tasks."""
+_INPUTS_ALONE = re.compile(r"(?:eval|test|task|bench)\w*[_/-](?:\w*[_-])?inputs?\.\w+$", re.I)
+"""Tables that say by their name that they hold what an evaluation asks."""
 _QUESTIONS = {"question", "query", "prompt", "instruction", "task", "problem", "goal", "q"}
 
 
@@ -149,10 +163,12 @@ def _site(
     asks = any(plain[one] in _QUESTIONS for one in inputs)
     answers = _EXPECTED if asks else _EXPECTED | _CLASSES
     expected = tuple(one for one, name in plain.items() if name in answers and one not in inputs)
-    if not inputs and expected:
+    if not inputs and expected and not _CATALOGUE & set(plain.values()):
         inputs = tuple(
             one for one, name in plain.items() if name in _WEAK_INPUT and one not in expected
         )
+    if not inputs and _INPUTS_ALONE.search(place.path):
+        inputs = tuple(one for one in columns if one not in expected)
     if not inputs or rows < LEAST_ROWS:
         return None
     confidence = 0.9 if expected else 0.6

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 UNCHANGED = frozenset(
     {
         *("strip", "lstrip", "rstrip", "format", "format_map", "replace", "dedent", "cleandoc"),
@@ -156,7 +158,6 @@ COMPUTED = frozenset(
         *(
             "get_buffer_string",
             "input",
-            "getenv",
             "sorted",
             "zip",
             "enumerate",
@@ -177,6 +178,10 @@ COMPUTED = frozenset(
     }
 )
 """Functions whose result is data."""
+FETCHING = re.compile(
+    r"_?(?:a?fetch|load|search|query|retrieve|read|scrape|crawl|download|look_?up|list)(?:_|[A-Z]|$)"
+)
+"""Names of functions whose result is data where it fills a slot."""
 
 
 def role_of(text: str, otherwise: str) -> str:
