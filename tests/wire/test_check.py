@@ -112,6 +112,33 @@ def test_a_prompt_that_does_not_reach_the_model_fails(repository: Path) -> None:
     assert report.failed
 
 
+@pytest.mark.long
+def test_the_model_takes_another_way_to_a_prompt_that_it_did_not_reach(repository: Path) -> None:
+    desk = repository / "desk.py"
+    desk.write_text(desk.read_text() + ASKS_FIRST)
+    _git(repository, "commit", "-qam", "it asks first")
+    assert run(["init", str(repository), "--yes", "--no-check", "--entry", "desk.py:clear"]) == 0
+    report = check(repository, python=Path(sys.executable))
+    assert _states(report)["changed prompts"] == "verified", report
+
+
+ASKS_FIRST = """
+
+UNCLEAR = "You decide whether a question to the library is unclear, and say so with yes or no."
+FORM = {"type": "object", "properties": {"unclear": {"type": "boolean"}}}
+
+
+def clear(question):
+    import json
+    answer = openai.OpenAI().chat.completions.create(
+        model="gpt-4o-mini",
+        messages=[{"role": "system", "content": UNCLEAR}, {"role": "user", "content": question}],
+        response_format={"type": "json_schema", "json_schema": {"name": "form", "schema": FORM}},
+    )
+    if json.loads(answer.choices[0].message.content)["unclear"]:
+        return "What do you mean?"
+    return ask(question)
+"""
 ACTING = (
     AGENT.replace(
         """    import smtplib
@@ -183,6 +210,15 @@ def test_what_the_simulator_makes_up_fits_the_schema() -> None:
     import jsonschema
 
     jsonschema.validate(sample(SCHEMA, "1a2b"), SCHEMA)
+
+
+def test_another_way_says_no_and_chooses_otherwise() -> None:
+    schema = {"type": "object", "properties": {"unclear": {"type": "boolean"}}}
+    said = [json.loads(answer(Asked(["Is it?"], schema=schema, way=way)).text) for way in (0, 1, 2)]
+    assert said == [{"unclear": True}, {"unclear": False}, {"unclear": True}]
+    tools = [Tool(name, {}) for name in "abcdefgh"]
+    called = {answer(Asked(["Which?"], tools, way=way)).tool for way in range(3)}
+    assert len(called) > 1
 
 
 def test_the_simulator_calls_a_tool_once_and_then_answers_by_the_prompt() -> None:

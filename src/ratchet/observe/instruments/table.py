@@ -211,11 +211,11 @@ def switch_on(instrument: Instrument, route: DelegatingProvider) -> bool:
     return True
 
 
-def misfits() -> list[tuple[str, str, str]]:
+def misfits() -> list[tuple[str, str, str, str]]:
     """Imported libraries whose instrumentor is installed and does not fit their version.
 
     Returns:
-        Library, distribution of the instrumentor, and its version.
+        Distribution and version of the library, then those of the instrumentor.
     """
     found = []
     for one in INSTRUMENTS:
@@ -225,7 +225,8 @@ def misfits() -> list[tuple[str, str, str]]:
             except Exception:  # an instrumentor of another time may fail in any way
                 misfit = True
             if misfit:
-                found.append((one.name, one.needs, metadata.version(one.needs)))
+                versions = metadata.version(one.library), metadata.version(one.needs)
+                found.append((one.library, versions[0], one.needs, versions[1]))
     return found
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ from ratchet.wire.checking.called import (
 )
 from ratchet.wire.checking.command import CommandCheck
 from ratchet.wire.checking.contained import model_addresses, run_program
+from ratchet.wire.checking.copied_project import first_input, with_a_task, without_prompt_files
 from ratchet.wire.checking.denied import without_marks, would_act
 from ratchet.wire.checking.findings import (
     CheckFinding,
@@ -47,6 +48,8 @@ from ratchet.wire.checking.tree_copy import OwnFiles, TreeCopy
 from ratchet.wire.facts import PromptSite, RepositoryLook
 from ratchet.wire.looking.look import look
 
+_OTHER_WAYS = 2
+"""Further rollouts where prompts were not seen; in each the model chooses otherwise."""
 _NONE_ACTED = "None of the marked tools acted: rollouts deny them."
 
 
@@ -130,14 +133,14 @@ class _Run:
             tree = TreeCopy(files, at / self._root.name)
             if app is not None or "command" in agent:
                 return self._program(model, tree, at, agent, app, tests=tests)
-            made_up = _with_a_task(tree.folder / self._record.project)
+            made_up = with_a_task(tree.folder / self._record.project)
             first, requests = self._probe(model, tree)
             tool = model.called
             if tool and _failed(first) and not needs(str(first.get("error", ""))):
                 # The arguments are made up, and no fault of the agent's.
                 model.call_no_tools()
                 tree.show({})
-                _with_a_task(tree.folder / self._record.project)
+                with_a_task(tree.folder / self._record.project)
                 first, requests = self._probe(model, tree)
                 failed_after = "" if _failed(first) else tool
             else:
@@ -173,7 +176,7 @@ class _Run:
     ) -> list[CheckFinding]:
         """The findings of a service or a command: called as it is, as it was, and with marks."""
         record = self._record
-        given = _first_input(tree.folder / record.project)
+        given = first_input(tree.folder / record.project)
         known: dict[str, Any] = {
             "facts": self._facts,
             "project": record.project,
@@ -283,12 +286,16 @@ class _Run:
                 CheckFinding("prompts", "not verified", "No prompt is declared.", "ratchet doctor")
             ]
         found = [self._compared(model, tree, requests)]
-        tree.show({})
-        _with_a_task(tree.folder / self._record.project)
-        marked, changed = self._probe(model, tree, mark=MARK)
-        sent = "\n".join(text for request in changed for text in request)
-        arrived = [name for name in bound if f"{MARK}:{name}" in sent]
-        lost = [name for name in bound if name not in arrived]
+        marked, changed = self._marked(model, tree)
+        lost = _unseen(bound, changed)
+        for way in range(1, 1 + _OTHER_WAYS):
+            if not lost or not changed or _failed(marked):
+                break
+            model.take_way(way)
+            _, more = self._marked(model, tree)
+            lost = _unseen(lost, more)
+        model.take_way(0)
+        arrived = [name for name in bound if name not in lost]
         if _failed(marked):
             why = f"With changed prompts the agent did not run: {short(marked.get('error', ''))}"
             found.append(CheckFinding("changed prompts", "not verified", why, "ratchet doctor"))
@@ -298,7 +305,10 @@ class _Run:
                 CheckFinding("changed prompts", "not verified", "No model call was made.", step)
             )
         elif lost:
-            why = f"{len(arrived)} of {len(bound)} changed prompts reached the model in this task."
+            why = (
+                f"{len(arrived)} of {len(bound)} changed prompts reached the model, which took"
+                f" {1 + _OTHER_WAYS} ways through one task."
+            )
             found.append(
                 CheckFinding(
                     "changed prompts",
@@ -312,6 +322,14 @@ class _Run:
             found.append(CheckFinding("changed prompts", "verified", why))
         return found
 
+    def _marked(
+        self, model: SimulatedModel, tree: TreeCopy
+    ) -> tuple[dict[str, Any], list[list[str]]]:
+        """One rollout with a mark in each prompt."""
+        tree.show({})
+        with_a_task(tree.folder / self._record.project)
+        return self._probe(model, tree, mark=MARK)
+
     def _compared(
         self, model: SimulatedModel, tree: TreeCopy, requests: Sequence[Sequence[str]]
     ) -> CheckFinding:
@@ -323,8 +341,8 @@ class _Run:
             why = f"Without the wiring it was not run: {acting[0]} ({acting[1]}) would act there."
             step = "Read what was changed: git show ratchet/init"
             return CheckFinding("same prompts", "not verified", why, step)
-        _with_a_task(before / self._record.project)
-        _without_prompt_files(before / self._record.project / "ratchet.toml")
+        with_a_task(before / self._record.project)
+        without_prompt_files(before / self._record.project / "ratchet.toml")
         old, earlier = self._probe(model, tree)
         return same_finding(old, earlier, requests)
 
@@ -383,39 +401,11 @@ class _Run:
         return found, model.taken()
 
 
+def _unseen(names: Iterable[str], requests: Sequence[Sequence[str]]) -> list[str]:
+    """The prompts whose marks no request holds."""
+    sent = "\n".join(text for request in requests for text in request)
+    return [name for name in names if f"{MARK}:{name}" not in sent]
+
+
 def _failed(probed: Mapping[str, Any]) -> bool:
     return probed.get("status") not in ("succeeded", "inconclusive")
-
-
-def _without_prompt_files(file: Path) -> None:
-    """Let `ratchet.toml` of the copy declare no files: there they are read as they are."""
-    lines, skipped = [], False
-    for line in file.read_text(encoding="utf-8").splitlines(keepends=True):
-        if line.startswith("["):
-            skipped = line.startswith("[[prompt_files]]")
-        if not skipped:
-            lines.append(line)
-    file.write_text("".join(lines), encoding="utf-8")
-
-
-def _first_input(folder: Path) -> Any:
-    """The input of a project's first task; None without tasks."""
-    settings = tomllib.loads((folder / "ratchet.toml").read_text(encoding="utf-8"))
-    file = folder / settings.get("tasks", {}).get("file", "tasks.jsonl")
-    try:
-        with file.open(encoding="utf-8-sig") as lines:
-            first = json.loads(next(lines))
-    except (OSError, ValueError, StopIteration):
-        return None
-    return first.get("input") if isinstance(first, dict) else None
-
-
-def _with_a_task(folder: Path) -> bool:
-    """Give a copy without tasks a made-up one; return whether it did."""
-    settings = tomllib.loads((folder / "ratchet.toml").read_text(encoding="utf-8"))
-    tasks = settings.get("tasks", {})
-    file = folder / tasks.get("file", "tasks.jsonl")
-    if "dataset" in tasks or file.exists():
-        return False
-    file.write_text(json.dumps({"input": "What can you do for me today?"}) + "\n")
-    return True

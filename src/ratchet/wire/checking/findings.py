@@ -44,10 +44,16 @@ def duplicates_finding(first: Mapping[str, Any], requests: Sequence[Sequence[str
         step = "Install the framework's instrumentation: pip install 'agent-ratchet[instruments]'"
         unfit = first.get("unfit") or ()
         if unfit:
-            named = ", ".join(f"{what} {version} does not fit {of}" for of, what, version in unfit)
-            older = " ".join(f"'{what}<{version}'" for _, what, version in unfit)
+            named = ", ".join(
+                f"{what} {version} does not fit {of} {installed}"
+                for of, installed, what, version in unfit
+            )
             why = f"{why[:-1]}: {named}."
-            step = f"Install a version that fits, of these an older one: pip install {older}"
+            # The extra `instruments` of each names the libraries that it fits: pip then chooses.
+            wanted = " ".join(
+                f"'{what}[instruments]' '{of}=={installed}'" for of, installed, what, _ in unfit
+            )
+            step = f"Install the version that fits: pip install {wanted}"
         return CheckFinding("spans", "not verified", why, step)
     return CheckFinding("spans", "verified", f"Each of {sent} model calls is recorded once.")
 
@@ -64,24 +70,31 @@ def same_finding(
             why = f"Without the wiring the agent did not run: {short(old.get('error', ''))}"
         step = "Check with a task that makes one: write it into the task file."
         return CheckFinding("same prompts", "not verified", why, step)
+    texts = ["\n".join(one) for one in earlier]
+    now = ["\n".join(one) for one in later]
+    whole = ran and len(texts) == len(now)
+    # Calls that run side by side arrive in any order.
+    turned = texts != now and whole and sorted(map(_timeless, texts)) == sorted(map(_timeless, now))
+    if turned:
+        texts, now = sorted(texts, key=_timeless), sorted(now, key=_timeless)
     clocks = False
-    for number, (one, other) in enumerate(zip(earlier, later, strict=False), 1):
-        text, now = "\n".join(one), "\n".join(other)
-        if text != now and _CLOCK.sub("", text) == _CLOCK.sub("", now):
+    for number, (one, other) in enumerate(zip(texts, now, strict=False), 1):
+        if one != other and _timeless(one) == _timeless(other):
             clocks = True
-        elif text != now:
-            pairs = enumerate(zip(text, now, strict=False))
-            at = next((i for i, (a, b) in pairs if a != b), min(len(text), len(now)))
+        elif one != other:
+            pairs = enumerate(zip(one, other, strict=False))
+            at = next((i for i, (a, b) in pairs if a != b), min(len(one), len(other)))
             why = (
-                f"Call {number} differs: {text[at : at + 40]!r} was sent before, and"
-                f" {now[at : at + 40]!r} now."
+                f"Call {number} differs: {one[at : at + 40]!r} was sent before, and"
+                f" {other[at : at + 40]!r} now."
             )
             step = "If that is a date or a random number, it is no fault of the wiring."
             return CheckFinding("same prompts", "not verified", why, step)
-    whole = ran and len(earlier) == len(later)
     calls = f"all {both} model calls" if whole else f"the first {both} model calls"
     why = f"The texts of {calls} are the same to the byte as before"
     why += ", but for the time of day in them." if clocks else "."
+    if turned:
+        why += " They came in another order: some run side by side."
     if not whole:
         why += " Then a denied tool or an error ended one of the runs."
     return CheckFinding("same prompts", "verified", why)
@@ -89,6 +102,12 @@ def same_finding(
 
 _CLOCK = re.compile(r"(?<=\d[T ])\d{1,2}:\d{2}:\d{2}(?:[.,]\d+)?")
 """The time of day after a date: it changes between two runs."""
+
+
+def _timeless(text: str) -> str:
+    return _CLOCK.sub("", text)
+
+
 ELSEWHERE = "It calls a model at an address that the check cannot set."
 _NEEDS = {
     "No such file or directory: 'node'": "It needs Node, which is not installed.",

@@ -43,6 +43,10 @@ class SimulatedModel:
         """Answer with texts from now on, unless a tool is forced."""
         self._server.calls_tools = False
 
+    def take_way(self, way: int) -> None:
+        """Choose otherwise from now on, where several ways are open; 0 is the first."""
+        self._server.way = way
+
     def taken(self) -> list[list[str]]:
         """The texts of each request since the last call, in order."""
         taken, self._server.requests = self._server.requests, []
@@ -65,6 +69,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(*args)
         self.requests: list[list[str]] = []
         self.calls_tools = True
+        self.way = 0
         self.called = ""
         self.seen: Counter[tuple[str, ...]] = Counter()
 
@@ -101,7 +106,7 @@ class _Handler(BaseHTTPRequestHandler):
             else:
                 self._send({"error": {"message": f"The simulator has no {self.path}."}}, 404)
             return
-        asked = dialect.asked(body)
+        asked = dialect.asked(body)._replace(way=self.server.way)
         if len(self.server.requests) < MOST:
             self.server.requests.append([text for text in asked.texts if text])
         self.server.seen[key := tuple(asked.texts)] += 1

@@ -1,0 +1,31 @@
+"""What the check makes of what it saw: spans that are missing, and texts in another order."""
+
+from __future__ import annotations
+
+from ratchet.wire.checking.findings import duplicates_finding, same_finding
+
+_RAN = {"status": "succeeded"}
+
+
+def test_an_instrumentation_that_does_not_fit_is_named_with_what_lets_pip_choose_one() -> None:
+    unfit = [["llama-index-core", "0.11.23", "tracer-of-llama-index", "4.6"]]
+    found = duplicates_finding({"model_calls": 0, "unfit": unfit}, [["a call"]])
+    assert found.state == "not verified"
+    assert "tracer-of-llama-index 4.6 does not fit llama-index-core 0.11.23" in found.why
+    assert found.next_step.endswith(
+        "pip install 'tracer-of-llama-index[instruments]' 'llama-index-core==0.11.23'"
+    )
+
+
+def test_calls_that_run_side_by_side_may_come_in_another_order() -> None:
+    guard, answer, asked = ["Is it safe?"], ["Answer it."], ["What now, at 2026-01-02 10:11:12?"]
+    later = [["What now, at 2026-01-02 11:12:13?"], answer, guard]
+    found = same_finding(_RAN, [guard, answer, asked], later)
+    assert found.state == "verified"
+    assert "another order" in found.why
+    assert "time of day" in found.why
+
+
+def test_another_text_is_no_other_order() -> None:
+    found = same_finding(_RAN, [["first"], ["second"]], [["second"], ["third"]])
+    assert (found.state, "Call 1 differs" in found.why) == ("not verified", True)
