@@ -78,7 +78,14 @@ SHOWN = (
     Shown(
         "openai-cs-agents-demo",
         "openai-agents",
-        ("openai-agents<0.7", "openai-chatkit<1.5", "pydantic", "fastapi", "uvicorn"),
+        (
+            "openai-agents<0.7",
+            "openai-chatkit<1.5",
+            "openai<2.12",
+            "pydantic",
+            "fastapi",
+            "uvicorn",
+        ),
         _asking("May I change to seat"),
     ),
     Shown(
@@ -135,7 +142,7 @@ SHOWN = (
         "anthropic",
         (
             "flask==3.0.0",
-            "anthropic>=0.18.1",
+            "anthropic>=0.18.1,<0.43",
             "beautifulsoup4>=4.12.3",
             "markdownify>=0.14.1",
             "pillow>=10.2.0",

@@ -30,6 +30,8 @@ def send_mail(text):
 
 
 def ask(question):
+    if os.environ.get("LIBRARY") == "closed":
+        return "The library is closed."
     open("seen.txt", "w").write(os.environ.get("OPENAI_API_KEY", "none"))
     client = openai.OpenAI()
     named = {"gen_ai.request.model": "gpt-4o-mini"}  # by a step that is no call
@@ -100,6 +102,19 @@ def test_a_missing_package_is_not_verified_and_named(repository: Path) -> None:
     (found,) = check(repository, python=Path(sys.executable)).findings
     assert (found.what, found.state) == ("agent", "not verified")
     assert "the package a_package_of_nobody" in found.why
+
+
+def test_an_agent_that_asks_no_model_is_not_verified_and_its_output_told(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["init", str(repository), "--yes", "--no-check", "--entry", "desk.py:ask"]) == 0
+    monkeypatch.setenv("LIBRARY", "closed")
+    words = ["init", str(repository), "--check", "--python", sys.executable, "--json"]
+    capsys.readouterr()
+    assert run([*words, "--variable", "LIBRARY"]) == 0
+    first = json.loads(capsys.readouterr().out)["findings"][0]
+    assert (first["what"], first["state"]) == ("agent", "not verified")
+    assert 'asked no model. Its output: "The library is closed."' in first["why"]
 
 
 @pytest.mark.long
@@ -284,6 +299,12 @@ def test_the_simulator_gives_fields_of_dspy_their_types() -> None:
             {"contents": [{"parts": [{"text": "Where?"}]}]},
             ("candidates", 0, "content", "parts", 0, "text"),
         ),
+        (
+            "/api/chat",
+            {"messages": [{"role": "user", "content": "Where?"}], "stream": False},
+            ("message", "content"),
+        ),
+        ("/api/generate", {"prompt": "Where?", "stream": False}, ("response",)),
     ],
 )
 def test_each_api_answers_in_its_own_form_and_says_that_it_is_simulated(
@@ -300,3 +321,27 @@ def test_each_api_answers_in_its_own_form_and_says_that_it_is_simulated(
         found = found[key]
     assert found.startswith("Simulated answer")
     assert "Simulated answer" in streamed
+
+
+def test_embeddings_are_as_long_as_those_of_the_named_model() -> None:
+    with SimulatedModel() as model, httpx2.Client(trust_env=False) as client:
+
+        def post(path: str, **body: Any) -> Any:
+            return client.post(model.url + path, json=body).json()
+
+        small = post("/v1/embeddings", model="text-embedding-3-small", input=["a", "b"])["data"]
+        asked = post("/v1/embeddings", model="x", input="a", dimensions=8)["data"]
+        old = post("/api/embeddings", model="nomic-embed-text", prompt="a")
+        new = post("/api/embed", model="nomic-embed-text", input=["a", "b"])
+        assert client.get(model.url + "/api/tags").json()["models"]
+    assert [len(one["embedding"]) for one in (*small, *asked)] == [1536, 1536, 8]
+    assert new["embeddings"][0] == old["embedding"] != new["embeddings"][1]
+    assert len(old["embedding"]) == 768
+    assert 0.8 < sum(one * one for one in small[0]["embedding"]) < 1.2
+
+
+def test_a_variable_that_is_not_set_is_a_sentence(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["init", str(repository), "--check", "--variable", "NO_SUCH_ADDRESS"]) == 2
+    assert "NO_SUCH_ADDRESS is not set" in capsys.readouterr().err

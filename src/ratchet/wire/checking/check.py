@@ -67,7 +67,13 @@ class CheckReport(msgspec.Struct, frozen=True):
         return any(one.state == "failed" for one in self.findings)
 
 
-def check(root: Path, *, python: Path | None = None, tests: bool = True) -> CheckReport:
+def check(
+    root: Path,
+    *,
+    python: Path | None = None,
+    tests: bool = True,
+    variables: Mapping[str, str] | None = None,
+) -> CheckReport:
     """Check a wired repository. It is not written to, and nothing of it runs in place.
 
     Args:
@@ -75,6 +81,7 @@ def check(root: Path, *, python: Path | None = None, tests: bool = True) -> Chec
         python: The interpreter with the agent's packages; by default that of the project's own
             environment, else this one.
         tests: Whether to run the project's own tests before and after.
+        variables: What the agent needs in its environment, such as the address of a test database.
 
     Raises:
         InputError: It was not wired.
@@ -83,7 +90,7 @@ def check(root: Path, *, python: Path | None = None, tests: bool = True) -> Chec
     record = read_record(decoded(read(root, path) or b""), path)
     facts = look(root)
     chosen = python or _own_python(root, record.project)
-    run = _Run(root, record, facts, chosen)
+    run = _Run(root, record, facts, chosen, variables or {})
     return CheckReport(str(root), str(chosen), tuple(run.findings(tests=tests)))
 
 
@@ -97,11 +104,19 @@ def _own_python(root: Path, project: str) -> Path:
 
 
 class _Run:
-    def __init__(self, root: Path, record: Record, facts: RepositoryLook, python: Path) -> None:
+    def __init__(
+        self,
+        root: Path,
+        record: Record,
+        facts: RepositoryLook,
+        python: Path,
+        variables: Mapping[str, str],
+    ) -> None:
         self._root = root
         self._record = record
         self._facts = facts
         self._python = python
+        self._variables = variables
         without = undone_of(root, without_marks(record), force=True).contents
         kept = {one.path for one in record.files if one.created}
         self._before = {path: data for path, data in without.items() if path not in kept}
@@ -183,6 +198,7 @@ class _Run:
             "python": self._python,
             "model": model,
             "given": given,
+            "variables": self._variables,
         }
         program: ServiceCheck | CommandCheck
         if app is not None:
@@ -249,9 +265,14 @@ class _Run:
         failed_after: str,
     ) -> CheckFinding:
         error = str(first.get("error", ""))
+        task = "a made-up question, since there are no tasks," if made_up else "one task"
+        if not _failed(first) and not requests:
+            said = short(first.get("output", ""), 200)
+            why = f"It ran {task} and asked no model. Its output: {said}"
+            step = "See what it did: ratchet run --split val --limit 1"
+            return CheckFinding("agent", "not verified", why, step)
         if not _failed(first):
             asked = f"{len(requests)} calls of the simulated model"
-            task = "a made-up question, since there are no tasks," if made_up else "one task"
             without = (
                 f" The model called no tools: with made-up arguments of {failed_after!r} it failed."
             )
@@ -376,7 +397,7 @@ class _Run:
         words = command.split()
         if words[0] in ("python", "python3"):
             words[0] = str(self._python)
-        done = run_program(self._facts, words, folder, {})
+        done = run_program(self._facts, words, folder, self._variables)
         return done if isinstance(done, str) else done.returncode
 
     def _probe(
@@ -389,7 +410,7 @@ class _Run:
             self._facts,
             [*words, *(["--mark", mark] if mark else [])],
             tree.folder / self._record.project,
-            model_addresses(model.url),
+            {**self._variables, **model_addresses(model.url)},
         )
         if isinstance(done, str):
             return {"error": done}, model.taken()

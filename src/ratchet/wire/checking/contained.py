@@ -25,6 +25,10 @@ _SIMULATED = {
     "MISTRAL_BASE_URL": "",
     "DEEPSEEK_API_BASE": "/v1",
     "OPENROUTER_API_BASE": "/v1",
+    "OPENROUTER_BASE_URL": "/v1",
+    "OLLAMA_BASE_URL": "",
+    "OLLAMA_API_BASE": "",
+    "OLLAMA_HOST": "",
     "FIREWORKS_BASE_URL": "/v1",
     "TOGETHER_BASE_URL": "/v1",
 }

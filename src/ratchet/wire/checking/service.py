@@ -48,6 +48,7 @@ class ServiceCheck:
         python: The interpreter.
         model: The simulator.
         given: The input of a task; None without tasks.
+        variables: What else is in its environment.
     """
 
     def __init__(
@@ -63,7 +64,9 @@ class ServiceCheck:
         python: Path,
         model: SimulatedModel,
         given: Any = None,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
+        self._variables = variables or {}
         self._folder = folder
         self._scratch = scratch
         self._binding = CheckBinding(scratch)
@@ -85,6 +88,7 @@ class ServiceCheck:
         self._binding.write(prompts or {})
         self._model.taken()
         variables = {
+            **self._variables,
             **model_addresses(self._model.url),
             **self._app.variables(self._folder),
             **self._binding.variables,
