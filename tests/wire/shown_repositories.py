@@ -12,13 +12,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,7 @@ from ratchet.wire.checking.simulator import SimulatedModel
 from tests.frameworks.environments import CannotInstall, python_of
 from tests.frameworks.table import Framework
 from tests.wire.real_improve import _AUTHOR, TASKS, _exact, _git
-from tests.wire.shown_table import SHOWN, Shown
+from tests.wire.shown_table import SHOWN, Place, Shown
 
 PATIENCE_S = 900.0
 
@@ -79,6 +79,7 @@ class _Journey:
             )
         )
         self._seconds = 0.0
+        self._steps: dict[str, list[float]] = {}
 
     def take(self) -> None:
         """Take the repository through all steps; what is seen is put into `found`."""
@@ -86,26 +87,36 @@ class _Journey:
         started = time.monotonic()
         _git(self._root.parent, ["clone", "-q", str(self._checkout), str(self._root)])
         self._seconds += time.monotonic() - started
+        if self._one.node:
+            self._install_node_packages()
         facts = look(self._root)
         with ExitStack() as opened:
             model = opened.enter_context(SimulatedModel())
-            self._variables = {**model_addresses(model.url), **_AUTHOR}
-            self._environment = opened.enter_context(environment(facts, self._variables))
-            self._environment |= self._provided(opened, model.url)
+            variables = {**model_addresses(model.url), **_AUTHOR}
+            self._environment = opened.enter_context(environment(facts, variables))
+            self._provides = self._provided(opened)
+            self._environment |= self._provides
             self._wire()
             if self._check():
                 model.call_no_tools()
             self._try_and_improve()
-        found["seconds"] = round(self._seconds, 1)
+        found["seconds_and_cpu_seconds"] = self._steps
 
-    def _provided(self, opened: ExitStack, url: str) -> Mapping[str, str]:
+    def _install_node_packages(self) -> None:
+        words = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+        done = subprocess.run(words, cwd=self._root, capture_output=True, text=True)
+        if done.returncode:
+            raise CannotInstall(f"not installed: {done.stderr[-400:]}")
+
+    def _provided(self, opened: ExitStack) -> dict[str, str]:
         """What the repository needs beside its packages."""
         given: dict[str, str] = {}
         for provide in self._one.needs:
-            service: AbstractContextManager[Mapping[str, str]] = provide(
-                self._root, self._python, {**self._environment, **given}, url
-            )
-            given |= opened.enter_context(service)
+            place = Place(self._root, self._python, {**self._environment, **given})
+            try:
+                given |= opened.enter_context(provide(place))
+            except subprocess.CalledProcessError as error:
+                raise _Failed(f"what it needs: {error.stderr.decode()[-800:]}") from None
         return given
 
     def _wire(self) -> None:
@@ -120,9 +131,10 @@ class _Journey:
 
     def _check(self) -> bool:
         """Check the wiring; whether its tools cannot take made-up arguments."""
-        checked = self._ratchet(
-            self._root, "init", "--check", "--json", "--python", str(self._python)
-        )
+        words = ["init", "--check", "--json", "--python", str(self._python)]
+        for name in self._provides:
+            words += ["--variable", name]
+        checked = self._ratchet(self._root, *words)
         if not checked.stdout:
             raise _Failed(f"check: {checked.stderr[-800:]}")
         findings = json.loads(checked.stdout)["findings"]
@@ -159,7 +171,7 @@ class _Journey:
         found["improve"] = f"{report['stage']}: {report['message']}"
 
     def _ratchet(self, folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-        started = time.monotonic()
+        started, busy = time.monotonic(), _worked()
         try:
             done = subprocess.run(
                 [str(self._python), "-m", "ratchet", *words],
@@ -173,7 +185,10 @@ class _Journey:
             )
         except subprocess.TimeoutExpired:
             raise _Failed(f"{words[0]} did not end within {PATIENCE_S:.0f} s") from None
-        self._seconds += time.monotonic() - started
+        took, worked = time.monotonic() - started, _worked() - busy
+        self._seconds += took
+        step = "check" if "--check" in words else words[0]
+        self._steps[step] = [round(took, 1), round(worked, 1)]
         keep = os.environ.get("RATCHET_SHOWN_KEEP")
         if keep:
             target = Path(keep) / self._one.name
@@ -183,6 +198,12 @@ class _Journey:
             )
             shutil.copytree(self._root, target / "root", dirs_exist_ok=True, symlinks=True)
         return done
+
+
+def _worked() -> float:
+    """Seconds of processor time of all programs that have ended: a busy machine does not add."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def _score(report: Any) -> str:

