@@ -99,7 +99,7 @@ class _Journey:
             self._wire()
             if self._check():
                 model.call_no_tools()
-            self._try_and_improve()
+            self._try_and_improve(model)
         found["seconds_and_cpu_seconds"] = self._steps
 
     def _install_node_packages(self) -> None:
@@ -146,7 +146,7 @@ class _Journey:
         ]
         return any("called no tools" in each["why"] for each in findings)
 
-    def _try_and_improve(self) -> None:
+    def _try_and_improve(self, model: SimulatedModel) -> None:
         tasks = self._project / "tasks.jsonl"
         found = self._found
         found["tasks"] = len(tasks.read_text().splitlines()) if tasks.exists() else 0
@@ -158,6 +158,9 @@ class _Journey:
         if "succeeded" not in ran.stdout and "inconclusive" not in ran.stdout:
             raise _Failed(f"run: {ran.stdout[-800:]} {ran.stderr[-800:]}")
         found["run"] = "succeeded" if "succeeded" in ran.stdout else "inconclusive"
+        if found["run"] == "inconclusive":
+            # The model called a tool that acts: no score could be told from such rollouts.
+            model.call_no_tools()
         scored = self._ratchet(self._project, "eval", "--split", "val", "--json")
         found["baseline_s"] = round(self._seconds, 1)
         if scored.returncode:

@@ -113,7 +113,7 @@ SHOWN = (
     Shown(
         "resume-optimization-crew",
         "crewai",
-        ("crewai[tools]>=0.95.0,<1.0.0", "ollama>=0.4.7"),
+        ("crewai[tools]==0.98.0", "ollama>=0.4.7"),
         _fields(company_name="Company", job_url="https://example.com/job"),
     ),
     Shown(
@@ -155,6 +155,8 @@ SHOWN = (
             "llama-index-llms-anthropic>=0.2.0,<0.3",
             "llama-index-agent-openai>=0.3.0,<0.4",
             "llama-index-utils-workflow>=0.2.2,<0.3",
+            "openinference-instrumentation-llama-index[instruments]",
+            "openinference-instrumentation-openai[instruments]",
         ),
         _asking("What does the stock cost that has the number"),
     ),
@@ -167,6 +169,7 @@ SHOWN = (
             "uvicorn[standard]",
             "chromadb>=0.4.24,<0.5",
             "dspy-ai>=2.4,<2.5",
+            "pyarrow<20",
             "numpy<2",
             "arize-phoenix>=3.4.1,<4",
             "openinference-instrumentation-dspy>=0.1.2",
@@ -201,6 +204,7 @@ SHOWN = (
             "prompt-toolkit>=3.0.43",
             "matplotlib>=3.9.2",
             "e2b-code-interpreter>=1.0.3",
+            "openinference-instrumentation-anthropic[instruments]",
         ),
         _asking("What is the square of"),
     ),

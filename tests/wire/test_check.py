@@ -118,6 +118,34 @@ def test_an_agent_that_asks_no_model_is_not_verified_and_its_output_told(
 
 
 @pytest.mark.long
+def test_an_agent_that_logs_why_it_gave_nothing_is_not_verified_with_the_next_step(
+    repository: Path,
+) -> None:
+    desk = repository / "desk.py"
+    desk.write_text(desk.read_text() + LOGS)
+    _git(repository, "commit", "-qam", "it needs a database")
+    assert run(["init", str(repository), "--yes", "--no-check", "--entry", "desk.py:look_up"]) == 0
+    (found,) = check(repository, python=Path(sys.executable)).findings
+    assert (found.state, "needs a server" in found.why) == ("not verified", True), found
+    assert "ratchet init --check --variable LIBRARY_DATABASE_URL" in found.next_step
+
+
+LOGS = """
+
+def look_up(question: str):
+    import logging
+    import socket
+    try:
+        os.getenv("LIBRARY_DATABASE_URL")
+        socket.create_connection(("127.0.0.1", 9))
+        return ask(question)
+    except Exception as error:
+        logging.error("Error running agent: %s", error)
+        return None
+"""
+
+
+@pytest.mark.long
 def test_a_prompt_that_does_not_reach_the_model_fails(repository: Path) -> None:
     assert run(["init", str(repository), "--yes", "--no-check", "--entry", "desk.py:ask"]) == 0
     desk = repository / "desk.py"
@@ -225,6 +253,14 @@ def test_what_the_simulator_makes_up_fits_the_schema() -> None:
     import jsonschema
 
     jsonschema.validate(sample(SCHEMA, "1a2b"), SCHEMA)
+
+
+def test_where_a_tool_must_be_called_the_one_that_ends_it_comes_at_last() -> None:
+    tools = [Tool("look_up", {}), Tool("final_result", {})]
+    called: list[str] = []
+    for _ in range(3):
+        called.append(answer(Asked(["Where?"], tools, called, "*")).tool)
+    assert called == ["look_up", "final_result", "final_result"]
 
 
 def test_another_way_says_no_and_chooses_otherwise() -> None:

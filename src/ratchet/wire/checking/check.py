@@ -7,10 +7,9 @@ told in this way is "not verified", with the one next step.
 
 from __future__ import annotations
 
-import json
 import sys
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,17 +28,19 @@ from ratchet.wire.checking.called import (
     same_prompts,
 )
 from ratchet.wire.checking.command import CommandCheck
-from ratchet.wire.checking.contained import model_addresses, run_program
+from ratchet.wire.checking.contained import is_address, model_addresses, run_program
 from ratchet.wire.checking.copied_project import first_input, with_a_task, without_prompt_files
 from ratchet.wire.checking.denied import without_marks, would_act
 from ratchet.wire.checking.findings import (
     CheckFinding,
     duplicates_finding,
     needs,
+    run_finding,
     same_finding,
     short,
     trace_finding,
 )
+from ratchet.wire.checking.probed import failed, probe, unseen
 from ratchet.wire.checking.scratch import scratch_folder
 from ratchet.wire.checking.service import ServiceCheck, app_finding
 from ratchet.wire.checking.service_app import ServiceApp
@@ -151,17 +152,26 @@ class _Run:
             made_up = with_a_task(tree.folder / self._record.project)
             first, requests = self._probe(model, tree)
             tool = model.called
-            if tool and _failed(first) and not needs(str(first.get("error", ""))):
+            if tool and failed(first) and not needs(str(first.get("error", ""))):
                 # The arguments are made up, and no fault of the agent's.
                 model.call_no_tools()
                 tree.show({})
                 with_a_task(tree.folder / self._record.project)
                 first, requests = self._probe(model, tree)
-                failed_after = "" if _failed(first) else tool
+                failed_after = "" if failed(first) else tool
             else:
                 failed_after = ""
-            found.append(self._agent(first, requests, made_up, failed_after))
-            if _failed(first):
+            addresses = [one.name for one in self._facts.secrets if is_address(one)]
+            found.append(
+                run_finding(
+                    first,
+                    requests,
+                    made_up=made_up,
+                    failed_after=failed_after,
+                    addresses=addresses,
+                )
+            )
+            if found[0].state != "verified":
                 return found
             found.append(trace_finding(first))
             found.append(duplicates_finding(first, requests))
@@ -257,41 +267,6 @@ class _Run:
             )
         return None
 
-    def _agent(
-        self,
-        first: Mapping[str, Any],
-        requests: Sequence[Sequence[str]],
-        made_up: bool,
-        failed_after: str,
-    ) -> CheckFinding:
-        error = str(first.get("error", ""))
-        task = "a made-up question, since there are no tasks," if made_up else "one task"
-        if not _failed(first) and not requests:
-            said = short(first.get("output", ""), 200)
-            why = f"It ran {task} and asked no model. Its output: {said}"
-            step = "See what it did: ratchet run --split val --limit 1"
-            return CheckFinding("agent", "not verified", why, step)
-        if not _failed(first):
-            asked = f"{len(requests)} calls of the simulated model"
-            without = (
-                f" The model called no tools: with made-up arguments of {failed_after!r} it failed."
-            )
-            return CheckFinding(
-                "agent",
-                "verified",
-                f"It ran {task} with {asked}.{without if failed_after else ''}",
-            )
-        step = first.get("hint") or "Run it yourself: ratchet run --split val --limit 1"
-        lacking = needs(error)
-        return CheckFinding(
-            "agent",
-            "not verified" if lacking else "failed",
-            lacking or f"It did not run: {short(error)}",
-            step
-            if not lacking
-            else f"Provide it, then: ratchet init --check ({short(error, 160)})",
-        )
-
     def _prompts(
         self,
         model: SimulatedModel,
@@ -308,16 +283,16 @@ class _Run:
             ]
         found = [self._compared(model, tree, requests)]
         marked, changed = self._marked(model, tree)
-        lost = _unseen(bound, changed)
+        lost = unseen(bound, changed)
         for way in range(1, 1 + _OTHER_WAYS):
-            if not lost or not changed or _failed(marked):
+            if not lost or not changed or failed(marked):
                 break
             model.take_way(way)
             _, more = self._marked(model, tree)
-            lost = _unseen(lost, more)
+            lost = unseen(lost, more)
         model.take_way(0)
         arrived = [name for name in bound if name not in lost]
-        if _failed(marked):
+        if failed(marked):
             why = f"With changed prompts the agent did not run: {short(marked.get('error', ''))}"
             found.append(CheckFinding("changed prompts", "not verified", why, "ratchet doctor"))
         elif not changed:
@@ -405,28 +380,11 @@ class _Run:
     ) -> tuple[dict[str, Any], list[list[str]]]:
         """One rollout: what the probe printed, and the texts that the model was sent."""
         model.taken()
-        words = [str(self._python), "-m", "ratchet.autopilot.probe", "."]
-        done = run_program(
+        found = probe(
             self._facts,
-            [*words, *(["--mark", mark] if mark else [])],
+            self._python,
             tree.folder / self._record.project,
             {**self._variables, **model_addresses(model.url)},
+            mark,
         )
-        if isinstance(done, str):
-            return {"error": done}, model.taken()
-        lines = done.stdout.strip().splitlines()
-        try:
-            found = json.loads(lines[-1])
-        except (ValueError, IndexError):
-            found = {"error": done.stderr[-600:] or "It ended without a word."}
         return found, model.taken()
-
-
-def _unseen(names: Iterable[str], requests: Sequence[Sequence[str]]) -> list[str]:
-    """The prompts whose marks no request holds."""
-    sent = "\n".join(text for request in requests for text in request)
-    return [name for name in names if f"{MARK}:{name}" not in sent]
-
-
-def _failed(probed: Mapping[str, Any]) -> bool:
-    return probed.get("status") not in ("succeeded", "inconclusive")

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from ratchet.wire.facts import RepositoryLook
+from ratchet.wire.facts import RepositoryLook, SecretName
 
 SECONDS = 180.0
 """How long one run of the agent, or the project's tests, may take."""
@@ -103,6 +103,11 @@ def run_program(
             return f"It did not end within {SECONDS:g} s."
         except OSError as error:
             return f"It could not be started: {error}."
+
+
+def is_address(one: SecretName) -> bool:
+    """Whether a variable leads to a service, and is no key: a check sets none of its own."""
+    return one.kind == "variable" and not _is_key(one.name)
 
 
 def _is_key(name: str) -> bool:

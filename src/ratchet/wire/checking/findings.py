@@ -8,6 +8,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from ratchet.wire.entry.functions import TOLD_IN_LOG
+
 State = Literal["verified", "failed", "not verified"]
 
 
@@ -19,6 +21,52 @@ class CheckFinding(msgspec.Struct, frozen=True):
     why: str
     next_step: str = ""
     """Where it is not verified or failed: the one thing to do."""
+
+
+def run_finding(
+    first: Mapping[str, Any],
+    requests: Sequence[Sequence[str]],
+    *,
+    made_up: bool,
+    failed_after: str,
+    addresses: Sequence[str],
+) -> CheckFinding:
+    """Whether the agent ran, and asked the model.
+
+    Args:
+        first: What the probe printed.
+        requests: The texts that the model was sent.
+        made_up: Whether there was no task.
+        failed_after: The tool whose made-up arguments an earlier run failed with.
+        addresses: Variables that lead the agent to services.
+    """
+    error, told = str(first.get("error", "")), last_error(str(first.get("log", "")))
+    ran = first.get("status") in ("succeeded", "inconclusive")
+    task = "a made-up question, since there are no tasks," if made_up else "one task"
+    if ran and requests:
+        why = f"It ran {task} with {len(requests)} calls of the simulated model."
+        if failed_after:
+            why += (
+                f" The model called no tools: with made-up arguments of {failed_after!r} it failed."
+            )
+        return CheckFinding("agent", "verified", why)
+    if ran and not needs(told):
+        said = short(first.get("output", ""), 200)
+        why = f"It ran {task} and asked no model. Its output: {said}"
+        step = "See what it did: ratchet run --split val --limit 1"
+        return CheckFinding("agent", "not verified", why, step)
+    if TOLD_IN_LOG in error:
+        error = f"{error}: {told}"
+    error = error or told
+    lacking = needs(error)
+    if not lacking:
+        step = first.get("hint") or "Run it yourself: ratchet run --split val --limit 1"
+        return CheckFinding("agent", "failed", f"It did not run: {short(error)}", step)
+    again = "ratchet init --check"
+    if lacking == SERVER and addresses:
+        again += f" --variable {addresses[0]}"
+    step = f"Provide it, then: {again} ({short(error, 160)})"
+    return CheckFinding("agent", "not verified", lacking, step)
 
 
 def trace_finding(first: Mapping[str, Any]) -> CheckFinding:
@@ -109,10 +157,12 @@ def _timeless(text: str) -> str:
 
 
 ELSEWHERE = "It calls a model at an address that the check cannot set."
+SERVER = "It needs a server, such as a database, that does not run."
 _NEEDS = {
     "No such file or directory: 'node'": "It needs Node, which is not installed.",
-    "onnection refused": "It needs a server, such as a database, that does not run.",
-    "could not connect": "It needs a server, such as a database, that does not run.",
+    "onnection refused": SERVER,
+    "could not connect": SERVER,
+    "Connect call failed": SERVER,
     "EOF when reading a line": "It asks a person.",
     "did not end within": "It did not end in time.",
     "environment variable": "It needs a variable of its environment.",

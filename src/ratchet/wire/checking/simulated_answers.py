@@ -58,6 +58,8 @@ def answer(asked: Asked) -> Turn:
     open_tools = [tool for tool in asked.tools if tool.name not in asked.called]
     if asked.forced:
         wanted = [tool for tool in asked.tools if asked.forced in ("*", tool.name)]
+        # One that was called may look things up, and another give the answer.
+        wanted = [tool for tool in wanted if tool.name not in asked.called] or wanted[-1:]
         if wanted:
             return _call(wanted[0], asked.texts, mark, valued)
     if open_tools and len(asked.called) < 2:
