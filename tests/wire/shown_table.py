@@ -113,7 +113,12 @@ SHOWN = (
     Shown(
         "resume-optimization-crew",
         "crewai",
-        ("crewai[tools]==0.98.0", "ollama>=0.4.7"),
+        (
+            "crewai[tools]==0.98.0",
+            "crewai-tools==0.32.1",
+            "openinference-instrumentation-crewai[instruments]",
+            "ollama>=0.4.7",
+        ),
         _fields(company_name="Company", job_url="https://example.com/job"),
     ),
     Shown(

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+import pytest
+
+from ratchet.wire.checking.copied_project import QUESTION, with_a_task
 from ratchet.wire.checking.findings import duplicates_finding, same_finding
 
 _RAN = {"status": "succeeded"}
@@ -29,3 +35,24 @@ def test_calls_that_run_side_by_side_may_come_in_another_order() -> None:
 def test_another_text_is_no_other_order() -> None:
     found = same_finding(_RAN, [["first"], ["second"]], [["second"], ["third"]])
     assert (found.state, "Call 1 differs" in found.why) == ("not verified", True)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "made_up"),
+    [
+        ("question: str", QUESTION),
+        ("state: dict[str, Any]", {}),
+        ("query: str, top: int, heat: float | None", {"query": QUESTION, "top": 1, "heat": 0.5}),
+        ("query, names: list[str], more: str = ''", {"query": QUESTION, "names": [QUESTION]}),
+        ("*, query: str, brief: bool", {"query": QUESTION, "brief": True}),
+    ],
+)
+def test_the_made_up_task_fits_what_the_agent_takes(
+    tmp_path: Path, parameters: str, made_up: object
+) -> None:
+    (tmp_path / "ratchet.toml").write_text('[agent]\nentry = "ratchet_agent:ask"\n')
+    agent = f"@ratchet.agent\nasync def ask({parameters}) -> str:\n    return ''\n"
+    (tmp_path / "ratchet_agent.py").write_text(agent)
+    assert with_a_task(tmp_path)
+    assert not with_a_task(tmp_path)
+    assert json.loads((tmp_path / "tasks.jsonl").read_text()) == {"input": made_up}

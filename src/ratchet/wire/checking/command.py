@@ -12,11 +12,11 @@ import msgspec
 from ratchet.run.command import parse_command
 from ratchet.wire.checking.called import Called, CheckBinding
 from ratchet.wire.checking.contained import model_addresses, run_program
+from ratchet.wire.checking.copied_project import QUESTION
 from ratchet.wire.checking.findings import ELSEWHERE, CheckFinding, last_error, needs, short
 from ratchet.wire.checking.simulator import SimulatedModel
 from ratchet.wire.facts import RepositoryLook
 
-QUESTION = "What can you do for me today?"
 _PYTHON = ("python", "python3")
 _AGAIN = "then: ratchet init --check"
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
+
+QUESTION = "What can you do for me today?"
+"""What a task asks where there is none."""
 
 
 def without_prompt_files(file: Path) -> None:
@@ -38,5 +43,48 @@ def with_a_task(folder: Path) -> bool:
     file = folder / tasks.get("file", "tasks.jsonl")
     if "dataset" in tasks or file.exists():
         return False
-    file.write_text(json.dumps({"input": "What can you do for me today?"}) + "\n")
+    entry = str(settings.get("agent", {}).get("entry", ""))
+    file.write_text(json.dumps({"input": _made_up(folder, entry)}) + "\n")
     return True
+
+
+def _made_up(folder: Path, entry: str) -> Any:
+    """An input that fits the function that a rollout calls, by its annotations."""
+    module, _, name = entry.partition(":")
+    try:
+        tree = ast.parse((folder / f"{module}.py").read_text(encoding="utf-8"))
+    except (OSError, ValueError, SyntaxError):
+        return QUESTION
+    functions = (
+        one for one in tree.body if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+    found = next((one for one in functions if one.name == name), None)
+    if found is None:
+        return QUESTION
+    given = found.args.posonlyargs + found.args.args
+    needed = given[: len(given) - len(found.args.defaults)]
+    needed += [
+        one
+        for one, default in zip(found.args.kwonlyargs, found.args.kw_defaults, strict=True)
+        if default is None
+    ]
+    values = {one.arg: _value(one.annotation) for one in needed}
+    return next(iter(values.values())) if len(values) == 1 else values or QUESTION
+
+
+def _value(annotation: ast.expr | None) -> Any:
+    written = ast.unparse(annotation) if annotation else "str"
+    kind = re.split(r"[\[|]", written.rpartition("typing.")[2])[0].strip()
+    return _VALUES.get(kind.lower(), QUESTION)
+
+
+_VALUES: dict[str, Any] = {
+    "int": 1,
+    "float": 0.5,
+    "bool": True,
+    "list": [QUESTION],
+    "sequence": [QUESTION],
+    "dict": {},
+    "mapping": {},
+    "none": None,
+}
