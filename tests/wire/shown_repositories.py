@@ -13,7 +13,6 @@ import argparse
 import json
 import os
 import resource
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -37,6 +36,7 @@ def main() -> int:
     """Take those that are asked for; 1 if a step of one of them failed."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("name", nargs="*", help="repositories; by default all that are there")
+    parser.add_argument("--logs", type=Path, help="a folder for what the commands print")
     asked = parser.parse_args()
     folder = os.environ.get("RATCHET_WIRE_REPOS")
     if not folder:
@@ -52,7 +52,7 @@ def main() -> int:
         results[one.name] = found = {"framework": one.framework, "answers": len(one.answers) // 2}
         with tempfile.TemporaryDirectory(prefix="ratchet-shown-") as scratch:
             try:
-                _Journey(one, checkout, Path(scratch), found).take()
+                _Journey(one, checkout, Path(scratch), found, asked.logs).take()
             except (_Failed, CannotInstall) as error:
                 found["failed"] = str(error)
         print(one.name, json.dumps(found, indent=1, ensure_ascii=False), flush=True)
@@ -65,11 +65,19 @@ class _Failed(Exception):
 
 
 class _Journey:
-    def __init__(self, one: Shown, checkout: Path, scratch: Path, found: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        one: Shown,
+        checkout: Path,
+        scratch: Path,
+        found: dict[str, Any],
+        logs: Path | None,
+    ) -> None:
         self._one = one
         self._checkout = checkout
         self._root = scratch / one.name
         self._found = found
+        self._logs = logs
         self._python = python_of(
             Framework(
                 one.name,
@@ -92,7 +100,7 @@ class _Journey:
         facts = look(self._root)
         with ExitStack() as opened:
             model = opened.enter_context(SimulatedModel())
-            variables = {**model_addresses(model.url), **_AUTHOR}
+            variables = {**model_addresses(model.url), **_AUTHOR, "PYTHONDONTWRITEBYTECODE": ""}
             self._environment = opened.enter_context(environment(facts, variables))
             self._provides = self._provided(opened)
             self._environment |= self._provides
@@ -192,14 +200,10 @@ class _Journey:
         self._seconds += took
         step = "check" if "--check" in words else words[0]
         self._steps[step] = [round(took, 1), round(worked, 1)]
-        keep = os.environ.get("RATCHET_SHOWN_KEEP")
-        if keep:
-            target = Path(keep) / self._one.name
-            target.mkdir(parents=True, exist_ok=True)
-            (target / f"{words[0]}-{int(started)}.txt").write_text(
-                f"{words}\n{done.stdout}\n----\n{done.stderr}"
-            )
-            shutil.copytree(self._root, target / "root", dirs_exist_ok=True, symlinks=True)
+        if self._logs is not None:
+            self._logs.mkdir(parents=True, exist_ok=True)
+            text = f"ratchet {' '.join(words)}\n\n{done.stdout}\n\n{done.stderr}"
+            (self._logs / f"{self._one.name}-{step}.txt").write_text(text)
         return done
 
 

@@ -116,6 +116,7 @@ SHOWN = (
         (
             "crewai[tools]==0.98.0",
             "crewai-tools==0.32.1",
+            "patronus<0.1",
             "openinference-instrumentation-crewai[instruments]",
             "ollama>=0.4.7",
         ),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.wire.checking.copied_project import QUESTION, with_a_task
-from ratchet.wire.checking.findings import duplicates_finding, same_finding
+from ratchet.wire.checking.findings import duplicates_finding, run_finding, same_finding
 
 _RAN = {"status": "succeeded"}
 
@@ -35,6 +35,13 @@ def test_calls_that_run_side_by_side_may_come_in_another_order() -> None:
 def test_another_text_is_no_other_order() -> None:
     found = same_finding(_RAN, [["first"], ["second"]], [["second"], ["third"]])
     assert (found.state, "Call 1 differs" in found.why) == ("not verified", True)
+
+
+def test_the_end_of_a_long_error_is_told_as_it_says_what_went_wrong() -> None:
+    error = f"The agent does not import: {'File x, line 1 ' * 60}ImportError: no name 'EnvVar'"
+    found = run_finding({"error": error}, [], made_up=False, failed_after="", addresses=())
+    assert found.why.startswith("It did not run: The agent does not import")
+    assert found.why.endswith("ImportError: no name 'EnvVar'")
 
 
 @pytest.mark.parametrize(

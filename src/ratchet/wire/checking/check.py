@@ -20,6 +20,7 @@ from ratchet.wire.applying.plan import read
 from ratchet.wire.applying.record import Record, decoded, read_record
 from ratchet.wire.applying.undo import find_record, undone_of
 from ratchet.wire.checking import command, service
+from ratchet.wire.checking.bytecode import compiled_once
 from ratchet.wire.checking.called import (
     MARK,
     changed_prompts,
@@ -145,7 +146,12 @@ class _Run:
         found = []
         secret = [one.place.path for one in self._facts.secrets if one.kind == "file"]
         files = OwnFiles(self._root, secret)
-        with SimulatedModel() as model, scratch_folder(files.size) as at:
+        with (
+            SimulatedModel() as model,
+            scratch_folder(files.size) as at,
+            compiled_once(self._python) as compiled,
+        ):
+            self._variables = {**compiled, **self._variables}
             tree = TreeCopy(files, at / self._root.name)
             if app is not None or "command" in agent:
                 return self._program(model, tree, at, agent, app, tests=tests)

@@ -57,6 +57,7 @@ def environment(facts: RepositoryLook, variables: Mapping[str, str]) -> Iterator
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
     with tempfile.TemporaryDirectory(prefix="ratchet-home-") as home:
         yield {
+            "PYTHONDONTWRITEBYTECODE": "1",
             **kept,
             **keys,
             **variables,
@@ -65,7 +66,6 @@ def environment(facts: RepositoryLook, variables: Mapping[str, str]) -> Iterator
             **dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), _NOWHERE),
             "NO_PROXY": "127.0.0.1,localhost",
             "no_proxy": "127.0.0.1,localhost",
-            "PYTHONDONTWRITEBYTECODE": "1",
         }
 
 

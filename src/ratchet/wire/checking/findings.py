@@ -61,7 +61,7 @@ def run_finding(
     lacking = needs(error)
     if not lacking:
         step = first.get("hint") or "Run it yourself: ratchet run --split val --limit 1"
-        return CheckFinding("agent", "failed", f"It did not run: {short(error)}", step)
+        return CheckFinding("agent", "failed", f"It did not run: {both_ends(error)}", step)
     again = "ratchet init --check"
     if lacking == SERVER and addresses:
         again += f" --variable {addresses[0]}"
@@ -185,6 +185,12 @@ def needs(error: str) -> str:
 
 def short(text: Any, most: int = 400) -> str:
     return " ".join(str(text).split())[:most]
+
+
+def both_ends(text: str) -> str:
+    """A long error without its middle: its last line says what went wrong."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= 400 else f"{flat[:150]} … {flat[-250:]}"
 
 
 def last_error(log: str) -> str:
