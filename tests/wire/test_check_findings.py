@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+from ratchet.wire.checking.called import mark_of
 from ratchet.wire.checking.copied_project import QUESTION, with_a_task
 from ratchet.wire.checking.findings import duplicates_finding, run_finding, same_finding
+from ratchet.wire.checking.probed import unseen
 
 _RAN = {"status": "succeeded"}
 
@@ -42,6 +45,12 @@ def test_the_end_of_a_long_error_is_told_as_it_says_what_went_wrong() -> None:
     found = run_finding({"error": error}, [], made_up=False, failed_after="", addresses=())
     assert found.why.startswith("It did not run: The agent does not import")
     assert found.why.endswith("ImportError: no name 'EnvVar'")
+
+
+def test_a_mark_can_be_part_of_an_identifier() -> None:
+    sent = [["The clerk " + mark_of("agents.clerk.role")]]
+    assert unseen(["agents.clerk.role", "agents.cook.role"], sent) == ["agents.cook.role"]
+    assert re.fullmatch(r"[a-z0-9-]{1,24}", mark_of("agents.clerk.role"))
 
 
 @pytest.mark.parametrize(

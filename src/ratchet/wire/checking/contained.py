@@ -38,6 +38,17 @@ _KEYS = (
     *("MISTRAL_API_KEY", "COHERE_API_KEY", "TAVILY_API_KEY", "SERPER_API_KEY"),
 )
 
+_SILENT = {
+    "ANONYMIZED_TELEMETRY": "False",
+    "CREWAI_DISABLE_TELEMETRY": "true",
+    "CREWAI_TRACING_ENABLED": "false",
+    "DO_NOT_TRACK": "1",
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "POSTHOG_DISABLED": "1",
+}
+"""Reports of frameworks to their makers: behind the proxy that leads nowhere they would be tried
+again and again."""
+
 
 def model_addresses(url: str) -> dict[str, str]:
     """Variables that lead clients to the simulator at a URL."""
@@ -58,6 +69,7 @@ def environment(facts: RepositoryLook, variables: Mapping[str, str]) -> Iterator
     with tempfile.TemporaryDirectory(prefix="ratchet-home-") as home:
         yield {
             "PYTHONDONTWRITEBYTECODE": "1",
+            **_SILENT,
             **kept,
             **keys,
             **variables,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ratchet.wire.checking.called import MARK
+from ratchet.wire.checking.called import mark_of
 from ratchet.wire.checking.contained import run_program
 from ratchet.wire.facts import RepositoryLook
 
@@ -54,4 +54,4 @@ def failed(probed: Mapping[str, Any]) -> bool:
 def unseen(names: Iterable[str], requests: Sequence[Sequence[str]]) -> list[str]:
     """The prompts whose marks no request holds."""
     sent = "\n".join(text for request in requests for text in request)
-    return [name for name in names if f"{MARK}:{name}" not in sent]
+    return [name for name in names if mark_of(name) not in sent]

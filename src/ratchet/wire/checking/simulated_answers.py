@@ -39,7 +39,7 @@ class Asked(NamedTuple):
     schema: dict[str, Any] | None = None
     """Of the answer, where it must be JSON; empty for any object."""
     way: int = 0
-    """Which way to take where several are open: of tools, of enumerations, of yes and no."""
+    """Which way to take where several are open: each calls another tool; all but 0 say no."""
 
 
 class Turn(NamedTuple):
@@ -52,9 +52,8 @@ class Turn(NamedTuple):
 
 def answer(asked: Asked) -> Turn:
     """Answer a request in the form that it asks for: a tool once, then a text or JSON."""
-    way = f"\0{asked.way}" if asked.way else ""
-    mark = hashlib.sha256(("\0".join(asked.texts) + way).encode()).hexdigest()[:8]
-    valued = partial(sample, yes=asked.way % 2 == 0)
+    mark = hashlib.sha256("\0".join(asked.texts).encode()).hexdigest()[:8]
+    valued = partial(sample, yes=asked.way == 0)
     open_tools = [tool for tool in asked.tools if tool.name not in asked.called]
     if asked.forced:
         wanted = [tool for tool in asked.tools if asked.forced in ("*", tool.name)]
@@ -63,7 +62,7 @@ def answer(asked: Asked) -> Turn:
         if wanted:
             return _call(wanted[0], asked.texts, mark, valued)
     if open_tools and len(asked.called) < 2:
-        chosen = open_tools[int(mark, 16) % len(open_tools)]
+        chosen = open_tools[(int(mark, 16) + asked.way) % len(open_tools)]
         return _call(chosen, asked.texts, mark, valued)
     if asked.schema is not None:
         return Turn(json.dumps(valued(asked.schema, mark)))
