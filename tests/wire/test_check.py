@@ -270,6 +270,10 @@ def test_another_way_says_no_and_chooses_otherwise() -> None:
     tools = [Tool(name, {}) for name in "abc"]
     called = [answer(Asked(["Which?"], tools, way=way)).tool for way in range(3)]
     assert sorted(called) == ["a", "b", "c"]
+    listed = "Stock Agent: looks prices up\nAuthentication Agent: logs in\nTransfer Agent: pays"
+    transfer = Tool("transfer", {"type": "object", "properties": {"agent_name": {}}})
+    sent = [answer(Asked([listed], [transfer], way=way)).arguments for way in range(3)]
+    assert len({one["agent_name"] for one in sent}) == 3
 
 
 def test_the_simulator_calls_a_tool_once_and_then_answers_by_the_prompt() -> None:

@@ -60,10 +60,10 @@ def answer(asked: Asked) -> Turn:
         # One that was called may look things up, and another give the answer.
         wanted = [tool for tool in wanted if tool.name not in asked.called] or wanted[-1:]
         if wanted:
-            return _call(wanted[0], asked.texts, mark, valued)
+            return _call(wanted[0], asked, mark, valued)
     if open_tools and len(asked.called) < 2:
         chosen = open_tools[(int(mark, 16) + asked.way) % len(open_tools)]
-        return _call(chosen, asked.texts, mark, valued)
+        return _call(chosen, asked, mark, valued)
     if asked.schema is not None:
         return Turn(json.dumps(valued(asked.schema, mark)))
     return Turn(_text(asked.texts, mark, valued))
@@ -83,19 +83,22 @@ def written_schema(texts: Sequence[str]) -> dict[str, Any]:
     return {}
 
 
-def _call(tool: Tool, texts: Sequence[str], mark: str, valued: Sample) -> Turn:
+def _call(tool: Tool, asked: Asked, mark: str, valued: Sample) -> Turn:
     found = valued(tool.schema, mark)
     if not isinstance(found, dict):
         return Turn("", tool.name)
-    made_up = f"simulated {mark}"
+    made_up, number = f"simulated {mark}", int(mark, 16) + asked.way
     return Turn(
         "",
         tool.name,
-        {k: _one_listed(k, texts, mark) or v if v == made_up else v for k, v in found.items()},
+        {
+            k: _one_listed(k, asked.texts, number) or v if v == made_up else v
+            for k, v in found.items()
+        },
     )
 
 
-def _one_listed(argument: str, texts: Sequence[str], mark: str) -> str:
+def _one_listed(argument: str, texts: Sequence[str], number: int) -> str:
     """What the messages list, for `agent_name` a line `Stock Agent: …`; empty without one."""
     noun = re.sub(r"_?(name|id)$", "", argument.lower())
     if not noun or noun == argument.lower():
@@ -104,7 +107,7 @@ def _one_listed(argument: str, texts: Sequence[str], mark: str) -> str:
     listed = [
         one.strip() for one in re.findall(line, "\n".join(texts), re.MULTILINE | re.IGNORECASE)
     ]
-    return listed[int(mark, 16) % len(listed)] if listed else ""
+    return listed[number % len(listed)] if listed else ""
 
 
 def _text(texts: Sequence[str], mark: str, valued: Sample) -> str:
