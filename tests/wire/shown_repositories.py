@@ -107,7 +107,13 @@ class _Journey:
             self._wire()
             if self._check():
                 model.call_no_tools()
-            self._try_and_improve(model)
+            agent = found["check"]["agent"]
+            if agent == "failed":
+                raise _Failed(found["not_verified"][0])
+            if agent == "verified":
+                self._try_and_improve(model)
+            else:
+                found["stopped"] = "It needs what is not here."
         found["seconds_and_cpu_seconds"] = self._steps
 
     def _install_node_packages(self) -> None:

@@ -35,6 +35,17 @@ def test_calls_that_run_side_by_side_may_come_in_another_order() -> None:
     assert "time of day" in found.why
 
 
+def test_another_time_of_day_is_no_other_order() -> None:
+    found = same_finding(_RAN, [["At 2026-01-02 10:11:12"]], [["At 2026-01-02 11:12:13"]])
+    assert (found.state, "another order" in found.why) == ("verified", False)
+
+
+def test_a_file_that_is_missing_is_named() -> None:
+    error = "FileNotFoundError: [Errno 2] No such file or directory: 'credentials.json'"
+    found = run_finding({"error": error}, [], made_up=False, failed_after="", addresses=())
+    assert (found.state, "the file credentials.json" in found.why) == ("not verified", True)
+
+
 def test_another_text_is_no_other_order() -> None:
     found = same_finding(_RAN, [["first"], ["second"]], [["second"], ["third"]])
     assert (found.state, "Call 1 differs" in found.why) == ("not verified", True)

@@ -122,7 +122,8 @@ def same_finding(
     now = ["\n".join(one) for one in later]
     whole = ran and len(texts) == len(now)
     # Calls that run side by side arrive in any order.
-    turned = texts != now and whole and sorted(map(_timeless, texts)) == sorted(map(_timeless, now))
+    old_order, new_order = [*map(_timeless, texts)], [*map(_timeless, now)]
+    turned = old_order != new_order and whole and sorted(old_order) == sorted(new_order)
     if turned:
         texts, now = sorted(texts, key=_timeless), sorted(now, key=_timeless)
     clocks = False
@@ -180,6 +181,9 @@ def needs(error: str) -> str:
     package = re.search(r"(?:No module named|Cannot find (?:package|module)) '([^']+)'", error)
     if package:
         return f"It needs the package {package[1]}, which is not installed."
+    file = re.search(r"No such file or directory: '([^']+)'", error)
+    if file and file[1] != "node":
+        return f"It needs the file {file[1]}, which is not in the repository."
     return next((why for part, why in _NEEDS.items() if part in error), "")
 
 
