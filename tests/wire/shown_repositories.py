@@ -101,7 +101,8 @@ class _Journey:
         with ExitStack() as opened:
             model = opened.enter_context(SimulatedModel())
             variables = {**model_addresses(model.url), **_AUTHOR, "PYTHONDONTWRITEBYTECODE": ""}
-            self._environment = opened.enter_context(environment(facts, variables))
+            given = opened.enter_context(environment(facts, variables))
+            self._environment = {k: v for k, v in given.items() if k not in self._one.unset}
             self._provides = self._provided(opened)
             self._environment |= self._provides
             self._wire()
@@ -166,7 +167,11 @@ class _Journey:
         found["tasks"] = len(tasks.read_text().splitlines()) if tasks.exists() else 0
         rows = [self._one.task(number) for number in range(TASKS)]
         tasks.write_text("".join(f"{json.dumps(each)}\n" for each in rows))
-        _exact(self._project / "ratchet.toml")
+        settings = self._project / "ratchet.toml"
+        _exact(settings)
+        if self._one.node:  # a command's model calls pass the gateway
+            upstream = f'[upstreams.simulated]\ndialect = "openai"\nbase_url = "{model.url}/v1"\n'
+            settings.write_text(f"{settings.read_text()}\n{upstream}")
         ran = self._ratchet(self._project, "run", "--split", "val", "--limit", "1")
         found["first_trace_s"] = round(self._seconds, 1)
         if "succeeded" not in ran.stdout and "inconclusive" not in ran.stdout:

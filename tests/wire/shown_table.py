@@ -49,6 +49,8 @@ class Shown(NamedTuple):
     answers: tuple[str, ...] = ()
     """Options of `ratchet init` that answer its questions, each with its value."""
     needs: tuple[Need, ...] = ()
+    unset: tuple[str, ...] = ()
+    """Keys of providers whose address is written out: with one set, the agent would ask there."""
     node: bool = False
     """Whether its packages are those of `package-lock.json`."""
 
@@ -227,6 +229,7 @@ SHOWN = (
         "vercel-ai-sdk",
         (),
         _fields(query="What is known of the star with number", breadth=2, depth=1),
+        unset=("FIREWORKS_KEY",),
         node=True,
     ),
     Shown(

@@ -130,8 +130,11 @@ def _tasks(project: Project) -> tuple[Task, ...]:
 def _marked(name: str, resource: Resource, mark: str) -> Resource:
     if not mark or not isinstance(resource, PromptTemplate):
         return resource
-    digest = hashlib.sha256(name.encode()).hexdigest()[:8]
-    return msgspec.structs.replace(resource, text=f"{resource.text} {mark}-{digest}")
+    digest = hashlib.sha256(name.encode()).hexdigest()[:6]
+    text = resource.text.rstrip()  # a field of YAML may end with a line break
+    return msgspec.structs.replace(
+        resource, text=f"{text} {mark}-{digest}{resource.text[len(text) :]}"
+    )
 
 
 def _say(text: str) -> None:

@@ -74,7 +74,7 @@ def mark_of(name: str) -> str:
 
     It is short, and of letters, digits and hyphens: an agent may make an identifier of a prompt.
     """
-    return f"{MARK}-{hashlib.sha256(name.encode()).hexdigest()[:8]}"
+    return f"{MARK}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
 
 
 def marks(names: Sequence[str]) -> dict[str, str]:
