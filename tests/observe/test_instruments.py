@@ -201,7 +201,7 @@ def test_versions_that_do_not_fit_cost_one_line(
     (line,) = caplog.records
     assert "0.9" in line.getMessage()
     assert f"{library.name}-instrumentor 1.5 does not fit it" in line.getMessage()
-    assert table.misfits() == [(library.name, "0.9", f"{library.name}-instrumentor", "1.5")]
+    assert table.misfits() == [(library.name, "0.9", f"{library.name}-instrumentor", "1.5", False)]
 
 
 def test_what_the_user_has_instrumented_stays_as_it_is(

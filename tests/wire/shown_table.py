@@ -119,7 +119,6 @@ SHOWN = (
             "crewai[tools]==0.98.0",
             "crewai-tools==0.32.1",
             "patronus<0.1",
-            "openinference-instrumentation-litellm[instruments]",
             "openinference-instrumentation-openai[instruments]",
             "openinference-instrumentation-crewai[instruments]",
             "ollama>=0.4.7",

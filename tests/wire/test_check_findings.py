@@ -17,12 +17,16 @@ _RAN = {"status": "succeeded"}
 
 
 def test_an_instrumentation_that_does_not_fit_is_named_with_what_lets_pip_choose_one() -> None:
-    unfit = [["llama-index-core", "0.11.23", "tracer-of-llama-index", "4.6"]]
+    unfit = [
+        ["litellm", "1.57", "tracer-of-litellm", "0.2", False],
+        ["llama-index-core", "0.11.23", "tracer-of-llama-index", "4.6", True],
+    ]
     found = duplicates_finding({"model_calls": 0, "unfit": unfit}, [["a call"]])
     assert found.state == "not verified"
     assert "tracer-of-llama-index 4.6 does not fit llama-index-core 0.11.23" in found.why
     assert found.next_step.endswith(
-        "pip install 'tracer-of-llama-index[instruments]' 'llama-index-core==0.11.23'"
+        "pip install 'tracer-of-litellm<0.2'"
+        " 'tracer-of-llama-index[instruments]' 'llama-index-core==0.11.23'"
     )
 
 

@@ -94,12 +94,13 @@ def duplicates_finding(first: Mapping[str, Any], requests: Sequence[Sequence[str
         if unfit:
             named = ", ".join(
                 f"{what} {version} does not fit {of} {installed}"
-                for of, installed, what, version in unfit
+                for of, installed, what, version, _ in unfit
             )
             why = f"{why[:-1]}: {named}."
-            # The extra `instruments` of each names the libraries that it fits: pip then chooses.
+            # By the extra `instruments` pip chooses the version; without one, an older is tried.
             wanted = " ".join(
-                f"'{what}[instruments]' '{of}=={installed}'" for of, installed, what, _ in unfit
+                f"'{what}[instruments]' '{of}=={installed}'" if told else f"'{what}<{version}'"
+                for of, installed, what, version, told in unfit
             )
             step = f"Install the version that fits: pip install {wanted}"
         return CheckFinding("spans", "not verified", why, step)
