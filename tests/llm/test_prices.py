@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import socket
+from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -110,6 +112,23 @@ def test_a_service_tier_has_its_own_price() -> None:
     assert standard is not None
     assert priority is not None
     assert priority > standard
+
+
+def test_an_older_library_that_knows_no_tiers_still_has_the_standard_price(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Older:
+        def find_provider_model(self, *asked: Any) -> Any:
+            return None, self
+
+        def get_prices(self, request_timestamp: Any) -> Any:
+            return SimpleNamespace(input_mtok=Decimal(2), output_mtok=Decimal(4))
+
+    monkeypatch.setattr(prices, "_snapshot", Older())
+    monkeypatch.setattr(prices, "_cached", {})
+    usage = Usage(input_tokens=1_000_000)
+    assert [dollars("openai", "m", usage, tier) for tier in ("", "default")] == [2.0, 2.0]
+    assert dollars("openai", "m", usage, "priority") is None
 
 
 def test_nothing_is_fetched(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,7 +22,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from ratchet.observe import instruments
-from ratchet.observe.instruments import INSTRUMENTS, Instrument
+from ratchet.observe.instruments import INSTRUMENTS, Instrument, table
 from ratchet.observe.instruments.delegating import DelegatingProvider
 from ratchet.observe.instruments.duplicates import DuplicateSpan, SilentTracer, duplicate_of
 from ratchet.observe.instruments.import_hook import load, when_imported
@@ -188,8 +188,12 @@ def test_a_broken_instrumentor_costs_one_line_and_no_program(
 
 
 def test_versions_that_do_not_fit_cost_one_line(
-    library: Library, caplog: pytest.LogCaptureFixture, exported: tuple[TracerProvider, Exported]
+    library: Library,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    exported: tuple[TracerProvider, Exported],
 ) -> None:
+    monkeypatch.setattr(table, "INSTRUMENTS", (library.instrument,))
     library.install(version="0.9")
     instruments.install(exported[0])
     assert library.load().call() == "answer"
@@ -197,6 +201,7 @@ def test_versions_that_do_not_fit_cost_one_line(
     (line,) = caplog.records
     assert "0.9" in line.getMessage()
     assert f"{library.name}-instrumentor 1.5 does not fit it" in line.getMessage()
+    assert table.misfits() == [(library.name, "0.9", f"{library.name}-instrumentor", "1.5", False)]
 
 
 def test_what_the_user_has_instrumented_stays_as_it_is(

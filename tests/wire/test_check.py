@@ -30,6 +30,8 @@ def send_mail(text):
 
 
 def ask(question):
+    if os.environ.get("LIBRARY") == "closed":
+        return "The library is closed."
     open("seen.txt", "w").write(os.environ.get("OPENAI_API_KEY", "none"))
     client = openai.OpenAI()
     named = {"gen_ai.request.model": "gpt-4o-mini"}  # by a step that is no call
@@ -102,6 +104,47 @@ def test_a_missing_package_is_not_verified_and_named(repository: Path) -> None:
     assert "the package a_package_of_nobody" in found.why
 
 
+def test_an_agent_that_asks_no_model_is_not_verified_and_its_output_told(
+    repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["init", str(repository), "--yes", "--no-check", "--entry", "desk.py:ask"]) == 0
+    monkeypatch.setenv("LIBRARY", "closed")
+    words = ["init", str(repository), "--check", "--python", sys.executable, "--json"]
+    capsys.readouterr()
+    assert run([*words, "--variable", "LIBRARY"]) == 0
+    first = json.loads(capsys.readouterr().out)["findings"][0]
+    assert (first["what"], first["state"]) == ("agent", "not verified")
+    assert 'asked no model. Its output: "The library is closed."' in first["why"]
+
+
+@pytest.mark.long
+def test_an_agent_that_logs_why_it_gave_nothing_is_not_verified_with_the_next_step(
+    repository: Path,
+) -> None:
+    desk = repository / "desk.py"
+    desk.write_text(desk.read_text() + LOGS)
+    _git(repository, "commit", "-qam", "it needs a database")
+    assert run(["init", str(repository), "--yes", "--no-check", "--entry", "desk.py:look_up"]) == 0
+    (found,) = check(repository, python=Path(sys.executable)).findings
+    assert (found.state, "needs a server" in found.why) == ("not verified", True), found
+    assert "ratchet init --check --variable LIBRARY_DATABASE_URL" in found.next_step
+
+
+LOGS = """
+
+def look_up(question: str):
+    import logging
+    import socket
+    try:
+        os.getenv("LIBRARY_DATABASE_URL")
+        socket.create_connection(("127.0.0.1", 9))
+        return ask(question)
+    except Exception as error:
+        logging.error("Error running agent: %s", error)
+        return None
+"""
+
+
 @pytest.mark.long
 def test_a_prompt_that_does_not_reach_the_model_fails(repository: Path) -> None:
     assert run(["init", str(repository), "--yes", "--no-check", "--entry", "desk.py:ask"]) == 0
@@ -112,6 +155,33 @@ def test_a_prompt_that_does_not_reach_the_model_fails(repository: Path) -> None:
     assert report.failed
 
 
+@pytest.mark.long
+def test_the_model_takes_another_way_to_a_prompt_that_it_did_not_reach(repository: Path) -> None:
+    desk = repository / "desk.py"
+    desk.write_text(desk.read_text() + ASKS_FIRST)
+    _git(repository, "commit", "-qam", "it asks first")
+    assert run(["init", str(repository), "--yes", "--no-check", "--entry", "desk.py:clear"]) == 0
+    report = check(repository, python=Path(sys.executable))
+    assert _states(report)["changed prompts"] == "verified", report
+
+
+ASKS_FIRST = """
+
+UNCLEAR = "You decide whether a question to the library is unclear, and say so with yes or no."
+FORM = {"type": "object", "properties": {"unclear": {"type": "boolean"}}}
+
+
+def clear(question):
+    import json
+    answer = openai.OpenAI().chat.completions.create(
+        model="gpt-4o-mini",
+        messages=[{"role": "system", "content": UNCLEAR}, {"role": "user", "content": question}],
+        response_format={"type": "json_schema", "json_schema": {"name": "form", "schema": FORM}},
+    )
+    if json.loads(answer.choices[0].message.content)["unclear"]:
+        return "What do you mean?"
+    return ask(question)
+"""
 ACTING = (
     AGENT.replace(
         """    import smtplib
@@ -185,6 +255,27 @@ def test_what_the_simulator_makes_up_fits_the_schema() -> None:
     jsonschema.validate(sample(SCHEMA, "1a2b"), SCHEMA)
 
 
+def test_where_a_tool_must_be_called_the_one_that_ends_it_comes_at_last() -> None:
+    tools = [Tool("look_up", {}), Tool("final_result", {})]
+    called: list[str] = []
+    for _ in range(3):
+        called.append(answer(Asked(["Where?"], tools, called, "*")).tool)
+    assert called == ["look_up", "final_result", "final_result"]
+
+
+def test_another_way_says_no_and_chooses_otherwise() -> None:
+    schema = {"type": "object", "properties": {"unclear": {"type": "boolean"}}}
+    said = [json.loads(answer(Asked(["Is it?"], schema=schema, way=way)).text) for way in (0, 1, 2)]
+    assert said == [{"unclear": True}, {"unclear": False}, {"unclear": False}]
+    tools = [Tool(name, {}) for name in "abc"]
+    called = [answer(Asked(["Which?"], tools, way=way)).tool for way in range(3)]
+    assert sorted(called) == ["a", "b", "c"]
+    listed = "Stock Agent: looks prices up\nAuthentication Agent: logs in\nTransfer Agent: pays"
+    transfer = Tool("transfer", {"type": "object", "properties": {"agent_name": {}}})
+    sent = [answer(Asked([listed], [transfer], way=way)).arguments for way in range(3)]
+    assert len({one["agent_name"] for one in sent}) == 3
+
+
 def test_the_simulator_calls_a_tool_once_and_then_answers_by_the_prompt() -> None:
     tool = Tool("look", {"type": "object", "properties": {"title": {"type": "string"}}})
     first = answer(Asked(["Be brief.", "Where?"], [tool]))
@@ -248,6 +339,12 @@ def test_the_simulator_gives_fields_of_dspy_their_types() -> None:
             {"contents": [{"parts": [{"text": "Where?"}]}]},
             ("candidates", 0, "content", "parts", 0, "text"),
         ),
+        (
+            "/api/chat",
+            {"messages": [{"role": "user", "content": "Where?"}], "stream": False},
+            ("message", "content"),
+        ),
+        ("/api/generate", {"prompt": "Where?", "stream": False}, ("response",)),
     ],
 )
 def test_each_api_answers_in_its_own_form_and_says_that_it_is_simulated(
@@ -264,3 +361,27 @@ def test_each_api_answers_in_its_own_form_and_says_that_it_is_simulated(
         found = found[key]
     assert found.startswith("Simulated answer")
     assert "Simulated answer" in streamed
+
+
+def test_embeddings_are_as_long_as_those_of_the_named_model() -> None:
+    with SimulatedModel() as model, httpx2.Client(trust_env=False) as client:
+
+        def post(path: str, **body: Any) -> Any:
+            return client.post(model.url + path, json=body).json()
+
+        small = post("/v1/embeddings", model="text-embedding-3-small", input=["a", "b"])["data"]
+        asked = post("/v1/embeddings", model="x", input="a", dimensions=8)["data"]
+        old = post("/api/embeddings", model="nomic-embed-text", prompt="a")
+        new = post("/api/embed", model="nomic-embed-text", input=["a", "b"])
+        assert client.get(model.url + "/api/tags").json()["models"]
+    assert [len(one["embedding"]) for one in (*small, *asked)] == [1536, 1536, 8]
+    assert new["embeddings"][0] == old["embedding"] != new["embeddings"][1]
+    assert len(old["embedding"]) == 768
+    assert 0.8 < sum(one * one for one in small[0]["embedding"]) < 1.2
+
+
+def test_a_variable_that_is_not_set_is_a_sentence(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["init", str(repository), "--check", "--variable", "NO_SUCH_ADDRESS"]) == 2
+    assert "NO_SUCH_ADDRESS is not set" in capsys.readouterr().err

@@ -2,14 +2,15 @@
 
     python -m ratchet.autopilot.probe FOLDER [--mark TEXT]
 
-With a mark, every prompt gets it at its end, followed by the prompt's name: whether a changed text
-reaches the model is then seen there.
+With a mark, every prompt gets it at its end, followed by a digest of the prompt's name: whether a
+changed text reaches the model is then seen there.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import hashlib
 import json
 import sys
 import time
@@ -129,7 +130,11 @@ def _tasks(project: Project) -> tuple[Task, ...]:
 def _marked(name: str, resource: Resource, mark: str) -> Resource:
     if not mark or not isinstance(resource, PromptTemplate):
         return resource
-    return msgspec.structs.replace(resource, text=f"{resource.text} {mark}:{name}")
+    digest = hashlib.sha256(name.encode()).hexdigest()[:6]
+    text = resource.text.rstrip()  # a field of YAML may end with a line break
+    return msgspec.structs.replace(
+        resource, text=f"{text} {mark}-{digest}{resource.text[len(text) :]}"
+    )
 
 
 def _say(text: str) -> None:

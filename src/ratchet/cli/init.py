@@ -88,6 +88,14 @@ def init(
         Path | None,
         typer.Option(help="Interpreter that has the agent's packages, for the check."),
     ] = None,
+    variable: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="A variable of this environment that the agent gets in the check, such as the"
+            " address of a test database.",
+        ),
+    ] = None,
     json: Json = False,
 ) -> None:
     """Wire the agent of a repository into Ratchet, as one commit on a branch of its own.
@@ -118,7 +126,7 @@ def init(
         )
         return
     if check:
-        check_wiring(path, python, json=json)
+        check_wiring(path, python, variable or (), json=json)
         return
     from ratchet.wire import look as look_at
 
@@ -149,7 +157,7 @@ def init(
         _first(path, look_at(path), given, branch, dry_run=dry_run, asks=asks, json=json)
     if check is None and not dry_run and not json and _wired(path):
         out.print("\nChecking it against a simulated model…", markup=False)
-        check_wiring(path, python, json=False)
+        check_wiring(path, python, variable or (), json=False)
 
 
 class _Given:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,7 @@ import typer
 from rich.syntax import Syntax
 
 from ratchet.cli.console import counted, out, print_json
+from ratchet.types import InputError
 
 if TYPE_CHECKING:
     from ratchet.wire.applying import Plan
@@ -90,11 +92,20 @@ def print_plan(root: Path, plan: Plan, *, diff: bool) -> None:
         out.print(Syntax(diff_of(root, plan), "diff", theme="ansi_dark", word_wrap=True))
 
 
-def check_wiring(path: Path, python: Path | None, *, json: bool) -> None:
-    """Check a wiring; exits with 1 if something failed."""
+def check_wiring(
+    path: Path, python: Path | None, variables: Sequence[str] = (), *, json: bool
+) -> None:
+    """Check a wiring, with these variables from here; exits with 1 if something failed."""
     from ratchet.wire.checking import check
 
-    report = check(path, python=python)
+    unset = [name for name in variables if name not in os.environ]
+    if unset:
+        raise InputError(
+            f"{', '.join(unset)} is not set in this environment.",
+            hint=f"{unset[0]}=… ratchet init --check --variable {unset[0]}",
+        )
+    given = {name: os.environ[name] for name in variables}
+    report = check(path, python=python, variables=given)
     if json:
         print_json(report)
     else:

@@ -5,6 +5,7 @@ Works offline: the prices are those of the installed version of `genai-prices`.
 
 from __future__ import annotations
 
+import inspect
 import math
 import threading
 import time
@@ -24,6 +25,9 @@ FRESH_S = 60.0
 
 MAX_CACHED = 1024
 """Maximum number of cached prices; model names come from clients and are unbounded."""
+
+_STANDARD = frozenset({"", "auto", "default"})
+"""Service tiers whose price is the published one."""
 
 MAX_NAME = 200
 """Maximum characters of a model's name that is looked up."""
@@ -175,7 +179,13 @@ def _look_up(provider: str, model: str, tier: str) -> _Price:
         )
     except LookupError:
         return None
-    price = found.get_prices(datetime.now(UTC), {"service_tier": tier} if tier else None)
+    now = datetime.now(UTC)
+    if tier in _STANDARD:
+        price = found.get_prices(now)
+    elif len(inspect.signature(found.get_prices).parameters) > 1:
+        price = found.get_prices(now, {"service_tier": tier})
+    else:
+        return None  # genai-prices before 0.1, which a framework may hold back, knows no tiers
     rates = [
         getattr(price, name, None)
         for name in ("input_mtok", "cache_read_mtok", "cache_write_mtok", "output_mtok")

@@ -211,11 +211,12 @@ def switch_on(instrument: Instrument, route: DelegatingProvider) -> bool:
     return True
 
 
-def misfits() -> list[tuple[str, str, str]]:
+def misfits() -> list[tuple[str, str, str, str, bool]]:
     """Imported libraries whose instrumentor is installed and does not fit their version.
 
     Returns:
-        Library, distribution of the instrumentor, and its version.
+        Distribution and version of the library, then those of the instrumentor, and whether its
+        extra `instruments` tells an installer which libraries it fits.
     """
     found = []
     for one in INSTRUMENTS:
@@ -225,7 +226,11 @@ def misfits() -> list[tuple[str, str, str]]:
             except Exception:  # an instrumentor of another time may fail in any way
                 misfit = True
             if misfit:
-                found.append((one.name, one.needs, metadata.version(one.needs)))
+                versions = metadata.version(one.library), metadata.version(one.needs)
+                extras = metadata.metadata(one.needs).get_all("Provides-Extra") or ()
+                found.append(
+                    (one.library, versions[0], one.needs, versions[1], "instruments" in extras)
+                )
     return found
 
 

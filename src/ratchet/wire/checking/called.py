@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -68,9 +69,17 @@ class CheckBinding:
         return self._blocked.read_text() if self._blocked.exists() else ""
 
 
+def mark_of(name: str) -> str:
+    """The mark of a prompt, as `ratchet.autopilot.probe` writes it.
+
+    It is short, and of letters, digits and hyphens: an agent may make an identifier of a prompt.
+    """
+    return f"{MARK}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
+
+
 def marks(names: Sequence[str]) -> dict[str, str]:
     """A text for each prompt that is recognised where it arrives."""
-    return {name: f"{MARK}:{name}" for name in names}
+    return {name: mark_of(name) for name in names}
 
 
 def changed_prompts(names: Sequence[str], call: Called) -> CheckFinding:

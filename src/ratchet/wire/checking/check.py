@@ -7,7 +7,6 @@ told in this way is "not verified", with the one next step.
 
 from __future__ import annotations
 
-import json
 import re
 import sys
 import tomllib
@@ -22,6 +21,7 @@ from ratchet.wire.applying.plan import read
 from ratchet.wire.applying.record import Record, decoded, read_record
 from ratchet.wire.applying.undo import find_record, undone_of
 from ratchet.wire.checking import command, service
+from ratchet.wire.checking.bytecode import compiled_once
 from ratchet.wire.checking.called import (
     MARK,
     changed_prompts,
@@ -30,16 +30,19 @@ from ratchet.wire.checking.called import (
     same_prompts,
 )
 from ratchet.wire.checking.command import CommandCheck
-from ratchet.wire.checking.contained import model_addresses, run_program
+from ratchet.wire.checking.contained import is_address, model_addresses, run_program
+from ratchet.wire.checking.copied_project import first_input, with_a_task, without_prompt_files
 from ratchet.wire.checking.denied import without_marks, would_act
 from ratchet.wire.checking.findings import (
     CheckFinding,
     duplicates_finding,
     needs,
+    run_finding,
     same_finding,
     short,
     trace_finding,
 )
+from ratchet.wire.checking.probed import failed, probe, unseen
 from ratchet.wire.checking.scratch import scratch_folder
 from ratchet.wire.checking.service import ServiceCheck, app_finding
 from ratchet.wire.checking.service_app import ServiceApp
@@ -49,6 +52,8 @@ from ratchet.wire.facts import PromptSite, RepositoryLook
 from ratchet.wire.looking.look import look
 
 _PROMPT = re.compile(r"\bprompt\(\s*[\"']([\w.-]+)[\"']")
+_OTHER_WAYS = 2
+"""Further rollouts where prompts were not seen; in each the model chooses otherwise."""
 _NONE_ACTED = "None of the marked tools acted: rollouts deny them."
 
 
@@ -66,7 +71,13 @@ class CheckReport(msgspec.Struct, frozen=True):
         return any(one.state == "failed" for one in self.findings)
 
 
-def check(root: Path, *, python: Path | None = None, tests: bool = True) -> CheckReport:
+def check(
+    root: Path,
+    *,
+    python: Path | None = None,
+    tests: bool = True,
+    variables: Mapping[str, str] | None = None,
+) -> CheckReport:
     """Check a wired repository. It is not written to, and nothing of it runs in place.
 
     Args:
@@ -74,6 +85,7 @@ def check(root: Path, *, python: Path | None = None, tests: bool = True) -> Chec
         python: The interpreter with the agent's packages; by default that of the project's own
             environment, else this one.
         tests: Whether to run the project's own tests before and after.
+        variables: What the agent needs in its environment, such as the address of a test database.
 
     Raises:
         InputError: It was not wired.
@@ -82,7 +94,7 @@ def check(root: Path, *, python: Path | None = None, tests: bool = True) -> Chec
     record = read_record(decoded(read(root, path) or b""), path)
     facts = look(root)
     chosen = python or _own_python(root, record.project)
-    run = _Run(root, record, facts, chosen)
+    run = _Run(root, record, facts, chosen, variables or {})
     return CheckReport(str(root), str(chosen), tuple(run.findings(tests=tests)))
 
 
@@ -96,11 +108,19 @@ def _own_python(root: Path, project: str) -> Path:
 
 
 class _Run:
-    def __init__(self, root: Path, record: Record, facts: RepositoryLook, python: Path) -> None:
+    def __init__(
+        self,
+        root: Path,
+        record: Record,
+        facts: RepositoryLook,
+        python: Path,
+        variables: Mapping[str, str],
+    ) -> None:
         self._root = root
         self._record = record
         self._facts = facts
         self._python = python
+        self._variables = variables
         without = undone_of(root, without_marks(record), force=True).contents
         kept = {one.path for one in record.files if one.created}
         self._before = {path: data for path, data in without.items() if path not in kept}
@@ -131,24 +151,38 @@ class _Run:
         found = []
         secret = [one.place.path for one in self._facts.secrets if one.kind == "file"]
         files = OwnFiles(self._root, secret)
-        with SimulatedModel() as model, scratch_folder(files.size) as at:
+        with (
+            SimulatedModel() as model,
+            scratch_folder(files.size) as at,
+            compiled_once(self._python) as compiled,
+        ):
+            self._variables = {**compiled, **self._variables}
             tree = TreeCopy(files, at / self._root.name)
             if app is not None or "command" in agent:
                 return self._program(model, tree, at, agent, app, tests=tests)
-            made_up = _with_a_task(tree.folder / self._record.project)
+            made_up = with_a_task(tree.folder / self._record.project)
             first, requests = self._probe(model, tree)
             tool = model.called
-            if tool and _failed(first) and not needs(str(first.get("error", ""))):
+            if tool and failed(first) and not needs(str(first.get("error", ""))):
                 # The arguments are made up, and no fault of the agent's.
                 model.call_no_tools()
                 tree.show({})
-                _with_a_task(tree.folder / self._record.project)
+                with_a_task(tree.folder / self._record.project)
                 first, requests = self._probe(model, tree)
-                failed_after = "" if _failed(first) else tool
+                failed_after = "" if failed(first) else tool
             else:
                 failed_after = ""
-            found.append(self._agent(first, requests, made_up, failed_after))
-            if _failed(first):
+            addresses = [one.name for one in self._facts.secrets if is_address(one)]
+            found.append(
+                run_finding(
+                    first,
+                    requests,
+                    made_up=made_up,
+                    failed_after=failed_after,
+                    addresses=addresses,
+                )
+            )
+            if found[0].state != "verified":
                 return found
             found.append(trace_finding(first))
             found.append(duplicates_finding(first, requests))
@@ -178,13 +212,14 @@ class _Run:
     ) -> list[CheckFinding]:
         """The findings of a service or a command: called as it is, as it was, and with marks."""
         record = self._record
-        given = _first_input(tree.folder / record.project)
+        given = first_input(tree.folder / record.project)
         known: dict[str, Any] = {
             "facts": self._facts,
             "project": record.project,
             "python": self._python,
             "model": model,
             "given": given,
+            "variables": self._variables,
         }
         program: ServiceCheck | CommandCheck
         if app is not None:
@@ -253,36 +288,6 @@ class _Run:
             )
         return None
 
-    def _agent(
-        self,
-        first: Mapping[str, Any],
-        requests: Sequence[Sequence[str]],
-        made_up: bool,
-        failed_after: str,
-    ) -> CheckFinding:
-        error = str(first.get("error", ""))
-        if not _failed(first):
-            asked = f"{len(requests)} calls of the simulated model"
-            task = "a made-up question, since there are no tasks," if made_up else "one task"
-            without = (
-                f" The model called no tools: with made-up arguments of {failed_after!r} it failed."
-            )
-            return CheckFinding(
-                "agent",
-                "verified",
-                f"It ran {task} with {asked}.{without if failed_after else ''}",
-            )
-        step = first.get("hint") or "Run it yourself: ratchet run --split val --limit 1"
-        lacking = needs(error)
-        return CheckFinding(
-            "agent",
-            "not verified" if lacking else "failed",
-            lacking or f"It did not run: {short(error)}",
-            step
-            if not lacking
-            else f"Provide it, then: ratchet init --check ({short(error, 160)})",
-        )
-
     def _prompts(
         self,
         model: SimulatedModel,
@@ -298,13 +303,17 @@ class _Run:
                 CheckFinding("prompts", "not verified", "No prompt is declared.", "ratchet doctor")
             ]
         found = [self._compared(model, tree, requests)]
-        tree.show({})
-        _with_a_task(tree.folder / self._record.project)
-        marked, changed = self._probe(model, tree, mark=MARK)
-        sent = "\n".join(text for request in changed for text in request)
-        arrived = [name for name in bound if f"{MARK}:{name}" in sent]
-        lost = [name for name in bound if name not in arrived]
-        if _failed(marked):
+        marked, changed = self._marked(model, tree)
+        lost = unseen(bound, changed)
+        for way in range(1, 1 + _OTHER_WAYS):
+            if not lost or not changed or failed(marked):
+                break
+            model.take_way(way)
+            _, more = self._marked(model, tree)
+            lost = unseen(lost, more)
+        model.take_way(0)
+        arrived = [name for name in bound if name not in lost]
+        if failed(marked):
             why = f"With changed prompts the agent did not run: {short(marked.get('error', ''))}"
             found.append(CheckFinding("changed prompts", "not verified", why, "ratchet doctor"))
         elif not changed:
@@ -313,7 +322,10 @@ class _Run:
                 CheckFinding("changed prompts", "not verified", "No model call was made.", step)
             )
         elif lost:
-            why = f"{len(arrived)} of {len(bound)} changed prompts reached the model in this task."
+            why = (
+                f"{len(arrived)} of {len(bound)} changed prompts reached the model, which took"
+                f" {1 + _OTHER_WAYS} ways through one task."
+            )
             found.append(
                 CheckFinding(
                     "changed prompts",
@@ -327,6 +339,14 @@ class _Run:
             found.append(CheckFinding("changed prompts", "verified", why))
         return found
 
+    def _marked(
+        self, model: SimulatedModel, tree: TreeCopy
+    ) -> tuple[dict[str, Any], list[list[str]]]:
+        """One rollout with a mark in each prompt."""
+        tree.show({})
+        with_a_task(tree.folder / self._record.project)
+        return self._probe(model, tree, mark=MARK)
+
     def _compared(
         self, model: SimulatedModel, tree: TreeCopy, requests: Sequence[Sequence[str]]
     ) -> CheckFinding:
@@ -338,8 +358,8 @@ class _Run:
             why = f"Without the wiring it was not run: {acting[0]} ({acting[1]}) would act there."
             step = "Read what was changed: git show ratchet/init"
             return CheckFinding("same prompts", "not verified", why, step)
-        _with_a_task(before / self._record.project)
-        _without_prompt_files(before / self._record.project / "ratchet.toml")
+        with_a_task(before / self._record.project)
+        without_prompt_files(before / self._record.project / "ratchet.toml")
         old, earlier = self._probe(model, tree)
         return same_finding(old, earlier, requests)
 
@@ -373,7 +393,7 @@ class _Run:
         words = command.split()
         if words[0] in ("python", "python3"):
             words[0] = str(self._python)
-        done = run_program(self._facts, words, folder, {})
+        done = run_program(self._facts, words, folder, self._variables)
         return done if isinstance(done, str) else done.returncode
 
     def _probe(
@@ -381,56 +401,11 @@ class _Run:
     ) -> tuple[dict[str, Any], list[list[str]]]:
         """One rollout: what the probe printed, and the texts that the model was sent."""
         model.taken()
-        words = [str(self._python), "-m", "ratchet.autopilot.probe", "."]
-        done = run_program(
+        found = probe(
             self._facts,
-            [*words, *(["--mark", mark] if mark else [])],
+            self._python,
             tree.folder / self._record.project,
-            model_addresses(model.url),
+            {**self._variables, **model_addresses(model.url)},
+            mark,
         )
-        if isinstance(done, str):
-            return {"error": done}, model.taken()
-        lines = done.stdout.strip().splitlines()
-        try:
-            found = json.loads(lines[-1])
-        except (ValueError, IndexError):
-            found = {"error": done.stderr[-600:] or "It ended without a word."}
         return found, model.taken()
-
-
-def _failed(probed: Mapping[str, Any]) -> bool:
-    return probed.get("status") not in ("succeeded", "inconclusive")
-
-
-def _without_prompt_files(file: Path) -> None:
-    """Let `ratchet.toml` of the copy declare no files: there they are read as they are."""
-    lines, skipped = [], False
-    for line in file.read_text(encoding="utf-8").splitlines(keepends=True):
-        if line.startswith("["):
-            skipped = line.startswith("[[prompt_files]]")
-        if not skipped:
-            lines.append(line)
-    file.write_text("".join(lines), encoding="utf-8")
-
-
-def _first_input(folder: Path) -> Any:
-    """The input of a project's first task; None without tasks."""
-    settings = tomllib.loads((folder / "ratchet.toml").read_text(encoding="utf-8"))
-    file = folder / settings.get("tasks", {}).get("file", "tasks.jsonl")
-    try:
-        with file.open(encoding="utf-8-sig") as lines:
-            first = json.loads(next(lines))
-    except (OSError, ValueError, StopIteration):
-        return None
-    return first.get("input") if isinstance(first, dict) else None
-
-
-def _with_a_task(folder: Path) -> bool:
-    """Give a copy without tasks a made-up one; return whether it did."""
-    settings = tomllib.loads((folder / "ratchet.toml").read_text(encoding="utf-8"))
-    tasks = settings.get("tasks", {})
-    file = folder / tasks.get("file", "tasks.jsonl")
-    if "dataset" in tasks or file.exists():
-        return False
-    file.write_text(json.dumps({"input": "What can you do for me today?"}) + "\n")
-    return True

@@ -12,11 +12,11 @@ import msgspec
 from ratchet.run.command import parse_command
 from ratchet.wire.checking.called import Called, CheckBinding
 from ratchet.wire.checking.contained import model_addresses, run_program
+from ratchet.wire.checking.copied_project import QUESTION
 from ratchet.wire.checking.findings import ELSEWHERE, CheckFinding, last_error, needs, short
 from ratchet.wire.checking.simulator import SimulatedModel
 from ratchet.wire.facts import RepositoryLook
 
-QUESTION = "What can you do for me today?"
 _PYTHON = ("python", "python3")
 _AGAIN = "then: ratchet init --check"
 
@@ -34,6 +34,7 @@ class CommandCheck:
         python: The interpreter, for a command of Python.
         model: The simulator.
         given: The input of a task; None without tasks.
+        variables: What else is in its environment.
     """
 
     def __init__(
@@ -48,7 +49,9 @@ class CommandCheck:
         python: Path,
         model: SimulatedModel,
         given: Any = None,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
+        self._variables = variables or {}
         self._root = root
         self._folder = folder
         self._binding = CheckBinding(scratch)
@@ -91,6 +94,7 @@ class CommandCheck:
         named = self._agent.get("model_base_url", ())
         own = [named] if isinstance(named, str) else named
         variables = {
+            **self._variables,
             **model_addresses(url),
             **{name: url if _is_anthropic(name) else f"{url}/v1" for name in own},
             **self._binding.variables,

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from ratchet.wire.facts import RepositoryLook
+from ratchet.wire.facts import RepositoryLook, SecretName
 
 SECONDS = 180.0
 """How long one run of the agent, or the project's tests, may take."""
@@ -25,6 +25,10 @@ _SIMULATED = {
     "MISTRAL_BASE_URL": "",
     "DEEPSEEK_API_BASE": "/v1",
     "OPENROUTER_API_BASE": "/v1",
+    "OPENROUTER_BASE_URL": "/v1",
+    "OLLAMA_BASE_URL": "",
+    "OLLAMA_API_BASE": "",
+    "OLLAMA_HOST": "",
     "FIREWORKS_BASE_URL": "/v1",
     "TOGETHER_BASE_URL": "/v1",
 }
@@ -33,6 +37,17 @@ _KEYS = (
     *("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GROQ_API_KEY", "GOOGLE_API_KEY", "GEMINI_API_KEY"),
     *("MISTRAL_API_KEY", "COHERE_API_KEY", "TAVILY_API_KEY", "SERPER_API_KEY"),
 )
+
+_SILENT = {
+    "ANONYMIZED_TELEMETRY": "False",
+    "CREWAI_DISABLE_TELEMETRY": "true",
+    "CREWAI_TRACING_ENABLED": "false",
+    "DO_NOT_TRACK": "1",
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "POSTHOG_DISABLED": "1",
+}
+"""Reports of frameworks to their makers: behind the proxy that leads nowhere they would be tried
+again and again."""
 
 
 def model_addresses(url: str) -> dict[str, str]:
@@ -53,6 +68,8 @@ def environment(facts: RepositoryLook, variables: Mapping[str, str]) -> Iterator
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "TMPDIR") if name in os.environ}
     with tempfile.TemporaryDirectory(prefix="ratchet-home-") as home:
         yield {
+            "PYTHONDONTWRITEBYTECODE": "1",
+            **_SILENT,
             **kept,
             **keys,
             **variables,
@@ -61,7 +78,6 @@ def environment(facts: RepositoryLook, variables: Mapping[str, str]) -> Iterator
             **dict.fromkeys(("http_proxy", "https_proxy", "all_proxy"), _NOWHERE),
             "NO_PROXY": "127.0.0.1,localhost",
             "no_proxy": "127.0.0.1,localhost",
-            "PYTHONDONTWRITEBYTECODE": "1",
         }
 
 
@@ -99,6 +115,11 @@ def run_program(
             return f"It did not end within {SECONDS:g} s."
         except OSError as error:
             return f"It could not be started: {error}."
+
+
+def is_address(one: SecretName) -> bool:
+    """Whether a variable leads to a service, and is no key: a check sets none of its own."""
+    return one.kind == "variable" and not _is_key(one.name)
 
 
 def _is_key(name: str) -> bool:

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 
 from ratchet.wire.checking.called import Called, CheckBinding
 from ratchet.wire.checking.contained import environment, model_addresses
+from ratchet.wire.checking.copied_project import QUESTION
 from ratchet.wire.checking.findings import CheckFinding, last_error, needs, short
 from ratchet.wire.checking.service_app import ServiceApp, find_app
 from ratchet.wire.checking.simulated_answers import sample
@@ -27,7 +28,6 @@ from ratchet.wire.facts import RepositoryLook
 
 START_S, CALL_S = 60.0, 60.0
 """Seconds until it must listen, and for the one call."""
-QUESTION = "What can you do for me today?"
 MOST = 1_000_000
 """Bytes of an answer that are read."""
 _TEXT = re.compile(r"question|query|prompt|message|input|text|content|topic|task", re.IGNORECASE)
@@ -48,6 +48,7 @@ class ServiceCheck:
         python: The interpreter.
         model: The simulator.
         given: The input of a task; None without tasks.
+        variables: What else is in its environment.
     """
 
     def __init__(
@@ -63,7 +64,9 @@ class ServiceCheck:
         python: Path,
         model: SimulatedModel,
         given: Any = None,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
+        self._variables = variables or {}
         self._folder = folder
         self._scratch = scratch
         self._binding = CheckBinding(scratch)
@@ -85,6 +88,7 @@ class ServiceCheck:
         self._binding.write(prompts or {})
         self._model.taken()
         variables = {
+            **self._variables,
             **model_addresses(self._model.url),
             **self._app.variables(self._folder),
             **self._binding.variables,

@@ -9,9 +9,10 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
-from ratchet.wire.checking.simulated_dspy import dspy_text
+from ratchet.wire.checking.simulated_dspy import Sample, dspy_text
 
 MODEL = "ratchet-simulated-model"
 _DEPTH = 8
@@ -37,6 +38,8 @@ class Asked(NamedTuple):
     """Name of the tool that must be called; `*` for any."""
     schema: dict[str, Any] | None = None
     """Of the answer, where it must be JSON; empty for any object."""
+    way: int = 0
+    """Which way to take where several are open: each calls another tool; all but 0 say no."""
 
 
 class Turn(NamedTuple):
@@ -50,17 +53,20 @@ class Turn(NamedTuple):
 def answer(asked: Asked) -> Turn:
     """Answer a request in the form that it asks for: a tool once, then a text or JSON."""
     mark = hashlib.sha256("\0".join(asked.texts).encode()).hexdigest()[:8]
+    valued = partial(sample, yes=asked.way == 0)
     open_tools = [tool for tool in asked.tools if tool.name not in asked.called]
     if asked.forced:
         wanted = [tool for tool in asked.tools if asked.forced in ("*", tool.name)]
+        # One that was called may look things up, and another give the answer.
+        wanted = [tool for tool in wanted if tool.name not in asked.called] or wanted[-1:]
         if wanted:
-            return _call(wanted[0], asked.texts, mark)
+            return _call(wanted[0], asked, mark, valued)
     if open_tools and len(asked.called) < 2:
-        chosen = open_tools[int(mark, 16) % len(open_tools)]
-        return _call(chosen, asked.texts, mark)
+        chosen = open_tools[(int(mark, 16) + asked.way) % len(open_tools)]
+        return _call(chosen, asked, mark, valued)
     if asked.schema is not None:
-        return Turn(json.dumps(sample(asked.schema, mark)))
-    return Turn(_text(asked.texts, mark))
+        return Turn(json.dumps(valued(asked.schema, mark)))
+    return Turn(_text(asked.texts, mark, valued))
 
 
 def written_schema(texts: Sequence[str]) -> dict[str, Any]:
@@ -77,19 +83,22 @@ def written_schema(texts: Sequence[str]) -> dict[str, Any]:
     return {}
 
 
-def _call(tool: Tool, texts: Sequence[str], mark: str) -> Turn:
-    found = sample(tool.schema, mark)
+def _call(tool: Tool, asked: Asked, mark: str, valued: Sample) -> Turn:
+    found = valued(tool.schema, mark)
     if not isinstance(found, dict):
         return Turn("", tool.name)
-    made_up = f"simulated {mark}"
+    made_up, number = f"simulated {mark}", int(mark, 16) + asked.way
     return Turn(
         "",
         tool.name,
-        {k: _one_listed(k, texts, mark) or v if v == made_up else v for k, v in found.items()},
+        {
+            k: _one_listed(k, asked.texts, number) or v if v == made_up else v
+            for k, v in found.items()
+        },
     )
 
 
-def _one_listed(argument: str, texts: Sequence[str], mark: str) -> str:
+def _one_listed(argument: str, texts: Sequence[str], number: int) -> str:
     """What the messages list, for `agent_name` a line `Stock Agent: …`; empty without one."""
     noun = re.sub(r"_?(name|id)$", "", argument.lower())
     if not noun or noun == argument.lower():
@@ -98,13 +107,13 @@ def _one_listed(argument: str, texts: Sequence[str], mark: str) -> str:
     listed = [
         one.strip() for one in re.findall(line, "\n".join(texts), re.MULTILINE | re.IGNORECASE)
     ]
-    return listed[int(mark, 16) % len(listed)] if listed else ""
+    return listed[number % len(listed)] if listed else ""
 
 
-def _text(texts: Sequence[str], mark: str) -> str:
+def _text(texts: Sequence[str], mark: str, valued: Sample) -> str:
     whole, last = "\n".join(texts), texts[-1] if texts else ""
     said = f"Simulated answer {mark} to: {' '.join(last.split()[:12])}"
-    fields = dspy_text(texts, said, mark, sample)
+    fields = dspy_text(texts, said, mark, valued)
     if fields is not None:
         return fields
     if "Final Answer:" in whole:  # ReAct, CrewAI
@@ -116,22 +125,24 @@ def _text(texts: Sequence[str], mark: str) -> str:
     return said
 
 
-def sample(schema: Any, mark: str = "", root: Any = None, depth: int = 0) -> Any:
+def sample(
+    schema: Any, mark: str = "", root: Any = None, depth: int = 0, *, yes: bool = True
+) -> Any:
     """A value that fits a JSON schema, as far as it states types, enumerations and bounds."""
     root = schema if root is None else root
     if not isinstance(schema, dict) or depth > _DEPTH:
         return f"simulated {mark}".strip()
     if "$ref" in schema:
-        return sample(_referred(root, str(schema["$ref"])), mark, root, depth + 1)
+        return sample(_referred(root, str(schema["$ref"])), mark, root, depth + 1, yes=yes)
     for key in ("anyOf", "oneOf"):
         if schema.get(key):
             chosen = [one for one in schema[key] if one.get("type") != "null"] or schema[key]
-            return sample(chosen[0], mark, root, depth + 1)
+            return sample(chosen[0], mark, root, depth + 1, yes=yes)
     if schema.get("allOf"):
         merged: dict[str, Any] = {}
         for one in schema["allOf"]:
             merged |= _referred(root, str(one["$ref"])) if "$ref" in one else one
-        return sample(merged, mark, root, depth + 1)
+        return sample(merged, mark, root, depth + 1, yes=yes)
     if "const" in schema:
         return schema["const"]
     if schema.get("enum"):
@@ -141,16 +152,21 @@ def sample(schema: Any, mark: str = "", root: Any = None, depth: int = 0) -> Any
     match kind:
         case "object":
             properties = schema.get("properties", {})
-            return {key: sample(one, mark, root, depth + 1) for key, one in properties.items()}
+            return {
+                key: sample(one, mark, root, depth + 1, yes=yes) for key, one in properties.items()
+            }
         case "array":
             count = max(1, int(schema.get("minItems", 1)))
-            return [sample(schema.get("items", {}), mark, root, depth + 1) for _ in range(count)]
+            return [
+                sample(schema.get("items", {}), mark, root, depth + 1, yes=yes)
+                for _ in range(count)
+            ]
         case "integer" | "number":
             low: float = schema.get("minimum", schema.get("exclusiveMinimum", 0)) or 0
             high: float = schema.get("maximum", low + 1)
             return min(low + 1, high)
         case "boolean":
-            return True
+            return yes
         case "null":
             return None
     formats = {"date": "2026-01-02", "date-time": "2026-01-02T03:04:05Z", "uri": "http://x.invalid"}

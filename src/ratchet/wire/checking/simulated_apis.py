@@ -1,4 +1,4 @@
-"""The simulated model's APIs: OpenAI, Anthropic, Gemini and embeddings, at once and as streams."""
+"""The simulated model's APIs: OpenAI, Anthropic, Gemini, Ollama; at once and as streams."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
+from ratchet.wire.checking import simulated_ollama as ollama
 from ratchet.wire.checking.simulated_answers import (
     MODEL,
     Asked,
@@ -32,29 +33,14 @@ class Dialect(NamedTuple):
     asked: Callable[[Body], Asked]
     whole: Callable[[Body, Turn], Any]
     events: Callable[[Body, Turn], Iterator[Event]]
+    in_lines: bool = False
+    """Whether a stream is lines of JSON, and what is sent where the request does not say."""
 
 
 def dialect_of(path: str) -> Dialect | None:
     """The API that a path belongs to."""
     path = path.partition("?")[0].rstrip("/")
     return next((one for one in _DIALECTS if path.endswith(one.ending)), None)
-
-
-def embeddings(body: Body) -> Any:
-    """Vectors that follow from the texts alone; of unit length, 64 dimensions."""
-    given = body.get("input", body.get("content", ""))
-    texts = given if isinstance(given, list) and not isinstance(given[0], int) else [given]
-    data = [
-        {"object": "embedding", "index": number, "embedding": _vector(str(text))}
-        for number, text in enumerate(texts)
-    ]
-    usage = {"prompt_tokens": _USAGE[0], "total_tokens": _USAGE[0]}
-    return {"object": "list", "model": MODEL, "data": data, "usage": usage}
-
-
-def _vector(text: str) -> list[float]:
-    digest = hashlib.shake_256(text.encode()).digest(64)
-    return [round((byte - 127.5) / 127.5 / 8, 6) for byte in digest]
 
 
 # OpenAI: chat completions.
@@ -387,4 +373,12 @@ _DIALECTS = (
     Dialect("/messages", _messages_asked, _message, _message_events),
     Dialect(":generateContent", _contents_asked, _content, _content_events),
     Dialect(":streamGenerateContent", _contents_asked, _content, _content_events),
+    Dialect("/api/chat", ollama.chat_asked, ollama.chat_whole, ollama.chat_lines, in_lines=True),
+    Dialect(
+        "/api/generate",
+        ollama.generate_asked,
+        ollama.generate_whole,
+        ollama.generate_lines,
+        in_lines=True,
+    ),
 )

@@ -11,7 +11,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from ratchet.wire.checking.simulated_answers import MODEL, answer
-from ratchet.wire.checking.simulated_apis import dialect_of, embeddings
+from ratchet.wire.checking.simulated_apis import dialect_of
+from ratchet.wire.checking.simulated_embeddings import embeddings
+from ratchet.wire.checking.simulated_ollama import about_models, as_line
 
 MOST = 500
 """Requests of a run that are kept."""
@@ -43,6 +45,10 @@ class SimulatedModel:
         """Answer with texts from now on, unless a tool is forced."""
         self._server.calls_tools = False
 
+    def take_way(self, way: int) -> None:
+        """Choose otherwise from now on, where several ways are open; 0 is the first."""
+        self._server.way = way
+
     def taken(self) -> list[list[str]]:
         """The texts of each request since the last call, in order."""
         taken, self._server.requests = self._server.requests, []
@@ -65,6 +71,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(*args)
         self.requests: list[list[str]] = []
         self.calls_tools = True
+        self.way = 0
         self.called = ""
         self.seen: Counter[tuple[str, ...]] = Counter()
 
@@ -82,6 +89,10 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
     def do_GET(self) -> None:
+        told = about_models(self.path)
+        if told is not None:
+            self._send(told)
+            return
         models = [{"id": MODEL, "object": "model", "created": 0, "owned_by": "ratchet"}]
         self._send({"object": "list", "data": models})
 
@@ -94,14 +105,18 @@ class _Handler(BaseHTTPRequestHandler):
             return
         dialect = dialect_of(self.path)
         if dialect is None:
-            if self.path.partition("?")[0].endswith("/count_tokens"):
+            path = self.path.partition("?")[0]
+            told = about_models(path)
+            if told is not None:
+                self._send(told)
+            elif path.endswith("/count_tokens"):
                 self._send({"input_tokens": 20})
-            elif "embed" in self.path.lower():
-                self._send(embeddings(body))
+            elif "embed" in path.lower():
+                self._send(embeddings(path, body))
             else:
                 self._send({"error": {"message": f"The simulator has no {self.path}."}}, 404)
             return
-        asked = dialect.asked(body)
+        asked = dialect.asked(body)._replace(way=self.server.way)
         if len(self.server.requests) < MOST:
             self.server.requests.append([text for text in asked.texts if text])
         self.server.seen[key := tuple(asked.texts)] += 1
@@ -111,8 +126,8 @@ class _Handler(BaseHTTPRequestHandler):
             asked = asked._replace(tools=())
         turn = answer(asked)
         self.server.called = turn.tool or self.server.called
-        if body.get("stream") or "stream" in dialect.ending:
-            self._send_events(dialect.events(body, turn))
+        if body.get("stream", dialect.in_lines) or "stream" in dialect.ending:
+            self._send_events(dialect.events(body, turn), in_lines=dialect.in_lines)
         else:
             self._send(dialect.whole(body, turn))
 
@@ -124,12 +139,16 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(data)
 
-    def _send_events(self, events: Iterator[tuple[str, Any]]) -> None:
+    def _send_events(self, events: Iterator[tuple[str, Any]], *, in_lines: bool) -> None:
+        kind = "application/x-ndjson" if in_lines else "text/event-stream"
         self.send_response(200)
-        self.send_header("content-type", "text/event-stream")
+        self.send_header("content-type", kind)
         self.send_header("connection", "close")
         self.end_headers()
         for name, value in events:
+            if in_lines:
+                self.wfile.write(as_line(value))
+                continue
             data = value if isinstance(value, str) else json.dumps(value)
             line = f"event: {name}\n" if name else ""
             self.wfile.write(f"{line}data: {data}\n\n".encode())

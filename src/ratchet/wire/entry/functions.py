@@ -9,6 +9,9 @@ from ratchet.wire.entry.python_file import Function, PythonFile, dotted, own_nod
 from ratchet.wire.entry.site import Site, calls
 from ratchet.wire.entry.transplant import Transplant, asks, blocks
 
+TOLD_IN_LOG = "gave no result; its log says why"
+"""The end of the error of an agent that logs what went wrong, and returns nothing."""
+
 
 def call_function(site: Site) -> AgentAdapter:
     """An adapter that calls the entry with the task's input.
@@ -40,7 +43,7 @@ def call_function(site: Site) -> AgentAdapter:
         ending, may_be_none, named = _result(site, function)
         if may_be_none:
             body = [*before, f"result = {call}", "if result is None:"]
-            body.append(f'    raise RuntimeError("{site.name} gave no result; its log says why")')
+            body.append(f'    raise RuntimeError("{site.name} {TOLD_IN_LOG}")')
             body.append(f"return result{ending}")
         elif ending:
             wrapped = f"({call})" if asynchronous else call
