@@ -33,6 +33,8 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
             "model_key": (),
             "path": (".",),
             "model": None,
+            "device": "cpu",
+            "dtype": "float32",
         },
         "prompt_files": (),
         "tasks": {

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +17,9 @@ JAVASCRIPT = Path(__file__).parents[2] / "javascript"
 
 def built() -> Path:
     """A folder with the package, where programs below it can import it; the caller deletes it."""
-    folder = installed(JAVASCRIPT) / f"copy.{os.getpid()}"
+    folder = Path(tempfile.mkdtemp(prefix="copy.", dir=installed(JAVASCRIPT)))
     leave = shutil.ignore_patterns("node_modules", "dist", "tmp-*")
-    shutil.copytree(JAVASCRIPT, folder, ignore=leave)
+    shutil.copytree(JAVASCRIPT, folder, ignore=leave, dirs_exist_ok=True)
     done = run([node(), "build.mjs"], folder)
     assert done.returncode == 0, done.stdout + done.stderr
     return folder
