@@ -305,4 +305,41 @@ IDIOMS = (
         ("agent.py:7", "agent.py:14", "instructions.md"),
         ("database write agent.py",),
     ),
+    LookAlike(
+        "clients-by-how-often",  # one is asked first, another only now and then
+        {
+            "ask.py": (
+                "import anthropic\nfrom openai import OpenAI\n"
+                f"RULES = '{LONG}'\n"
+                "def ask(question: str) -> str:\n"
+                "    messages = [{'role': 'system', 'content': RULES}, {'role': 'user', 'content': question}]\n"
+                "    draft = OpenAI().chat.completions.create(model='m', messages=messages)\n"
+                "    return OpenAI().chat.completions.create(model='n', messages=[*messages, draft])\n"
+                "def spare(question: str) -> str:\n"
+                "    return anthropic.Anthropic().messages.create(model='o', max_tokens=9, system=RULES, messages=[])\n"
+            ),
+        },
+        "openai",
+        "ask.py:ask",
+        ("ask.py:3",),
+    ),
+    LookAlike(
+        "added-to-what-an-outer-scope-holds",
+        {
+            "desk.py": (
+                "import chromadb\nfrom openai import OpenAI\n"
+                "shelves = chromadb.Client().get_or_create_collection('shelves')\n"
+                f"texts = ['{LONG}']\n"
+                "def ask(question: str) -> str:\n"
+                "    shelves.add(documents=[question], ids=['a'])\n"
+                "    texts.append(question)\n"
+                "    messages = [{'role': 'system', 'content': '\\n'.join(texts)}]\n"
+                "    return OpenAI().chat.completions.create(model='m', messages=messages)\n"
+            ),
+        },
+        "openai",
+        "desk.py:ask",
+        ("desk.py:4",),
+        ("database write desk.py",),
+    ),
 )
