@@ -95,7 +95,7 @@ _CLIENTS: tuple[tuple[EffectKind, str], ...] = (
     ),
     (
         "payment",
-        r"square|plaid|razorpay|adyen|mollie|coinbase\w*|paypalrestsdk|@paypal|alpaca\w*|@alpacahq|ccxt|binance|ib_insync|ib_async|robin_stocks|kiteconnect|oandapyV20|py_clob_client|web3|ethers|viem|solana|solders|payman\w*",
+        r"square|plaid|razorpay|paddle_billing|@paddle|adyen|mollie|coinbase\w*|paypalrestsdk|@paypal|alpaca\w*|@alpacahq|ccxt|binance|ib_insync|ib_async|robin_stocks|kiteconnect|oandapyV20|py_clob_client|web3|ethers|viem|solana|solders|payman\w*",
     ),
     (
         "post",  # messages and social networks

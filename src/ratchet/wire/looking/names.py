@@ -446,8 +446,11 @@ class Names:
             if owner is not None and isinstance(invocation.function, AttributeUse):
                 base = invocation.function.base
                 known = self.meanings(base, scope, None, MAX_DEPTH - 5)
+                # One of a base class may be of what is derived from it: of an interface.
                 if known and not any(
-                    one.scope is not None and self._derives(one.scope, owner) for one in known
+                    one.scope is not None
+                    and (self._derives(one.scope, owner) or self._derives(owner, one.scope))
+                    for one in known
                 ):
                     continue
                 found.append((invocation, scope))
