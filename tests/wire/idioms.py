@@ -342,4 +342,33 @@ IDIOMS = (
         ("desk.py:4",),
         ("database write desk.py",),
     ),
+    LookAlike(
+        "called-by-an-interface",  # of which one implementation is chosen; and a client in two steps
+        {
+            "desk/models.py": (
+                "from abc import ABC, abstractmethod\nimport anthropic\n"
+                "class Model(ABC):\n    @abstractmethod\n    def complete(self, ask, system=None): ...\n"
+                "class Claude(Model):\n    def complete(self, ask, system=None):\n"
+                "        return anthropic.Anthropic().messages.create(model='m', max_tokens=9, system=system, messages=[{'role': 'user', 'content': ask}])\n"
+            ),
+            "desk/service.py": (
+                "from desk.models import Model\n"
+                f"_TONE = ('{LONG} '\n    'Be kind.')\n"
+                "class Service:\n    def __init__(self, model: Model) -> None:\n        self._model = model\n"
+                "    def answer(self, question: str):\n        return self._model.complete(question, system=_TONE)\n"
+            ),
+            "desk/sheet.py": (
+                "import gspread\nfrom desk.service import Service\n"
+                "class Readers:\n    def __init__(self):\n        self.client = self._connect()\n"
+                "        self.sheet = self.client.open_by_key('a').worksheet('b')\n"
+                "    def _connect(self):\n        try:\n            client = gspread.authorize(None)\n            return client\n"
+                "        except OSError:\n            raise\n"
+                "    def note(self, reader):\n        self.sheet.append_row([reader])\n"
+            ),
+        },
+        "anthropic",
+        "desk/service.py:Service.answer",
+        ("desk/service.py:2",),
+        ("post desk/sheet.py",),
+    ),
 )

@@ -24,7 +24,7 @@ from ratchet.wire.looking.syntax import (
     TextValue,
 )
 
-MAX_DEPTH = 14
+MAX_DEPTH = 18
 MOST_OVERRIDES = 24
 CHAIN = 4
 """Calls one upon another from which on only the first is resolved."""
