@@ -371,4 +371,26 @@ IDIOMS = (
         ("desk/service.py:2",),
         ("post desk/sheet.py",),
     ),
+    LookAlike(
+        "written-and-tried",  # prompts that the program writes out, and trials beside it
+        {
+            "desk.py": (
+                "from pathlib import Path\nfrom openai import OpenAI\n"
+                f"RULES = '{LONG}'\n"
+                "def ask(question: str) -> str:\n"
+                "    Path('prompts/last.md').write_text(RULES)\n"
+                "    messages = [{'role': 'system', 'content': RULES}, {'role': 'user', 'content': question}]\n"
+                "    return OpenAI().chat.completions.create(model='m', messages=messages)\n"
+            ),
+            "prompts/last.md": LONG + "\n",
+            "other-tryouts/trial.py": (
+                "from agents import Agent, Runner\n"
+                f"print(Runner.run_sync(Agent(name='a', instructions='{LONG}'), 'b'))\n"
+            ),
+        },
+        "openai",
+        "desk.py:ask",
+        ("desk.py:3",),
+        ("file write desk.py",),
+    ),
 )

@@ -64,6 +64,11 @@ PYTHON = (
     ("database write", "from sqlalchemy.orm import Session", "Session(engine).delete(row)"),
     ("database write", "", "db.commit()"),
     ("database write", "import sqlite3", "sqlite3.connect('a').commit()"),
+    (
+        "database write",
+        "import sqlite3",
+        "sqlite3.connect('a').execute('REPLACE INTO a VALUES (1)')",
+    ),
     ("database write", "import redis", "redis.Redis().hset('a', 'b', 'c')"),
     (
         "database write",

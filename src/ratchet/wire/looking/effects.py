@@ -36,7 +36,10 @@ _BROWSERS = re.compile(
     r"playwright|puppeteer|selenium|webdriver|stagehand|browserbase|browser-use|nut-js|robotjs|desktop"
 )
 """Packages of JavaScript that act in a browser or on a desktop."""
-_SQL = re.compile(r"^\s*(?:INSERT|UPDATE|DELETE|CREATE|DROP|ALTER|MERGE|TRUNCATE)\b", re.IGNORECASE)
+_SQL = re.compile(
+    r"^\s*(?:INSERT|REPLACE|UPSERT|UPDATE|DELETE|CREATE|DROP|ALTER|MERGE|TRUNCATE|COPY)\b",
+    re.IGNORECASE,
+)
 _RUNNING_SQL = {
     *("execute", "executescript", "executemany", "query", "run", "raw", "execute_query"),
     *("sql", "executeQuery", "exec", "$executeRaw"),

@@ -238,6 +238,10 @@ _STANDING_BY_FOLDER = {
         *("cookbooks", "docs", "doc", "documentation", "playground", "experiments", "sandbox"),
     },
 }
+_TRIED = re.compile(
+    r"(?:^|[-_ ])(?:tryouts?|try-?outs|scratch|examples|experiments)$", re.IGNORECASE
+)
+"""Folders beside the program in which something was tried."""
 _LEGACY_STEM = re.compile(
     r"(?:^|[_\-. ])(?:old|legacy|deprecated|backup|bak|copy|obsolete|unused|orig)(?:[_\-. ]?\d*)$"
     r"|^(?:old|legacy|deprecated|backup|copy of)[_\-. ]",
@@ -283,7 +287,7 @@ def standing_of(path: str, text: str | None = None) -> FileStanding:
         folders = list(PurePosixPath(app).parts)  # the others are parts of a URL
     for kind, names in _STANDING_BY_FOLDER.items():
         for folder in folders:
-            if folder.lower() in names:
+            if folder.lower() in names or (kind == "example" and _TRIED.search(folder)):
                 return FileStanding(kind, f"it lies in {folder}/")
     stem = name.rpartition(".")[0]
     if _TEST_STEM.match(stem):
