@@ -80,6 +80,7 @@ PYTHON = (
         "from neo4j import GraphDatabase",
         "GraphDatabase.driver('u').session().run('MATCH (a) SET a.b = 1')",
     ),
+    ("database write", "from neo4j import Session", "Session(None).run('CREATE (a:Book)')"),
     ("database write", "import duckdb", "duckdb.sql('CREATE TABLE a (b INT)')"),
     (
         "database write",
@@ -146,6 +147,9 @@ READS = (
     ("from slack_sdk import WebClient", "WebClient('t').conversations_history(channel='a')"),
     ("from sqlalchemy import update", "update(User)"),
     ("import discord", "discord.Client().add_listener(on_ready)"),
+    ("from sqlalchemy import select", "session.execute(select(User).where(User.id == 1))"),
+    ("from sqlalchemy.ext.asyncio import create_async_engine", "create_async_engine('u')"),
+    ("", "desk.run('Create a list of the books that were returned today')"),
     ("from autogen import UserProxyAgent", "UserProxyAgent('a', code_execution_config=False)"),
     ("", "{}.update({'a': 1})"),
     ("", "seen.add(1)"),

@@ -270,7 +270,7 @@ _READING = frozenset(
     ]
 )
 _CONSTRUCTING = re.compile(
-    r"^create\w*_?client$|^(?:create|add|set|get|start|import|store)_?(?:client|session|connection|engine|pool|driver|channel|async_client"
+    r"^create\w*_?(?:client|engine|pool|sessionmaker)$|^(?:create|add|set|get|start|import|store)_?(?:client|session|connection|engine|pool|driver|channel|async_client"
     r"|consumer|producer|subscription_path|handler|listener|middleware|command|cog|cors|router|route|logger|header|headers"
     r"|hook|option|options|argument|callback|transport|server|adapter|error_handler|event_listener|field|credentials?"
     r"|default_headers?|timeout|default_timeout|auth|cookie|polling|webhook|page|context|event_loop|tenant_id)s?$"

@@ -45,6 +45,15 @@ _RUNNING_SQL = {
     *("sql", "executeQuery", "exec", "$executeRaw"),
     *("fetch", "fetchval", "fetchrow", "fetchone", "fetchall", "fetch_one", "fetch_all"),
 }
+_MEANING_MUCH = {"run", "query", "raw", "sql", "exec"}
+"""Methods that run other texts than SQL too, such as what an agent is asked."""
+_WHOLE_SQL = re.compile(
+    r"\s*(?:(?:INSERT|UPSERT|REPLACE|MERGE)\s.*?\b(?:INTO|SET)\b|(?:DETACH\s+)?DELETE\s+(?:FROM\b|\w+\s*$)"
+    r"|UPDATE\s.*?\bSET\b|(?:CREATE|DROP|ALTER|TRUNCATE)\s+(?:OR\s+REPLACE\s+|UNIQUE\s+|TEMP\w*\s+|VIRTUAL\s+)*"
+    r"(?:TABLE|INDEX|VIEW|DATABASE|SCHEMA|EXTENSION|FUNCTION|TRIGGER|TYPE|ROLE|CONSTRAINT)\b|(?:CREATE|MERGE)\s*\(|COPY\s.*?\b(?:FROM|TO)\b)",
+    re.IGNORECASE | re.DOTALL,
+)
+_SELECTING = re.compile(r"(?:\w+\.)?select\b")
 _RUNNING_CYPHER = {"run", "query", "execute_query", "executeQuery"}
 _CYPHER = re.compile(
     r"^\s*(?:MATCH|UNWIND|WITH|CALL)\b.*\b(?:CREATE|MERGE|SET|DELETE|REMOVE)\b", re.S
@@ -96,11 +105,13 @@ def effect_of(call: Invocation, scope: CodeScope, names: Names) -> tuple[EffectK
     first = static_text(call.arguments[0]) if call.arguments else ""
     if name in _RUNNING_SQL and call.arguments:
         text = first or _text_of(call.arguments[0], scope, names)
-        if _SQL.match(text) or (name in _RUNNING_CYPHER and _CYPHER.search(text)):
+        shaped = _SQL if name not in _MEANING_MUCH else _WHOLE_SQL
+        if shaped.match(text) or (name in _RUNNING_CYPHER and _CYPHER.search(text)):
             return "database write", chain_of(call.function)
     if name == "execute" and call.arguments and _DATABASES.search(chain_of(call.function)):
         text = _text_of(call.arguments[0], scope, names)
-        if not text or _SQL.match(text):
+        selects = _selects(call.arguments[0], scope, names)
+        if _SQL.match(text) or not (text or selects):
             return "database write", chain_of(call.function)
     if name == "request" and first and first.upper() != "GET":
         return "post", chain_of(call.function)
@@ -140,6 +151,16 @@ def effect_of(call: Invocation, scope: CodeScope, names: Names) -> tuple[EffectK
             if pattern.search(one):
                 return kind, one
     return None
+
+
+def _selects(syntax: Syntax, scope: CodeScope, names: Names) -> bool:
+    """Whether a statement is built by `select(…)`."""
+    if isinstance(syntax, NameUse):
+        values = [one.value for one in names.bound(syntax.name, scope)[0]]
+        return bool(values) and all(
+            isinstance(one, Invocation) and _SELECTING.match(chain_of(one)) for one in values
+        )
+    return isinstance(syntax, Invocation) and _SELECTING.match(chain_of(syntax)) is not None
 
 
 def _opens_to_write(call: Invocation) -> bool:
