@@ -149,6 +149,7 @@ READS = (
     ("import discord", "discord.Client().add_listener(on_ready)"),
     ("from sqlalchemy import select", "session.execute(select(User).where(User.id == 1))"),
     ("from sqlalchemy.ext.asyncio import create_async_engine", "create_async_engine('u')"),
+    ("import gradio", "gradio.Button('a').click(answer)"),
     ("", "desk.run('Create a list of the books that were returned today')"),
     ("from autogen import UserProxyAgent", "UserProxyAgent('a', code_execution_config=False)"),
     ("", "{}.update({'a': 1})"),

@@ -17,7 +17,7 @@ _NAMED: tuple[tuple[EffectKind, str], ...] = (
     ),
     (
         "shell",
-        r"^subprocess\.|^os\.(?:system|popen|spawn\w*|posix_spawn\w*|exec[lv]\w*|startfile|kill\w*)$|create_subprocess_|child_process|execSync|spawnSync|execFileSync|^execa|ShellTool|BashTool|^pty\.spawn|^pexpect\.|paramiko|commands\.run$|MCPServerStdio|StdioServerParam\w*|StdioClientTransport|stdio_client$|[sS]andbox\.\w*(?:exec|run)\w*$|exec_command|exec_run$|containers\.(?:run|create|stop|remove|kill)$|Deno\.Command$|Bun\.spawn(?:Sync)?$|run_shell_command",
+        r"^subprocess\.\w+$|^os\.(?:system|popen|spawn\w*|posix_spawn\w*|exec[lv]\w*|startfile|kill\w*)$|create_subprocess_|child_process|execSync|spawnSync|execFileSync|^execa|ShellTool|BashTool|^pty\.spawn|^pexpect\.|paramiko|commands\.run$|MCPServerStdio|StdioServerParam\w*|StdioClientTransport|stdio_client$|[sS]andbox\.\w*(?:exec|run)\w*$|exec_command|exec_run$|containers\.(?:run|create|stop|remove|kill)$|Deno\.Command$|Bun\.spawn(?:Sync)?$|run_shell_command",
     ),
     (
         "exec",

@@ -45,6 +45,8 @@ _RUNNING_SQL = {
     *("sql", "executeQuery", "exec", "$executeRaw"),
     *("fetch", "fetchval", "fetchrow", "fetchone", "fetchall", "fetch_one", "fetch_all"),
 }
+_OWN_PAGE = re.compile(r"gradio\.|streamlit\.|nicegui\.|flet\.|gr\.|st\.")
+"""Libraries whose elements have a `click` that binds a function."""
 _MEANING_MUCH = {"run", "query", "raw", "sql", "exec"}
 """Methods that run other texts than SQL too, such as what an agent is asked."""
 _WHOLE_SQL = re.compile(
@@ -140,8 +142,10 @@ def effect_of(call: Invocation, scope: CodeScope, names: Names) -> tuple[EffectK
     for one in tried:
         for kind, pattern in NAMED:
             if pattern.search(one):
-                if kind == "desktop" and javascript and not _has_browser(scope):
-                    continue  # an element of the page itself, or an array's fill
+                if kind == "desktop" and (
+                    _OWN_PAGE.match(one) or (javascript and not _has_browser(scope))
+                ):
+                    continue  # an element of the program's own page, or an array's fill
                 return kind, one
     for one in tried[:-1]:
         if (of_client := client_effect(one)) is not None:
