@@ -305,4 +305,92 @@ IDIOMS = (
         ("agent.py:7", "agent.py:14", "instructions.md"),
         ("database write agent.py",),
     ),
+    LookAlike(
+        "clients-by-how-often",  # one is asked first, another only now and then
+        {
+            "ask.py": (
+                "import anthropic\nfrom openai import OpenAI\n"
+                f"RULES = '{LONG}'\n"
+                "def ask(question: str) -> str:\n"
+                "    messages = [{'role': 'system', 'content': RULES}, {'role': 'user', 'content': question}]\n"
+                "    draft = OpenAI().chat.completions.create(model='m', messages=messages)\n"
+                "    return OpenAI().chat.completions.create(model='n', messages=[*messages, draft])\n"
+                "def spare(question: str) -> str:\n"
+                "    return anthropic.Anthropic().messages.create(model='o', max_tokens=9, system=RULES, messages=[])\n"
+            ),
+        },
+        "openai",
+        "ask.py:ask",
+        ("ask.py:3",),
+    ),
+    LookAlike(
+        "added-to-what-an-outer-scope-holds",
+        {
+            "desk.py": (
+                "import chromadb\nfrom openai import OpenAI\n"
+                "shelves = chromadb.Client().get_or_create_collection('shelves')\n"
+                f"texts = ['{LONG}']\n"
+                "def ask(question: str) -> str:\n"
+                "    shelves.add(documents=[question], ids=['a'])\n"
+                "    texts.append(question)\n"
+                "    messages = [{'role': 'system', 'content': '\\n'.join(texts)}]\n"
+                "    return OpenAI().chat.completions.create(model='m', messages=messages)\n"
+            ),
+        },
+        "openai",
+        "desk.py:ask",
+        ("desk.py:4",),
+        ("database write desk.py",),
+    ),
+    LookAlike(
+        "called-by-an-interface",  # of which one implementation is chosen; and a client in two steps
+        {
+            "desk/models.py": (
+                "from abc import ABC, abstractmethod\nimport anthropic\n"
+                "class Model(ABC):\n    @abstractmethod\n    def complete(self, ask, system=None): ...\n"
+                "class Claude(Model):\n    def complete(self, ask, system=None):\n"
+                "        return anthropic.Anthropic().messages.create(model='m', max_tokens=9, system=system, messages=[{'role': 'user', 'content': ask}])\n"
+            ),
+            "desk/service.py": (
+                "from desk.models import Model\n"
+                f"_TONE = ('{LONG} '\n    'Be kind.')\n"
+                "class Service:\n    def __init__(self, model: Model) -> None:\n        self._model = model\n"
+                "    def answer(self, question: str):\n        return self._model.complete(question, system=_TONE)\n"
+            ),
+            "desk/sheet.py": (
+                "import gspread\nfrom desk.service import Service\n"
+                "class Readers:\n    def __init__(self):\n        self.client = self._connect()\n"
+                "        self.sheet = self.client.open_by_key('a').worksheet('b')\n"
+                "    def _connect(self):\n        try:\n            client = gspread.authorize(None)\n            return client\n"
+                "        except OSError:\n            raise\n"
+                "    def note(self, reader):\n        self.sheet.append_row([reader])\n"
+            ),
+        },
+        "anthropic",
+        "desk/service.py:Service.answer",
+        ("desk/service.py:2",),
+        ("post desk/sheet.py",),
+    ),
+    LookAlike(
+        "written-and-tried",  # prompts that the program writes out, and trials beside it
+        {
+            "desk.py": (
+                "from pathlib import Path\nfrom openai import OpenAI\n"
+                f"RULES = '{LONG}'\n"
+                "def ask(question: str) -> str:\n"
+                "    Path('prompts/last.md').write_text(RULES)\n"
+                "    messages = [{'role': 'system', 'content': RULES}, {'role': 'user', 'content': question}]\n"
+                "    return OpenAI().chat.completions.create(model='m', messages=messages)\n"
+            ),
+            "prompts/last.md": LONG + "\n",
+            "other-tryouts/trial.py": (
+                "from agents import Agent, Runner\n"
+                f"print(Runner.run_sync(Agent(name='a', instructions='{LONG}'), 'b'))\n"
+            ),
+        },
+        "openai",
+        "desk.py:ask",
+        ("desk.py:3",),
+        ("file write desk.py",),
+    ),
 )

@@ -151,6 +151,31 @@ def test_only_files_around_a_framework_are_parsed(
     assert read == ["agent.py"]
 
 
+def test_names_of_files_are_followed_once_per_expression(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ratchet.wire.looking.file_paths import FilePaths
+
+    asked: list[int] = []
+    real = FilePaths._texts
+    monkeypatch.setattr(
+        FilePaths, "_texts", lambda self, *given: asked.append(1) or real(self, *given)
+    )
+    steps = "".join(
+        f"def step{n}(path):\n" + f"    step{n + 1}(os.path.join(path, 'a', path))\n" * 12
+        for n in range(5)
+    )
+    code = (
+        f"import os\nfrom openai import OpenAI\n{steps}"
+        "def step5(path):\n    with open(path) as file:\n        text = file.read()\n"
+        "    messages = [{'role': 'system', 'content': text}]\n"
+        "    OpenAI().chat.completions.create(model='m', messages=messages)\n"
+        "step0('rules.md')\n"
+    )
+    look(_write(tmp_path, **{"agent.py": code, "rules.md": LONG}))
+    assert len(asked) < 1000
+
+
 def test_a_notebook_alone_is_an_agent(tmp_path: Path) -> None:
     import json
 

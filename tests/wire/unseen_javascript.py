@@ -148,4 +148,38 @@ UNSEEN_JAVASCRIPT = (
         ("src/desk.ts:5",),
         ("named action src/order.ts",),
     ),
+    LookAlike(
+        "routes-and-a-server-of-tools",  # beside the agent's route, which imports neither
+        {
+            "package.json": '{"name": "shelves", "dependencies": {"ai": "^5.0.0", "next": "15"}}',
+            "app/api/ask/route.ts": (
+                "import { generateText } from 'ai';\n"
+                "export async function POST(request: Request) {\n"
+                "  const { question } = await request.json();\n"
+                f"  const done = await generateText({{ model: 'm', system: '{LONG}', prompt: question }});\n"
+                "  return Response.json(done);\n}\n"
+            ),
+            "app/api/sandbox/route.ts": (
+                "import { Sandbox } from '@e2b/code-interpreter';\n"
+                "export async function POST(request: Request) {\n"
+                "  const box = await Sandbox.create();\n"
+                "  return Response.json(await box.runCode((await request.json()).code));\n}\n"
+            ),
+            "examples/app/api/ask/route.ts": (
+                "import { generateText } from 'ai';\n"
+                f"export async function POST() {{\n  return generateText({{ model: 'm', system: '{LONG}' }});\n}}\n"
+            ),
+            "server/index.ts": (
+                "import { McpServer } from '@modelcontextprotocol/sdk/server/mcp.js';\n"
+                "import { google } from 'googleapis';\n"
+                "const server = new McpServer({ name: 'days' });\n"
+                "server.tool('add-day', async ({ day }) => {\n"
+                "  return google.calendar('v3').events.insert({ requestBody: { day } });\n});\n"
+            ),
+        },
+        "vercel-ai-sdk",
+        "app/api/ask/route.ts:POST",
+        ("app/api/ask/route.ts:4",),
+        ("exec app/api/sandbox/route.ts", "post server/index.ts"),
+    ),
 )

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 
 from ratchet.wire.facts import EffectKind, Place, SideEffect, ToolSite
+from ratchet.wire.looking.acting_calls import NAMED, READ, client_effect, says_that_it_acts
 from ratchet.wire.looking.names import Names, last_name
 from ratchet.wire.looking.syntax import (
     AttributeUse,
@@ -22,62 +23,7 @@ from ratchet.wire.looking.syntax import (
     walk_syntax,
 )
 
-_CALLS: tuple[tuple[EffectKind, str], ...] = (
-    (
-        "mail",
-        r"sendmail|send_message$(?=.*smtp)|messages\.(?:send|modify|batchModify|trash|untrash)$|drafts\.(?:create|send)$|send_e?mail|sendMail|Emails\.send|GmailCreateDraft|GmailSend|GmailToolkit|create_draft|send_raw_email|smtplib",
-    ),
-    (
-        "payment",
-        r"stripe\.|paypal|braintree|PaymentIntent|checkout\.sessions\.create|refunds?\.create|charges?\.create",
-    ),
-    (
-        "shell",
-        r"^subprocess\.|^os\.(?:system|popen|spawn\w*|exec\w*)$|create_subprocess_|child_process|execSync|spawnSync|^execa|ShellTool|BashTool|paramiko|commands\.run$|MCPServerStdio|StdioServerParam\w*|StdioClientTransport|stdio_client$|[sS]andbox\.\w*(?:exec|run)\w*$|exec_command|containers\.run",
-    ),
-    (
-        "exec",
-        r"^(?:builtins\.)?(?:exec|eval)$|PythonREPL|PythonAstREPL|run_code$|CodeInterpreter|code_interpreter|E2B|e2b|runInNewContext|LocalCommandLineCodeExecutor",
-    ),
-    (
-        "delete",
-        r"^os\.(?:remove|unlink|rmdir)$|shutil\.rmtree|\.unlink$|(?:fs\.|^)(?:unlink|rm|rmdir)(?:Sync)?$|\.delete_\w+$|DeleteFileTool|(?:files|assistants|threads|agents|vector_stores|collections?|objects?|blobs?|drafts|events|users?)\.delete$",
-    ),
-    (
-        "post",
-        r"(?:^|\.|_)(?:requests|httpx|session|axios|client|http)\.(?:\w+\.)?(?:post|put|patch|delete)$|requests\.request$|chat_postMessage|chat\.postMessage|create_tweet|twilio|\.(?:create_issue|create_pull|create_comment)$|events\.insert$|SlackSend|send_webhook|telegram|langgraph_sdk\.\S*\.(?:create|update|update_state|delete|stream|wait|put_item)$|MCPServer(?:SSE|HTTP|StreamableH\w+)|(?:rudder\w*|analytics|posthog|mixpanel|amplitude|segment)\S*\.(?:track|capture|identify)$",
-    ),
-    (
-        "file write",
-        r"\.write_(?:text|bytes)$|writeFile(?:Sync)?$|appendFile(?:Sync)?$|createWriteStream|^shutil\.(?:copy\w*|move)$|^os\.(?:makedirs|mkdir|rename|replace)$|\.to_(?:csv|json|excel|parquet)$|\.savefig$|FileWriterTool|WriteFileTool|FileManagementToolkit|mkdirSync|\.mkdir$|\.save$|dump_to_file|set_key$|\.persist$|shutil\.unpack_archive|\.extractall$",
-    ),
-    (
-        "database write",
-        r"insert_(?:one|many)|update_(?:one|many)|replace_one|add_documents|add_texts|from_documents|from_texts|\.upsert$|executemany|session\.(?:add|add_all|commit|merge)$|prisma\.\w+\.(?:create|update|delete|upsert)|\bdb\.(?:insert|update|delete)\b|\.(?:from_?|table)\.(?:\w+\.)*(?:insert|update|upsert|delete)\b|(?:^|[._])store\.a?(?:put|delete)$|(?:^|[._])(?:memory|mem0)\w*\.(?:\w+\.)*(?:add|delete|update)$|(?:^|[._])collection\.(?:add|update)$|(?:insert|update|delete|replace)(?:One|Many)$|bulkWrite$|\.setex$|create_collection|SQLAlchemySession|SQLiteSession|PersistentClient",
-    ),
-    (
-        "database write",  # LangGraph's store and threads, DynamoDB
-        r"\bstore\.a?put$|(?:put|delete)Item$|\bthreads\.(?:update\w*|delete)$",
-    ),
-    (
-        "post",
-        r"(?<!threads\.)\bruns\.create$"
-        r"|@aws-sdk/[\w-]+\.(?:Put|Delete|Send|Publish|Update|Create)\w*Command$",
-    ),
-    (
-        "desktop",
-        r"^pyautogui\.|\bdesktop\.(?:\w*[cC]lick|write|press|drag|scroll|moveMouse)$|^webbrowser\.open|\.(?:click|fill|goto|send_keys)$|ImageGrab",
-    ),
-    (
-        "database read",
-        r"asyncpg\.|psycopg|create_engine|sqlite3\.connect|pymongo|MongoClient|[Pp]inecone|[Cc]hroma|redis|Neo4j|weaviate|qdrant|fetch(?:val|row|all|one)$|create_pool",
-    ),
-    (
-        "web read",
-        r"[Tt]avily|[Ff]irecrawl|[Ss]erper|Exa\b|Exa[A-Z]|DuckDuckGo|DDGS|ScrapeWebsite|WebSearchTool|SerpAPI|BraveSearch|(?:requests|httpx|aiohttp|axios|session)\w*\.get$|^fetch$|wikipedia|arxiv|urlopen",
-    ),
-)
-_PATTERNS = [(kind, re.compile(pattern)) for kind, pattern in _CALLS]
+_PATTERNS = [*NAMED, *READ]
 _READS = {"database read", "web read"}
 _ACTING = {"create", "update", "update_state", "delete", "stream", "wait", "put_item", "track"}
 """Methods that act if they are those of certain clients."""
@@ -90,11 +36,34 @@ _BROWSERS = re.compile(
     r"playwright|puppeteer|selenium|webdriver|stagehand|browserbase|browser-use|nut-js|robotjs|desktop"
 )
 """Packages of JavaScript that act in a browser or on a desktop."""
-_SQL = re.compile(r"^\s*(?:INSERT|UPDATE|DELETE|CREATE|DROP|ALTER|MERGE|TRUNCATE)\b", re.IGNORECASE)
+_SQL = re.compile(
+    r"^\s*(?:INSERT|REPLACE|UPSERT|UPDATE|DELETE|CREATE|DROP|ALTER|MERGE|TRUNCATE|COPY)\b",
+    re.IGNORECASE,
+)
 _RUNNING_SQL = {
     *("execute", "executescript", "executemany", "query", "run", "raw", "execute_query"),
+    *("sql", "executeQuery", "exec", "$executeRaw"),
     *("fetch", "fetchval", "fetchrow", "fetchone", "fetchall", "fetch_one", "fetch_all"),
 }
+_OWN_PAGE = re.compile(r"gradio\.|streamlit\.|nicegui\.|flet\.|gr\.|st\.")
+"""Libraries whose elements have a `click` that binds a function."""
+_MEANING_MUCH = {"run", "query", "raw", "sql", "exec"}
+"""Methods that run other texts than SQL too, such as what an agent is asked."""
+_WHOLE_SQL = re.compile(
+    r"\s*(?:(?:INSERT|UPSERT|REPLACE|MERGE)\s.*?\b(?:INTO|SET)\b|(?:DETACH\s+)?DELETE\s+(?:FROM\b|\w+\s*$)"
+    r"|UPDATE\s.*?\bSET\b|(?:CREATE|DROP|ALTER|TRUNCATE)\s+(?:OR\s+REPLACE\s+|UNIQUE\s+|TEMP\w*\s+|VIRTUAL\s+)*"
+    r"(?:TABLE|INDEX|VIEW|DATABASE|SCHEMA|EXTENSION|FUNCTION|TRIGGER|TYPE|ROLE|CONSTRAINT)\b|(?:CREATE|MERGE)\s*\(|COPY\s.*?\b(?:FROM|TO)\b)",
+    re.IGNORECASE | re.DOTALL,
+)
+_SELECTING = re.compile(r"(?:\w+\.)?select\b")
+_RUNNING_CYPHER = {"run", "query", "execute_query", "executeQuery"}
+_CYPHER = re.compile(
+    r"^\s*(?:MATCH|UNWIND|WITH|CALL)\b.*\b(?:CREATE|MERGE|SET|DELETE|REMOVE)\b", re.S
+)
+_WRITING = re.compile(r"^(?=[rbtU]*[wax+])[rwaxbtU+]{1,4}(?::\w*)?$")
+"""Modes that a file is written in."""
+_LETTING: dict[str, EffectKind] = {"code_execution_config": "exec", "allow_code_execution": "exec"}
+"""Arguments by which a framework's agent runs code: AutoGen's, CrewAI's."""
 _DATABASES = re.compile(
     r"(?:^|[._])(?:cur|cursor|conn|connection|session|engine|db|database)\d?\.execute$"
 )
@@ -133,24 +102,34 @@ def effect_of(call: Invocation, scope: CodeScope, names: Names) -> tuple[EffectK
     javascript = scope.module.language == "JavaScript"
     if javascript and (found := _of_script(call, scope, names)) is not None:
         return found
-    if name in ("open", "fdopen"):
-        mode = call.keywords.get("mode") or (call.arguments[1] if len(call.arguments) > 1 else None)
-        if isinstance(mode, TextValue) and re.search(r"[wax+]", mode.value) and len(mode.value) < 5:
-            return "file write", "open(…, 'w')"
-        return None
+    if name in ("open", "fdopen", "ZipFile"):
+        return ("file write", "open(…, 'w')") if _opens_to_write(call) else None
     first = static_text(call.arguments[0]) if call.arguments else ""
-    if name in _RUNNING_SQL and _SQL.match(first):
-        return "database write", chain_of(call.function)
+    if name in _RUNNING_SQL and call.arguments:
+        text = first or _text_of(call.arguments[0], scope, names)
+        shaped = _SQL if name not in _MEANING_MUCH else _WHOLE_SQL
+        if shaped.match(text) or (name in _RUNNING_CYPHER and _CYPHER.search(text)):
+            return "database write", chain_of(call.function)
     if name == "execute" and call.arguments and _DATABASES.search(chain_of(call.function)):
         text = _text_of(call.arguments[0], scope, names)
-        if not text or _SQL.match(text):
+        selects = _selects(call.arguments[0], scope, names)
+        if _SQL.match(text) or not (text or selects):
             return "database write", chain_of(call.function)
     if name == "request" and first and first.upper() != "GET":
         return "post", chain_of(call.function)
-    if name == "fetch":
-        method = call.keywords.get("method")
-        if isinstance(method, TextValue) and method.value.upper() != "GET":
-            return "post", "fetch"
+    if name in ("fetch", "axios", "ofetch", "$fetch", "got", "ky"):
+        method = _method_of(call, scope, names)
+        if method and method != "GET":
+            return "post", name
+    if name in ("urlopen", "Request") and "data" in call.keywords:
+        origins = names.outside_names(call, scope)
+        if any(one.startswith("urllib.") for one in origins):
+            return "post", chain_of(call.function)
+    for keyword, kind in _LETTING.items():
+        if keyword in call.keywords and not _is_off(call.keywords[keyword], scope):
+            return kind, f"{name}({keyword}=…)"
+    if name in ("ClaudeAgentOptions", "ClaudeCodeOptions") and (may := _allowed(call)):
+        return "shell", f"{name}(… {may})"
     if name == "Task" and "output_file" in call.keywords:
         return "file write", f"output_file {static_text(call.keywords['output_file'])}".strip()
     written = chain_of(call.function)
@@ -158,15 +137,67 @@ def effect_of(call: Invocation, scope: CodeScope, names: Names) -> tuple[EffectK
         written = f".{written}"  # of an expression without a name: (folder / name).unlink()
     tried = [written]
     known = any(pattern.search(written) for _, pattern in _PATTERNS)
-    if known or name[:1].isupper() or name in _ACTING:
+    if known or name[:1].isupper() or name in _ACTING or says_that_it_acts(name):
         tried = [*names.outside_names(call, scope), written]
     for one in tried:
-        for kind, pattern in _PATTERNS:
+        for kind, pattern in NAMED:
             if pattern.search(one):
-                if kind == "desktop" and javascript and not _has_browser(scope):
-                    continue  # an element of the page itself, or an array's fill
+                if kind == "desktop" and (
+                    _OWN_PAGE.match(one) or (javascript and not _has_browser(scope))
+                ):
+                    continue  # an element of the program's own page, or an array's fill
+                return kind, one
+    for one in tried[:-1]:
+        if (of_client := client_effect(one)) is not None:
+            return of_client, one
+    for one in tried:
+        for kind, pattern in READ:
+            if pattern.search(one):
                 return kind, one
     return None
+
+
+def _selects(syntax: Syntax, scope: CodeScope, names: Names) -> bool:
+    """Whether a statement is built by `select(…)`."""
+    if isinstance(syntax, NameUse):
+        values = [one.value for one in names.bound(syntax.name, scope)[0]]
+        return bool(values) and all(
+            isinstance(one, Invocation) and _SELECTING.match(chain_of(one)) for one in values
+        )
+    return isinstance(syntax, Invocation) and _SELECTING.match(chain_of(syntax)) is not None
+
+
+def _opens_to_write(call: Invocation) -> bool:
+    """Whether a file is opened to be written: `open(path, "w")`, `path.open("w")`."""
+    given = [call.keywords.get("mode"), *call.arguments[1:2]]
+    if isinstance(call.function, AttributeUse):
+        given += call.arguments[:1]
+    return any(isinstance(one, TextValue) and _WRITING.match(one.value) for one in given)
+
+
+def _method_of(call: Invocation, scope: CodeScope, names: Names) -> str:
+    """The method of a request whose options are an object; empty if it is not known."""
+    given = call.keywords.get("method")
+    if given is None and len(call.arguments) > 1 and isinstance(call.arguments[1], NameUse):
+        for one in names.bound(call.arguments[1].name, scope)[0]:
+            if isinstance(one.value, MappingLiteral):
+                given = one.value.get("method") or given
+    return given.value.upper() if isinstance(given, TextValue) else ""
+
+
+def _is_off(syntax: Syntax, scope: CodeScope) -> bool:
+    written = scope.module.text.encode()[syntax.start : syntax.end]
+    return written in (b"False", b"None")
+
+
+def _allowed(call: Invocation) -> str:
+    """What the options of Claude's agent let it do without asking; empty if nothing that acts."""
+    mode = static_text(call.keywords.get("permission_mode") or call)
+    if mode in ("acceptEdits", "bypassPermissions"):
+        return mode
+    listed = call.keywords.get("allowed_tools")
+    texts = [static_text(one) for one in walk_syntax(listed)] if listed is not None else []
+    return next((one for one in texts if one in ("Bash", "Write", "Edit", "MultiEdit")), "")
 
 
 def _text_of(syntax: Syntax, scope: CodeScope, names: Names) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterator
+from itertools import islice
 
 from ratchet.wire.looking.names import CallFrame, Meaning, Names
 from ratchet.wire.looking.syntax import (
@@ -29,6 +30,10 @@ _FILE = re.compile(
 )
 
 
+MOST_TEXTS = 200
+"""Texts of one expression that are followed at most."""
+
+
 class FilePaths:
     """Follows expressions to the files that they name.
 
@@ -40,6 +45,7 @@ class FilePaths:
         self.names = names
         self._found: dict[tuple[str, str], str | None] = {}
         self._by_name: dict[str, list[str]] = {}
+        self._read: dict[tuple[int, int], list[str]] = {}
 
     def files(self, syntax: Syntax, scope: CodeScope, frame: CallFrame | None) -> Iterator[str]:
         """Files of the repository that an expression names, each once."""
@@ -56,9 +62,25 @@ class FilePaths:
     def texts(
         self, syntax: Syntax, scope: CodeScope, frame: CallFrame | None, depth: int
     ) -> Iterator[str]:
-        """Texts that may be the end of a path."""
+        """Texts that may be the end of a path, each once."""
         if depth > 12:
             return
+        if frame is not None:
+            yield from islice(dict.fromkeys(self._texts(syntax, scope, frame, depth)), MOST_TEXTS)
+            return
+        key = (id(syntax), id(scope))
+        if key not in self._read:
+            self._read[key] = []  # for a text that depends on itself
+            found = dict.fromkeys(self._texts(syntax, scope, None, depth))
+            self._read[key] = list(islice(found, MOST_TEXTS))
+            if depth > 6 and not found:
+                del self._read[key]
+                return
+        yield from self._read[key]
+
+    def _texts(
+        self, syntax: Syntax, scope: CodeScope, frame: CallFrame | None, depth: int
+    ) -> Iterator[str]:
         match syntax:
             case TextValue(value=value):
                 yield value

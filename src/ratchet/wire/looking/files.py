@@ -238,6 +238,10 @@ _STANDING_BY_FOLDER = {
         *("cookbooks", "docs", "doc", "documentation", "playground", "experiments", "sandbox"),
     },
 }
+_TRIED = re.compile(
+    r"(?:^|[-_ ])(?:tryouts?|try-?outs|scratch|examples|experiments)$", re.IGNORECASE
+)
+"""Folders beside the program in which something was tried."""
 _LEGACY_STEM = re.compile(
     r"(?:^|[_\-. ])(?:old|legacy|deprecated|backup|bak|copy|obsolete|unused|orig)(?:[_\-. ]?\d*)$"
     r"|^(?:old|legacy|deprecated|backup|copy of)[_\-. ]",
@@ -247,6 +251,10 @@ _TEST_STEM = re.compile(r"^(?:test_.*|.*_test|conftest|.*\.(?:test|spec))$")
 _EVALUATION_STEM = re.compile(
     r"^(?:(?:run_)?eval(?:uat\w+)?(?:_.*)?|.*_eval(?:uation)?s?|(?:.*_)?benchmarks?)$"
 )
+_ROUTE = re.compile(
+    r"(?P<app>(?:.*?/)??)(?:src/)?(?:app/(?:.*/)?route\.[jt]sx?|pages/api/.*\.[jt]s)$"
+)
+"""Files that Next.js serves by their place."""
 _NOTICE = re.compile(r"generated", re.IGNORECASE)
 
 
@@ -261,6 +269,12 @@ class FileStanding(msgspec.Struct, frozen=True):
 OWN = FileStanding("own")
 
 
+def app_of_route(path: str) -> str | None:
+    """The folder of the Next.js app that serves a file as a route, with its slash; else None."""
+    found = _ROUTE.match(path)
+    return found.group("app") if found is not None else None
+
+
 def standing_of(path: str, text: str | None = None) -> FileStanding:
     """What a file is to the agent, by its place and its first lines.
 
@@ -269,9 +283,11 @@ def standing_of(path: str, text: str | None = None) -> FileStanding:
         text: Its text, to recognise generated code.
     """
     *folders, name = PurePosixPath(path).parts
+    if (app := app_of_route(path)) is not None:
+        folders = list(PurePosixPath(app).parts)  # the others are parts of a URL
     for kind, names in _STANDING_BY_FOLDER.items():
         for folder in folders:
-            if folder.lower() in names:
+            if folder.lower() in names or (kind == "example" and _TRIED.search(folder)):
                 return FileStanding(kind, f"it lies in {folder}/")
     stem = name.rpartition(".")[0]
     if _TEST_STEM.match(stem):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 import msgspec
@@ -45,6 +45,8 @@ _JUDGING = re.compile(
 """Modules of libraries that judge what an agent said."""
 _SERVERS = ("FastAPI", "Flask", "APIRouter", "Blueprint", "Starlette", "Quart", "Sanic")
 """Classes of what answers requests: such a module is no script."""
+_CLIENTS = SDKS - {"prompty", "instructor", "azure-ai"}
+"""Clients of models alone; the others hold prompts or agents too."""
 _LOADING = re.compile(
     r"splitter|[Ll]oader|[Dd]ocument|vectorstore|[Ee]mbedding|node_parser|readers?\.|\.schema\.|storage"
 )
@@ -85,7 +87,7 @@ def look(root: Path) -> RepositoryLook:
         frozenset(program.closure([*used, *started]) - dead.keys()) if live_sites else frozenset()
     )
     manifests = find_manifests(files)
-    called = {site.framework for site in live_sites}
+    called = Counter(site.framework for site in live_sites if site.what.runs)
     frameworks = _frameworks(program, live, used, called, manifests)
     tools = list(find_tools(names, live))
     given = frozenset(tool.place for tool, _ in tools)
@@ -276,9 +278,10 @@ def _frameworks(
     program: Program,
     live: frozenset[str],
     used: set[str],
-    called: set[str],
+    called: Counter[str],
     manifests: tuple[Manifest, ...],
 ) -> tuple[FrameworkUse, ...]:
+    """Frameworks that are used, an agent's before clients; of clients, those called most first."""
     counts: dict[str, list[Place]] = defaultdict(list)
     for module in program.modules:
         if module.path in live:
@@ -287,7 +290,13 @@ def _frameworks(
     found = []
     # One that only loads and splits documents counts after all that a model is called through.
     loading = {name for name in counts if _only_loads(program, live, name)}
-    for name in sorted(counts, key=lambda one: (one in loading and one not in called, RANK[one])):
+    first = min(RANK[one] for one in _CLIENTS)
+
+    def order(name: str) -> tuple[bool, int, int, int]:
+        rank = first if name in _CLIENTS else RANK[name]
+        return name in loading and name not in called, rank, -called[name], RANK[name]
+
+    for name in sorted(counts, key=order):
         if name in SDKS and not any(place.path in used for place in counts[name]):
             continue
         places = sorted(counts[name])

@@ -24,7 +24,7 @@ from ratchet.wire.looking.syntax import (
     TextValue,
 )
 
-MAX_DEPTH = 14
+MAX_DEPTH = 18
 MOST_OVERRIDES = 24
 CHAIN = 4
 """Calls one upon another from which on only the first is resolved."""
@@ -94,14 +94,17 @@ class Names:
     def bound(self, name: str, scope: CodeScope) -> tuple[list[BoundValue], CodeScope | None]:
         """Bindings of a name where it is used, or the function whose parameter it is."""
         here: CodeScope | None = scope
-        while here is not None:
+        added: list[BoundValue] = []  # to what an outer scope binds: kv.set(…), texts.append(…)
+        while here is not None and here.parent is not None:
             if here.kind != "class" or here is scope:
                 if any(parameter.name == name for parameter in here.parameters):
-                    return here.bindings.get(name, []), here
-                if name in here.bindings:
-                    return here.bindings[name], None
+                    return [*here.bindings.get(name, []), *added], here
+                held = here.bindings.get(name, [])
+                if any(one.how != "added" for one in held):
+                    return [*held, *added], None
+                added = [*held, *added]
             here = here.parent
-        return self.of_module(scope.module, name), None
+        return [*self.of_module(scope.module, name), *added], None
 
     def of_module(
         self, module: CodeModule, name: str, seen: frozenset[str] = frozenset()
@@ -443,8 +446,11 @@ class Names:
             if owner is not None and isinstance(invocation.function, AttributeUse):
                 base = invocation.function.base
                 known = self.meanings(base, scope, None, MAX_DEPTH - 5)
+                # One of a base class may be of what is derived from it: of an interface.
                 if known and not any(
-                    one.scope is not None and self._derives(one.scope, owner) for one in known
+                    one.scope is not None
+                    and (self._derives(one.scope, owner) or self._derives(owner, one.scope))
+                    for one in known
                 ):
                     continue
                 found.append((invocation, scope))

@@ -8,7 +8,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 
-from ratchet.wire.looking.files import FileStanding, RepositoryFiles, standing_of
+from ratchet.wire.looking.files import FileStanding, RepositoryFiles, app_of_route, standing_of
 from ratchet.wire.looking.frameworks import framework_of, hint_words
 from ratchet.wire.looking.javascript_syntax import read_javascript
 from ratchet.wire.looking.notebooks import code_of
@@ -28,6 +28,9 @@ _JAVASCRIPT_IMPORT = re.compile(
     r"(?:from|import|require)\s*\(?\s*['\"]([^'\"\n]+)['\"]",
 )
 _DOTTED = re.compile(r"""["'](\w+(?:\.\w+)+)["']""")
+_TOOL_SERVER = re.compile(
+    r"@modelcontextprotocol/sdk/server|^[ \t]*(?:from|import)[ \t]+(?:mcp\.server|fastmcp)\b", re.M
+)
 _HTTP_MODEL = re.compile(r"chat/completions|/v1/messages|generateContent|/api/(?:chat|generate)\b")
 
 
@@ -55,6 +58,7 @@ class Program:
         """Files that import a framework, with those that they import or that import them."""
         words = re.compile("|".join(re.escape(word) for word in hint_words()))
         seeds: list[str] = []
+        servers: list[str] = []  # of tools, which some agent of the repository starts
         names = self._imports
         by_tail: dict[tuple[str, str], list[str]] = defaultdict(list)
         by_end: dict[str, list[str]] = defaultdict(list)
@@ -74,6 +78,14 @@ class Program:
             hinted = words.search(text) and any(framework_of(name) for name in imported)
             if hinted or _HTTP_MODEL.search(text):
                 seeds.append(path)
+            elif _TOOL_SERVER.search(text):
+                servers.append(path)
+        if seeds:
+            seeds += servers
+            for path in names:
+                app = app_of_route(path)
+                if app is not None and any(one.startswith(app) for one in seeds):
+                    seeds.append(path)
         chosen = dict.fromkeys(seeds)
         waiting = list(seeds)
         by_stem: dict[tuple[str, str], list[str]] = defaultdict(list)

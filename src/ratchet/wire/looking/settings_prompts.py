@@ -19,6 +19,8 @@ _FIELD = re.compile(
     r"(?:^|_)(?:prompt|template|instructions?|system|persona|preamble|backstory)s?(?:_|$)",
     re.IGNORECASE,
 )
+_WRITTEN = re.compile(r"""\s*\)*\s*(?:\.write_(?:text|bytes)\(|,\s*(?:mode\s*=\s*)?["'][wax])""")
+"""What follows the name of a file that the program writes itself."""
 _LEAST_WORDS = 8
 _FOLDER = re.compile(r"prompts?(?:$|_)|(?:^|_)(?:instructions|personas)$", re.IGNORECASE)
 """Names of folders whose files are prompts."""
@@ -53,7 +55,7 @@ def settings_prompts(names: Names) -> Iterator[tuple[str, Place, list[PromptPart
             continue
         for found in _NAMED.finditer(module.text):
             path = paths.locate(found.group(1), module.path)
-            if path is None or path in seen:
+            if path is None or path in seen or _WRITTEN.match(module.text, found.end()):
                 continue
             seen.add(path)
             line = module.text.count("\n", 0, found.start()) + 1
