@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -173,7 +174,7 @@ def test_a_shell_script_with_curl_is_improved_by_one_command(make_agent: MakeAge
     assert "Output: " in patched
 
 
-PYTHON = f'command = "{sys.executable} agent.py"'
+PYTHON = f'command = "{shlex.quote(sys.executable)} agent.py"'
 
 RESPONSES = """
 import json, os, sys, urllib.request

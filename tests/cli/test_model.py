@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import signal
 import socket
 import subprocess
@@ -289,7 +290,9 @@ def test_a_command_is_answered_by_the_local_model_through_the_gateway(
     make_project: MakeProject,
 ) -> None:
     require_model()
-    config = CONFIG.replace('entry = "agent:answer"', f'command = "{sys.executable} agent.py"')
+    config = CONFIG.replace(
+        'entry = "agent:answer"', f'command = "{shlex.quote(sys.executable)} agent.py"'
+    )
     project = make_project(agent=COMMAND, config=config.replace('executor = "EXECUTOR"', ""))
     found: Any = project.json("run", "Say hello.")
     (rollout,) = found["rollouts"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -131,7 +132,7 @@ def verified_by_the_workflow(project: Project, checkout: Path) -> Any:
     programs = project.root.parent / "bin"
     programs.mkdir(exist_ok=True)
     program = programs / "ratchet"
-    program.write_text(f'#!/bin/sh\nexec {sys.executable} -m ratchet "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m ratchet "$@"\n')
     program.chmod(0o755)
     return subprocess.run(
         ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],

@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -131,7 +132,7 @@ def project(
     (root / "agent.py").write_text(AGENT, encoding="utf-8")
     config = CONFIG
     for name, value in (
-        ("python", sys.executable),
+        ("python", shlex.quote(sys.executable)),
         ("device", device),
         ("dtype", dtype),
         ("algorithm", algorithm),
