@@ -13,6 +13,7 @@ from tests.frameworks.table import Framework
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / ".bench" / "frameworks"
+OURS = "agent-ratchet["
 PATIENCE_S = 900.0
 
 
@@ -60,7 +61,10 @@ def installer() -> str:
 
 
 def _commands(folder: Path, python: Path, framework: Framework, uv: str | None) -> list[list[str]]:
-    packages = ["-e", str(ROOT), *framework.packages]
+    # With its extras in one requirement: pip does not look for them in an editable one beside it.
+    extras = [one.partition("[")[2] for one in framework.packages if one.startswith(OURS)]
+    others = [one for one in framework.packages if not one.startswith(OURS)]
+    packages = ["-e", str(ROOT) + "".join(f"[{one}" for one in extras), *others]
     if uv:
         return [
             [uv, "venv", "-q", "--python", sys.executable, str(folder)],
