@@ -18,8 +18,8 @@ from ratchet.wire.applying.record import NAME, Record, decoded, read_record
 from ratchet.wire.applying.undo import Undone, find_record, undone_of
 from ratchet.wire.applying.view import view
 from ratchet.wire.entry.javascript_file import is_javascript
-from ratchet.wire.entry.javascript_import import PACKAGE
 from ratchet.wire.entry.javascript_marks import marked_names
+from ratchet.wire.entry.package_import import PACKAGE
 from ratchet.wire.facts import Place, RepositoryLook
 from ratchet.wire.looking.look import look
 from ratchet.wire.project_files.config_file import NAME as CONFIG

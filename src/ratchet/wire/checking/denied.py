@@ -13,7 +13,7 @@ from ratchet.wire.applying.record import Record, RecordedFile
 from ratchet.wire.choices import Choices
 from ratchet.wire.entry.javascript import program_paths
 from ratchet.wire.entry.javascript_file import is_javascript, javascript_files
-from ratchet.wire.entry.javascript_imports import ImportGraph
+from ratchet.wire.entry.javascript_import_graph import ImportGraph
 from ratchet.wire.entry.javascript_marks import JavascriptMarks
 from ratchet.wire.entry.modules import Modules
 from ratchet.wire.entry.side_effects import Marks

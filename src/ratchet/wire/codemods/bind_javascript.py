@@ -10,7 +10,7 @@ from ratchet.wire.choices import PromptChoice
 from ratchet.wire.codemods.javascript_prompts import JavascriptPromptEdits
 from ratchet.wire.entry.javascript_browser import BrowserFiles
 from ratchet.wire.entry.javascript_file import read_file
-from ratchet.wire.entry.javascript_import import PackageImport, is_module, package_dependency
+from ratchet.wire.entry.package_import import PackageImport, is_module, package_dependency
 
 _ELSE = " The gateway replaces it, where it is a system message."
 

@@ -18,7 +18,7 @@ from ratchet.wire.choices import PromptChoice
 from ratchet.wire.codemods.fstring_template import Refused
 from ratchet.wire.codemods.prompt_parts import named_parts
 from ratchet.wire.entry.javascript_file import JavascriptFile
-from ratchet.wire.entry.javascript_import import PackageImport
+from ratchet.wire.entry.package_import import PackageImport
 from ratchet.wire.facts import PromptPart
 
 if TYPE_CHECKING:

@@ -24,7 +24,7 @@ from ratchet.wire.entry.javascript_file import (
     javascript_files,
     read_file,
 )
-from ratchet.wire.entry.javascript_imports import ImportGraph
+from ratchet.wire.entry.javascript_import_graph import ImportGraph
 from ratchet.wire.entry.javascript_marks import JavascriptMarks
 from ratchet.wire.entry.javascript_runners import (
     FIRST_LINE,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ratchet.types import InputError
 from ratchet.wire.entry.javascript_file import is_javascript, javascript_files
-from ratchet.wire.entry.javascript_imports import ImportGraph
+from ratchet.wire.entry.javascript_import_graph import ImportGraph
 from ratchet.wire.looking.files import RepositoryFiles
 
 _DIRECTIVE = re.compile(

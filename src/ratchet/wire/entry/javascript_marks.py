@@ -17,7 +17,7 @@ from ratchet.wire.changes import FileChange, LeftAlone, Piece
 from ratchet.wire.choices import Choices
 from ratchet.wire.entry.javascript_browser import BrowserFiles
 from ratchet.wire.entry.javascript_file import JavascriptFile
-from ratchet.wire.entry.javascript_import import PackageImport, is_module, package_dependency
+from ratchet.wire.entry.package_import import PackageImport, is_module, package_dependency
 from ratchet.wire.facts import RepositoryLook, SideEffect
 
 if TYPE_CHECKING:

@@ -9,47 +9,119 @@ from ratchet.wire.facts import EffectKind
 _NAMED: tuple[tuple[EffectKind, str], ...] = (
     (
         "mail",
-        r"sendmail|send_message$(?=.*smtp)|messages\.(?:send|modify|batchModify|batchDelete|trash|untrash|insert|import_?)$|drafts\.(?:create|send|update)$|send_(?:\w+_)?e?mail|sendMail|[eE]mails\.send|GmailCreateDraft|GmailSend|GmailToolkit|GmailToolSpec|create_draft|send_raw_email|smtplib",
+        r"sendmail|send_message$(?=.*smtp)"
+        r"|messages\.(?:send|modify|batchModify|batchDelete|trash|untrash|insert|import_?)$"
+        r"|drafts\.(?:create|send|update)$|send_(?:\w+_)?e?mail|sendMail|[eE]mails\.send"
+        r"|GmailCreateDraft|GmailSend|GmailToolkit|GmailToolSpec|create_draft|send_raw_email"
+        r"|smtplib",
     ),
     (
         "payment",
-        r"stripe\.|paypal|braintree|PaymentIntent|checkout\.sessions\.create|refunds?\.create|charges?\.create|submit_order$|create_(?:market|limit)_(?:\w+_)?order$|send(?:_raw)?_transaction$|sendRawTransaction$",
+        r"stripe\.|paypal|braintree|PaymentIntent|checkout\.sessions\.create|refunds?\.create"
+        r"|charges?\.create|submit_order$|create_(?:market|limit)_(?:\w+_)?order$"
+        r"|send(?:_raw)?_transaction$|sendRawTransaction$",
     ),
     (
         "shell",
-        r"^subprocess\.\w+$|^os\.(?:system|popen|spawn\w*|posix_spawn\w*|exec[lv]\w*|startfile|kill\w*)$|create_subprocess_|child_process|execSync|spawnSync|execFileSync|^execa|ShellTool|BashTool|^pty\.spawn|^pexpect\.|paramiko|commands\.run$|MCPServerStdio|StdioServerParam\w*|StdioClientTransport|stdio_client$|[sS]andbox\.\w*(?:exec|run)\w*$|exec_command|exec_run$|containers\.(?:run|create|stop|remove|kill)$|Deno\.Command$|Bun\.spawn(?:Sync)?$|run_shell_command",
+        r"^subprocess\.\w+$"
+        r"|^os\.(?:system|popen|spawn\w*|posix_spawn\w*|exec[lv]\w*|startfile|kill\w*)$"
+        r"|create_subprocess_|child_process|execSync|spawnSync|execFileSync|^execa|ShellTool"
+        r"|BashTool|^pty\.spawn|^pexpect\.|paramiko|commands\.run$|MCPServerStdio"
+        r"|StdioServerParam\w*|StdioClientTransport|stdio_client$"
+        r"|[sS]andbox\.\w*(?:exec|run)\w*$|exec_command|exec_run$"
+        r"|containers\.(?:run|create|stop|remove|kill)$|Deno\.Command$|Bun\.spawn(?:Sync)?$"
+        r"|run_shell_command",
     ),
     (
         "exec",
-        r"^(?:builtins\.)?(?:exec|eval)$|PythonREPL|PythonAstREPL|(?:^|\.)(?:run_code|runCode|code_run|execCell|exec_cell)$|CodeInterpreter|code_interpreter|codeInterpreter|codeExecution_?|E2B|e2b|runIn(?:New|This)?Context|(?:CommandLine|Docker|Jupyter|Python|Local|Remote)\w*CodeExecutor|CodeExecut(?:or|ion)\w*$|LocalPython(?:Interpreter|Executor)$|create_(?:pandas_dataframe|csv|python|spark_dataframe)_agent$|PandasQueryEngine|(?:dspy\S*)\.(?:ProgramOfThought|CodeAct|PythonInterpreter)$|smolagents\.(?:\w+\.)*CodeAgent$|PythonAgent$|execute_cell$|ExecutePreprocessor",
+        r"^(?:builtins\.)?(?:exec|eval)$|PythonREPL|PythonAstREPL"
+        r"|(?:^|\.)(?:run_code|runCode|code_run|execCell|exec_cell)$|CodeInterpreter"
+        r"|code_interpreter|codeInterpreter|codeExecution_?|E2B|e2b|runIn(?:New|This)?Context"
+        r"|(?:CommandLine|Docker|Jupyter|Python|Local|Remote)\w*CodeExecutor"
+        r"|CodeExecut(?:or|ion)\w*$|LocalPython(?:Interpreter|Executor)$"
+        r"|create_(?:pandas_dataframe|csv|python|spark_dataframe)_agent$|PandasQueryEngine"
+        r"|(?:dspy\S*)\.(?:ProgramOfThought|CodeAct|PythonInterpreter)$"
+        r"|smolagents\.(?:\w+\.)*CodeAgent$|PythonAgent$|execute_cell$|ExecutePreprocessor",
     ),
     (
         "delete",
-        r"^os\.(?:remove|unlink|rmdir|removedirs)$|shutil\.rmtree|\.unlink$|\.rmdir$|send2trash|(?:fs\.|fsp\.|promises\.|^)(?:unlink|rm|rmdir)(?:Sync)?$|Deno\.remove(?:Sync)?$|\.delete_\w+$|DeleteFileTool|(?:files|assistants|threads|agents|vector_stores|collections?|objects?|blobs?|drafts|events|users?)\.delete$",
+        r"^os\.(?:remove|unlink|rmdir|removedirs)$|shutil\.rmtree|\.unlink$|\.rmdir$|send2trash"
+        r"|(?:fs\.|fsp\.|promises\.|^)(?:unlink|rm|rmdir)(?:Sync)?$|Deno\.remove(?:Sync)?$"
+        r"|\.delete_\w+$|DeleteFileTool"
+        r"|(?:files|assistants|threads|agents|vector_stores|collections?|objects?|blobs?|drafts|events|users?)\.delete$",
     ),
     (
         "post",
-        r"(?:^|\.|_)(?:requests|httpx|session|axios|client|http|got|ky|superagent|\$fetch|ofetch)\.(?:\w+\.)?(?:post|put|patch|delete)$|requests\.request$|chat_postMessage|chat_update$|files_upload\w*$|chat\.postMessage|create_tweet|twilio\w*\.(?:\w+\.)*create$|\.(?:create_issue|create_pull|create_comment)$|events\.(?:insert|patch|update|move|quickAdd)$|SlackSend|send_webhook|telegram\w*\.(?:\w+\.)*send\w*$|langgraph_sdk\.\S*\.(?:create|update|update_state|delete|stream|wait|put_item)$|MCPServer(?:SSE|HTTP|StreamableH\w+)|(?:rudder\w*|analytics|posthog|mixpanel|amplitude|segment)\S*\.(?:track|capture|identify)$",
+        r"(?:^|\.|_)(?:requests|httpx|session|axios|client|http|got|ky|superagent|\$fetch|ofetch)\.(?:\w+\.)?(?:post|put|patch|delete)$"
+        r"|requests\.request$|chat_postMessage|chat_update$|files_upload\w*$|chat\.postMessage"
+        r"|create_tweet|twilio\w*\.(?:\w+\.)*create$"
+        r"|\.(?:create_issue|create_pull|create_comment)$"
+        r"|events\.(?:insert|patch|update|move|quickAdd)$|SlackSend|send_webhook"
+        r"|telegram\w*\.(?:\w+\.)*send\w*$"
+        r"|langgraph_sdk\.\S*\.(?:create|update|update_state|delete|stream|wait|put_item)$"
+        r"|MCPServer(?:SSE|HTTP|StreamableH\w+)"
+        r"|(?:rudder\w*|analytics|posthog|mixpanel|amplitude|segment)\S*\.(?:track|capture|identify)$",
     ),
     (
         "post",  # Google's documents, sheets, files and videos; queues
-        r"values\.(?:update|append|batchUpdate|clear)$|\.batchUpdate$|(?:spreadsheets|documents|presentations|permissions|labels|filters)\.(?:create|update|patch|delete)$|files\.(?:create|update|copy)$|(?:videos|comments|commentThreads|playlists|playlistItems)\.insert$|calendars\.(?:insert|update|patch)$|apply_async$|send_task$|basic_publish$",
+        r"values\.(?:update|append|batchUpdate|clear)$|\.batchUpdate$"
+        r"|(?:spreadsheets|documents|presentations|permissions|labels|filters)\.(?:create|update|patch|delete)$"
+        r"|files\.(?:create|update|copy)$"
+        r"|(?:videos|comments|commentThreads|playlists|playlistItems)\.insert$"
+        r"|calendars\.(?:insert|update|patch)$|apply_async$|send_task$|basic_publish$",
     ),
     (
         "post",  # toolkits and servers of tools
-        r"RequestsToolkit|Requests(?:Post|Put|Patch|Delete)\w*|(?:Slack|O365|GitHub|GitLab|Jira|Office365|Zapier|ClickUp|Twilio|Multion|Gradio)\w*(?:Toolkit|APIWrapper|ToolSpec)$|(?:GoogleCalendar|Slack|Notion|Requests|Zapier|Shopify|Jira|Discord)ToolSpec$|Composio\w*$|ArcadeToolManager|ZapierActionTool|HostedMCPTool|hostedMcpTool|MCPServerAdapter$|MultiServerMCPClient$|McpWorkbench$|MCPToolset$|MCPClient$|MCPConfiguration$|MCPTools$|MultiMCPTools$",
+        r"RequestsToolkit|Requests(?:Post|Put|Patch|Delete)\w*"
+        r"|(?:Slack|O365|GitHub|GitLab|Jira|Office365|Zapier|ClickUp|Twilio|Multion|Gradio)\w*(?:Toolkit|APIWrapper|ToolSpec)$"
+        r"|(?:GoogleCalendar|Slack|Notion|Requests|Zapier|Shopify|Jira|Discord)ToolSpec$"
+        r"|Composio\w*$|ArcadeToolManager|ZapierActionTool|HostedMCPTool|hostedMcpTool"
+        r"|MCPServerAdapter$|MultiServerMCPClient$|McpWorkbench$|MCPToolset$|MCPClient$"
+        r"|MCPConfiguration$|MCPTools$|MultiMCPTools$",
     ),
     (
         "file write",
-        r"\.write_(?:text|bytes|pdf|image|html|videofile|audiofile|index|parquet)$|writeFile(?:Sync)?$|appendFile(?:Sync)?$|(?:writeJson|outputFile|outputJson)(?:Sync)?$|createWriteStream|^shutil\.(?:copy\w*|move|make_archive|chown)$|^os\.(?:makedirs|mkdir|rename|renames|replace|symlink|link|chmod|chown|truncate|mkfifo)$|\.to_(?:csv|json|excel|parquet|pickle|feather|hdf)$|\.savefig$|\.touch$|\.symlink_to$|FileWriterTool|WriteFileTool|WriteFile$|ApplyPatchTool|FileManagementToolkit|mkdirSync|\.mkdir$|\.save$|save_local$|dump_to_file|set_key$|\.persist$|shutil\.unpack_archive|\.extractall$|imwrite$|soundfile\.write$|wavfile\.write$|(?:^|\.)fs\S*\.(?:rename|copyFile|cp|symlink|truncate|chmod)(?:Sync)?$|Deno\.(?:write\w*|mkdir|rename|copyFile)(?:Sync)?$|Bun\.write$|\.files\.(?:write|makeDir|make_dir|rename)$|urlretrieve$|snapshot_download$|hf_hub_download$",
+        r"\.write_(?:text|bytes|pdf|image|html|videofile|audiofile|index|parquet)$"
+        r"|writeFile(?:Sync)?$|appendFile(?:Sync)?$"
+        r"|(?:writeJson|outputFile|outputJson)(?:Sync)?$|createWriteStream"
+        r"|^shutil\.(?:copy\w*|move|make_archive|chown)$"
+        r"|^os\.(?:makedirs|mkdir|rename|renames|replace|symlink|link|chmod|chown|truncate|mkfifo)$"
+        r"|\.to_(?:csv|json|excel|parquet|pickle|feather|hdf)$|\.savefig$|\.touch$|\.symlink_to$"
+        r"|FileWriterTool|WriteFileTool|WriteFile$|ApplyPatchTool|FileManagementToolkit"
+        r"|mkdirSync|\.mkdir$|\.save$|save_local$|dump_to_file|set_key$|\.persist$"
+        r"|shutil\.unpack_archive|\.extractall$|imwrite$|soundfile\.write$|wavfile\.write$"
+        r"|(?:^|\.)fs\S*\.(?:rename|copyFile|cp|symlink|truncate|chmod)(?:Sync)?$"
+        r"|Deno\.(?:write\w*|mkdir|rename|copyFile)(?:Sync)?$|Bun\.write$"
+        r"|\.files\.(?:write|makeDir|make_dir|rename)$|urlretrieve$|snapshot_download$"
+        r"|hf_hub_download$",
     ),
     (
         "database write",
-        r"insert_(?:one|many)|update_(?:one|many)|replace_one|(?:delete|drop)_(?:one|many)$|find_one_and_(?:update|replace|delete)$|bulk_write$|add_documents|add_texts|add_embeddings|add_graph_documents|upsert_\w+$|from_documents|from_texts|\.upsert$|executemany|(?:session|db|tx)\.(?:add|add_all|commit|merge|bulk_\w+)$|(?:conn|connection|cursor|cur|con|cnx)\w*\.commit$|\.(?:create|drop)_all$|prisma\.\w+\.(?:create|update|delete|upsert)|\bdb\.(?:insert|update|delete)\b|(?<=\.)objects\.(?:\w+\.)*(?:create|update|delete|get_or_create|update_or_create|bulk_create|bulk_update)$|\.(?:from_?|table)\.(?:\w+\.)*(?:insert|update|upsert|delete)\b|(?:^|[._])store\.a?(?:put|delete)$|(?:^|[._])(?:memory|mem0)\w*\.(?:\w+\.)*(?:add|delete|update)$|(?:^|[._])collection\.(?:add|update|upsert|delete)$|(?:insert|update|delete|replace)(?:One|Many)$|find(?:One|ById)And\w+$|bulkWrite$|\.setex$|create_collection|create_index$|SQLAlchemySession|SQLiteSession|PersistentClient|\.to_sql$",
+        r"insert_(?:one|many)|update_(?:one|many)|replace_one|(?:delete|drop)_(?:one|many)$"
+        r"|find_one_and_(?:update|replace|delete)$|bulk_write$|add_documents|add_texts"
+        r"|add_embeddings|add_graph_documents|upsert_\w+$|from_documents|from_texts|\.upsert$"
+        r"|executemany|(?:session|db|tx)\.(?:add|add_all|commit|merge|bulk_\w+)$"
+        r"|(?:conn|connection|cursor|cur|con|cnx)\w*\.commit$|\.(?:create|drop)_all$"
+        r"|prisma\.\w+\.(?:create|update|delete|upsert)|\bdb\.(?:insert|update|delete)\b"
+        r"|(?<=\.)objects\.(?:\w+\.)*(?:create|update|delete|get_or_create|update_or_create|bulk_create|bulk_update)$"
+        r"|\.(?:from_?|table)\.(?:\w+\.)*(?:insert|update|upsert|delete)\b"
+        r"|(?:^|[._])store\.a?(?:put|delete)$"
+        r"|(?:^|[._])(?:memory|mem0)\w*\.(?:\w+\.)*(?:add|delete|update)$"
+        r"|(?:^|[._])collection\.(?:add|update|upsert|delete)$"
+        r"|(?:insert|update|delete|replace)(?:One|Many)$|find(?:One|ById)And\w+$|bulkWrite$"
+        r"|\.setex$|create_collection|create_index$|SQLAlchemySession|SQLiteSession"
+        r"|PersistentClient|\.to_sql$",
     ),
     (
         "database write",  # LangGraph's store and threads, DynamoDB, Firestore, Neo4j, vectors
-        r"\bstore\.a?put$|(?:put|delete)Item$|(?:put|update|delete|batch_write)_item$|\bthreads\.(?:update\w*|delete)$|^(?:addDoc|setDoc|updateDoc|deleteDoc)$|\.(?:doc|document)\.(?:set|update|delete|create)$|execute_write$|executeWrite$|write_transaction$|writeTransaction$|addDocuments$|fromDocuments$|fromTexts$|addVectors$|insert_nodes$|upload_points$|upload_collection$|set_payload$|data\.insert(?:_many)?$|add_data_object$|SQLDatabaseToolkit$|QuerySQL\w*Tool$|create_sql_agent$|SQLDatabaseChain$|SQLDatabaseSequentialChain$|NL2SQLTool$|DatabaseToolSpec$",
+        r"\bstore\.a?put$|(?:put|delete)Item$|(?:put|update|delete|batch_write)_item$"
+        r"|\bthreads\.(?:update\w*|delete)$|^(?:addDoc|setDoc|updateDoc|deleteDoc)$"
+        r"|\.(?:doc|document)\.(?:set|update|delete|create)$|execute_write$|executeWrite$"
+        r"|write_transaction$|writeTransaction$|addDocuments$|fromDocuments$|fromTexts$"
+        r"|addVectors$|insert_nodes$|upload_points$|upload_collection$|set_payload$"
+        r"|data\.insert(?:_many)?$|add_data_object$|SQLDatabaseToolkit$|QuerySQL\w*Tool$"
+        r"|create_sql_agent$|SQLDatabaseChain$|SQLDatabaseSequentialChain$|NL2SQLTool$"
+        r"|DatabaseToolSpec$",
     ),
     (
         "post",
@@ -58,7 +130,13 @@ _NAMED: tuple[tuple[EffectKind, str], ...] = (
     ),
     (
         "desktop",
-        r"^pyautogui\.|^pydirectinput\.|^pynput\.|\bdesktop\.(?:\w*[cC]lick|write|press|drag|scroll|moveMouse)$|^webbrowser\.open|\.(?:click|fill|goto|send_keys|select_option|selectOption|set_input_files|setInputFiles|press_sequentially|pressSequentially|goBack|go_back)$|\bpage\.(?:act|type|press|check|hover)$|(?:keyboard|mouse)\.(?:type|press|click|move|down)$|ImageGrab|(?:^|\.)ComputerTool$|computerTool$|StagehandTool$|PlayWright\w*Toolkit$|PlaywrightToolSpec$|MultimodalWebSurfer$|browser_use\.(?:\w+\.)*Agent$",
+        r"^pyautogui\.|^pydirectinput\.|^pynput\."
+        r"|\bdesktop\.(?:\w*[cC]lick|write|press|drag|scroll|moveMouse)$|^webbrowser\.open"
+        r"|\.(?:click|fill|goto|send_keys|select_option|selectOption|set_input_files|setInputFiles|press_sequentially|pressSequentially|goBack|go_back)$"
+        r"|\bpage\.(?:act|type|press|check|hover)$"
+        r"|(?:keyboard|mouse)\.(?:type|press|click|move|down)$|ImageGrab|(?:^|\.)ComputerTool$"
+        r"|computerTool$|StagehandTool$|PlayWright\w*Toolkit$|PlaywrightToolSpec$"
+        r"|MultimodalWebSurfer$|browser_use\.(?:\w+\.)*Agent$",
     ),
 )
 """Calls by the dotted name that is written, or by the outside name that it stands for."""
@@ -66,11 +144,14 @@ _NAMED: tuple[tuple[EffectKind, str], ...] = (
 _READ: tuple[tuple[EffectKind, str], ...] = (
     (
         "database read",
-        r"asyncpg\.|psycopg|create_engine|sqlite3\.connect|pymongo|MongoClient|[Pp]inecone|[Cc]hroma|redis|Neo4j|weaviate|qdrant|fetch(?:val|row|all|one)$|create_pool",
+        r"asyncpg\.|psycopg|create_engine|sqlite3\.connect|pymongo|MongoClient|[Pp]inecone"
+        r"|[Cc]hroma|redis|Neo4j|weaviate|qdrant|fetch(?:val|row|all|one)$|create_pool",
     ),
     (
         "web read",
-        r"[Tt]avily|[Ff]irecrawl|[Ss]erper|Exa\b|Exa[A-Z]|DuckDuckGo|DDGS|ScrapeWebsite|WebSearchTool|SerpAPI|BraveSearch|(?:requests|httpx|aiohttp|axios|session)\w*\.get$|^fetch$|wikipedia|arxiv|urlopen",
+        r"[Tt]avily|[Ff]irecrawl|[Ss]erper|Exa\b|Exa[A-Z]|DuckDuckGo|DDGS|ScrapeWebsite"
+        r"|WebSearchTool|SerpAPI|BraveSearch|(?:requests|httpx|aiohttp|axios|session)\w*\.get$"
+        r"|^fetch$|wikipedia|arxiv|urlopen",
     ),
 )
 
@@ -83,7 +164,9 @@ _TOOLKITS: tuple[tuple[EffectKind, str], ...] = (
     ("desktop", r"Browserbase|WebBrowser"),
     (
         "post",
-        r"Slack|Telegram|Twilio|WhatsApp|Discord|Webex|Zoom|GoogleCalendar|CalCom|Github|Bitbucket|Jira|Linear|Confluence|Trello|Todoist|ClickUp|Notion|GoogleSheets|GoogleDrive|X|Twitter|Reddit|Zendesk|Shopify|Composio|CustomApi|Api|EVM",
+        r"Slack|Telegram|Twilio|WhatsApp|Discord|Webex|Zoom|GoogleCalendar|CalCom|Github"
+        r"|Bitbucket|Jira|Linear|Confluence|Trello|Todoist|ClickUp|Notion|GoogleSheets"
+        r"|GoogleDrive|X|Twitter|Reddit|Zendesk|Shopify|Composio|CustomApi|Api|EVM",
     ),
 )
 """Toolkits of Agno and phidata by their names without `Tools`."""
@@ -91,183 +174,102 @@ _TOOLKITS: tuple[tuple[EffectKind, str], ...] = (
 _CLIENTS: tuple[tuple[EffectKind, str], ...] = (
     (
         "mail",
-        r"smtplib|aiosmtplib|yagmail|redmail|sendgrid|@sendgrid|resend|mailgun|postmark\w*|mailjet\w*|mailtrap|sib_api_v3_sdk|brevo\w*|nodemailer|imaplib|imap_tools|exchangelib|O365|simplegmail|ezgmail|nylas",
+        r"smtplib|aiosmtplib|yagmail|redmail|sendgrid|@sendgrid|resend|mailgun|postmark\w*"
+        r"|mailjet\w*|mailtrap|sib_api_v3_sdk|brevo\w*|nodemailer|imaplib|imap_tools|exchangelib"
+        r"|O365|simplegmail|ezgmail|nylas",
     ),
     (
         "payment",
-        r"square|plaid|razorpay|paddle_billing|@paddle|adyen|mollie|coinbase\w*|paypalrestsdk|@paypal|alpaca\w*|@alpacahq|ccxt|binance|ib_insync|ib_async|robin_stocks|kiteconnect|oandapyV20|py_clob_client|web3|ethers|viem|solana|solders|payman\w*",
+        r"square|plaid|razorpay|paddle_billing|@paddle|adyen|mollie|coinbase\w*|paypalrestsdk"
+        r"|@paypal|alpaca\w*|@alpacahq|ccxt|binance|ib_insync|ib_async|robin_stocks|kiteconnect"
+        r"|oandapyV20|py_clob_client|web3|ethers|viem|solana|solders|payman\w*",
     ),
     (
         "post",  # messages and social networks
-        r"slack_sdk|slack_bolt|slack|@slack|twilio|discord|nextcord|disnake|discord\.js|telegram|telebot|aiogram|pyrogram|telethon|grammy|telegraf|node-telegram-bot-api|pywa|whatsapp\w*|heyoo|linebot|nio|mattermostdriver|zulip|webexteamssdk|rocketchat_API|tweepy|twitter|twitter-api-v2|twikit|praw|asyncpraw|snoowrap|linkedin_api|instagrapi|instabot|mastodon|atproto|@atproto|facebook|pyfacebook|vk_api|pushbullet|vonage|pusher|novu",
+        r"slack_sdk|slack_bolt|slack|@slack|twilio|discord|nextcord|disnake|discord\.js|telegram"
+        r"|telebot|aiogram|pyrogram|telethon|grammy|telegraf|node-telegram-bot-api|pywa"
+        r"|whatsapp\w*|heyoo|linebot|nio|mattermostdriver|zulip|webexteamssdk|rocketchat_API"
+        r"|tweepy|twitter|twitter-api-v2|twikit|praw|asyncpraw|snoowrap|linkedin_api|instagrapi"
+        r"|instabot|mastodon|atproto|@atproto|facebook|pyfacebook|vk_api|pushbullet|vonage"
+        r"|pusher|novu",
     ),
     (
         "post",  # code, tickets, customers, documents
-        r"github|ghapi|@octokit|octokit|gitlab|@gitbeaker|azure\.devops|bitbucket|jira|jira\.js|atlassian|@linear|linear\w*|notion_client|@notionhq|airtable|pyairtable|hubspot|@hubspot|simple_salesforce|jsforce|pipedrive|zohocrmsdk|gspread\w*|pygsheets|dropbox|boxsdk|box_sdk_gen|trello|trello\.js|asana|zendesk|zenpy|intercom|monday|pyclickup|todoist_api_python|@doist|shopify|@shopify|woocommerce|klaviyo_api|mailchimp\w*|contentful\w*|@sanity|docusign\w*|confluence|servicenow|pysnow|caldav|googleapiclient|googleapis|@googleapis|msgraph|@microsoft/microsoft-graph-client|msal|wordpress_xmlrpc|ghost|figma|miro_api|pagerduty|pdpyras|opsgenie_sdk|datadog_api_client",
+        r"github|ghapi|@octokit|octokit|gitlab|@gitbeaker|azure\.devops|bitbucket|jira|jira\.js"
+        r"|atlassian|@linear|linear\w*|notion_client|@notionhq|airtable|pyairtable|hubspot"
+        r"|@hubspot|simple_salesforce|jsforce|pipedrive|zohocrmsdk|gspread\w*|pygsheets|dropbox"
+        r"|boxsdk|box_sdk_gen|trello|trello\.js|asana|zendesk|zenpy|intercom|monday|pyclickup"
+        r"|todoist_api_python|@doist|shopify|@shopify|woocommerce|klaviyo_api|mailchimp\w*"
+        r"|contentful\w*|@sanity|docusign\w*|confluence|servicenow|pysnow|caldav|googleapiclient"
+        r"|googleapis|@googleapis|msgraph|@microsoft/microsoft-graph-client|msal"
+        r"|wordpress_xmlrpc|ghost|figma|miro_api|pagerduty|pdpyras|opsgenie_sdk"
+        r"|datadog_api_client",
     ),
     (
         "post",  # clouds, queues, sandboxes, things
-        r"boto3|aioboto3|botocore|aiobotocore|google\.cloud|@google-cloud|azure\.(?!ai|identity|core|search)|@azure/(?!openai|identity|core|search)|kafka|confluent_kafka|aiokafka|kafkajs|pika|aio_pika|amqplib|nats|kombu|celery|dramatiq|rq|bullmq|bull|paho|aiomqtt|asyncio_mqtt|mqtt|zmq|kubernetes|@kubernetes|kr8s|docker|aiodocker|dockerode|digitalocean|pydo|cloudflare|heroku3|fabric|asyncssh|paramiko|netmiko|napalm|ansible_runner|node-ssh|ssh2|minio|b2sdk|@browserbasehq|browserbase|steel\w*|hyperbrowser|@hyperbrowser|daytona\w*|@daytonaio|modal|homeassistant_api|phue|kasa|pychromecast|tuya\w*|spotipy|composio\w*|arcadepy|@arcadeai|huggingface_hub|inngest|@trigger|@upstash/qstash",
+        r"boto3|aioboto3|botocore|aiobotocore|google\.cloud|@google-cloud"
+        r"|azure\.(?!ai|identity|core|search)|@azure/(?!openai|identity|core|search)|kafka"
+        r"|confluent_kafka|aiokafka|kafkajs|pika|aio_pika|amqplib|nats|kombu|celery|dramatiq|rq"
+        r"|bullmq|bull|paho|aiomqtt|asyncio_mqtt|mqtt|zmq|kubernetes|@kubernetes|kr8s|docker"
+        r"|aiodocker|dockerode|digitalocean|pydo|cloudflare|heroku3|fabric|asyncssh|paramiko"
+        r"|netmiko|napalm|ansible_runner|node-ssh|ssh2|minio|b2sdk|@browserbasehq|browserbase"
+        r"|steel\w*|hyperbrowser|@hyperbrowser|daytona\w*|@daytonaio|modal|homeassistant_api"
+        r"|phue|kasa|pychromecast|tuya\w*|spotipy|composio\w*|arcadepy|@arcadeai|huggingface_hub"
+        r"|inngest|@trigger|@upstash/qstash",
     ),
     (
         "post",  # requests
-        r"requests|httpx|aiohttp|httplib2|urllib3|got|ky|superagent|ofetch|undici|axios|niquests|treq",
+        r"requests|httpx|aiohttp|httplib2|urllib3|got|ky|superagent|ofetch|undici|axios|niquests"
+        r"|treq",
     ),
     (
         "database write",
-        r"sqlalchemy|sqlmodel|django\.db|peewee|tortoise|pony|ormar|beanie|odmantic|mongoengine|pymongo|motor|mongodb|mongoose|@prisma|prisma|drizzle-orm|typeorm|sequelize|knex|kysely|mikro-orm|@mikro-orm|objection|supabase|@supabase|firebase_admin|firebase|google\.cloud\.firestore|pynamodb|redis|aioredis|ioredis|@upstash/redis|@vercel/kv|@vercel/postgres|elasticsearch|opensearchpy|@elastic|meilisearch|typesense|algoliasearch|influxdb_client|clickhouse_connect|clickhouse_driver|cassandra|couchdb|couchbase|arango|surrealdb|tinydb|diskcache|duckdb|neo4j|py2neo|graphiti_core|kuzu|chromadb|pinecone|@pinecone-database|qdrant_client|@qdrant|weaviate|weaviate-client|pymilvus|@zilliz|lancedb|vectordb|@lancedb|zep_cloud|zep_python|mem0|mem0ai|letta_client|azure\.cosmos|@azure/cosmos|azure\.search|@azure/search|convex",
+        r"sqlalchemy|sqlmodel|django\.db|peewee|tortoise|pony|ormar|beanie|odmantic|mongoengine"
+        r"|pymongo|motor|mongodb|mongoose|@prisma|prisma|drizzle-orm|typeorm|sequelize|knex"
+        r"|kysely|mikro-orm|@mikro-orm|objection|supabase|@supabase|firebase_admin|firebase"
+        r"|google\.cloud\.firestore|pynamodb|redis|aioredis|ioredis|@upstash/redis|@vercel/kv"
+        r"|@vercel/postgres|elasticsearch|opensearchpy|@elastic|meilisearch|typesense"
+        r"|algoliasearch|influxdb_client|clickhouse_connect|clickhouse_driver|cassandra|couchdb"
+        r"|couchbase|arango|surrealdb|tinydb|diskcache|duckdb|neo4j|py2neo|graphiti_core|kuzu"
+        r"|chromadb|pinecone|@pinecone-database|qdrant_client|@qdrant|weaviate|weaviate-client"
+        r"|pymilvus|@zilliz|lancedb|vectordb|@lancedb|zep_cloud|zep_python|mem0|mem0ai"
+        r"|letta_client|azure\.cosmos|@azure/cosmos|azure\.search|@azure/search|convex",
     ),
     ("file write", r"git|simple-git|isomorphic-git|fpdf|reportlab|pypdf|fitz|xlsxwriter|h5py|zarr"),
     (
         "desktop",
-        r"playwright|@playwright|puppeteer|puppeteer-core|selenium|stagehand|nodriver|pydoll|appium|uiautomator2|adbutils|pywinauto|browser_use|@nut-tree",
+        r"playwright|@playwright|puppeteer|puppeteer-core|selenium|stagehand|nodriver|pydoll"
+        r"|appium|uiautomator2|adbutils|pywinauto|browser_use|@nut-tree",
     ),
 )
 """Packages of clients: their methods act if their names say so."""
 
 _WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 _DOING = frozenset(
-    [
-        "create",
-        "insert",
-        "add",
-        "append",
-        "update",
-        "upsert",
-        "put",
-        "patch",
-        "post",
-        "delete",
-        "remove",
-        "destroy",
-        "drop",
-        "send",
-        "produce",
-        "publish",
-        "upload",
-        "write",
-        "save",
-        "commit",
-        "push",
-        "merge",
-        "move",
-        "rename",
-        "archive",
-        "share",
-        "invite",
-        "submit",
-        "cancel",
-        "capture",
-        "refund",
-        "charge",
-        "pay",
-        "transfer",
-        "buy",
-        "sell",
-        "order",
-        "trade",
-        "reply",
-        "comment",
-        "like",
-        "follow",
-        "retweet",
-        "tweet",
-        "ban",
-        "kick",
-        "pin",
-        "react",
-        "start",
-        "stop",
-        "terminate",
-        "launch",
-        "deploy",
-        "restart",
-        "invoke",
-        "trigger",
-        "enqueue",
-        "modify",
-        "replace",
-        "assign",
-        "transition",
-        "click",
-        "fill",
-        "goto",
-        "trash",
-        "batch",
-        "quick",
-        "set",
-        "hset",
-        "hmset",
-        "setex",
-        "incr",
-        "decr",
-        "lpush",
-        "rpush",
-        "sadd",
-        "zadd",
-        "xadd",
-        "expire",
-        "rpop",
-        "lpop",
-        "hincrby",
-        "mset",
-        "output",
-        "store",
-        "link",
-        "withdraw",
-        "schedule",
-        "import",
-        "close",
-        "clear",
-        "edit",
-        "unlink",
-        "bulk",
-        "transact",
-        "kill",
-        "act",
-        "spawn",
-        "fork",
-        "exec",
-        "press",
-        "type",
-        "purchase",
-        "unfollow",
-        "leave",
-        "join",
-        "subscribe",
-    ]
+    {
+        *("create", "insert", "add", "append", "update", "upsert", "put", "patch"),
+        *("post", "delete", "remove", "destroy", "drop", "send", "produce", "publish"),
+        *("upload", "write", "save", "commit", "push", "merge", "move", "rename"),
+        *("archive", "share", "invite", "submit", "cancel", "capture", "refund"),
+        *("charge", "pay", "transfer", "buy", "sell", "order", "trade", "reply"),
+        *("comment", "like", "follow", "retweet", "tweet", "ban", "kick", "pin", "react"),
+        *("start", "stop", "terminate", "launch", "deploy", "restart", "invoke"),
+        *("trigger", "enqueue", "modify", "replace", "assign", "transition", "click"),
+        *("fill", "goto", "trash", "batch", "quick", "set", "hset", "hmset", "setex"),
+        *("incr", "decr", "lpush", "rpush", "sadd", "zadd", "xadd", "expire", "rpop"),
+        *("lpop", "hincrby", "mset", "output", "store", "link", "withdraw", "schedule"),
+        *("import", "close", "clear", "edit", "unlink", "bulk", "transact", "kill"),
+        *("act", "spawn", "fork", "exec", "press", "type", "purchase", "unfollow"),
+        *("leave", "join", "subscribe"),
+    }
 )
 _READING = frozenset(
-    [
-        "get",
-        "list",
-        "search",
-        "find",
-        "fetch",
-        "read",
-        "retrieve",
-        "query",
-        "describe",
-        "count",
-        "is",
-        "has",
-        "load",
-        "iter",
-        "select",
-        "all",
-        "filter",
-        "first",
-        "download",
-        "scan",
-        "head",
-        "show",
-        "view",
-        "stream",
-        "poll",
-        "receive",
-        "lookup",
-        "aggregate",
-    ]
+    {
+        *("get", "list", "search", "find", "fetch", "read", "retrieve", "query"),
+        *("describe", "count", "is", "has", "load", "iter", "select", "all", "filter"),
+        *("first", "download", "scan", "head", "show", "view", "stream", "poll"),
+        *("receive", "lookup", "aggregate"),
+    }
 )
 _CONSTRUCTING = re.compile(
     r"^create\w*_?(?:client|engine|pool|sessionmaker)$|^(?:create|add|set|get|start|import|store)_?(?:client|session|connection|engine|pool|driver|channel|async_client"
@@ -281,39 +283,17 @@ _CONSTRUCTING = re.compile(
 _BARE: dict[str, frozenset[str]] = {
     "mail": frozenset(["append", "store"]),
     "post": frozenset(
-        [
-            "create",
-            "update",
-            "add",
-            "set",
-            "append",
-            "move",
-            "clear",
-            "batch",
-            "write",
-            "start",
-            "stop",
-            "subscribe",
-            "react",
-            "link",
-        ]
+        {
+            *("create", "update", "add", "set", "append", "move", "clear", "batch", "write"),
+            *("start", "stop", "subscribe", "react", "link"),
+        }
     ),
     "payment": frozenset(["create"]),
     "database write": frozenset(
-        [
-            "create",
-            "update",
-            "add",
-            "set",
-            "write",
-            "merge",
-            "move",
-            "replace",
-            "clear",
-            "store",
-            "link",
-            "batch",
-        ]
+        {
+            *("create", "update", "add", "set", "write", "merge", "move", "replace", "clear"),
+            *("store", "link", "batch"),
+        }
     ),
     "file write": frozenset(["output", "add"]),
     "desktop": frozenset(["type", "press", "act"]),

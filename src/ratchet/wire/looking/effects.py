@@ -33,7 +33,8 @@ _VERBS = re.compile(
     r"|checkout|check_out|add_to|assign|issue|move|rename|upload|schedule|reply|issue|withdraw|deposit|approve|install)(?:_|$)"
 )
 _BROWSERS = re.compile(
-    r"playwright|puppeteer|selenium|webdriver|stagehand|browserbase|browser-use|nut-js|robotjs|desktop"
+    r"playwright|puppeteer|selenium|webdriver|stagehand|browserbase|browser-use|nut-js|robotjs"
+    r"|desktop"
 )
 """Packages of JavaScript that act in a browser or on a desktop."""
 _SQL = re.compile(

@@ -35,7 +35,8 @@ from ratchet.wire.looking.task_data import find_task_data
 from ratchet.wire.looking.tracing import find_tracing
 
 _INDEXING = re.compile(
-    r"from_documents|from_texts|add_documents|add_texts|upsert(?:_(?:documents|points|vectors|records))?$|executemany|insert_many|persist"
+    r"from_documents|from_texts|add_documents|add_texts"
+    r"|upsert(?:_(?:documents|points|vectors|records))?$|executemany|insert_many|persist"
 )
 _JUDGING = re.compile(
     r"^(?:azure\.ai\.evaluation|ragas|deepeval|openevals|agentevals|autoevals|langsmith\.evaluation"
@@ -48,7 +49,8 @@ _SERVERS = ("FastAPI", "Flask", "APIRouter", "Blueprint", "Starlette", "Quart", 
 _CLIENTS = SDKS - {"prompty", "instructor", "azure-ai"}
 """Clients of models alone; the others hold prompts or agents too."""
 _LOADING = re.compile(
-    r"splitter|[Ll]oader|[Dd]ocument|vectorstore|[Ee]mbedding|node_parser|readers?\.|\.schema\.|storage"
+    r"splitter|[Ll]oader|[Dd]ocument|vectorstore|[Ee]mbedding|node_parser|readers?\.|\.schema\."
+    r"|storage"
 )
 """Parts of a framework that load, split and find documents."""
 _PUSHING = {"push_prompt", "create_prompt"}
