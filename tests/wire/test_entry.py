@@ -17,7 +17,7 @@ import pytest
 from ratchet.types import InputError
 from ratchet.wire import look
 from ratchet.wire.choices import Choices
-from ratchet.wire.entry import can_call, wire_entry
+from ratchet.wire.entry import CannotCall, task_inputs, wire_entry
 from tests.frameworks.model_simulator import ModelSimulator
 from tests.wire.entries import LONG, answer, wire, write
 
@@ -582,17 +582,49 @@ def test_a_second_time_changes_nothing_and_keeps_an_edited_adapter(tmp_path: Pat
     assert step.config == wired.step.config
 
 
-def test_why_an_entry_cannot_be_called_is_said_beforehand(tmp_path: Path) -> None:
+def test_what_a_task_gives_is_known_beforehand_or_why_no_function_can_be_written(
+    tmp_path: Path,
+) -> None:
     code = ASK.replace("question: str", "client, question: str") + ASK.replace(
         "def ask", "def tell"
     )
     root = write(tmp_path, {"desk.py": code})
     found = look(root)
-    reasons = {}
-    for one in found.entries:
-        reasons[one.name] = can_call(root, found, Choices(".", "desk", one, "python", ()), one)
-    assert reasons["tell"] == ""
-    assert "`client`" in reasons["ask"]
+    entries = {one.name: Choices(".", "desk", one, "python", ()) for one in found.entries}
+    assert task_inputs(found, entries["tell"]) == ("question: str",)
+    with pytest.raises(CannotCall, match="`client`"):
+        task_inputs(found, entries["ask"])
+
+
+def test_an_object_that_a_task_can_make_takes_its_fields(tmp_path: Path) -> None:
+    code = (
+        CLIENT
+        + "class Trip:\n    def __init__(self, place, days: int):\n"
+        + "        self.place, self.days = place, days\n"
+        + "    def run(self):\n        question = f'{self.days} days in {self.place}'\n"
+        + SAID.replace("\n    ", "\n        ").replace("    client", "        client", 1)
+        + "        return question\n"
+        + "if __name__ == '__main__':\n"
+        + "    trip = Trip(input('Where? '), int(input('How long? ')))\n    print(trip.run())\n"
+    )
+    wired = wire(tmp_path, {"desk.py": code}, "Trip.run")
+    assert answer(wired, {"place": "Rome", "days": 3}) == "3 days in Rome"
+
+
+def test_what_makes_the_object_and_what_its_method_takes_are_given_together(
+    tmp_path: Path,
+) -> None:
+    code = (
+        CLIENT
+        + "class Page:\n    def __init__(self, idea, style='plain', *, size):\n"
+        + "        self.idea, self.size = idea, size\n"
+        + "    def draw(self, idea):\n        question = idea\n"
+        + SAID.replace("\n    ", "\n        ").replace("    client", "        client", 1)
+        + "        return [self.idea, idea, self.size]\n"
+        + "def start(idea, size):\n    Page(idea, size=size).draw(idea)\n"
+    )
+    wired = wire(tmp_path, {"desk.py": code}, "Page.draw")
+    assert answer(wired, {"idea": "a", "size": 2}) == ["a", "a", 2]
 
 
 def test_an_entry_whose_file_does_not_parse_any_more_is_refused_in_a_sentence(

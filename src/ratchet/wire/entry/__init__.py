@@ -1,5 +1,6 @@
 """How rollouts run an agent that nobody prepared, and what must not act in them."""
 
-from ratchet.wire.entry.wiring import can_call, wire_entry
+from ratchet.wire.entry.adapter import CannotCall
+from ratchet.wire.entry.wiring import task_inputs, wire_entry
 
-__all__ = ["can_call", "wire_entry"]
+__all__ = ["CannotCall", "task_inputs", "wire_entry"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Sequence
 
 from ratchet.wire.entry.adapter import AgentAdapter, CannotCall, call_lines
 from ratchet.wire.entry.python_file import Function, PythonFile, dotted, own_nodes
@@ -30,7 +31,13 @@ def call_function(site: Site) -> AgentAdapter:
         raise CannotCall(f"{site.name} stands inside another function")
     needs = Transplant(site.modules, site.file, None)
     parameters, given, says, before = _parameters(site, function, needs)
-    call = f"{_target(site, needs)}({', '.join(given)})"
+    made = _constructor_data(site, function)
+    target, added = _target(site, needs, made, alone=not parameters)
+    if added and site.owner is not None:
+        named = {one.partition(":")[0] for one in parameters}
+        parameters = [*(site.parameter(one) for one in added if one.arg not in named), *parameters]
+        says.append(f"The task's input gives what {site.owner.name}() takes.")
+    call = f"{target}({', '.join(given)})"
     streamed = any(isinstance(one, ast.Yield | ast.YieldFrom) for one in own_nodes(function))
     asynchronous = isinstance(function, ast.AsyncFunctionDef)
     if streamed:
@@ -113,7 +120,7 @@ def _parameters(
             raise CannotCall(
                 f"the parameter `{argument.arg}` of {site.name} is not data that a task can give"
             )
-    if not declared:
+    if not declared and not _constructor_data(site, function):
         raise CannotCall(f"{site.name} takes no input")
     required = [one for one in declared if " = " not in one]
     declared = [*required, *(one for one in declared if " = " in one)]
@@ -152,12 +159,50 @@ def _spread(
     return kind, passed
 
 
-def _target(site: Site, needs: Transplant) -> str:
-    """What is called."""
+def _target(
+    site: Site, needs: Transplant, made: Sequence[ast.arg], *, alone: bool
+) -> tuple[str, Sequence[ast.arg]]:
+    """What is called, and what the task gives to make its object.
+
+    Args:
+        site: The entry.
+        needs: Takes the imports.
+        made: What a task could give to make the object.
+        alone: Whether that is all that a task gives; else the program's own object is preferred.
+    """
     if site.owner is None:
         needs.name(site.name)
-        return site.name
-    return f"{construct(site, site.owner, needs)}.{site.name.rpartition('.')[2]}"
+        return site.name, ()
+    method = site.name.rpartition(".")[2]
+    if not (alone and made):
+        try:
+            return f"{construct(site, site.owner, needs)}.{method}", ()
+        except CannotCall:
+            if not made:
+                raise
+    constructor = _constructor(site.owner)
+    assert constructor is not None
+    needs.name(site.owner.name)
+    given = _by_name([one.arg for one in made], constructor.args.args[1:])
+    return f"{site.owner.name}({', '.join(given)}).{method}", made
+
+
+def _constructor_data(site: Site, function: Function) -> list[ast.arg]:
+    """What an object takes when it is made, if a task can give all of it."""
+    owner = site.owner
+    made = _constructor(owner) if owner is not None and not _static(function) else None
+    if made is None or isinstance(site.file.owner.get(owner), ast.AST):
+        return []
+    required = _required(made)
+    named = [*made.args.posonlyargs, *made.args.args, *made.args.kwonlyargs]
+    found = [one for one in named if one.arg in required]
+    return found if all(site.is_data(one) for one in found) else []
+
+
+def _constructor(owner: ast.ClassDef) -> Function | None:
+    return next(
+        (one for one in owner.body if isinstance(one, Function) and one.name == "__init__"), None
+    )
 
 
 def construct(site: Site, owner: ast.ClassDef, needs: Transplant) -> str:
@@ -172,9 +217,7 @@ def construct(site: Site, owner: ast.ClassDef, needs: Transplant) -> str:
     if function is not None and _static(function):
         needs.name(owner.name)
         return owner.name
-    made = next(
-        (one for one in owner.body if isinstance(one, Function) and one.name == "__init__"), None
-    )
+    made = _constructor(owner)
     needs.name(owner.name)
     required = _required(made) if made is not None else _dataclass_fields(owner)
     if not required:

@@ -53,16 +53,17 @@ def _crew(site: Site, file: PythonFile, block: Block, call: ast.Call) -> AgentAd
     needs = Transplant(site.modules, file, block)
     receiver = needs.expression(call.func.value)
     parameters, passed = [], []
-    for key, value in zip(inputs.keys, inputs.values, strict=True) if inputs else ():
-        if not isinstance(key, ast.Constant) or not str(key.value).isidentifier():
-            raise CannotCall("a key of the crew's inputs is no plain name")
-        name = str(key.value)
-        computed = not isinstance(value, ast.Constant) and not _is_asked(block, value)
-        if computed and not isinstance(value, ast.Name):
-            passed.append(f'"{name}": {needs.expression(value)}')
-            continue
-        parameters.append(f"{name}: {_kind(value)}")
-        passed.append(f'"{name}": {name}')
+    if inputs is not None:
+        given_by_task = _given_by_task(block, inputs)
+        for key, value in zip(inputs.keys, inputs.values, strict=True):
+            if not isinstance(key, ast.Constant) or not str(key.value).isidentifier():
+                raise CannotCall("a key of the crew's inputs is no plain name")
+            name = str(key.value)
+            if value not in given_by_task:
+                passed.append(f'"{name}": {needs.expression(value)}')
+                continue
+            parameters.append(f"{name}: {_kind(value)}")
+            passed.append(f'"{name}": {name}')
     given = "inputs={" + ", ".join(passed) + "}" if passed else ""
     waits = "" if call.func.attr == "kickoff" else "await "
     body = [*needs.statements]
@@ -167,6 +168,19 @@ def _assigned(block: ast.AST, node: ast.expr) -> ast.expr:
             if isinstance(one, ast.Assign) and dotted(one.targets[0]) == node.id:
                 return one.value
     return node
+
+
+def _given_by_task(block: ast.AST, inputs: ast.Dict) -> list[ast.expr]:
+    """The values that a task replaces: literals, names and what a person types.
+
+    Where every value is computed, those that are picked out of data: `examples["first"]`.
+    """
+    plain = [
+        one
+        for one in inputs.values
+        if isinstance(one, ast.Constant | ast.Name) or _is_asked(block, one)
+    ]
+    return plain or [one for one in inputs.values if isinstance(one, ast.Subscript)]
 
 
 def _is_asked(block: ast.AST, node: ast.expr) -> bool:

@@ -141,6 +141,9 @@ class Transplant:
                 continue
             if asks(value):
                 raise CannotCall(f"`{name}` is asked of a person")
+            if (opened := self._opening(value)) is not None:
+                self._carry(opened, name)
+                return True
             source = self.expression(value)
             self.statements.append(f"{name} = {source}")
             return True
@@ -150,6 +153,31 @@ class Transplant:
             if isinstance(node, ast.For | ast.AsyncFor) and name in _names(node.target):
                 raise CannotCall(f"`{name}` comes from a loop of the program")
         return False
+
+
+    def _opening(self, value: ast.expr) -> ast.With | None:
+        """The `with open(…)` whose file an assigned value reads."""
+        assert self.scope is not None
+        for node in own_nodes(self.scope):
+            if not isinstance(node, ast.With) or len(node.items) != 1 or len(node.body) != 1:
+                continue
+            item = node.items[0]
+            reads = dotted(item.optional_vars) in _names(value) if item.optional_vars else False
+            if reads and isinstance(item.context_expr, ast.Call):
+                if dotted(item.context_expr.func).rpartition(".")[2] == "open":
+                    return node
+        return None
+
+    def _carry(self, opened: ast.With, name: str) -> None:
+        """Carry over the statement that opens a file, and what is read there as `name`."""
+        item, (assigned,) = opened.items[0], opened.body
+        assert item.optional_vars is not None
+        assert isinstance(assigned, ast.Assign | ast.AnnAssign)
+        assert assigned.value is not None
+        handle = dotted(item.optional_vars)
+        self._carried.add(handle)
+        made, read = self.expression(item.context_expr), self.expression(assigned.value)
+        self.statements += [f"with {made} as {handle}:", f"    {name} = {read}"]
 
 
 def asks(value: ast.expr) -> bool:

@@ -20,7 +20,7 @@ from ratchet.wire.entry.modules import Modules, acts_at_import
 from ratchet.wire.entry.python_file import dotted
 from ratchet.wire.entry.side_effects import Marks
 from ratchet.wire.entry.site import Site
-from ratchet.wire.facts import EntryPoint, RepositoryLook
+from ratchet.wire.facts import RepositoryLook
 
 _NAMES = ("ratchet_agent.py", "ratchet_entry.py", "run_for_ratchet.py")
 
@@ -70,15 +70,16 @@ def wire_entry(root: Path, look: RepositoryLook, choices: Choices) -> StepChange
     return StepChanges(Changes(changes.files, tuple(left)), {"agent": config} if config else {})
 
 
-def can_call(root: Path, look: RepositoryLook, choices: Choices, entry: EntryPoint) -> str:
-    """Why no Python function can be written that calls an entry; empty if one can."""
-    modules = Modules(root, choices.project)
-    try:
-        adapter = adapter_of(Site(look, modules, choices, entry))
-        _refuse_acting_imports(modules, adapter)
-    except CannotCall as error:
-        return str(error)
-    return ""
+def task_inputs(look: RepositoryLook, choices: Choices) -> tuple[str, ...]:
+    """What a task gives to the function that will call the entry, as it is declared.
+
+    Raises:
+        CannotCall: No Python function can be written that calls the entry; the message says why.
+    """
+    modules = Modules(Path(look.root), choices.project)
+    adapter = adapter_of(Site(look, modules, choices, choices.entry))
+    _refuse_acting_imports(modules, adapter)
+    return adapter.parameters
 
 
 _OTHERS: dict[RunWay, tuple[RunWay, ...]] = {

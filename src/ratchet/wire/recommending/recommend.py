@@ -9,7 +9,9 @@ import msgspec
 
 from ratchet.types import InputError
 from ratchet.wire.choices import Choices
-from ratchet.wire.facts import EntryPoint, PromptSite, RepositoryLook, SecretName
+from ratchet.wire.entry import CannotCall, task_inputs
+from ratchet.wire.entry.javascript_file import is_javascript
+from ratchet.wire.facts import EntryPoint, FrameworkUse, PromptSite, RepositoryLook, SecretName
 from ratchet.wire.recommending.choosing import (
     Question,
     acting_effects,
@@ -131,19 +133,36 @@ def _nothing(look: RepositoryLook, project: str) -> PageSection:
     )
 
 
+def _frameworks(look: RepositoryLook, project: str) -> list[FrameworkUse]:
+    """Those of the project, if it is one of several; all that the repository imports otherwise."""
+    own = {name for one in look.members if one.path == project for name in one.frameworks}
+    found = [one for one in look.frameworks if one.name in own] if len(look.members) > 1 else []
+    return found or list(look.frameworks)
+
+
+def _inputs(look: RepositoryLook, choices: Choices) -> tuple[str, ...]:
+    """What a task gives: to the function that will be written, else to the entry itself."""
+    if choices.run != "python" or is_javascript(choices.entry.place.path):
+        return choices.entry.inputs
+    try:
+        return task_inputs(look, choices)
+    except CannotCall:
+        return choices.entry.inputs
+
+
 def _what_it_is(look: RepositoryLook, choices: Choices) -> PageSection:
     here = choices.project
-    frameworks = [f"{one.name} {one.version}".strip() for one in look.frameworks]
+    frameworks = [f"{one.name} {one.version}".strip() for one in _frameworks(look, here)]
     calls = [one for one in look.model_calls if within(one.place.path, here)]
     tools = [one for one in look.tools if within(one.place.path, here)]
     entry = choices.entry
-    takes = ", ".join(entry.inputs) or (
-        "what ratchet_agent.py gives it: read that file" if "…" in entry.call else "no arguments"
-    )
+    takes = ", ".join(_inputs(look, choices))
+    takes = f"takes {takes}" if takes else ""
+    gives = f"returns {entry.output}" if entry.output else ""
+    said = " and ".join(one for one in (takes, gives) if one)
     lines = [
         f"{choices.agent}: an agent made with {', '.join(frameworks) or 'no framework'}.",
-        f"A task runs {entry.call} ({entry.place}); it takes {takes}"
-        + (f" and returns {entry.output}." if entry.output else "."),
+        f"A task runs {entry.call} ({entry.place})" + (f"; it {said}." if said else "."),
         "It has "
         + (f"{_count(len(calls), 'place')} where a model is called, " if calls else "")
         + f"{_count(len(choices.prompts), 'prompt')} and {_count(len(tools), 'tool')}.",
