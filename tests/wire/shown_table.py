@@ -126,6 +126,13 @@ SHOWN = (
         _fields(company_name="Company", job_url="https://example.com/job"),
     ),
     Shown(
+        "crewAI-examples",
+        "crewai",
+        ("crewai>=0.152.0,<1", "python-dotenv"),
+        _asking("Build a game of pairs with a number of cards such as"),
+        answers=("--project", "crews/game-builder-crew"),
+    ),
+    Shown(
         "openai-cs-agents-demo",
         "openai-agents",
         (
@@ -137,6 +144,26 @@ SHOWN = (
             "uvicorn",
         ),
         _asking("May I change to seat"),
+    ),
+    Shown(
+        "openai-agents-rag-fastapi-docker-postgresql-alembic",
+        "openai-agents",
+        (
+            "openai-agents[sqlalchemy]>=0.17.5,<0.18",
+            "openai==2.41.1",
+            "fastapi>=0.137.1,<0.138",
+            "python-dotenv>=1.2.2,<2",
+            "uvicorn>=0.49,<0.50",
+            "pydantic-settings>=2.12,<3",
+            "greenlet>=3.5.1,<4",
+            "alembic>=1.18.4,<2",
+            "asyncpg",
+            "psycopg2-binary>=2.9.12,<3",
+            "pinecone>=6,<10",
+            "voyageai>=0.4,<0.5",
+            "boto3>=1.35,<2",
+        ),
+        _asking("What is known of the star with number"),
     ),
     Shown(
         "Pydantic-AI-Pinescript-Expert",

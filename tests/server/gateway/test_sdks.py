@@ -27,7 +27,7 @@ CHAT = {
         "prompt_tokens": 1000,
         "completion_tokens": 100,
         "total_tokens": 1100,
-        "prompt_tokens_details": {"cached_tokens": 200},
+        "prompt_tokens_details": {"cached_tokens": 200, "cache_write_tokens": 100},
         "completion_tokens_details": {"reasoning_tokens": 7},
     },
 }
@@ -93,6 +93,7 @@ def test_a_chat_is_answered_and_recorded(site: Site, upstream: StubUpstream) -> 
         "gen_ai.usage.input_tokens": 1000,
         "gen_ai.usage.output_tokens": 100,
         "gen_ai.usage.cache_read.input_tokens": 200,
+        "gen_ai.usage.cache_creation.input_tokens": 100,
         "gen_ai.usage.reasoning.output_tokens": 7,
         "http.response.status_code": 200,
         # 0.15, 0.075 cached and 0.6 dollars for a million tokens.
@@ -347,7 +348,7 @@ RESPONSE = {
     ],
     "usage": {
         "input_tokens": 20,
-        "input_tokens_details": {"cached_tokens": 5},
+        "input_tokens_details": {"cached_tokens": 5, "cache_write_tokens": 4},
         "output_tokens": 8,
         "output_tokens_details": {"reasoning_tokens": 3},
         "total_tokens": 28,
@@ -363,6 +364,7 @@ def check_response_span(site: Site) -> None:
     assert found["gen_ai.response.finish_reasons"] == ["completed"]
     assert found["gen_ai.usage.input_tokens"] == 20
     assert found["gen_ai.usage.cache_read.input_tokens"] == 5
+    assert found["gen_ai.usage.cache_creation.input_tokens"] == 4
     assert found["gen_ai.usage.reasoning.output_tokens"] == 3
     assert found["ratchet.cost_usd"] > 0
     assert messages(span, "gen_ai.system_instructions") == [

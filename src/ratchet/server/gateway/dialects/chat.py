@@ -77,6 +77,7 @@ def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
             input_tokens=reported.get("prompt_tokens"),
             output_tokens=reported.get("completion_tokens"),
             cache_read=of_input.get("cached_tokens"),
+            cache_write=of_input.get("cache_write_tokens"),
             reasoning=of_output.get("reasoning_tokens"),
         )
     )

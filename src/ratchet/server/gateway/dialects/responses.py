@@ -85,11 +85,13 @@ def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
             message["finish_reason"] = reason
         found["gen_ai.output.messages"] = json_text([message])
     reported = mapping(response.get("usage"))
+    of_input = mapping(reported.get("input_tokens_details"))
     found.update(
         usage(
             input_tokens=reported.get("input_tokens"),
             output_tokens=reported.get("output_tokens"),
-            cache_read=mapping(reported.get("input_tokens_details")).get("cached_tokens"),
+            cache_read=of_input.get("cached_tokens"),
+            cache_write=of_input.get("cache_write_tokens"),
             reasoning=mapping(reported.get("output_tokens_details")).get("reasoning_tokens"),
         )
     )
