@@ -39,6 +39,9 @@ def fake_langchain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "langchain_core", core)
     monkeypatch.setitem(sys.modules, "langchain_core.prompts", prompts)
     monkeypatch.setitem(sys.modules, "langchain_openai", models)
+    typer = ModuleType("typer")
+    typer.Option = lambda default, *names: default  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "typer", typer)
 
 
 def test_a_loop_that_asks_becomes_one_turn(tmp_path: Path) -> None:
@@ -89,6 +92,18 @@ def test_a_function_that_prints_gives_what_it_prints(tmp_path: Path) -> None:
     )
     wired = wire(tmp_path, {"desk.py": code}, "show")
     assert answer(wired, "Where?") == {"given": {"text": "Where?"}}
+
+
+def test_options_of_a_command_keep_their_defaults(tmp_path: Path) -> None:
+    code = (
+        "from typer import Option\n" + CHAIN + "def ask(tone: str = Option('dry', '--tone'), "
+        "text: str = Option(...), size: int = 3, log=print):\n"
+        "    print(chain.invoke({'text': text, 'tone': tone, 'size': size}).content['given'])\n"
+    )
+    wired = wire(tmp_path, {"desk.py": code}, "ask")
+    assert answer(wired, "Where?") == {"text": "Where?", "tone": "dry", "size": 3}
+    given = {"text": "Why?", "tone": "kind", "size": 5}
+    assert answer(wired, given) == given
 
 
 def test_what_the_program_alone_has_is_refused(tmp_path: Path) -> None:

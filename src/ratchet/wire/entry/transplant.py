@@ -154,7 +154,6 @@ class Transplant:
                 raise CannotCall(f"`{name}` comes from a loop of the program")
         return False
 
-
     def _opening(self, value: ast.expr) -> ast.With | None:
         """The `with open(…)` whose file an assigned value reads."""
         assert self.scope is not None

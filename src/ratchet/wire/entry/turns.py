@@ -51,9 +51,11 @@ class _Turn:
         if isinstance(block, Function) and not _gives(file, block.lineno):
             owned = file.owner.get(block)
             given = block.args.args[isinstance(owned, ast.ClassDef) :]
+            defaults = dict(zip(reversed(given), reversed(block.args.defaults), strict=False))
             for argument in given:
                 if site.is_data(argument):
-                    self.asked[argument.arg] = site.parameter(argument)
+                    default = _default(defaults.get(argument))
+                    self.asked[argument.arg] = f"{site.parameter(argument)}{default}"
         for node in nodes:
             if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
                 name = node.targets[0].id
@@ -110,7 +112,8 @@ class _Turn:
         changed = said.visit(copy.deepcopy(whole))
         if not said.parameters:
             raise CannotCall("it gets nothing that a task could give")
-        free = {one.partition(":")[0]: one.partition(":")[0] for one in said.parameters}
+        parameters = sorted(said.parameters, key=lambda one: " = " in one)
+        free = {one.partition(":")[0]: one.partition(":")[0] for one in parameters}
         needs = Transplant(self.site.modules, self.file, self.block, free)
         for one in ast.walk(changed):
             if isinstance(one, ast.Name):
@@ -131,7 +134,7 @@ class _Turn:
         name = f"{self.block.name} of " if isinstance(self.block, Function) else ""
         return AgentAdapter(
             name=self.site.function_name(taken),
-            parameters=tuple(said.parameters),
+            parameters=tuple(parameters),
             returns="str" if shown else "",
             assumes=f"Does one turn as {name}{self.file.path} does, with nothing said before.",
             body=tuple(body),
@@ -191,6 +194,17 @@ class _Turn:
             if shown:
                 return "", True
         return "", False
+
+
+def _default(node: ast.expr | None) -> str:
+    """A literal default as it is declared, also that of Typer's `Option(…)`; empty for none."""
+    if isinstance(node, ast.Call) and dotted(node.func).rpartition(".")[2] in (
+        "Option",
+        "Argument",
+    ):
+        node = next(iter(node.args), None)
+    plain = isinstance(node, ast.Constant) and node.value is not ...
+    return f" = {ast.unparse(node)}" if plain and node is not None else ""
 
 
 def _gives(file: PythonFile | None, line: int) -> bool:
