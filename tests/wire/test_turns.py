@@ -94,6 +94,22 @@ def test_a_function_that_prints_gives_what_it_prints(tmp_path: Path) -> None:
     assert answer(wired, "Where?") == {"given": {"text": "Where?"}}
 
 
+def test_what_is_read_from_a_file_is_read_again_in_the_function(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = (
+        "import json\n" + CHAIN + "def main():\n"
+        "    with open('tones.json', encoding='utf-8') as file:\n        tones = json.load(file)\n"
+        "    while True:\n        text = input('> ')\n"
+        "        done = chain.invoke({'text': text, 'tone': tones['first']})\n"
+        "        print('said', done.content['given'])\n"
+        "if __name__ == '__main__':\n    main()\n"
+    )
+    wired = wire(tmp_path, {"desk.py": code, "tones.json": '{"first": "dry"}'}, "main")
+    monkeypatch.chdir(wired.root)
+    assert answer(wired, "Where?") == {"text": "Where?", "tone": "dry"}
+
+
 def test_options_of_a_command_keep_their_defaults(tmp_path: Path) -> None:
     code = (
         "from typer import Option\n" + CHAIN + "def ask(tone: str = Option('dry', '--tone'), "

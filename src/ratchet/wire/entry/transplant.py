@@ -161,10 +161,10 @@ class Transplant:
             if not isinstance(node, ast.With) or len(node.items) != 1 or len(node.body) != 1:
                 continue
             item = node.items[0]
-            reads = dotted(item.optional_vars) in _names(value) if item.optional_vars else False
-            if reads and isinstance(item.context_expr, ast.Call):
-                if dotted(item.context_expr.func).rpartition(".")[2] == "open":
-                    return node
+            made = item.context_expr
+            opens = isinstance(made, ast.Call) and dotted(made.func).rpartition(".")[2] == "open"
+            if opens and item.optional_vars and dotted(item.optional_vars) in _names(value):
+                return node
         return None
 
     def _carry(self, opened: ast.With, name: str) -> None:
