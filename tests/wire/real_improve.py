@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import subprocess
 import sys
@@ -22,7 +23,7 @@ from typing import Any
 
 from ratchet.wire.checking.simulator import SimulatedModel
 from tests.frameworks.environments import CannotInstall, python_of
-from tests.frameworks.table import FRAMEWORKS
+from tests.frameworks.table import FRAMEWORKS, Framework
 from tests.wire.entries import LONG
 from tests.wire.real_frameworks import READING, REPOSITORIES, Repository, _environment, _with
 
@@ -53,6 +54,33 @@ MORE = (
         },
         "answer",
     ),
+    Repository(
+        "streamlit",
+        {
+            "travel-desk.py": (
+                "import streamlit as st\nfrom openai import OpenAI\n"
+                "st.title('Travel desk')\n"
+                "key = st.sidebar.text_input('Enter your OpenAI API key', type='password')\n"
+                "days = st.number_input('How many days?', 1, 30, 7)\n"
+                "question = st.text_area('What do you want to know?')\n"
+                "if st.button('Clear'):\n    st.session_state.clear()\n"
+                "if not key:\n    st.warning('A key is needed.')\n"
+                "elif st.button('Ask'):\n    with st.spinner('Looking it up'):\n"
+                "        done = OpenAI(api_key=key).chat.completions.create(\n"
+                "            model='gpt-4o-mini',\n"
+                f"            messages=[{{'role': 'system', 'content': '{LONG}'}},\n"
+                "                      {'role': 'user', 'content': f'{question} ({days} days)'}])\n"
+                "    st.markdown(done.choices[0].message.content)\n"
+            )
+        },
+        "travel-desk.py",
+    ),
+)
+_STREAMLIT = Framework(
+    "streamlit",
+    "Streamlit",
+    (),
+    packages=("streamlit>=1.40", "openai>=1.50", "agent-ratchet[instruments]", "pytest"),
 )
 TASKS = 140
 
@@ -67,13 +95,26 @@ def main() -> int:
         if asked.name and one.framework not in asked.name:
             continue
         try:
-            row = next(each for each in FRAMEWORKS if each.name == one.framework)
-            results[one.framework] = _taken_through(one, python_of(row))
+            rows = (*FRAMEWORKS, _STREAMLIT)
+            row = next(each for each in rows if each.name == one.framework)
+            python = python_of(row)
+            results[one.framework] = _taken_through(one, python)
+            if row is _STREAMLIT and (failed := _tested(python)):
+                results[one.framework]["failed"] = failed
         except CannotInstall as error:
             results[one.framework] = {"failed": str(error)}
         print(one.framework, json.dumps(results[one.framework]), flush=True)
     print(json.dumps(results))
     return 1 if any("failed" in one for one in results.values()) else 0
+
+
+def _tested(python: Path) -> str:
+    """What failed of the tests that need Streamlit itself; they are skipped elsewhere."""
+    file = "tests/run/test_streamlit_page.py"
+    words = ["-m", "pytest", "-q", "--noconftest", "-c", os.devnull, "-rs", file]
+    done = subprocess.run([str(python), *words], capture_output=True, text=True, timeout=400)
+    passed = done.returncode == 0 and "skipped" not in done.stdout
+    return "" if passed else f"{file}: {done.stdout[-800:]}"
 
 
 def _taken_through(one: Repository, python: Path) -> dict[str, Any]:

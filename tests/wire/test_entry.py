@@ -522,6 +522,43 @@ def test_a_script_that_runs_when_imported_becomes_a_command(tmp_path: Path) -> N
     assert done.stdout == "Where? 3\n", done.stderr
 
 
+def test_the_command_of_a_typer_program_gets_the_task_as_its_options(tmp_path: Path) -> None:
+    pytest.importorskip("typer")
+    code = (
+        f"RULES = '{LONG}'\nimport sys\nimport typer\nfrom openai import OpenAI\n"
+        "app = typer.Typer()\n@app.command(help='Asks.')\n"
+        "def main(place: str = typer.Argument('Rome'), "
+        "question: str = typer.Option(None, '-q', '--ask'), days: int = typer.Option(3), "
+        "loud: bool = typer.Option(False, '--loud/--quiet')):\n"
+        "    print(place, question, days, loud)\n    texts = {'question': question}\n"
+        "    if days > 30:\n        tell(texts)\n"
+        "def tell(texts):\n"
+        "    print(OpenAI().chat.completions.create(model='m', messages=[\n"
+        "        {'role': 'system', 'content': RULES}, {'role': 'user', 'content': str(texts)}]))\n"
+    )
+    files = {
+        "pyproject.toml": '[project]\nname = "desk"\n[project.scripts]\ndesk = "desk.main:app"\n',
+        "src/desk/__init__.py": "",
+        "src/desk/main.py": code,
+    }
+    wired = wire(tmp_path, files, "main", run="command")
+    assert wired.config["command"] == "python ratchet_command.py"
+
+    def printed(given: object) -> str:
+        done = subprocess.run(
+            [sys.executable, "ratchet_command.py"],
+            cwd=wired.root,
+            input=json.dumps({"input": given}),
+            capture_output=True,
+            text=True,
+        )
+        return done.stdout or done.stderr
+
+    assert printed("Where?") == "Rome Where? 3 False\n"
+    all_of_them = {"place": "Oslo", "question": "When?", "days": 2}
+    assert printed(all_of_them) == "Oslo When? 2 False\n"
+
+
 def test_a_command_names_the_variables_of_its_clients(tmp_path: Path) -> None:
     code = (
         "import os\nfrom openai import OpenAI\n"

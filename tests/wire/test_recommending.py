@@ -78,6 +78,34 @@ def test_the_page_does_not_promise_that_what_is_not_marked_is_stopped(tmp_path: 
     assert dry_run(tmp_path, plan).splitlines().count("+@ratchet.tool(side_effects=True)") == 1
 
 
+def test_of_entries_that_are_about_as_likely_one_that_a_task_can_run_is_taken(
+    tmp_path: Path,
+) -> None:
+    hidden = AGENT.replace("def answer(question: str)", "def answer_query(broker, question: str)")
+    root = _written(tmp_path, **{"desk.py": hidden, "front.py": AGENT.split("def note")[0]})
+    (root / "front.py").write_text(
+        "from desk import answer_query\nBROKER = open\n"
+        "def help_reader(request: str) -> str:\n    return answer_query(BROKER, request)\n"
+    )
+    advice = recommend(look(root))
+    assert advice.choices is not None
+    assert advice.choices.entry.name == "help_reader"
+    assert "it takes request: str" in _page(advice, "What this agent is")
+
+
+def test_the_page_names_the_frameworks_of_the_project_that_is_wired(tmp_path: Path) -> None:
+    root = _written(tmp_path, **{"books/desk.py": AGENT, "books/requirements.txt": "openai\n"})
+    (root / "desk.py").unlink()
+    other = AGENT.replace("from openai import OpenAI", "from anthropic import Anthropic")
+    other = other.replace("OpenAI().chat.completions.create", "Anthropic().messages.create")
+    (root / "films").mkdir()
+    (root / "films/desk.py").write_text(other)
+    (root / "films/requirements.txt").write_text("anthropic\n")
+    found = look(root)
+    assert "an agent made with openai." in _page(recommend(found, "books"), "What this agent is")
+    assert "made with anthropic." in _page(recommend(found, "films"), "What this agent is")
+
+
 def test_of_javascript_nothing_is_said_to_be_stopped(tmp_path: Path) -> None:
     (tmp_path / "package.json").write_text('{"dependencies": {"openai": "^5"}}')
     (tmp_path / "desk.ts").write_text(

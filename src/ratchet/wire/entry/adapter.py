@@ -34,6 +34,8 @@ class AgentAdapter(msgspec.Struct, frozen=True):
     """Lines at the top of the module, after the imports."""
     used: tuple[str, ...] = ()
     """Files of the project that it imports."""
+    runs: tuple[str, ...] = ()
+    """Files of the project that it runs as programs."""
     early: tuple[str, ...] = ()
     """Statements between the imports of libraries and those of the project."""
 

@@ -10,6 +10,7 @@ from ratchet.wire.entry.agents import call_agent
 from ratchet.wire.entry.conversations import call_autogen, call_chatkit
 from ratchet.wire.entry.functions import call_function
 from ratchet.wire.entry.graphs import call_graph
+from ratchet.wire.entry.pages import SERVED, call_page
 from ratchet.wire.entry.programs import call_behind, call_program
 from ratchet.wire.entry.python_file import Function
 from ratchet.wire.entry.run_calls import call_run
@@ -27,6 +28,11 @@ def adapter_of(site: Site, *, depth: int = 3) -> AgentAdapter:
         CannotCall: No way fits; the message says why the first and the last did not.
     """
     problems: list[str] = []
+    if depth and site.entry.call.startswith(SERVED):
+        try:
+            return call_behind(site, lambda one: adapter_of(one, depth=depth - 1))
+        except CannotCall:
+            pass  # without a function behind it, the page is used itself
     for way in _ways(site):
         try:
             return way(site)
@@ -42,6 +48,8 @@ def adapter_of(site: Site, *, depth: int = 3) -> AgentAdapter:
 
 def _ways(site: Site) -> tuple[Way, ...]:
     entry = site.entry
+    if entry.call.startswith(SERVED):
+        return (call_page,)
     if entry.kind == "agent":
         return (call_agent,)
     if site.derives(site.owner, "ChatKitServer"):

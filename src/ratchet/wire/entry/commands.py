@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 from typing import Any
 
 from ratchet.wire.entry.adapter import CannotCall
-from ratchet.wire.entry.python_file import PythonFile, dotted
+from ratchet.wire.entry.python_file import Function, PythonFile, dotted
 from ratchet.wire.entry.site import Site, is_text_name
 from ratchet.wire.facts import RepositoryLook
 
@@ -48,7 +49,8 @@ def command_source(site: Site) -> str:
     script = site.file.path
     if site.choices.project != ".":
         script = script.removeprefix(f"{site.choices.project}/")
-    options = _options(site.file)
+    typer = _typer_program(site.file)
+    options = typer[1] if typer else _options(site.file)
     argument = "\n".join(
         (
             '"""Gives one task of Ratchet to the program; what it prints is the output."""',
@@ -61,14 +63,21 @@ def command_source(site: Site) -> str:
         )
     )
     run = f'command = [sys.executable, "{script}"'
+    if typer or site.entry.kind == "program":
+        started = typer[0] if typer else site.entry.name
+        run = f"command = [sys.executable, \"-c\", '{_start(site, started)}'"
     if options is not None:
         positional, named = options
         if not positional and not named:
             raise CannotCall(f"{script} takes no arguments")
         lines = [argument]
-        first = (positional or [named[0][1]])[0]
+        names = [*(one for one, _ in positional), *(one for _, one in named)]
+        first = next((one for one in names if is_text_name(one)), names[0])
         lines.append(f'values = given if isinstance(given, dict) else {{"{first}": given}}')
-        parts = [f'str(values["{one}"])' for one in positional]
+        parts = [
+            f'str(values.get("{one}", {default}))' if default else f'str(values["{one}"])'
+            for one, default in positional
+        ]
         lines.append(f"{run}{''.join(', ' + one for one in parts)}]")
         for flag, name in named:
             lines.append(f'if "{name}" in values:')
@@ -89,9 +98,68 @@ def command_source(site: Site) -> str:
     raise CannotCall(f"{script} takes no input: no arguments, and nothing that a person types")
 
 
-def _options(file: PythonFile) -> tuple[list[str], list[tuple[str, str]]] | None:
+_Options = tuple[list[tuple[str, str]], list[tuple[str, str]]]
+"""Positional arguments with the source of their default, and options with their names."""
+
+
+def _start(site: Site, name: str) -> str:
+    """Code that starts a program as the command of the installed package does."""
+    module = site.modules.name_of(site.file.path)
+    folders = [one for one in site.modules.folders([site.file.path]) if one != "."]
+    path = f"import sys; sys.path[:0] = {json.dumps(folders)}; " if folders else ""
+    called, _, given = name.partition(" ")
+    run = f"import typer; typer.run({given})" if given else f"{called}()"
+    return f"{path}from {module} import {given or called}; {run}"
+
+
+def _typer_program(file: PythonFile) -> tuple[str, _Options] | None:
+    """What starts a program of Typer with one command, and its options; None if it is none."""
+    started = ""
+    run: set[str] = set()
+    for one in ast.walk(file.tree):
+        call = one.value if isinstance(one, ast.Assign) else one
+        name = dotted(call.func).rpartition(".")[2] if isinstance(call, ast.Call) else ""
+        if isinstance(one, ast.Assign) and name == "Typer":
+            started = dotted(one.targets[0])
+        elif isinstance(one, ast.Call) and dotted(one.func) == "typer.run" and one.args:
+            run.add(dotted(one.args[0]))
+    commands = [
+        one
+        for one in file.tree.body
+        if isinstance(one, Function)
+        and (one.name in run or (started and any(_is_command(each) for each in one.decorator_list)))
+    ]
+    if len(commands) != 1:
+        return None
+    started = started if commands[0].name not in run else f"run {commands[0].name}"
+    arguments = commands[0].args.args
+    defaults = dict(zip(reversed(arguments), reversed(commands[0].args.defaults), strict=False))
+    positional, named = [], []
+    for one in arguments:
+        default = defaults.get(one)
+        made = dotted(default.func).rpartition(".")[2] if isinstance(default, ast.Call) else ""
+        texts = default.args if isinstance(default, ast.Call) and made else [default]
+        value = texts[0] if texts else None
+        plain = isinstance(value, ast.Constant) and value.value is not ...
+        if "bool" in (ast.unparse(one.annotation) if one.annotation else ""):
+            continue
+        if default is None or made == "Argument":
+            positional.append((one.arg, ast.unparse(value) if plain and value else ""))
+            continue
+        flags = [str(each.value) for each in texts if isinstance(each, ast.Constant)]
+        flag = next((each for each in flags if each.startswith("--")), "")
+        named.append((flag or f"--{one.arg.replace('_', '-')}", one.arg))
+    return started, (positional, named)
+
+
+def _is_command(node: ast.expr) -> bool:
+    name = dotted(node.func) if isinstance(node, ast.Call) else dotted(node)
+    return name.rpartition(".")[2] == "command"
+
+
+def _options(file: PythonFile) -> _Options | None:
     """Positional arguments, and options with their names; None without argparse or click."""
-    positional: list[str] = []
+    positional: list[tuple[str, str]] = []
     named: list[tuple[str, str]] = []
     found = False
     for one in ast.walk(file.tree):
@@ -109,7 +177,7 @@ def _options(file: PythonFile) -> tuple[list[str], list[tuple[str, str]]] | None
             flag = next((each for each in flags if each.startswith("--")), flags[0])
             named.append((flag, flag.lstrip("-").replace("-", "_")))
         elif texts:
-            positional.append(str(texts[0]))
+            positional.append((str(texts[0]), ""))
     named.sort(key=lambda one: not is_text_name(one[1]))
     return (positional, named) if found else None
 

@@ -32,10 +32,13 @@ def call_function(site: Site) -> AgentAdapter:
     needs = Transplant(site.modules, site.file, None)
     parameters, given, says, before = _parameters(site, function, needs)
     made = _constructor_data(site, function)
-    target, added = _target(site, needs, made, alone=not parameters)
-    if added and site.owner is not None:
-        named = {one.partition(":")[0] for one in parameters}
-        parameters = [*(site.parameter(one) for one in added if one.arg not in named), *parameters]
+    target, from_task = _target(site, needs, made, alone=not parameters)
+    if from_task and site.owner is not None:
+        declared = {one.partition(":")[0] for one in parameters}
+        parameters = [
+            *(site.parameter(one) for one in from_task if one.arg not in declared),
+            *parameters,
+        ]
         says.append(f"The task's input gives what {site.owner.name}() takes.")
     call = f"{target}({', '.join(given)})"
     streamed = any(isinstance(one, ast.Yield | ast.YieldFrom) for one in own_nodes(function))
@@ -191,7 +194,7 @@ def _constructor_data(site: Site, function: Function) -> list[ast.arg]:
     """What an object takes when it is made, if a task can give all of it."""
     owner = site.owner
     made = _constructor(owner) if owner is not None and not _static(function) else None
-    if made is None or isinstance(site.file.owner.get(owner), ast.AST):
+    if owner is None or made is None or isinstance(site.file.owner.get(owner), ast.AST):
         return []
     required = _required(made)
     named = [*made.args.posonlyargs, *made.args.args, *made.args.kwonlyargs]

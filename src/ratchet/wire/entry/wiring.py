@@ -17,6 +17,7 @@ from ratchet.wire.entry.init_calls import add_init
 from ratchet.wire.entry.javascript import wire_javascript_entry
 from ratchet.wire.entry.javascript_file import is_javascript
 from ratchet.wire.entry.modules import Modules, acts_at_import
+from ratchet.wire.entry.pages import call_page
 from ratchet.wire.entry.python_file import dotted
 from ratchet.wire.entry.side_effects import Marks
 from ratchet.wire.entry.site import Site
@@ -73,13 +74,20 @@ def wire_entry(root: Path, look: RepositoryLook, choices: Choices) -> StepChange
 def task_inputs(look: RepositoryLook, choices: Choices) -> tuple[str, ...]:
     """What a task gives to the function that will call the entry, as it is declared.
 
+    That of a command or a service is not known: none.
+
     Raises:
-        CannotCall: No Python function can be written that calls the entry; the message says why.
+        CannotCall: The entry cannot be run in the way that was chosen; the message says why.
     """
     modules = Modules(Path(look.root), choices.project)
-    adapter = adapter_of(Site(look, modules, choices, choices.entry))
-    _refuse_acting_imports(modules, adapter)
-    return adapter.parameters
+    site = Site(look, modules, choices, choices.entry)
+    if choices.run == "service":
+        service_url(site)
+    elif choices.run == "command":
+        command_source(site)
+    else:
+        return _adapter(modules, site).parameters
+    return ()
 
 
 _OTHERS: dict[RunWay, tuple[RunWay, ...]] = {
@@ -126,22 +134,39 @@ def _run(
         made = FileChange(path[0], "Gives a task to the program.", content=content)
         return config, [made] if content else [], [site.file.path]
     path = _free(modules, project)
-    adapter = adapter_of(site)
-    _refuse_acting_imports(modules, adapter)
-    folders = modules.folders(list(adapter.used))
+    adapter = _adapter(modules, site)
+    used = [*adapter.used, *adapter.runs]
+    folders = modules.folders(used)
     name = path[1] or adapter.name
     config = {"entry": f"{PurePosixPath(path[0]).stem}:{name}"}
     if folders != ["."]:
         config["path"] = folders
     if path[1]:
-        return config, [], list(adapter.used)
+        return config, [], used
     adapter = _with_environment(modules, site, adapter)
     content = adapter_source(adapter, _local(modules, folders))
     return (
         config,
         [FileChange(path[0], "Runs the agent for a task.", content=content)],
-        list(adapter.used),
+        used,
     )
+
+
+def _adapter(modules: Modules, site: Site) -> AgentAdapter:
+    """The function that calls the entry, else one that uses the page that leads to it.
+
+    Raises:
+        CannotCall: There is neither; the message is that of the function.
+    """
+    try:
+        adapter = adapter_of(site)
+        _refuse_acting_imports(modules, adapter)
+    except CannotCall as error:
+        try:
+            return call_page(site)
+        except CannotCall:
+            raise error from None
+    return adapter
 
 
 def _refuse_acting_imports(modules: Modules, adapter: AgentAdapter) -> None:

@@ -241,6 +241,8 @@ def run_way(entry: EntryPoint) -> RunWay:
         return "service" if entry.kind in ("route", "app") else "command"
     if entry.kind in ("route", "app"):
         return "service"
+    if entry.call.startswith("streamlit run "):
+        return "python"  # a function fills in the page
     return "command" if entry.kind in ("script", "notebook") else "python"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from pathlib import Path
 
@@ -10,14 +11,15 @@ import msgspec
 from ratchet.types import InputError
 from ratchet.wire.choices import Choices
 from ratchet.wire.entry import CannotCall, task_inputs
-from ratchet.wire.entry.javascript_file import is_javascript
 from ratchet.wire.facts import EntryPoint, FrameworkUse, PromptSite, RepositoryLook, SecretName
 from ratchet.wire.recommending.choosing import (
     Question,
     acting_effects,
     can_be_denied,
     check_tools,
+    entry_id,
     entry_question,
+    entry_rank,
     make_choices,
     project_question,
     projects,
@@ -30,6 +32,12 @@ from ratchet.wire.recommending.model_names import model_names
 
 ENOUGH = 105
 """Tasks from which on a proof is likely to be possible: 42 of them test tasks."""
+_TRIED, _NEAR = 8, 0.6
+"""Entries of which the first that can be called is taken, and how much less likely it may be."""
+_WRAPPERS = re.compile(
+    r"(?i)llm|models?/|model\.|middleware|provider|Chat(?:OpenAI|Anthropic)|/eval"
+)
+"""Wrappers of a model and what stands around a call: a part of the agent, not the way in."""
 NAMED = 12
 """Prompts that the page names."""
 
@@ -82,6 +90,8 @@ def recommend(
     if not entries:
         return Recommendation((_nothing(look, chosen),), (), None)
     if entry is None:
+        entries = _callable_first(look, chosen, entries)
+    if entry is None:
         questions.append(entry_question(entries))
     acting = acting_effects(look, chosen)
     check_tools(acting, may_run)
@@ -99,6 +109,25 @@ def recommend(
     return Recommendation(
         tuple(one for one in sections if one.lines), tuple(q for q in questions if q), choices
     )
+
+
+def _callable_first(
+    look: RepositoryLook, project: str, entries: list[EntryPoint]
+) -> list[EntryPoint]:
+    """The entries, first one of the likeliest that a task can run, if there is one."""
+    least = entry_rank(entries[0]) - _NEAR
+    for index, one in enumerate(entries[:_TRIED]):
+        if entry_rank(one) < least or (index and _WRAPPERS.search(entry_id(one))):
+            continue
+        choices = make_choices(look, project, one)
+        if not one.place.path.endswith(".py"):
+            break
+        try:
+            task_inputs(look, choices)
+        except CannotCall:
+            continue
+        return [one, *(other for other in entries if other is not one)]
+    return entries
 
 
 def _holds(look: RepositoryLook, project: str) -> bool:
@@ -142,10 +171,10 @@ def _frameworks(look: RepositoryLook, project: str) -> list[FrameworkUse]:
 
 def _inputs(look: RepositoryLook, choices: Choices) -> tuple[str, ...]:
     """What a task gives: to the function that will be written, else to the entry itself."""
-    if choices.run != "python" or is_javascript(choices.entry.place.path):
+    if not choices.entry.place.path.endswith(".py"):
         return choices.entry.inputs
     try:
-        return task_inputs(look, choices)
+        return task_inputs(look, choices) or choices.entry.inputs
     except CannotCall:
         return choices.entry.inputs
 
