@@ -247,6 +247,96 @@ def test_the_runner_calls_the_function_and_prints_its_result_alone(
     assert json.loads(done.stdout) == expected
 
 
+GRAPH = """\
+import OpenAI from 'openai';
+import { Annotation, MessagesAnnotation, StateGraph } from '@langchain/langgraph';
+STATE
+async function answer(state) {
+  if (state.never) await new OpenAI().chat.completions.create({ model: 'm', messages: [
+    { role: 'system', content: 'You answer in capitals, and never say more than you know.' },
+    { role: 'user', content: String(state) } ] });
+  return RETURNED;
+}
+export const graph = new StateGraph(State)
+  .addNode('answer', answer).addEdge('__start__', 'answer').compile();
+"""
+LANGGRAPH = """\
+export const Annotation = Object.assign(() => 0, { Root: (fields) => fields });
+export const MessagesAnnotation = {};
+export class StateGraph {
+  addNode(name, node) { this.node = node; return this; }
+  addEdge() { return this; }
+  compile() {
+    return {
+      invoke: async (given, config) => {
+        if (!config.configurable.thread_id) throw new Error('no thread');
+        return { ...given, ...(await this.node(given)) };
+      },
+    };
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("state", "returned", "expected"),
+    [
+        (
+            "const State = MessagesAnnotation;",
+            "{ messages: [...state.messages, { content: state.messages[0].content + '!' }] }",
+            "Where?!",
+        ),
+        (
+            "const State = Annotation.Root({\n  shelf: Annotation<string>,\n"
+            "  topic: Annotation<string>,\n});",
+            "{ shelf: state.topic.length }",
+            {"topic": "Where?", "shelf": 6},
+        ),
+    ],
+)
+def test_a_compiled_graph_is_invoked_with_the_task_in_its_state(
+    state: str, returned: str, expected: object, tmp_path: Path
+) -> None:
+    node = shutil.which("node")
+    if node is None:
+        pytest.skip("Node is not installed")
+    source = GRAPH.replace("STATE", state).replace("RETURNED", returned)
+    files = {
+        "graph.ts": source,
+        "langgraph.json": '{"graphs": {"desk": "./graph.ts:graph"}}',
+        "package.json": '{"type": "module", "devDependencies": {"tsx": "^4"}, '
+        '"dependencies": {"openai": "^4", "@langchain/langgraph": "^0.4"}}\n',
+    }
+    step, _ = wired(tmp_path, files, "graph")
+    for path, text in after(tmp_path, step).items():
+        (tmp_path / path).write_text(text)
+    # What TypeScript adds is taken away: tsx is not installed here.
+    plain = (tmp_path / "graph.ts").read_text().replace("Annotation<string>", "Annotation()")
+    (tmp_path / "graph.ts").unlink()
+    (tmp_path / "graph.mjs").write_text(plain)
+    runner = tmp_path / "ratchet_agent.mjs"
+    runner.write_text(runner.read_text().replace("./graph.ts", "./graph.mjs"))
+    for name, text in (
+        ("openai", "export default class {}\n"),
+        ("@langchain/langgraph", LANGGRAPH),
+    ):
+        library = tmp_path / "node_modules" / name
+        library.mkdir(parents=True)
+        (library / "package.json").write_text('{"type": "module", "main": "index.js"}')
+        (library / "index.js").write_text(text)
+    done = subprocess.run(
+        [node, "ratchet_agent.mjs"],
+        cwd=tmp_path,
+        input=json.dumps({"input": "Where?"}),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout) == expected
+
+
 def test_a_module_of_commonjs_is_imported_by_what_it_exports(tmp_path: Path) -> None:
     node = shutil.which("node")
     if node is None:

@@ -31,6 +31,7 @@ from ratchet.wire.entry.javascript_runners import (
     RUNNER,
     agent_runner,
     filled,
+    graph_runner,
     route_runner,
     web_route,
 )
@@ -123,6 +124,8 @@ def _run(
         return config, made, left
     if entry.kind == "agent":
         content = agent_runner(files, file, entry, inner, _environment_file(root, project))
+    elif entry.kind == "graph" and file.function(entry.name) is None:
+        content = graph_runner(file, entry, inner, _environment_file(root, project))
     elif web_route(file.path) and entry.name in ("POST", "PUT"):
         content = route_runner(file, entry, inner, _environment_file(root, project))
     elif entry.kind == "script":

@@ -69,6 +69,47 @@ def agent_runner(
     )
 
 
+_LAST_MESSAGE = """\
+
+// What the graph answers: its last message, else the whole state.
+function answerOf(state) {
+  const last = state?.messages?.at?.(-1);
+  return last?.content ?? state;
+}
+"""
+
+
+def graph_runner(
+    file: JavascriptFile, entry: EntryPoint, inner: PurePosixPath, environment: str
+) -> str:
+    """A runner of a compiled graph of LangGraph that its file exports."""
+    source = _source(file)
+    exported = rf"\bexport\s+(?:const|let|var)\s+{re.escape(entry.name)}\b"
+    if not re.search(exported, source):
+        raise CannotCall(f"{file.path} does not export {entry.name}")
+    fields = re.findall(r"\b(\w+)\s*:\s*(?:Annotation<\s*string|z\s*\.\s*string\b)", source)
+    said = 'messages: [{ role: "user", content: input }]'
+    if fields and not _CONVERSES.search(re.sub(r"(?m)^import\b[^;]*?from[^\n]*$", "", source)):
+        said = f"{next((one for one in fields if _TEXTS.search(one)), fields[0])}: input"
+    shown = filled(
+        RUNNER,
+        ENVIRONMENT=environment,
+        VALUES=f'const given = typeof input === "object" && input !== null ? input : {{ {said} }};',
+        PATH=json.dumps(f"./{inner}"),
+        RUN=f"async (state) =>\n  answerOf(await module.{entry.name}.invoke(state, {_THREAD}))",
+        CALL="given",
+    )
+    return shown + _LAST_MESSAGE
+
+
+_CONVERSES = re.compile(
+    r"\b(?:MessagesAnnotation|MessagesZodState|state\.messages)\b"
+    r"|\bmessages\s*:\s*(?:Annotation|z\b|withLangGraph)"
+)
+"""A graph whose state holds the messages of a conversation."""
+_THREAD = "{ configurable: { thread_id: crypto.randomUUID() } }"
+
+
 def web_route(path: str) -> str:
     """The URL's path of a file that Next.js serves as a route; empty if it is none."""
     found = re.search(r"(?:^|/)app/(.*)/route\.[mc]?[jt]sx?$", path)
