@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
@@ -32,6 +33,9 @@ _COMMANDS = ("Typer", "Group", "App", "Cyclopts")
 """Classes of programs made of commands."""
 MOST = 40
 """Entries of one project."""
+SERVED = 0.75
+"""Confidence in a tool of a server."""
+_SERVING = re.compile(r"^(?:mcp|fastmcp)\.\S*MCP\.tool$")
 LEADING = 0.15
 """How much more likely a function is the way in that leads to the most others, in JavaScript."""
 _Key = tuple[str, str]
@@ -57,6 +61,7 @@ def find_entries(
         prompts: Files with prompts. What leads to none of them only passes text on to a model.
     """
     found: dict[tuple[str, str], EntryPoint] = {}
+    served = _served(names, live)
     for one in _declared(names, files):
         found.setdefault((one.place.path, one.name), one)
     called: dict[_Key, set[_Key]] = defaultdict(set)
@@ -64,7 +69,9 @@ def find_entries(
     for site in sites:
         if site.what.runs:
             for one in _from_site(names, site, live, called):
-                if one.place not in tools:
+                if one.place in served:
+                    one = msgspec.structs.replace(one, confidence=SERVED)
+                if one.place not in tools or one.place in served:
                     found.setdefault((one.place.path, one.name), one)
                     reached[one.place.path, one.name] += 1
     for agent in find_agents(names, sites, live):
@@ -101,6 +108,23 @@ def find_entries(
         if counts[project] <= MOST:
             kept.append(entry)
     return kept
+
+
+def _served(names: Names, live: frozenset[str]) -> set[Place]:
+    """Tools that a server hands to any client: each is a way in."""
+    return {
+        Place(module.path, scope.line)
+        for module in names.program.modules
+        if module.path in live
+        and any(one.module.split(".")[0] in ("mcp", "fastmcp") for one in module.imports)
+        for scope in module.scope.walk()
+        for decorator in scope.decorators
+        for one in names.meanings(
+            decorator.function if isinstance(decorator, Invocation) else decorator,
+            scope.parent or scope,
+        )
+        if _SERVING.search(one.outside)
+    }
 
 
 def _started(

@@ -44,7 +44,7 @@ _JUDGING = re.compile(
     r"|dspy\.evaluate|pydantic_evals|inspect_ai|giskard|evaluate)(?:\.|$)"
 )
 """Modules of libraries that judge what an agent said."""
-_SERVERS = ("FastAPI", "Flask", "APIRouter", "Blueprint", "Starlette", "Quart", "Sanic")
+_SERVERS = ("FastAPI", "Flask", "APIRouter", "Blueprint", "Starlette", "Quart", "Sanic", "FastMCP")
 """Classes of what answers requests: such a module is no script."""
 _CLIENTS = SDKS - {"prompty", "instructor", "azure-ai"}
 """Clients of models alone; the others hold prompts or agents too."""
@@ -299,7 +299,10 @@ def _frameworks(
         return name in loading and name not in called, rank, -called[name], RANK[name]
 
     for name in sorted(counts, key=order):
-        if name in SDKS and not any(place.path in used for place in counts[name]):
+        made_elsewhere = name in called  # by a client that another module makes
+        if name in SDKS and not (
+            made_elsewhere or any(place.path in used for place in counts[name])
+        ):
             continue
         places = sorted(counts[name])
         found.append(

@@ -26,10 +26,17 @@ from ratchet.wire.looking.syntax import (
 
 MAX_DEPTH = 18
 MOST_OVERRIDES = 24
+MOST_CALLS = 60
+"""Calls of one name that are looked at."""
 CHAIN = 4
 """Calls one upon another from which on only the first is resolved."""
-_WRAPPERS = ("Optional", "Union", "Annotated", "Final", "ClassVar")
+_WRAPPERS = (
+    *("Optional", "Union", "Annotated", "Final", "ClassVar", "Iterator", "AsyncIterator"),
+    *("Generator", "AsyncGenerator"),
+)
 """Types that mean what stands between their brackets."""
+_HELD = {"deps", "context", "dependencies", "lifespan_context", "app_state"}
+"""What a framework's context holds of the program's own: `context.deps`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,6 +50,8 @@ class Meaning:
     module: CodeModule | None = None
     outside: str = ""
     """Dotted name with the module it is imported from: `openai.OpenAI.chat`."""
+    holds: tuple[CodeScope, ...] = ()
+    """Classes between the brackets of its type: `RunContext[Desk]`."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,8 +255,14 @@ class Names:
             case ItemUse(base=base, key=key) if last_name(base) in _WRAPPERS and depth <= MAX_DEPTH:
                 options = key.items if isinstance(key, SequenceLiteral) else [key]
                 return [m for one in options for m in self._typed(one, scope, depth + 1)]
+        holds: tuple[CodeScope, ...] = ()
+        if isinstance(annotation, ItemUse) and depth <= MAX_DEPTH:
+            key = annotation.key
+            options = key.items if isinstance(key, SequenceLiteral) else [key]
+            held = [m for one in options for m in self.meanings(one, scope, None, depth + 1)]
+            holds = tuple(m.scope for m in held if m.scope is not None and m.scope.kind == "class")
         return [
-            Meaning(one.scope, True, None, one.outside)
+            Meaning(one.scope, True, None, one.outside, holds)
             for one in self.meanings(annotation, scope, None, depth)
             if one.module is None and not one.outside.startswith("typing.")
         ]
@@ -269,8 +284,12 @@ class Names:
 
     def attribute(self, one: Meaning, name: str, depth: int = 0) -> list[Meaning]:
         """What an attribute stands for."""
+        if one.outside and one.holds and name in _HELD:
+            return [Meaning(held, instance=True) for held in one.holds]
         if one.outside:
-            return [Meaning(outside=f"{one.outside}.{name}", instance=one.instance)]
+            return [
+                Meaning(outside=f"{one.outside}.{name}", instance=one.instance, holds=one.holds)
+            ]
         if one.module is not None:
             found = [
                 m
@@ -295,7 +314,7 @@ class Names:
                 annotation = one.scope.annotations.get(name)
                 if annotation is not None:
                     found += self._typed(annotation, one.scope, depth + 1)
-            if not found:
+            if not found and not self.attributes(one.scope, name):
                 # What an outside base class has.
                 found = [
                     Meaning(outside=f"{base.outside}.{name}", instance=True)
@@ -377,7 +396,7 @@ class Names:
                 found.append(Meaning(one.scope, instance=True))
             elif one.scope is not None:
                 inner = CallFrame(one.scope, call, scope, frame)
-                for value in one.scope.returns[:6]:
+                for value in (one.scope.returns or one.scope.yields)[:6]:
                     found += self.meanings(value, one.scope, inner, depth + 2)
                 if not found and one.scope.returned_type is not None:
                     outer = one.scope.parent or one.scope
@@ -395,6 +414,10 @@ class Names:
                 return found[:MOST_OVERRIDES]
             case Invocation(function=AttributeUse(base=base, name="get")) if not found:
                 found += registries.held(self, base, scope, depth)
+            case Invocation(function=NameUse(name="Depends"), arguments=[given, *_]):
+                # FastAPI gives what the function returns, or an object of the class.
+                made = Invocation(call.line, call.start, call.end, given, [], {}, [])
+                return self._of_call(made, scope, frame, depth + 1)
         asked = last_name(call.function) in ("getAgent", "getAgentById")
         if asked and any(one.module.startswith("@mastra/") for one in scope.module.imports):
             # Of the instance that Mastra hands to a step or tool.
@@ -422,14 +445,7 @@ class Names:
 
     def calls_of(self, function: CodeScope) -> list[tuple[Invocation, CodeScope]]:
         """Calls that may be calls of a function, by its name and then by what the name means."""
-        if self._calls is None:
-            self._calls = defaultdict(list)
-            for module in self.program.modules:
-                for scope in module.scope.walk():
-                    for invocation in scope.invocations:
-                        name = last_name(invocation.function)
-                        if name:
-                            self._calls[name].append((invocation, scope))
+        calls = self._called()
         owner = function.method_of
         name = function.name
         if owner is not None and name in ("__init__", "constructor"):
@@ -439,9 +455,9 @@ class Names:
         if not name:
             return []
         found = []
-        named = self._calls.get(name, [])[:60]
+        named = calls.get(name, [])[:MOST_CALLS]
         if owner is not None and name == owner.name:
-            named = [*named, *self._calls.get("cls", [])]  # of its own class methods
+            named = [*named, *calls.get("cls", [])]  # of its own class methods
         for invocation, scope in named:
             if owner is not None and isinstance(invocation.function, AttributeUse):
                 base = invocation.function.base
@@ -460,6 +476,22 @@ class Names:
                     found.append((invocation, scope))
                     break
         return found
+
+    def has_more_calls(self, function: CodeScope) -> bool:
+        """Whether there are calls of that name which `calls_of` leaves out."""
+        return len(self._called().get(function.name, ())) > MOST_CALLS
+
+    def _called(self) -> dict[str, list[tuple[Invocation, CodeScope]]]:
+        """All calls by the last name of what they call."""
+        if self._calls is None:
+            self._calls = defaultdict(list)
+            for module in self.program.modules:
+                for scope in module.scope.walk():
+                    for invocation in scope.invocations:
+                        name = last_name(invocation.function)
+                        if name:
+                            self._calls[name].append((invocation, scope))
+        return self._calls
 
     def constructions(self, klass: CodeScope) -> list[tuple[Invocation, CodeScope]]:
         """Calls that construct a class."""

@@ -176,6 +176,7 @@ class CodeScope:
     stars: list[ImportedName] = field(default_factory=list)
     parameters: list[Parameter] = field(default_factory=list)
     returns: list[Syntax] = field(default_factory=list)
+    yields: list[Syntax] = field(default_factory=list)
     returned_type: Syntax | None = None
     returned_shown: str = ""
     decorators: list[Syntax] = field(default_factory=list)
