@@ -152,6 +152,23 @@ UNLISTED = (
         "VectorStoreIndex([]).insert(document)",
     ),
     ("post", "", "OpenAI().vector_stores.files.create('a', file_id='b')"),
+    ("post", "from parcelwire import Parcels", "Parcels('k').datastores.create(name='a')"),
+    ("post", "", "self.desk_client.create_label('a')"),
+    ("post", "", "bot.send_photo('a')"),
+    (
+        "post",
+        "import streamlit as st\nfrom parcelwire import Desk\nst.session_state.desk = Desk('k')",
+        "st.session_state.desk.send('a')",
+    ),
+    (
+        "post",
+        "from azure.mgmt.compute import ComputeManagementClient",
+        "ComputeManagementClient('k').disks.begin_create_or_update('a')",
+    ),
+    ("post", "from azure.storage.blob import BlobClient", "BlobClient('u').upload_blob(b'a')"),
+    ("post", "import boto3", "boto3.client('ec2').run_instances(MinCount=1)"),
+    ("file write", "", "model.save_pretrained('a')"),
+    ("database write", "", "session.query(Book).filter(Book.id == 1).delete()"),
     # handed on: injected, entered, held by a framework's context, passed to a listener
     (
         "post",
@@ -244,6 +261,10 @@ READS = (
     ("from parcelwire import Calendar", "Calendar().add('a', 1)"),
     ("from parcelwire import Desk", "Desk().parcels.append('a')"),
     ("from parcelwire import Desk", "Desk().ask(model='m', prompt='a')"),
+    ("from parcelwire import Parcels", "Parcels('k').threads.create()"),
+    ("from parcelwire import Parcels", "Parcels('k').visited_urls.update({'a'})"),
+    ("", "self.model_client.send_query('a')"),
+    ("", "desk.send_off('a')"),
     ("import numpy", "numpy.array([]).put(1, 2)"),
     ("from rich.progress import Progress", "Progress().update(1)"),
     ("import pandas", "pandas.DataFrame().insert(0, 'a', [])"),
@@ -305,6 +326,9 @@ JAVASCRIPT = (
         "import { App } from '@slack/bolt'; const app = new App({})",
         "app.message('a', async ({ say }) => { await say('b') })",
     ),
+    ("post", "", "options.emailProvider.archiveThread('a')"),
+    ("post", "", "graph.getClient().api('/me/messages').post({})"),
+    ("mail", "", "options.gmail.users.threads.modify({})"),
     ("exec", "", "ask({ tools: [{ type: 'code_interpreter' }] })"),
 )
 JAVASCRIPT_READS = (

@@ -12,6 +12,7 @@ _NAMED: tuple[tuple[EffectKind, str], ...] = (
         "mail",
         r"sendmail|send_message$(?=.*smtp)"
         r"|messages\.(?:send|modify|batchModify|batchDelete|trash|untrash|insert|import_?)$"
+        r"|users\.threads\.(?:modify|trash|untrash|delete)$"
         r"|drafts\.(?:create|send|update)$|send_(?:\w+_)?e?mail|sendMail|[eE]mails\.send"
         r"|GmailCreateDraft|GmailSend|GmailToolkit|GmailToolSpec|create_draft|send_raw_email"
         r"|smtplib",
@@ -55,7 +56,7 @@ _NAMED: tuple[tuple[EffectKind, str], ...] = (
         "post",
         r"(?:^|\.|_)(?:requests|httpx|session|axios|client|http|got|ky|superagent|\$fetch|ofetch)\.(?:\w+\.)?(?:post|put|patch|delete)$"
         r"|requests\.request$|chat_postMessage|chat_update$|files_upload\w*$|chat\.postMessage"
-        r"|create_tweet|twilio\w*\.(?:\w+\.)*create$"
+        r"|\.run_(?:instances|task|job_flow)$|\.push_to_hub$|create_tweet|twilio\w*\.(?:\w+\.)*create$"
         r"|\.(?:create_issue|create_pull|create_comment)$"
         r"|events\.(?:insert|patch|update|move|quickAdd)$|SlackSend|send_webhook"
         r"|telegram\w*\.(?:\w+\.)*send\w*$"
@@ -82,7 +83,7 @@ _NAMED: tuple[tuple[EffectKind, str], ...] = (
     ),
     (
         "file write",
-        r"\.write_(?:text|bytes|pdf|image|html|videofile|audiofile|index|parquet)$"
+        r"\.save_pretrained\w*$|\.write_(?:text|bytes|pdf|image|html|videofile|audiofile|index|parquet)$"
         r"|writeFile(?:Sync)?$|appendFile(?:Sync)?$"
         r"|(?:writeJson|outputFile|outputJson)(?:Sync)?$|createWriteStream"
         r"|^shutil\.(?:copy\w*|move|make_archive|chown)$"
@@ -105,6 +106,7 @@ _NAMED: tuple[tuple[EffectKind, str], ...] = (
         r"|(?:conn|connection|cursor|cur|con|cnx)\w*\.commit$|\.(?:create|drop)_all$"
         r"|prisma\.\w+\.(?:create|update|delete|upsert)|\bdb\.(?:insert|update|delete)\b"
         r"|(?<=\.)objects\.(?:\w+\.)*(?:create|update|delete|get_or_create|update_or_create|bulk_create|bulk_update)$"
+        r"|\bquery\.(?:filter\w*\.)+(?:delete|update)$"
         r"|\.(?:from_?|table)\.(?:\w+\.)*(?:insert|update|upsert|delete)\b"
         r"|(?:^|[._])store\.a?(?:put|delete)$"
         r"|(?:^|[._])(?:memory|mem0)\w*\.(?:\w+\.)*(?:add|delete|update)$"
@@ -213,7 +215,7 @@ _CLIENTS: tuple[tuple[EffectKind, str], ...] = (
     (
         "post",  # clouds, queues, sandboxes, things
         r"boto3|aioboto3|botocore|aiobotocore|google\.cloud|@google-cloud"
-        r"|azure\.(?!ai|identity|core|search)|@azure/(?!openai|identity|core|search)|kafka"
+        r"|azure\.(?!ai|identity|core|search|cognitiveservices)\w+|@azure/(?!openai|identity|core|search)[\w-]+|kafka"
         r"|confluent_kafka|aiokafka|kafkajs|pika|aio_pika|amqplib|nats|kombu|celery|dramatiq|rq"
         r"|bullmq|bull|paho|aiomqtt|asyncio_mqtt|mqtt|zmq|kubernetes|@kubernetes|kr8s|docker"
         r"|aiodocker|dockerode|digitalocean|pydo|cloudflare|heroku3|fabric|asyncssh|paramiko"

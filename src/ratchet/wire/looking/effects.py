@@ -27,7 +27,12 @@ from ratchet.wire.looking.syntax import (
     static_text,
     walk_syntax,
 )
-from ratchet.wire.looking.unlisted_clients import GRANTING, stays_within, unlisted_effect
+from ratchet.wire.looking.unlisted_clients import (
+    GRANTING,
+    named_effect,
+    stays_within,
+    unlisted_effect,
+)
 
 _PATTERNS = [*NAMED, *READ]
 _READS = {"database read", "web read"}
@@ -61,6 +66,10 @@ _TOOL_BASES = re.compile(r"(?:^|\.)(?:BaseTool|Tool|StructuredTool|FunctionTool)
 
 def _of_script(call: Invocation, scope: CodeScope, names: Names) -> tuple[EffectKind, str] | None:
     """The effect of a call that JavaScript alone has."""
+    match call.function:
+        case AttributeUse(name="post" | "put" | "patch" | "delete", base=Invocation() as asked):
+            if last_name(asked.function) == "api":  # of Microsoft's Graph
+                return "post", chain_of(call.function)
     if not isinstance(call.function, NameUse):
         return None
     if call.function.name == "Function" and not names.meanings(call.function, scope):
@@ -126,7 +135,7 @@ def effect_of(call: Invocation, scope: CodeScope, names: Names) -> tuple[EffectK
     for one in tried[:-1] or passed_by_client(call, scope, names):
         if (of_client := client_effect(one)) is not None:
             return of_client, one
-    if len(tried) > 1:
+    if tried != [written] or says_that_it_acts(name):
         given = frozenset(key for key, value in call.keywords.items() if not _is_off(value, scope))
         for meant in names.meanings(call.function, scope):
             one = meant.outside
@@ -134,6 +143,8 @@ def effect_of(call: Invocation, scope: CodeScope, names: Names) -> tuple[EffectK
                 unlisted = unlisted_effect(one, meant.instance, given)
                 if unlisted is not None:
                     return unlisted, one
+        if not names.meanings(call.function, scope) and named_effect(call.function):
+            return "post", written
     for one in tried:
         for kind, pattern in READ:
             if pattern.search(one):

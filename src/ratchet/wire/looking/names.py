@@ -35,6 +35,8 @@ _WRAPPERS = (
     *("Generator", "AsyncGenerator"),
 )
 """Types that mean what stands between their brackets."""
+_SESSION_STATE = "streamlit.session_state"
+"""What a page of Streamlit keeps; each attribute is what the page writes to it."""
 _HELD = {"deps", "context", "dependencies", "lifespan_context", "app_state"}
 """What a framework's context holds of the program's own: `context.deps`."""
 
@@ -177,7 +179,10 @@ class Names:
             case AttributeUse(base=base, name=name):
                 found: list[Meaning] = []
                 for one in self.meanings(base, scope, frame, depth + 1)[:6]:
-                    found += self.attribute(one, name, depth + 1)
+                    if one.outside == _SESSION_STATE:
+                        for bound in scope.module.attribute_writes.get(name, ())[:6]:
+                            found += self.of_bound(bound, depth + 1)
+                    found += self.attribute(one, name, depth + 1) if not found else []
                 return found[:MOST_OVERRIDES]
             case Invocation():
                 return self._of_call(syntax, scope, frame, depth)

@@ -8,6 +8,8 @@ import sys
 from ratchet.wire.facts import EffectKind
 from ratchet.wire.looking.frameworks import framework_of
 from ratchet.wire.looking.method_words import READING, SETTING_UP, awaited, words_of
+from ratchet.wire.looking.names import last_name
+from ratchet.wire.looking.syntax import AttributeUse, Syntax, chain_of
 
 _PURE = re.compile(
     r"(?:"
@@ -111,6 +113,18 @@ _TURNS = frozenset({"thread", "message", "messages", "run", "completion", "respo
 _STORING = frozenset(
     {"store", "database", "db", "collection", "memory", "knowledge", "vectorstore", "docstore"}
 )
+_BEFORE = (["batch"], ["bulk"], ["async"], ["try"], ["safe"], ["begin"])
+"""Words before the one that acts."""
+_OF_RESOURCES = frozenset({"create", "ingest", "cancel"})
+"""Words of what an API's client has: `client.datastores.create`."""
+_OF_NAMED = _OF_RESOURCES | {"update"}
+_PUT_TO_MODELS = frozenset({"query", "prompt", "question", "chat", "completion"})
+_NAMED = (["client"], ["api"], ["sdk"], ["bot"], ["adapter"], ["provider"], ["mailer"], ["gmail"])
+"""Last words of names of clients that were not followed."""
+_ASKED = frozenset(
+    {"threads", "runs", "chats", "generations", "images", "predictions", "speech", "conversations"}
+)
+"""What an API has whose parts ask a model."""
 _COLLECTING = frozenset({"append", "push", "set", "index", "remove", "replace"})
 """Words of lists and of objects that are filled: they act in a store alone."""
 GRANTING = ("upsert", "recreate", "overwrite", "replace_existing")
@@ -152,7 +166,7 @@ def unlisted_effect(
     if framework and instance and not keywords.isdisjoint(GRANTING):
         return "database write"
     words = words_of(awaited(method))
-    if words[:1] in (["batch"], ["bulk"], ["async"], ["try"], ["safe"]):
+    if words[:1] in _BEFORE:
         words = words[1:]
     if not words or words[0] in READING or SETTING_UP.match(method):
         return None
@@ -162,6 +176,9 @@ def unlisted_effect(
     collects = words[0] in _COLLECTING or (words[0] == "set" and len(words) > 1)
     keeps = bool(owners & (_STORING if collects else _KEEPING) or (held & _KEPT and not collects))
     keeps = keeps or bool(instance and _INDEXES.search(owner))
+    resource = len(objects) > 1 and objects[-1].endswith("s") and objects[-1].islower()
+    asks = any(step in _ASKED for step in objects)
+    keeps = keeps or (resource and not asks and words[0] in _OF_RESOURCES)
     if framework:  # its agents, messages and prompts stay in the process
         acts = keeps and words[0] in _PLAIN | _OF_STORE and _TURNS.isdisjoint(words)
     else:
@@ -172,6 +189,25 @@ def unlisted_effect(
         return "delete"
     stored = not owners.isdisjoint(_STORING) or _INDEXES.search(owner)
     return "database write" if stored else "post"
+
+
+def named_effect(function: Syntax) -> bool:
+    """Whether a method of an object that is known by its name alone acts: `bot.send_note`.
+
+    Args:
+        function: What is called.
+    """
+    if not isinstance(function, AttributeUse) or function.name[:1].isupper():
+        return False
+    owner = words_of(last_name(function.base))
+    words = words_of(awaited(function.name))
+    words = words[1:] if words[:1] in _BEFORE else words
+    if not words or owner[-1:] not in _NAMED or SETTING_UP.match(function.name):
+        return False
+    plain = words[0] in _PLAIN or (words[0] in _OF_NAMED and len(words) > 1)
+    if not _PUT_TO_MODELS.isdisjoint(words):
+        return False
+    return plain and not _OTHERWISE.search(chain_of(function))
 
 
 def _objects(owner: str) -> list[str]:
