@@ -115,6 +115,73 @@ UNSEEN_SERVERS = (
         ("post app/api/desk/route.ts", "exec app/api/desk/route.ts"),
     ),
     LookAlike(
+        "prompts-as-lines-of-settings",
+        {
+            "requirements.txt": "langchain\n",
+            "settings.json": '{"title": "Desk", "desk_prompt_template": ["You plan the shelves of a library.", "Say why, in one sentence."],'
+            ' "prompt_rules": ["be_brief", "be_kind", "be_right", "be_calm", "be_quick"]}',
+            "flags.json": '{"system_prompt_rules": ["be_brief", "be_kind", "be_right", "be_calm"]}',
+            "desk.py": (
+                "import json\nfrom langchain.chat_models import init_chat_model\n"
+                "FLAGS = json.load(open('/srv/flags.json'))['system_prompt_rules']\n"
+                "HELD = {}\n"
+                "def load():\n"
+                "    with open('/srv/settings.json') as file:\n        raw = json.load(file)\n"
+                "    for key, value in raw.items():\n        HELD[key] = value\n"
+                "    HELD['rules'] = '\\n'.join(one.format(**raw) for one in raw['desk_prompt_template'])\n"
+                "def setting(key, default=''):\n    return HELD.get(key, default)\n"
+                "def ask(question: str):\n"
+                "    return init_chat_model('m').invoke([('system', setting('rules')), ('user', question)])\n"
+            ),
+        },
+        "langchain",
+        "desk.py:ask",
+        ("settings.json",),
+    ),
+    LookAlike(
+        "functions-called-by-their-registry",
+        {
+            "requirements.txt": "litellm\n",
+            "desk/registry.py": "from desk.core import Registry\ndesk = Registry()\n",
+            "desk/asking.py": (
+                "from desk.registry import desk\n"
+                "@desk.register(imports=['litellm'])\n"
+                "def ask(prompt: str) -> str:\n"
+                "    from litellm import completion\n"
+                "    return completion(model='m', messages=[{'role': 'user', 'content': prompt}])\n"
+                "@desk.register(dependencies=['ask'])\n"
+                "def describe(book: str) -> str:\n"
+                f"    text = f'{LONG} The book is {{book}}.'\n"
+                "    return desk.ask(text)\n"
+            ),
+        },
+        "litellm",
+        "desk/asking.py:describe",
+        ("desk/asking.py:8",),
+    ),
+    LookAlike(
+        "a-model-beside-its-agent",
+        {
+            "requirements.txt": "smolagents\n",
+            "desk.py": (
+                "from smolagents import LiteLLMModel, ToolCallingAgent, tool\n"
+                "class Desk:\n"
+                "    def __init__(self):\n        self.model = LiteLLMModel(model_id='m')\n"
+                "    def agent(self):\n"
+                "        @tool\n"
+                "        def describe(books: list) -> str:\n"
+                "            '''Describes books.'''\n"
+                f"            prompt = '{LONG} The books are {{books}}.'.format(books=books)\n"
+                "            return self.model.complete(prompt=prompt)\n"
+                "        return ToolCallingAgent(tools=[describe], model=self.model)\n"
+                "    def run(self, question: str):\n        return self.agent().run(question)\n"
+            ),
+        },
+        "smolagents",
+        "desk.py:Desk.run",
+        ("desk.py:9",),
+    ),
+    LookAlike(
         "servers-in-a-file",
         {
             "requirements.txt": "openai-agents\n",

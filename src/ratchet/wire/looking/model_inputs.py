@@ -344,6 +344,7 @@ _NAMED = re.compile(
     re.IGNORECASE,
 )
 """Calls of a model that is known by its name only."""
+_MODEL_CLASS = re.compile(r"\.(?:[A-Z]\w*)?(?:Model|LLM)$")
 _NAMED_INPUT = ModelInput(
     "",
     "named",
@@ -395,6 +396,12 @@ def input_of(outside: list[str], written: str) -> ModelInput | None:
             if re.search(rf"(?:^|\.){re.escape(one.symbol)}$", written):
                 return one
     return None
+
+
+def is_model_class(outside: str) -> bool:
+    """Whether a method is of a framework's class of models: `smolagents.LiteLLMModel.complete`."""
+    owner = outside.rpartition(".")[0]
+    return bool(framework_of(owner)) and _MODEL_CLASS.search(owner) is not None
 
 
 def named_input(written: str) -> ModelInput | None:

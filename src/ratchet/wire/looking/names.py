@@ -22,6 +22,7 @@ from ratchet.wire.looking.syntax import (
     SequenceLiteral,
     Syntax,
     TextValue,
+    chain_of,
 )
 
 MAX_DEPTH = 18
@@ -463,7 +464,11 @@ class Names:
         named = calls.get(name, [])[:MOST_CALLS]
         if owner is not None and name == owner.name:
             named = [*named, *calls.get("cls", [])]  # of its own class methods
+        registry = _registry_of(function)
         for invocation, scope in named:
+            if registry and chain_of(invocation.function) == f"{registry}.{name}":
+                found.append((invocation, scope))
+                continue
             if owner is not None and isinstance(invocation.function, AttributeUse):
                 base = invocation.function.base
                 known = self.meanings(base, scope, None, MAX_DEPTH - 5)
@@ -541,6 +546,15 @@ class Names:
                 if owner is not None:
                     found += self.outside_bases(owner)
         return list(dict.fromkeys(found))
+
+
+def _registry_of(function: CodeScope) -> str:
+    """Name of the object by which a function is called that it is registered with: `desk.add()`."""
+    for decorator in function.decorators:
+        called = decorator.function if isinstance(decorator, Invocation) else decorator
+        if isinstance(called, AttributeUse) and isinstance(called.base, NameUse):
+            return called.base.name
+    return ""
 
 
 def last_name(syntax: Syntax) -> str:

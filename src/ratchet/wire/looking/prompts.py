@@ -15,6 +15,7 @@ from ratchet.wire.looking.model_inputs import (
     POSTED,
     ModelInput,
     input_of,
+    is_model_class,
     named_input,
 )
 from ratchet.wire.looking.named_prompts import PROMPT_NAME, named_prompts
@@ -126,6 +127,8 @@ def input_sites(names: Names) -> Iterator[InputSite]:
                 if what is None and not outside and module.language == "Python":
                     known = names.meanings(call.function, scope)
                     what = named_input(written) if not known else None
+                if what is None and any(is_model_class(one) for one in outside):
+                    what = named_input(written)
                 if what is None:
                     continue
                 if what.symbol == "UserProxyAgent" and "llm_config" not in call.keywords:
@@ -333,6 +336,7 @@ class PromptFinder:
             if (path, 0, "file") not in groups:
                 name = path.rpartition("/")[2]
                 kind: PromptKind = "yaml" if parts else "text"
+                kind = "json" if path.endswith(".json") else kind
                 group = _Group(kind, name, "system", framework, by_name=True)
                 group.parts = {(path, part.start, ""): part for part in parts}
                 if not parts:
