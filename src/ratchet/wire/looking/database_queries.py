@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from ratchet.wire.facts import EffectKind
+from ratchet.wire.looking.meanings import argument_of
 from ratchet.wire.looking.method_words import words_of
-from ratchet.wire.looking.names import Names, argument_of, last_name
+from ratchet.wire.looking.names import Names
 from ratchet.wire.looking.syntax import (
     Alternatives,
     AttributeUse,
@@ -21,6 +22,7 @@ from ratchet.wire.looking.syntax import (
     TextTemplate,
     TextValue,
     chain_of,
+    last_name,
     static_text,
 )
 
@@ -175,7 +177,7 @@ def _texts(
                 if one.module is not None:
                     bounds = names.of_module(one.module, field)
                 elif one.scope is not None and one.scope.kind == "class":
-                    bounds = names.attributes(one.scope, field)
+                    bounds = names.classes.attributes(one.scope, field)
                 else:
                     continue
                 for bound in bounds[:4]:
@@ -207,8 +209,8 @@ def _of_bound(bound: BoundValue, names: Names, depth: int, name: str) -> list[st
 
 def _passed(function: CodeScope, name: str, names: Names, depth: int) -> list[str]:
     """Texts that calls of a function pass for a parameter."""
-    found: list[str] = [""] if names.has_more_calls(function) else []
-    for call, scope in names.calls_of(function):
+    found: list[str] = [""] if names.calls.has_more(function) else []
+    for call, scope in names.calls.of(function):
         given = argument_of(function, call, name)
         if given is not None:
             found += _texts(given, scope, names, depth + 1)

@@ -11,7 +11,7 @@ from ratchet.wire.looking.database_queries import query_effect
 from ratchet.wire.looking.hosted_tools import configured_servers, hosted_tools
 from ratchet.wire.looking.listeners import passed_by_client
 from ratchet.wire.looking.method_words import says_that_it_acts
-from ratchet.wire.looking.names import Names, last_name
+from ratchet.wire.looking.names import Names
 from ratchet.wire.looking.syntax import (
     AttributeUse,
     CodeModule,
@@ -24,6 +24,7 @@ from ratchet.wire.looking.syntax import (
     Syntax,
     TextValue,
     chain_of,
+    last_name,
     static_text,
     walk_syntax,
 )

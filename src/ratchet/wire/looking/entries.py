@@ -14,9 +14,9 @@ from ratchet.wire.facts import EntryKind, EntryPoint, Place
 from ratchet.wire.looking.agents import find_agents
 from ratchet.wire.looking.apps import find_apps
 from ratchet.wire.looking.files import RepositoryFiles
+from ratchet.wire.looking.input_sites import InputSite
 from ratchet.wire.looking.manifests import project_of
-from ratchet.wire.looking.names import Names, last_name
-from ratchet.wire.looking.prompts import InputSite
+from ratchet.wire.looking.names import Names
 from ratchet.wire.looking.start_commands import StartCommand, find_start_commands
 from ratchet.wire.looking.syntax import (
     AttributeUse,
@@ -25,6 +25,7 @@ from ratchet.wire.looking.syntax import (
     ScopeValue,
     TextValue,
     chain_of,
+    last_name,
 )
 
 _ROUTES = {"get", "post", "put", "patch", "delete", "route", "websocket", "api_route", "all", "use"}
@@ -223,7 +224,7 @@ def _from_site(
         if id(scope) in seen or scope.module.path not in live or depth > 6:
             continue
         seen.add(id(scope))
-        callers = [] if scope.kind == "module" else [one for _, one in names.calls_of(scope)]
+        callers = [] if scope.kind == "module" else [one for _, one in names.calls.of(scope)]
         inner = scope.name in ("", "lambda") or (
             scope.name in ("execute", "constructor") and scope.module.language == "JavaScript"
         )  # a function without a name, one that a step or tool holds, or one that makes an object

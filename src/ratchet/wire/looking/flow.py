@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from ratchet.wire.looking.file_paths import FilePaths
 from ratchet.wire.looking.frameworks import framework_of
-from ratchet.wire.looking.names import MOST_OVERRIDES, CallFrame, Meaning, Names, last_name
+from ratchet.wire.looking.meanings import MOST_OVERRIDES, CallFrame, Meaning
+from ratchet.wire.looking.names import Names
 from ratchet.wire.looking.syntax import (
     Alternatives,
     AttributeUse,
@@ -27,6 +28,7 @@ from ratchet.wire.looking.syntax import (
     Syntax,
     TextTemplate,
     TextValue,
+    last_name,
     walk_syntax,
 )
 from ratchet.wire.looking.tables import Tables
@@ -300,7 +302,7 @@ class TextFlow:
                 )
             )
         if frame is None:
-            for invocation, scope in self.names.calls_of(function)[:30]:
+            for invocation, scope in self.names.calls.of(function)[:30]:
                 given = CallFrame(function, invocation, scope, None).argument(name)
                 if given is not None:
                     yield from self._from(
@@ -334,7 +336,7 @@ class TextFlow:
         if not step.slot and all(one.outside for one in known):
             classes = self._in_annotation(syntax, step.scope)
             if not classes and not known:
-                classes = self.names.classes_with(name)
+                classes = self.names.classes.having(name)
             if 0 < len(classes) <= 3:
                 for klass in classes:
                     yield from self._field(step, klass, name)
@@ -378,12 +380,12 @@ class TextFlow:
         return []
 
     def _field(self, step: _Step, klass: CodeScope, name: str) -> Iterator[TextOrigin]:
-        for bound in self.names.attributes(klass, name)[:8]:
+        for bound in self.names.classes.attributes(klass, name)[:8]:
             yield from self._bound(step, bound, name)
-        for bound in self.names.overrides(klass, name):
+        for bound in self.names.classes.overrides(klass, name):
             yield from self._bound(step, bound, name)
         if name in klass.annotations and "__init__" not in klass.attributes:
-            for invocation, scope in self.names.constructions(klass)[:40]:
+            for invocation, scope in self.names.calls.constructions(klass)[:40]:
                 given = invocation.keywords.get(name)
                 order = list(klass.annotations)
                 if given is None and order.index(name) < len(invocation.arguments):
@@ -491,7 +493,7 @@ class TextFlow:
         known = self.names.meanings(call.function, step.scope, step.frame)
         if not known and isinstance(call.function, AttributeUse):
             # Of an object that is not known, but few classes have such a method.
-            methods = self.names.methods_named(name)
+            methods = self.names.classes.methods_named(name)
             known = [Meaning(one) for one in methods] if len(methods) <= 3 else []
         for one_ in known[:MOST_OVERRIDES]:
             if one_.scope is not None and one_.scope.kind == "function":

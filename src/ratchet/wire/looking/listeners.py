@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ratchet.wire.looking.names import Names, last_name
+from ratchet.wire.looking.names import Names
 from ratchet.wire.looking.syntax import (
     AttributeUse,
     CodeScope,
@@ -11,6 +11,7 @@ from ratchet.wire.looking.syntax import (
     ScopeValue,
     Syntax,
     chain_of,
+    last_name,
 )
 
 _LISTENING = frozenset(

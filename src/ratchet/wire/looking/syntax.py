@@ -312,3 +312,15 @@ def chain_of(syntax: Syntax) -> str:
                 return ".".join(reversed(names))
             case _:
                 return ".".join(reversed(names))
+
+
+def last_name(syntax: Syntax) -> str:
+    """Last name of what is called."""
+    match syntax:
+        case NameUse(name=name) | AttributeUse(name=name):
+            return name
+        case ItemUse(base=base):
+            return last_name(base)
+        case Invocation(function=function):
+            return last_name(function)
+    return ""
