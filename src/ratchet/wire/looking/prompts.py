@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator
 
 from ratchet.wire.facts import Place, PromptKind, PromptPart, PromptSite
-from ratchet.wire.looking.flow import TextFlow, TextOrigin
+from ratchet.wire.looking.flow import TextFlow
+from ratchet.wire.looking.flow_steps import TextOrigin
 from ratchet.wire.looking.frameworks import SDKS, framework_of
 from ratchet.wire.looking.input_sites import InputSite
 from ratchet.wire.looking.meanings import argument_of
