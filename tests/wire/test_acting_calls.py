@@ -153,6 +153,7 @@ UNLISTED = (
     ),
     ("post", "", "OpenAI().vector_stores.files.create('a', file_id='b')"),
     ("post", "from parcelwire import Parcels", "Parcels('k').datastores.create(name='a')"),
+    ("post", "from parcelwire import Parcels", "Parcels('k').datastores.ingest('a')"),
     ("post", "", "self.desk_client.create_label('a')"),
     ("post", "", "bot.send_photo('a')"),
     (

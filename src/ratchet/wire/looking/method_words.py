@@ -23,7 +23,8 @@ _DOING = frozenset(
         *("lpop", "hincrby", "mset", "output", "store", "link", "withdraw", "schedule"),
         *("import", "close", "clear", "edit", "unlink", "bulk", "transact", "kill"),
         *("act", "spawn", "fork", "exec", "press", "type", "purchase", "unfollow"),
-        *("leave", "join", "subscribe", "say", "respond", "answer"),
+        *("leave", "join", "subscribe", "say", "respond", "answer", "ingest", "notify"),
+        *("broadcast", "purge", "persist", "revoke"),
     }
 )
 READING = frozenset(
