@@ -8,6 +8,7 @@ from tests.wire.idioms import IDIOMS
 from tests.wire.look_alike import LONG, LookAlike
 from tests.wire.unseen import UNSEEN
 from tests.wire.unseen_javascript import UNSEEN_JAVASCRIPT
+from tests.wire.unseen_servers import UNSEEN_SERVERS
 
 CALL = (
     "import anthropic\n"
@@ -414,5 +415,6 @@ LOOK_ALIKES = (
     ),
     *UNSEEN,
     *UNSEEN_JAVASCRIPT,
+    *UNSEEN_SERVERS,
     *IDIOMS,
 )

@@ -9,7 +9,7 @@ import pytest
 from ratchet.wire import look
 from tests.wire.look_alike import LONG, LookAlike
 
-PYTHON = (
+LISTED = (
     # kind, what a function imports, what it calls
     ("mail", "import yagmail", "yagmail.SMTP('a').send('b', 'c', 'd')"),
     ("mail", "import aiosmtplib", "aiosmtplib.send(message)"),
@@ -134,6 +134,99 @@ PYTHON = (
     ("desktop", "from agents import ComputerTool", "ComputerTool(computer)"),
     ("desktop", "from playwright.sync_api import Page", "page.set_input_files('#a', 'b')"),
 )
+UNLISTED = (
+    # of packages that no table names; a client is what its methods and its own name say
+    ("post", "from parcelwire import ParcelClient", "ParcelClient('k').shipments.create(a=1)"),
+    ("post", "from parcelwire import Desk", "Desk('k').submit_claim('a')"),
+    ("delete", "import parcelwire", "parcelwire.connect('u').delete('a')"),
+    ("database write", "from shelfdb import RemoteStore", "RemoteStore('u').ainsert(rows)"),
+    ("post", "from parcelwire import Desk", "Desk('k').events.add('a')"),
+    (
+        "database write",
+        "from agno.knowledge.url import UrlKnowledge\ndef kept():\n    return UrlKnowledge(urls=[])",
+        "kept().load(upsert=True)",
+    ),
+    (
+        "database write",
+        "from llama_index.core import VectorStoreIndex",
+        "VectorStoreIndex([]).insert(document)",
+    ),
+    ("post", "", "OpenAI().vector_stores.files.create('a', file_id='b')"),
+    ("post", "from parcelwire import Parcels", "Parcels('k').datastores.create(name='a')"),
+    ("post", "from parcelwire import Parcels", "Parcels('k').datastores.ingest('a')"),
+    ("post", "", "self.desk_client.create_label('a')"),
+    ("post", "", "bot.send_photo('a')"),
+    (
+        "post",
+        "import streamlit as st\nfrom parcelwire import Desk\nst.session_state.desk = Desk('k')",
+        "st.session_state.desk.send('a')",
+    ),
+    (
+        "post",
+        "from azure.mgmt.compute import ComputeManagementClient",
+        "ComputeManagementClient('k').disks.begin_create_or_update('a')",
+    ),
+    ("post", "from azure.storage.blob import BlobClient", "BlobClient('u').upload_blob(b'a')"),
+    ("post", "import boto3", "boto3.client('ec2').run_instances(MinCount=1)"),
+    ("file write", "", "model.save_pretrained('a')"),
+    ("database write", "", "session.query(Book).filter(Book.id == 1).delete()"),
+    # handed on: injected, entered, held by a framework's context, passed to a listener
+    (
+        "post",
+        "from fastapi import Depends\nfrom parcelwire import ParcelClient\n"
+        "def desk():\n    made = ParcelClient('k')\n    try:\n        yield made\n    finally:\n        pass\n"
+        "def route(desk=Depends(desk)):\n    desk.send_parcel('a')",
+        "pass",
+    ),
+    (
+        "post",
+        "from contextlib import contextmanager\nfrom typing import Iterator\nfrom parcelwire import Desk\n"
+        "@contextmanager\ndef opened() -> Iterator[Desk]:\n    yield wait()",
+        "\n    with opened() as desk:\n        desk.send('a')",
+    ),
+    (
+        "post",
+        "from dataclasses import dataclass\nfrom pydantic_ai import RunContext\nfrom parcelwire import Desk\n"
+        "@dataclass\nclass Held:\n    desk: Desk\n"
+        "def tell(context: RunContext[Held]):\n    context.deps.desk.publish('a')",
+        "pass",
+    ),
+    (
+        "post",
+        "from slack_bolt import App\napp = App()\n@app.message('a')\ndef hear(message, say):\n    say('b')",
+        "pass",
+    ),
+    # queries whose text writes, or is computed: a model may have written it
+    (
+        "database write",
+        "from stores.graphs import Neo4jGraph",
+        "Neo4jGraph().structured_query(f'MERGE (a:{kind}) SET a.b = 1')",
+    ),
+    ("database write", "", "self.graph_store.structured_query(event.cypher)"),
+    (
+        "database write",
+        "from google.cloud import bigquery\ndef ask(code):\n    bigquery.Client().query(code)",
+        "ask(answer())",
+    ),
+    ("database write", "", "context.app.driver.session().run(cypher_query)"),
+    (
+        "database write",
+        "import psycopg\nRECENT = 'WITH old AS (SELECT 1) '",
+        "psycopg.connect('u').execute(f'{RECENT} DELETE FROM books')",
+    ),
+    (
+        "post",
+        "from gql import Client, gql",
+        "Client().execute(gql('mutation { addBook(title: 1) { id } }'))",
+    ),
+    # tools of a model's API
+    ("desktop", "", "ask(tools=[{'type': 'computer_20241022', 'name': 'computer'}])"),
+    ("shell", "", "ask(tools=[{'type': 'bash_20250124', 'name': 'bash'}])"),
+    ("file write", "", "ask(tools=[{'type': 'text_editor_20250124', 'name': 'edit'}])"),
+    ("exec", "", "ask(tools=[{'type': 'code_interpreter', 'container': {'type': 'auto'}}])"),
+    ("post", "", "ask(tools=[{'type': 'mcp', 'server_label': 'a', 'server_url': 'u'}])"),
+)
+PYTHON = (*LISTED, *UNLISTED)
 READS = (
     # what a function imports, what it calls
     ("from github import Github", "Github('k').get_repo('a').get_issues()"),
@@ -162,6 +255,46 @@ READS = (
     ),
     ("from smolagents import ToolCallingAgent", "ToolCallingAgent(tools=[], model=model)"),
     ("from agno.tools.yfinance import YFinanceTools", "YFinanceTools()"),
+    # of packages that no table names
+    ("from parcelwire import ParcelClient", "ParcelClient('k').shipments.list()"),
+    ("from parcelwire import ParcelClient", "ParcelClient('k').create_session()"),
+    ("from parcelwire import Label", "Label().add('a', 1)"),
+    ("from parcelwire import Calendar", "Calendar().add('a', 1)"),
+    ("from parcelwire import Desk", "Desk().parcels.append('a')"),
+    ("from parcelwire import Desk", "Desk().ask(model='m', prompt='a')"),
+    ("from parcelwire import Parcels", "Parcels('k').threads.create()"),
+    ("from parcelwire import Parcels", "Parcels('k').visited_urls.update({'a'})"),
+    ("", "self.model_client.send_query('a')"),
+    ("", "desk.send_off('a')"),
+    ("import numpy", "numpy.array([]).put(1, 2)"),
+    ("from rich.progress import Progress", "Progress().update(1)"),
+    ("import pandas", "pandas.DataFrame().insert(0, 'a', [])"),
+    ("from icalendar import Calendar", "Calendar().add('prodid', 'a')"),
+    (
+        "from langchain.memory import ConversationBufferMemory",
+        "ConversationBufferMemory().add('a')",
+    ),
+    ("from llama_index.core.memory import Memory_Buffer", "Memory_Buffer().put('a')"),
+    (
+        "from agents import Agent\nclass Kept(Agent):\n    def __init__(self):\n        self.store = {}\n"
+        "    def keep(self):\n        self.store.insert('a')",
+        "pass",
+    ),
+    # queries that read, wherever their text stands
+    (
+        "import psycopg\nBOOKS = 'SELECT * FROM books'\ndef rows(query):\n    psycopg.connect('u').execute(query)",
+        "rows(BOOKS); rows(f'{BOOKS} LIMIT 1')",
+    ),
+    (
+        "from sqlalchemy import select\nfrom sqlalchemy.orm import Session\ndef found(db: Session, name):\n"
+        "    statement = select(Book)\n    if name:\n        statement = statement.where(Book.name == name)\n"
+        "    return db.execute(statement)",
+        "pass",
+    ),
+    ("from sqlalchemy.orm import Session", "Session(engine).query(Book.id, Book.name).all()"),
+    ("import sqlite3", "parts = ['SELECT a', 'FROM b']; cursor.execute(' '.join(parts))"),
+    ("from gql import Client, gql", "Client().execute(gql('query { books { id } }'))"),
+    ("", "ask(tools=[{'type': 'web_search_20250305'}, {'type': 'file_search'}])"),
 )
 JAVASCRIPT = (
     ("mail", "import { Resend } from 'resend'", "new Resend('k').emails.send({})"),
@@ -185,12 +318,29 @@ JAVASCRIPT = (
     ("exec", "import { Sandbox } from '@e2b/code-interpreter'", "box.runCode('a')"),
     ("exec", "import vm from 'node:vm'", "vm.runInContext('a', context)"),
     ("desktop", "import { Stagehand } from '@browserbasehq/stagehand'", "page.act('a')"),
+    ("post", "", "new OpenAI().beta.assistants.create({ name: 'a' })"),
+    ("post", "", "new OpenAI().beta.vectorStores.files.del('a', 'b')"),
+    ("post", "import { ParcelClient } from 'parcelwire'", "new ParcelClient({}).createContact({})"),
+    ("post", "import { send } from '@parcel/queue'", "send('topic', {})"),
+    (
+        "post",
+        "import { App } from '@slack/bolt'; const app = new App({})",
+        "app.message('a', async ({ say }) => { await say('b') })",
+    ),
+    ("post", "", "options.emailProvider.archiveThread('a')"),
+    ("post", "", "graph.getClient().api('/me/messages').post({})"),
+    ("mail", "", "options.gmail.users.threads.modify({})"),
+    ("exec", "", "ask({ tools: [{ type: 'code_interpreter' }] })"),
 )
 JAVASCRIPT_READS = (
     ("import { Octokit } from '@octokit/rest'", "new Octokit({}).rest.pulls.list({})"),
     ("import { createClient } from '@supabase/supabase-js'", "createClient('u', 'k')"),
     ("import { Client } from '@notionhq/client'", "new Client({}).databases.query({})"),
     ("", "new Set().add(1)"),
+    ("import { createOpenAI } from '@ai-sdk/openai'", "createOpenAI({ apiKey: 'k' })('m')"),
+    ("import { useChat } from '@ai-sdk/react'", "useChat().sendMessage({ text: 'a' })"),
+    ("import { sql } from 'drizzle-orm'", "sql('INSERT INTO a VALUES (1)')"),
+    ("import { create } from 'zustand'", "create({}).set('a')"),
     ("", "fetch('u', { headers: {} })"),
 )
 
@@ -205,7 +355,9 @@ def seen(tmp_path_factory: pytest.TempPathFactory) -> dict[str, set[str]]:
     }
     given = [*PYTHON, *(("", *one) for one in READS)]
     for number, (_, imported, called) in enumerate(given):
-        files[f"rows/p{number}.py"] = f"import openai\n{imported}\ndef go():\n    {called}\n"
+        files[f"rows/p{number}.py"] = (
+            f"import openai\n{imported}\ndef go(self=None):\n    {called}\n"
+        )
     scripts = [*JAVASCRIPT, *(("", *one) for one in JAVASCRIPT_READS)]
     for number, (_, imported, called) in enumerate(scripts):
         files[f"rows/j{number}.ts"] = (

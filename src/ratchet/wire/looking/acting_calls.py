@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 
 from ratchet.wire.facts import EffectKind
+from ratchet.wire.looking.method_words import READING, SETTING_UP, says_that_it_acts, words_of
 
 _NAMED: tuple[tuple[EffectKind, str], ...] = (
     (
         "mail",
         r"sendmail|send_message$(?=.*smtp)"
         r"|messages\.(?:send|modify|batchModify|batchDelete|trash|untrash|insert|import_?)$"
+        r"|users\.threads\.(?:modify|trash|untrash|delete)$"
         r"|drafts\.(?:create|send|update)$|send_(?:\w+_)?e?mail|sendMail|[eE]mails\.send"
         r"|GmailCreateDraft|GmailSend|GmailToolkit|GmailToolSpec|create_draft|send_raw_email"
         r"|smtplib",
@@ -54,7 +56,7 @@ _NAMED: tuple[tuple[EffectKind, str], ...] = (
         "post",
         r"(?:^|\.|_)(?:requests|httpx|session|axios|client|http|got|ky|superagent|\$fetch|ofetch)\.(?:\w+\.)?(?:post|put|patch|delete)$"
         r"|requests\.request$|chat_postMessage|chat_update$|files_upload\w*$|chat\.postMessage"
-        r"|create_tweet|twilio\w*\.(?:\w+\.)*create$"
+        r"|\.run_(?:instances|task|job_flow)$|\.push_to_hub$|create_tweet|twilio\w*\.(?:\w+\.)*create$"
         r"|\.(?:create_issue|create_pull|create_comment)$"
         r"|events\.(?:insert|patch|update|move|quickAdd)$|SlackSend|send_webhook"
         r"|telegram\w*\.(?:\w+\.)*send\w*$"
@@ -81,7 +83,7 @@ _NAMED: tuple[tuple[EffectKind, str], ...] = (
     ),
     (
         "file write",
-        r"\.write_(?:text|bytes|pdf|image|html|videofile|audiofile|index|parquet)$"
+        r"\.save_pretrained\w*$|\.write_(?:text|bytes|pdf|image|html|videofile|audiofile|index|parquet)$"
         r"|writeFile(?:Sync)?$|appendFile(?:Sync)?$"
         r"|(?:writeJson|outputFile|outputJson)(?:Sync)?$|createWriteStream"
         r"|^shutil\.(?:copy\w*|move|make_archive|chown)$"
@@ -104,6 +106,7 @@ _NAMED: tuple[tuple[EffectKind, str], ...] = (
         r"|(?:conn|connection|cursor|cur|con|cnx)\w*\.commit$|\.(?:create|drop)_all$"
         r"|prisma\.\w+\.(?:create|update|delete|upsert)|\bdb\.(?:insert|update|delete)\b"
         r"|(?<=\.)objects\.(?:\w+\.)*(?:create|update|delete|get_or_create|update_or_create|bulk_create|bulk_update)$"
+        r"|\bquery\.(?:filter\w*\.)+(?:delete|update)$"
         r"|\.(?:from_?|table)\.(?:\w+\.)*(?:insert|update|upsert|delete)\b"
         r"|(?:^|[._])store\.a?(?:put|delete)$"
         r"|(?:^|[._])(?:memory|mem0)\w*\.(?:\w+\.)*(?:add|delete|update)$"
@@ -126,6 +129,10 @@ _NAMED: tuple[tuple[EffectKind, str], ...] = (
     (
         "post",
         r"(?<!threads\.)\bruns\.create$"
+        # what providers of models keep: assistants, files, their stores
+        r"|(?:assistants|vector_?[sS]tores(?:\.file(?:s|_?[bB]atches))?|fine_tuning\.jobs|fineTuning\.jobs"
+        r"|(?:openai|together|groq|anthropic|mistralai)\S*\.(?:files|batches|containers|uploads))"
+        r"\.(?:create\w*|update|modify|delete|del|upload\w*|add\w*)$"
         r"|@aws-sdk/(?!client-bedrock)[\w-]+\.(?:Put|Delete|Send|Publish|Update|Create|Start|Stop|Terminate|Run|Copy|Upload|Invoke)\w*(?:Command)?$",
     ),
     (
@@ -208,7 +215,7 @@ _CLIENTS: tuple[tuple[EffectKind, str], ...] = (
     (
         "post",  # clouds, queues, sandboxes, things
         r"boto3|aioboto3|botocore|aiobotocore|google\.cloud|@google-cloud"
-        r"|azure\.(?!ai|identity|core|search)|@azure/(?!openai|identity|core|search)|kafka"
+        r"|azure\.(?!ai|identity|core|search|cognitiveservices)\w+|@azure/(?!openai|identity|core|search)[\w-]+|kafka"
         r"|confluent_kafka|aiokafka|kafkajs|pika|aio_pika|amqplib|nats|kombu|celery|dramatiq|rq"
         r"|bullmq|bull|paho|aiomqtt|asyncio_mqtt|mqtt|zmq|kubernetes|@kubernetes|kr8s|docker"
         r"|aiodocker|dockerode|digitalocean|pydo|cloudflare|heroku3|fabric|asyncssh|paramiko"
@@ -244,42 +251,12 @@ _CLIENTS: tuple[tuple[EffectKind, str], ...] = (
 )
 """Packages of clients: their methods act if their names say so."""
 
-_WORDS = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
-_DOING = frozenset(
-    {
-        *("create", "insert", "add", "append", "update", "upsert", "put", "patch"),
-        *("post", "delete", "remove", "destroy", "drop", "send", "produce", "publish"),
-        *("upload", "write", "save", "commit", "push", "merge", "move", "rename"),
-        *("archive", "share", "invite", "submit", "cancel", "capture", "refund"),
-        *("charge", "pay", "transfer", "buy", "sell", "order", "trade", "reply"),
-        *("comment", "like", "follow", "retweet", "tweet", "ban", "kick", "pin", "react"),
-        *("start", "stop", "terminate", "launch", "deploy", "restart", "invoke"),
-        *("trigger", "enqueue", "modify", "replace", "assign", "transition", "click"),
-        *("fill", "goto", "trash", "batch", "quick", "set", "hset", "hmset", "setex"),
-        *("incr", "decr", "lpush", "rpush", "sadd", "zadd", "xadd", "expire", "rpop"),
-        *("lpop", "hincrby", "mset", "output", "store", "link", "withdraw", "schedule"),
-        *("import", "close", "clear", "edit", "unlink", "bulk", "transact", "kill"),
-        *("act", "spawn", "fork", "exec", "press", "type", "purchase", "unfollow"),
-        *("leave", "join", "subscribe"),
-    }
-)
-_READING = frozenset(
-    {
-        *("get", "list", "search", "find", "fetch", "read", "retrieve", "query"),
-        *("describe", "count", "is", "has", "load", "iter", "select", "all", "filter"),
-        *("first", "download", "scan", "head", "show", "view", "stream", "poll"),
-        *("receive", "lookup", "aggregate"),
-    }
-)
-_CONSTRUCTING = re.compile(
-    r"^create\w*_?(?:client|engine|pool|sessionmaker)$|^(?:create|add|set|get|start|import|store)_?(?:client|session|connection|engine|pool|driver|channel|async_client"
-    r"|consumer|producer|subscription_path|handler|listener|middleware|command|cog|cors|router|route|logger|header|headers"
-    r"|hook|option|options|argument|callback|transport|server|adapter|error_handler|event_listener|field|credentials?"
-    r"|default_headers?|timeout|default_timeout|auth|cookie|polling|webhook|page|context|event_loop|tenant_id)s?$"
-    r"|^(?:order_?by|like|close|set|start|stop|write|type|create|add|update|store|batch|import|link|append|merge|replace|move|join|clear|all|order|subscribe|act|press|load|react|transaction|invoke_model\w*|invokeModel\w*|invoke_agent\w*|write_timeout|start_polling|drop_pending_updates|set_page_config)$",
+_BARE_WORDS = re.compile(
+    r"^(?:order_?by|like|close|set|start|stop|write|type|create|add|update|store|batch|import|link"
+    r"|append|merge|replace|move|join|clear|all|order|subscribe|act|press|load|react|transaction)$",
     re.IGNORECASE,
 )
-"""Methods that set something up, and bare words that mean much: those need a row of their own."""
+"""Bare words that mean much: those need a row of their own."""
 _BARE: dict[str, frozenset[str]] = {
     "mail": frozenset(["append", "store"]),
     "post": frozenset(
@@ -313,14 +290,9 @@ _GIVEN = [
 ]
 
 
-def _words(name: str) -> list[str]:
-    return [word.lower() for part in name.split("_") for word in _WORDS.findall(part)]
-
-
-def says_that_it_acts(method: str) -> bool:
-    """Whether a method's name has a word that acts, and does not begin with one that reads."""
-    words = _words(method)
-    return bool(words) and words[0] not in _READING and not _DOING.isdisjoint(words)
+def is_listed_client(outside: str) -> bool:
+    """Whether an outside name is of a client in the tables."""
+    return any(pattern.match(outside) for _, pattern in _PACKAGES)
 
 
 def client_effect(outside: str) -> EffectKind | None:
@@ -334,13 +306,15 @@ def client_effect(outside: str) -> EffectKind | None:
     for kind, pattern in _PACKAGES:
         if pattern.match(outside):
             steps = owner.split(".")
-            before = _words(steps[-1])
-            if _CONSTRUCTING.match(method) and method not in _BARE.get(kind, frozenset()):
+            before = words_of(steps[-1])
+            if (SETTING_UP.match(method) or _BARE_WORDS.match(method)) and method not in _BARE.get(
+                kind, frozenset()
+            ):
                 return None
             if len(steps) > 1 and method == "create" and before[-1:] in (["client"], ["pool"]):
                 return None
             if method in _COLLECTING and any(
-                (_words(one) or [""])[0] in _READING for one in steps[-2:] if one[:1].islower()
+                (words_of(one) or [""])[0] in READING for one in steps[-2:] if one[:1].islower()
             ):
                 return None
             builds = method in _BUILDERS and outside.startswith(("sqlalchemy.", "sqlmodel."))

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ratchet.wire.facts import EntryPoint, Place
+from ratchet.wire.looking.input_sites import InputSite
 from ratchet.wire.looking.names import Names
-from ratchet.wire.looking.prompts import InputSite
 from ratchet.wire.looking.syntax import Invocation, NameUse, walk_syntax
 
 AGENTS = {

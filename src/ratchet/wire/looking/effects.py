@@ -6,10 +6,15 @@ import re
 from collections.abc import Iterator
 
 from ratchet.wire.facts import EffectKind, Place, SideEffect, ToolSite
-from ratchet.wire.looking.acting_calls import NAMED, READ, client_effect, says_that_it_acts
-from ratchet.wire.looking.names import Names, last_name
+from ratchet.wire.looking.acting_calls import NAMED, READ, client_effect, is_listed_client
+from ratchet.wire.looking.database_queries import query_effect
+from ratchet.wire.looking.hosted_tools import configured_servers, hosted_tools
+from ratchet.wire.looking.listeners import passed_by_client
+from ratchet.wire.looking.method_words import says_that_it_acts
+from ratchet.wire.looking.names import Names
 from ratchet.wire.looking.syntax import (
     AttributeUse,
+    CodeModule,
     CodeScope,
     Invocation,
     MappingLiteral,
@@ -19,8 +24,15 @@ from ratchet.wire.looking.syntax import (
     Syntax,
     TextValue,
     chain_of,
+    last_name,
     static_text,
     walk_syntax,
+)
+from ratchet.wire.looking.unlisted_clients import (
+    GRANTING,
+    named_effect,
+    stays_within,
+    unlisted_effect,
 )
 
 _PATTERNS = [*NAMED, *READ]
@@ -37,38 +49,12 @@ _BROWSERS = re.compile(
     r"|desktop"
 )
 """Packages of JavaScript that act in a browser or on a desktop."""
-_SQL = re.compile(
-    r"^\s*(?:INSERT|REPLACE|UPSERT|UPDATE|DELETE|CREATE|DROP|ALTER|MERGE|TRUNCATE|COPY)\b",
-    re.IGNORECASE,
-)
-_RUNNING_SQL = {
-    *("execute", "executescript", "executemany", "query", "run", "raw", "execute_query"),
-    *("sql", "executeQuery", "exec", "$executeRaw"),
-    *("fetch", "fetchval", "fetchrow", "fetchone", "fetchall", "fetch_one", "fetch_all"),
-}
 _OWN_PAGE = re.compile(r"gradio\.|streamlit\.|nicegui\.|flet\.|gr\.|st\.")
 """Libraries whose elements have a `click` that binds a function."""
-_MEANING_MUCH = {"run", "query", "raw", "sql", "exec"}
-"""Methods that run other texts than SQL too, such as what an agent is asked."""
-_WHOLE_SQL = re.compile(
-    r"\s*(?:(?:INSERT|UPSERT|REPLACE|MERGE)\s.*?\b(?:INTO|SET)\b|(?:DETACH\s+)?DELETE\s+(?:FROM\b|\w+\s*$)"
-    r"|UPDATE\s.*?\bSET\b|(?:CREATE|DROP|ALTER|TRUNCATE)\s+(?:OR\s+REPLACE\s+|UNIQUE\s+|TEMP\w*\s+|VIRTUAL\s+)*"
-    r"(?:TABLE|INDEX|VIEW|DATABASE|SCHEMA|EXTENSION|FUNCTION|TRIGGER|TYPE|ROLE|CONSTRAINT)\b|(?:CREATE|MERGE)\s*\(|COPY\s.*?\b(?:FROM|TO)\b)",
-    re.IGNORECASE | re.DOTALL,
-)
-_SELECTING = re.compile(r"(?:\w+\.)?select\b")
-_RUNNING_CYPHER = {"run", "query", "execute_query", "executeQuery"}
-_CYPHER = re.compile(
-    r"^\s*(?:MATCH|UNWIND|WITH|CALL)\b.*\b(?:CREATE|MERGE|SET|DELETE|REMOVE)\b", re.S
-)
 _WRITING = re.compile(r"^(?=[rbtU]*[wax+])[rwaxbtU+]{1,4}(?::\w*)?$")
 """Modes that a file is written in."""
 _LETTING: dict[str, EffectKind] = {"code_execution_config": "exec", "allow_code_execution": "exec"}
 """Arguments by which a framework's agent runs code: AutoGen's, CrewAI's."""
-_DATABASES = re.compile(
-    r"(?:^|[._])(?:cur|cursor|conn|connection|session|engine|db|database)\d?\.execute$"
-)
-"""What runs SQL; a text that is not known may be any."""
 _DECORATORS = re.compile(
     r"(?:^|\.)(?:tool|function_tool|tool_plain|kernel_function|ai_function|beta_tool|register_for_llm|register_for_execution)$"
 )
@@ -81,6 +67,10 @@ _TOOL_BASES = re.compile(r"(?:^|\.)(?:BaseTool|Tool|StructuredTool|FunctionTool)
 
 def _of_script(call: Invocation, scope: CodeScope, names: Names) -> tuple[EffectKind, str] | None:
     """The effect of a call that JavaScript alone has."""
+    match call.function:
+        case AttributeUse(name="post" | "put" | "patch" | "delete", base=Invocation() as asked):
+            if last_name(asked.function) == "api":  # of Microsoft's Graph
+                return "post", chain_of(call.function)
     if not isinstance(call.function, NameUse):
         return None
     if call.function.name == "Function" and not names.meanings(call.function, scope):
@@ -105,17 +95,9 @@ def effect_of(call: Invocation, scope: CodeScope, names: Names) -> tuple[EffectK
         return found
     if name in ("open", "fdopen", "ZipFile"):
         return ("file write", "open(…, 'w')") if _opens_to_write(call) else None
+    if (queried := query_effect(call, scope, names)) is not None:
+        return queried
     first = static_text(call.arguments[0]) if call.arguments else ""
-    if name in _RUNNING_SQL and call.arguments:
-        text = first or _text_of(call.arguments[0], scope, names)
-        shaped = _SQL if name not in _MEANING_MUCH else _WHOLE_SQL
-        if shaped.match(text) or (name in _RUNNING_CYPHER and _CYPHER.search(text)):
-            return "database write", chain_of(call.function)
-    if name == "execute" and call.arguments and _DATABASES.search(chain_of(call.function)):
-        text = _text_of(call.arguments[0], scope, names)
-        selects = _selects(call.arguments[0], scope, names)
-        if _SQL.match(text) or not (text or selects):
-            return "database write", chain_of(call.function)
     if name == "request" and first and first.upper() != "GET":
         return "post", chain_of(call.function)
     if name in ("fetch", "axios", "ofetch", "$fetch", "got", "ky"):
@@ -138,7 +120,8 @@ def effect_of(call: Invocation, scope: CodeScope, names: Names) -> tuple[EffectK
         written = f".{written}"  # of an expression without a name: (folder / name).unlink()
     tried = [written]
     known = any(pattern.search(written) for _, pattern in _PATTERNS)
-    if known or name[:1].isupper() or name in _ACTING or says_that_it_acts(name):
+    granted = not call.keywords.keys().isdisjoint(GRANTING)
+    if known or granted or name[:1].isupper() or name in _ACTING or says_that_it_acts(name):
         tried = [*names.outside_names(call, scope), written]
     for one in tried:
         for kind, pattern in NAMED:
@@ -147,25 +130,27 @@ def effect_of(call: Invocation, scope: CodeScope, names: Names) -> tuple[EffectK
                     _OWN_PAGE.match(one) or (javascript and not _has_browser(scope))
                 ):
                     continue  # an element of the program's own page, or an array's fill
+                if kind == "database write" and stays_within(one):
+                    continue
                 return kind, one
-    for one in tried[:-1]:
+    for one in tried[:-1] or passed_by_client(call, scope, names):
         if (of_client := client_effect(one)) is not None:
             return of_client, one
+    if tried != [written] or says_that_it_acts(name):
+        given = frozenset(key for key, value in call.keywords.items() if not _is_off(value, scope))
+        for meant in names.meanings(call.function, scope):
+            one = meant.outside
+            if one and not is_listed_client(one):
+                unlisted = unlisted_effect(one, meant.instance, given)
+                if unlisted is not None:
+                    return unlisted, one
+        if not names.meanings(call.function, scope) and named_effect(call.function):
+            return "post", written
     for one in tried:
         for kind, pattern in READ:
             if pattern.search(one):
                 return kind, one
     return None
-
-
-def _selects(syntax: Syntax, scope: CodeScope, names: Names) -> bool:
-    """Whether a statement is built by `select(…)`."""
-    if isinstance(syntax, NameUse):
-        values = [one.value for one in names.bound(syntax.name, scope)[0]]
-        return bool(values) and all(
-            isinstance(one, Invocation) and _SELECTING.match(chain_of(one)) for one in values
-        )
-    return isinstance(syntax, Invocation) and _SELECTING.match(chain_of(syntax)) is not None
 
 
 def _opens_to_write(call: Invocation) -> bool:
@@ -199,17 +184,6 @@ def _allowed(call: Invocation) -> str:
     listed = call.keywords.get("allowed_tools")
     texts = [static_text(one) for one in walk_syntax(listed)] if listed is not None else []
     return next((one for one in texts if one in ("Bash", "Write", "Edit", "MultiEdit")), "")
-
-
-def _text_of(syntax: Syntax, scope: CodeScope, names: Names) -> str:
-    """Constant text that an expression stands for; empty if it is not known."""
-    if isinstance(syntax, Invocation) and last_name(syntax.function) == "text" and syntax.arguments:
-        syntax = syntax.arguments[0]  # of SQLAlchemy
-    if isinstance(syntax, NameUse):
-        values, _ = names.bound(syntax.name, scope)
-        texts = [static_text(one.value) for one in values if isinstance(one.value, Syntax)]
-        return next((one for one in texts if _SQL.match(one)), texts[0] if texts else "")
-    return static_text(syntax)
 
 
 def find_tools(names: Names, live: frozenset[str]) -> Iterator[tuple[ToolSite, CodeScope]]:
@@ -325,6 +299,17 @@ def _tools_of(scope: CodeScope, names: Names) -> Iterator[tuple[CodeScope, str]]
                             yield one.scope, f"given to {name} as a tool"
 
 
+def _acting(module: CodeModule, names: Names) -> Iterator[tuple[EffectKind, str, int, CodeScope]]:
+    """Calls with an effect, and tools that act outside of the program's functions."""
+    for scope in module.scope.walk():
+        for call in scope.invocations:
+            if (found := effect_of(call, scope, names)) is not None:
+                yield *found, call.line, scope
+        for kind, what, line in hosted_tools(scope):
+            yield kind, what, line, scope
+    yield from configured_servers(module, names)
+
+
 def find_effects(
     names: Names, live: frozenset[str], tools: list[tuple[ToolSite, CodeScope]]
 ) -> Iterator[SideEffect]:
@@ -335,20 +320,17 @@ def find_effects(
     for module in names.program.modules:
         if module.path not in live:
             continue
-        for scope in module.scope.walk():
-            for call in scope.invocations:
-                found = effect_of(call, scope, names)
-                if found is None or (module.path, call.line, found[0]) in seen:
-                    continue
-                kind, what = found
-                seen.add((module.path, call.line, kind))
-                tool = owners.get(id(scope), "")
-                acts = kind not in _READS
-                if acts:
-                    acting.add(tool)
-                place = Place(module.path, call.line)
-                reason = f"calls {what}"
-                yield SideEffect(kind, what, place, scope.dotted, tool, acts, 0.9, reason)
+        for kind, what, line, scope in _acting(module, names):
+            if (module.path, line, kind) in seen:
+                continue
+            seen.add((module.path, line, kind))
+            tool = owners.get(id(scope), "")
+            acts = kind not in _READS
+            if acts:
+                acting.add(tool)
+            place = Place(module.path, line)
+            reason = f"calls {what}"
+            yield SideEffect(kind, what, place, scope.dotted, tool, acts, 0.9, reason)
     for tool_, _ in tools:
         if tool_.effects and tool_.name not in acting:
             reason = "its name says that it acts; no call to the outside was found in it"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
@@ -13,9 +14,9 @@ from ratchet.wire.facts import EntryKind, EntryPoint, Place
 from ratchet.wire.looking.agents import find_agents
 from ratchet.wire.looking.apps import find_apps
 from ratchet.wire.looking.files import RepositoryFiles
+from ratchet.wire.looking.input_sites import InputSite
 from ratchet.wire.looking.manifests import project_of
-from ratchet.wire.looking.names import Names, last_name
-from ratchet.wire.looking.prompts import InputSite
+from ratchet.wire.looking.names import Names
 from ratchet.wire.looking.start_commands import StartCommand, find_start_commands
 from ratchet.wire.looking.syntax import (
     AttributeUse,
@@ -24,6 +25,7 @@ from ratchet.wire.looking.syntax import (
     ScopeValue,
     TextValue,
     chain_of,
+    last_name,
 )
 
 _ROUTES = {"get", "post", "put", "patch", "delete", "route", "websocket", "api_route", "all", "use"}
@@ -32,6 +34,9 @@ _COMMANDS = ("Typer", "Group", "App", "Cyclopts")
 """Classes of programs made of commands."""
 MOST = 40
 """Entries of one project."""
+SERVED = 0.75
+"""Confidence in a tool of a server."""
+_SERVING = re.compile(r"^(?:mcp|fastmcp)\.\S*MCP\.tool$")
 LEADING = 0.15
 """How much more likely a function is the way in that leads to the most others, in JavaScript."""
 _Key = tuple[str, str]
@@ -57,6 +62,7 @@ def find_entries(
         prompts: Files with prompts. What leads to none of them only passes text on to a model.
     """
     found: dict[tuple[str, str], EntryPoint] = {}
+    served = _served(names, live)
     for one in _declared(names, files):
         found.setdefault((one.place.path, one.name), one)
     called: dict[_Key, set[_Key]] = defaultdict(set)
@@ -64,7 +70,9 @@ def find_entries(
     for site in sites:
         if site.what.runs:
             for one in _from_site(names, site, live, called):
-                if one.place not in tools:
+                if one.place in served:
+                    one = msgspec.structs.replace(one, confidence=SERVED)
+                if one.place not in tools or one.place in served:
                     found.setdefault((one.place.path, one.name), one)
                     reached[one.place.path, one.name] += 1
     for agent in find_agents(names, sites, live):
@@ -101,6 +109,23 @@ def find_entries(
         if counts[project] <= MOST:
             kept.append(entry)
     return kept
+
+
+def _served(names: Names, live: frozenset[str]) -> set[Place]:
+    """Tools that a server hands to any client: each is a way in."""
+    return {
+        Place(module.path, scope.line)
+        for module in names.program.modules
+        if module.path in live
+        and any(one.module.split(".")[0] in ("mcp", "fastmcp") for one in module.imports)
+        for scope in module.scope.walk()
+        for decorator in scope.decorators
+        for one in names.meanings(
+            decorator.function if isinstance(decorator, Invocation) else decorator,
+            scope.parent or scope,
+        )
+        if _SERVING.search(one.outside)
+    }
 
 
 def _started(
@@ -199,7 +224,7 @@ def _from_site(
         if id(scope) in seen or scope.module.path not in live or depth > 6:
             continue
         seen.add(id(scope))
-        callers = [] if scope.kind == "module" else [one for _, one in names.calls_of(scope)]
+        callers = [] if scope.kind == "module" else [one for _, one in names.calls.of(scope)]
         inner = scope.name in ("", "lambda") or (
             scope.name in ("execute", "constructor") and scope.module.language == "JavaScript"
         )  # a function without a name, one that a step or tool holds, or one that makes an object

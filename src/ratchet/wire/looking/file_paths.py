@@ -7,7 +7,8 @@ import re
 from collections.abc import Iterator
 from itertools import islice
 
-from ratchet.wire.looking.names import CallFrame, Meaning, Names
+from ratchet.wire.looking.meanings import CallFrame, Meaning
+from ratchet.wire.looking.names import Names
 from ratchet.wire.looking.syntax import (
     Alternatives,
     AttributeUse,
@@ -109,7 +110,7 @@ class FilePaths:
             case AttributeUse(base=base, name=name):
                 for one_ in self.names.meanings(base, scope, frame)[:4]:
                     if one_.scope is not None and one_.scope.kind == "class":
-                        for bound in self.names.attributes(one_.scope, name)[:4]:
+                        for bound in self.names.classes.attributes(one_.scope, name)[:4]:
                             if isinstance(bound.value, Syntax):
                                 yield from self.texts(bound.value, bound.scope, None, depth + 1)
                 if not isinstance(base, NameUse) or name in ("value",):
@@ -163,7 +164,7 @@ class FilePaths:
         for parameter in function.parameters:
             if parameter.name == name and parameter.default is not None:
                 yield from self.texts(parameter.default, function, None, depth + 1)
-        for invocation, scope in self.names.calls_of(function)[:12]:
+        for invocation, scope in self.names.calls.of(function)[:12]:
             given = CallFrame(function, invocation, scope, None).argument(name)
             if given is not None:
                 yield from self.texts(given, scope, None, depth + 2)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ratchet.wire.looking.model_inputs import is_model_address
-from ratchet.wire.looking.names import last_name
 from ratchet.wire.looking.syntax import (
     CodeScope,
     Invocation,
     Syntax,
     chain_of,
+    last_name,
     static_text,
 )
 

@@ -23,14 +23,15 @@ from ratchet.wire.looking.effects import find_effects, find_tools
 from ratchet.wire.looking.entries import find_entries
 from ratchet.wire.looking.files import RepositoryFiles
 from ratchet.wire.looking.frameworks import FRAMEWORKS, RANK, SDKS, framework_of
+from ratchet.wire.looking.input_sites import InputSite, input_sites
 from ratchet.wire.looking.manifests import find_manifests, project_of
-from ratchet.wire.looking.names import Names, last_name
+from ratchet.wire.looking.names import Names
 from ratchet.wire.looking.program import MAX_MODULES, Program
 from ratchet.wire.looking.project_tests import find_tests
-from ratchet.wire.looking.prompts import InputSite, PromptFinder, input_sites
+from ratchet.wire.looking.prompts import PromptFinder
 from ratchet.wire.looking.reach import unreached
 from ratchet.wire.looking.secret_names import find_secrets
-from ratchet.wire.looking.syntax import CodeModule
+from ratchet.wire.looking.syntax import CodeModule, last_name
 from ratchet.wire.looking.task_data import find_task_data
 from ratchet.wire.looking.tracing import find_tracing
 
@@ -44,7 +45,7 @@ _JUDGING = re.compile(
     r"|dspy\.evaluate|pydantic_evals|inspect_ai|giskard|evaluate)(?:\.|$)"
 )
 """Modules of libraries that judge what an agent said."""
-_SERVERS = ("FastAPI", "Flask", "APIRouter", "Blueprint", "Starlette", "Quart", "Sanic")
+_SERVERS = ("FastAPI", "Flask", "APIRouter", "Blueprint", "Starlette", "Quart", "Sanic", "FastMCP")
 """Classes of what answers requests: such a module is no script."""
 _CLIENTS = SDKS - {"prompty", "instructor", "azure-ai"}
 """Clients of models alone; the others hold prompts or agents too."""
@@ -299,7 +300,10 @@ def _frameworks(
         return name in loading and name not in called, rank, -called[name], RANK[name]
 
     for name in sorted(counts, key=order):
-        if name in SDKS and not any(place.path in used for place in counts[name]):
+        made_elsewhere = name in called  # by a client that another module makes
+        if name in SDKS and not (
+            made_elsewhere or any(place.path in used for place in counts[name])
+        ):
             continue
         places = sorted(counts[name])
         found.append(

@@ -133,11 +133,19 @@ MODEL_INPUTS = [
     *_one("llama-index", "run", "user_msg:user", "user_msg", True),
     *_one(
         "llama-index",
-        "complete acomplete stream_complete chat achat stream_chat achat_with_tools chat_with_tools predict apredict structured_predict astructured_predict stream_chat_with_tools",
-        "prompt:user messages:user chat_history:user user_msg:user",
+        "complete acomplete stream_complete chat achat stream_chat achat_with_tools chat_with_tools predict apredict structured_predict astructured_predict stream_chat_with_tools astream_chat astream_complete astream_chat_with_tools",
+        "prompt:user messages:user chat_history:user user_msg:user message:user",
         "prompt messages",
         True,
     ),
+    *_one(
+        "llama-index",
+        "query aquery",
+        "str_or_query_bundle:user",
+        "str_or_query_bundle",
+        True,
+    ),
+    *_one("llama-index", "from_messages", "message_templates:user", "message_templates"),
     *_one(
         "llama-index",
         "PromptTemplate RichPromptTemplate ChatPromptTemplate Prompt QuestionAnswerPrompt RefinePrompt SummaryPrompt",
@@ -322,6 +330,8 @@ _AGENT_ROLES = dict.fromkeys(
 )
 _FINDS = re.compile(r"[Rr]etriever|[Cc]ompressor|[Vv]ector_?[Ss]tore|[Ss]plitter|[Ll]oader\b")
 """What takes text to find other text by: it is no model."""
+_ANSWERING = re.compile(r"\.as_(?:query|chat)_engine\b")
+"""Methods by which an index of LlamaIndex becomes what asks a model."""
 _DEFAULTS = re.compile(r"(?:Engine|Agent|Runner|Synthesizer|Program|Extractor)\.from_defaults$")
 """Classes of LlamaIndex that call a model; others are made by a method of the same name."""
 _RAW = re.compile(r"\.with_(?:raw|streaming)_response\b|\.with_options\b")
@@ -334,6 +344,7 @@ _NAMED = re.compile(
     re.IGNORECASE,
 )
 """Calls of a model that is known by its name only."""
+_MODEL_CLASS = re.compile(r"\.(?:[A-Z]\w*)?(?:Model|LLM)$")
 _NAMED_INPUT = ModelInput(
     "",
     "named",
@@ -361,7 +372,7 @@ def input_of(outside: list[str], written: str) -> ModelInput | None:
     outside = [
         _RAW.sub("", name)
         for name in outside
-        if not _FINDS.search(name)
+        if (not _FINDS.search(name) or _ANSWERING.search(name))
         and not (name.endswith(".from_defaults") and not _DEFAULTS.search(name))
     ]
     written = _RAW.sub("", written)
@@ -385,6 +396,12 @@ def input_of(outside: list[str], written: str) -> ModelInput | None:
             if re.search(rf"(?:^|\.){re.escape(one.symbol)}$", written):
                 return one
     return None
+
+
+def is_model_class(outside: str) -> bool:
+    """Whether a method is of a framework's class of models: `smolagents.LiteLLMModel.complete`."""
+    owner = outside.rpartition(".")[0]
+    return bool(framework_of(owner)) and _MODEL_CLASS.search(owner) is not None
 
 
 def named_input(written: str) -> ModelInput | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from dataclasses import dataclass
-
 from ratchet.wire.looking import registries
+from ratchet.wire.looking.call_index import CallIndex
+from ratchet.wire.looking.class_index import ClassIndex
+from ratchet.wire.looking.meanings import MAX_DEPTH, MOST_OVERRIDES, CallFrame, Meaning, argument_of
 from ratchet.wire.looking.program import Program
 from ratchet.wire.looking.syntax import (
     Alternatives,
@@ -22,57 +22,20 @@ from ratchet.wire.looking.syntax import (
     SequenceLiteral,
     Syntax,
     TextValue,
+    last_name,
 )
 
-MAX_DEPTH = 18
-MOST_OVERRIDES = 24
 CHAIN = 4
 """Calls one upon another from which on only the first is resolved."""
-_WRAPPERS = ("Optional", "Union", "Annotated", "Final", "ClassVar")
+_WRAPPERS = (
+    *("Optional", "Union", "Annotated", "Final", "ClassVar", "Iterator", "AsyncIterator"),
+    *("Generator", "AsyncGenerator"),
+)
 """Types that mean what stands between their brackets."""
-
-
-@dataclass(frozen=True, eq=False)
-class Meaning:
-    """What an expression stands for."""
-
-    scope: CodeScope | None = None
-    """Function or class."""
-    instance: bool = False
-    """Of that class, or of what the outside name is."""
-    module: CodeModule | None = None
-    outside: str = ""
-    """Dotted name with the module it is imported from: `openai.OpenAI.chat`."""
-
-
-@dataclass(frozen=True, eq=False)
-class CallFrame:
-    """A call whose parameters are known."""
-
-    function: CodeScope
-    invocation: Invocation
-    scope: CodeScope
-    """Where the call stands."""
-    parent: CallFrame | None
-
-    def argument(self, name: str) -> Syntax | None:
-        """What the call passes for a parameter."""
-        return argument_of(self.function, self.invocation, name)
-
-
-def argument_of(function: CodeScope, invocation: Invocation, name: str) -> Syntax | None:
-    """What a call passes for a parameter."""
-    if name in invocation.keywords:
-        return invocation.keywords[name]
-    parameters = function.parameters
-    if parameters and parameters[0].name in ("self", "cls") and function.method_of is not None:
-        parameters = parameters[1:]
-    for number, parameter in enumerate(parameters):
-        if parameter.name == name and not parameter.from_object and not parameter.rest:
-            if number < len(invocation.arguments):
-                return invocation.arguments[number]
-            return None
-    return None
+_SESSION_STATE = "streamlit.session_state"
+"""What a page of Streamlit keeps; each attribute is what the page writes to it."""
+_HELD = {"deps", "context", "dependencies", "lifespan_context", "app_state"}
+"""What a framework's context holds of the program's own: `context.deps`."""
 
 
 class Names:
@@ -84,9 +47,8 @@ class Names:
 
     def __init__(self, program: Program) -> None:
         self.program = program
-        self._calls: dict[str, list[tuple[Invocation, CodeScope]]] | None = None
-        self._fields: dict[str, list[CodeScope]] = {}
-        self._derived: dict[int, list[CodeScope]] | None = None
+        self.calls = CallIndex(self)
+        self.classes = ClassIndex(self)
         self._meanings: dict[tuple[int, int], list[Meaning]] = {}
 
     # Names
@@ -168,7 +130,10 @@ class Names:
             case AttributeUse(base=base, name=name):
                 found: list[Meaning] = []
                 for one in self.meanings(base, scope, frame, depth + 1)[:6]:
-                    found += self.attribute(one, name, depth + 1)
+                    if one.outside == _SESSION_STATE:
+                        for bound in scope.module.attribute_writes.get(name, ())[:6]:
+                            found += self.of_bound(bound, depth + 1)
+                    found += self.attribute(one, name, depth + 1) if not found else []
                 return found[:MOST_OVERRIDES]
             case Invocation():
                 return self._of_call(syntax, scope, frame, depth)
@@ -200,7 +165,7 @@ class Names:
                 return [Meaning(owner, instance=name != "cls")]
         if name == "super":
             owner = scope.enclosing("class")
-            return self._bases(owner, depth) if owner is not None else []
+            return self.classes.bases(owner, depth) if owner is not None else []
         values, function = self.bound(name, scope)
         found: list[Meaning] = []
         for bound in values[:8]:
@@ -233,7 +198,7 @@ class Names:
             if typed:
                 return typed
         found: list[Meaning] = []
-        for invocation, scope in self.calls_of(function)[:6]:
+        for invocation, scope in self.calls.of(function)[:6]:
             given = argument_of(function, invocation, name)
             if given is not None:
                 found += self.meanings(given, scope, None, depth + 2)
@@ -246,8 +211,14 @@ class Names:
             case ItemUse(base=base, key=key) if last_name(base) in _WRAPPERS and depth <= MAX_DEPTH:
                 options = key.items if isinstance(key, SequenceLiteral) else [key]
                 return [m for one in options for m in self._typed(one, scope, depth + 1)]
+        holds: tuple[CodeScope, ...] = ()
+        if isinstance(annotation, ItemUse) and depth <= MAX_DEPTH:
+            key = annotation.key
+            options = key.items if isinstance(key, SequenceLiteral) else [key]
+            held = [m for one in options for m in self.meanings(one, scope, None, depth + 1)]
+            holds = tuple(m.scope for m in held if m.scope is not None and m.scope.kind == "class")
         return [
-            Meaning(one.scope, True, None, one.outside)
+            Meaning(one.scope, True, None, one.outside, holds)
             for one in self.meanings(annotation, scope, None, depth)
             if one.module is None and not one.outside.startswith("typing.")
         ]
@@ -269,8 +240,12 @@ class Names:
 
     def attribute(self, one: Meaning, name: str, depth: int = 0) -> list[Meaning]:
         """What an attribute stands for."""
+        if one.outside and one.holds and name in _HELD:
+            return [Meaning(held, instance=True) for held in one.holds]
         if one.outside:
-            return [Meaning(outside=f"{one.outside}.{name}", instance=one.instance)]
+            return [
+                Meaning(outside=f"{one.outside}.{name}", instance=one.instance, holds=one.holds)
+            ]
         if one.module is not None:
             found = [
                 m
@@ -286,82 +261,24 @@ class Names:
             return found
         if one.scope is not None and one.scope.kind == "class":
             found = []
-            for bound in self.attributes(one.scope, name)[:6]:
+            for bound in self.classes.attributes(one.scope, name)[:6]:
                 found += self.of_bound(bound, depth + 1)
             if found and one.instance and all(m.scope and not m.instance for m in found):
-                for bound in self.overrides(one.scope, name):
+                for bound in self.classes.overrides(one.scope, name):
                     found += self.of_bound(bound, depth + 1)
             if not found:
                 annotation = one.scope.annotations.get(name)
                 if annotation is not None:
                     found += self._typed(annotation, one.scope, depth + 1)
-            if not found:
+            if not found and not self.classes.attributes(one.scope, name):
                 # What an outside base class has.
                 found = [
                     Meaning(outside=f"{base.outside}.{name}", instance=True)
-                    for base in self._bases(one.scope, depth)
+                    for base in self.classes.bases(one.scope, depth)
                     if base.outside
                 ]
             return found
         return []
-
-    def attributes(self, klass: CodeScope, name: str, depth: int = 0) -> list[BoundValue]:
-        """Bindings of an attribute, in the class or its bases."""
-        if name in klass.attributes:
-            return klass.attributes[name]
-        if depth < 6:
-            for base in self._bases(klass, depth):
-                if base.scope is not None and base.scope is not klass:
-                    found = self.attributes(base.scope, name, depth + 1)
-                    if found:
-                        return found
-        return []
-
-    def overrides(self, klass: CodeScope, name: str) -> list[BoundValue]:
-        """Bindings of an attribute in classes that are derived from a class."""
-        if self._derived is None:
-            self._derived = defaultdict(list)
-            for module in self.program.modules:
-                for scope in module.scope.walk():
-                    if scope.kind == "class":
-                        for base in self._bases(scope, 0):
-                            if base.scope is not None and base.scope is not scope:
-                                self._derived[id(base.scope)].append(scope)
-        found: list[BoundValue] = []
-        waiting, seen = [klass], {id(klass)}
-        while waiting and len(seen) < 60:
-            for one in self._derived[id(waiting.pop())]:
-                if id(one) not in seen:
-                    seen.add(id(one))
-                    waiting.append(one)
-                    found += one.attributes.get(name, [])[:2]
-        return found[:MOST_OVERRIDES]
-
-    def methods_named(self, name: str) -> list[CodeScope]:
-        """Methods of that name, in the classes of the repository."""
-        return [
-            bound.value.scope
-            for klass in self.classes_with(name)
-            for bound in klass.attributes.get(name, ())
-            if isinstance(bound.value, ScopeValue)
-        ]
-
-    def _bases(self, klass: CodeScope, depth: int) -> list[Meaning]:
-        return [
-            one
-            for base in klass.bases
-            for one in self.meanings(base, klass.parent or klass, None, depth + 1)
-        ]
-
-    def outside_bases(self, klass: CodeScope, depth: int = 0) -> list[str]:
-        """Dotted names of the outside classes that a class is derived from."""
-        found: list[str] = []
-        for base in self._bases(klass, 0):
-            if base.outside:
-                found.append(base.outside)
-            elif base.scope is not None and base.scope is not klass and depth < 6:
-                found += self.outside_bases(base.scope, depth + 1)
-        return found
 
     def _of_call(
         self, call: Invocation, scope: CodeScope, frame: CallFrame | None, depth: int
@@ -377,7 +294,7 @@ class Names:
                 found.append(Meaning(one.scope, instance=True))
             elif one.scope is not None:
                 inner = CallFrame(one.scope, call, scope, frame)
-                for value in one.scope.returns[:6]:
+                for value in (one.scope.returns or one.scope.yields)[:6]:
                     found += self.meanings(value, one.scope, inner, depth + 2)
                 if not found and one.scope.returned_type is not None:
                     outer = one.scope.parent or one.scope
@@ -395,6 +312,10 @@ class Names:
                 return found[:MOST_OVERRIDES]
             case Invocation(function=AttributeUse(base=base, name="get")) if not found:
                 found += registries.held(self, base, scope, depth)
+            case Invocation(function=NameUse(name="Depends"), arguments=[given, *_]):
+                # FastAPI gives what the function returns, or an object of the class.
+                made = Invocation(call.line, call.start, call.end, given, [], {}, [])
+                return self._of_call(made, scope, frame, depth + 1)
         asked = last_name(call.function) in ("getAgent", "getAgentById")
         if asked and any(one.module.startswith("@mastra/") for one in scope.module.imports):
             # Of the instance that Mastra hands to a step or tool.
@@ -418,72 +339,6 @@ class Names:
             if one.outside
         ]
 
-    # Calls
-
-    def calls_of(self, function: CodeScope) -> list[tuple[Invocation, CodeScope]]:
-        """Calls that may be calls of a function, by its name and then by what the name means."""
-        if self._calls is None:
-            self._calls = defaultdict(list)
-            for module in self.program.modules:
-                for scope in module.scope.walk():
-                    for invocation in scope.invocations:
-                        name = last_name(invocation.function)
-                        if name:
-                            self._calls[name].append((invocation, scope))
-        owner = function.method_of
-        name = function.name
-        if owner is not None and name in ("__init__", "constructor"):
-            name = owner.name
-        if owner is not None and name in ("__call__", "forward"):
-            return []
-        if not name:
-            return []
-        found = []
-        named = self._calls.get(name, [])[:60]
-        if owner is not None and name == owner.name:
-            named = [*named, *self._calls.get("cls", [])]  # of its own class methods
-        for invocation, scope in named:
-            if owner is not None and isinstance(invocation.function, AttributeUse):
-                base = invocation.function.base
-                known = self.meanings(base, scope, None, MAX_DEPTH - 5)
-                # One of a base class may be of what is derived from it: of an interface.
-                if known and not any(
-                    one.scope is not None
-                    and (self._derives(one.scope, owner) or self._derives(owner, one.scope))
-                    for one in known
-                ):
-                    continue
-                found.append((invocation, scope))
-                continue
-            for one in self.meanings(invocation.function, scope, None, MAX_DEPTH - 6):
-                if one.scope is function or (owner is not None and one.scope is owner):
-                    found.append((invocation, scope))
-                    break
-        return found
-
-    def constructions(self, klass: CodeScope) -> list[tuple[Invocation, CodeScope]]:
-        """Calls that construct a class."""
-        stand_in = CodeScope("function", "__init__", klass.module, klass, klass.line)
-        return self.calls_of(stand_in)
-
-    def _derives(self, klass: CodeScope, owner: CodeScope, depth: int = 0) -> bool:
-        if klass is owner:
-            return True
-        return depth < 6 and any(
-            base.scope is not None and self._derives(base.scope, owner, depth + 1)
-            for base in self._bases(klass, 0)
-        )
-
-    def classes_with(self, field: str) -> list[CodeScope]:
-        """Classes of the repository that declare a field."""
-        if not self._fields:
-            for module in self.program.modules:
-                for scope in module.scope.walk():
-                    if scope.kind == "class":
-                        for name in {*scope.annotations, *scope.attributes}:
-                            self._fields.setdefault(name, []).append(scope)
-        return self._fields.get(field, [])
-
     def outside_names(self, call: Invocation, scope: CodeScope) -> list[str]:
         """Dotted outside names of what a call calls; of a local subclass, those of its bases."""
         found: list[str] = []
@@ -491,28 +346,16 @@ class Names:
             if one.outside:
                 found.append(one.outside)
             elif one.scope is not None and one.scope.kind == "class" and not one.instance:
-                found += self.outside_bases(one.scope)
+                found += self.classes.outside_bases(one.scope)
             elif one.scope is not None and one.scope.kind == "class":
-                found += [f"{base}.__call__" for base in self.outside_bases(one.scope)]
+                found += [f"{base}.__call__" for base in self.classes.outside_bases(one.scope)]
         match call.function:
             case AttributeUse(base=Invocation(function=NameUse(name="super")), name="__init__"):
                 owner = scope.enclosing("class")
                 if owner is not None:
-                    found += self.outside_bases(owner)
+                    found += self.classes.outside_bases(owner)
             case NameUse(name="super"):
                 owner = scope.enclosing("class")
                 if owner is not None:
-                    found += self.outside_bases(owner)
+                    found += self.classes.outside_bases(owner)
         return list(dict.fromkeys(found))
-
-
-def last_name(syntax: Syntax) -> str:
-    """Last name of what is called."""
-    match syntax:
-        case NameUse(name=name) | AttributeUse(name=name):
-            return name
-        case ItemUse(base=base):
-            return last_name(base)
-        case Invocation(function=function):
-            return last_name(function)
-    return ""

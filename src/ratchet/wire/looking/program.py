@@ -186,6 +186,18 @@ class Program:
             found = self._package(base, name)
             if found is not None and found != importer and self._defines(found, base, name, dotted):
                 return found
+        return self._added(importer, "/".join(parts))
+
+    def _added(self, importer: str, module: str) -> str | None:
+        """A module in a folder that its importer names and adds to `sys.path`."""
+        text = self.files.text(importer) or ""
+        if not importer.endswith(".py") or not re.search(r"\bsys\.path\.", text):
+            return None
+        for path in self.files.named(module.rpartition("/")[2] + ".py", "__init__.py"):
+            for ending in (f"/{module}.py", f"/{module}/__init__.py"):
+                folder = path.removesuffix(ending).rpartition("/")[2]
+                if path.endswith(ending) and re.search(rf"[\"'/]{re.escape(folder)}[\"'/]", text):
+                    return path
         return None
 
     def _package(self, base: str, name: str) -> str | None:

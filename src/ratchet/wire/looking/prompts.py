@@ -4,60 +4,33 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
-from ratchet.wire.facts import BindingWay, Place, PromptKind, PromptPart, PromptSite
-from ratchet.wire.looking.flow import TextFlow, TextOrigin
-from ratchet.wire.looking.frameworks import RANK, SDKS, framework_of
-from ratchet.wire.looking.javascript_requests import posted_body
-from ratchet.wire.looking.model_inputs import (
-    LAST_NAMES,
-    POSTED,
-    ModelInput,
-    input_of,
-    named_input,
-)
+from ratchet.wire.facts import Place, PromptKind, PromptPart, PromptSite
+from ratchet.wire.looking.flow import TextFlow
+from ratchet.wire.looking.flow_steps import TextOrigin
+from ratchet.wire.looking.frameworks import SDKS, framework_of
+from ratchet.wire.looking.input_sites import InputSite
+from ratchet.wire.looking.meanings import argument_of
 from ratchet.wire.looking.named_prompts import PROMPT_NAME, named_prompts
-from ratchet.wire.looking.names import Names, argument_of, last_name
+from ratchet.wire.looking.names import Names
+from ratchet.wire.looking.prompt_groups import PromptGroup
 from ratchet.wire.looking.settings_prompts import settings_prompts
 from ratchet.wire.looking.syntax import (
     AttributeUse,
-    CodeModule,
     CodeScope,
     Invocation,
-    MappingLiteral,
     NameUse,
-    SequenceLiteral,
     Syntax,
     TextTemplate,
     TextValue,
-    chain_of,
-    static_text,
-    walk_syntax,
+    last_name,
 )
+from ratchet.wire.looking.system_messages import system_messages
 from ratchet.wire.looking.text_words import role_of
 from ratchet.wire.looking.yaml_fields import yaml_parts
 
-LEAST_WORDS = {"system": 4, "user": 10, "tool": 20, "joined": 10, "named": 6}
-"""Words of static text from which text counts as a prompt: shorter messages are data."""
-
-HOW: dict[str, tuple[BindingWay, str]] = {
-    "constant": ("codemod", "wrap the literal in ratchet.prompt(…)"),
-    "f-string": ("codemod", "turn its slots into named ones and wrap it in ratchet.prompt(…)"),
-    "inline": ("codemod", "wrap the literal in ratchet.prompt(…) where it stands"),
-    "builder": ("function", "bind what the function returns, or use the gateway"),
-    "class attribute": ("codemod", "wrap the attribute's literal in ratchet.prompt(…)"),
-    "signature": ("codemod", "bind the signature's instructions"),
-    "yaml": ("overlay", "overlay the file; no code changes"),
-    "toml": ("overlay", "overlay the file; no code changes"),
-    "json": ("overlay", "overlay the file; no code changes"),
-    "text": ("overlay", "overlay the file; no code changes"),
-    "framework default": ("gateway", "replace it in the gateway; the text is the framework's"),
-    "store": ("adapter", "read and write it through the store's adapter"),
-}
 _DEFAULT = re.compile(r"\.[A-Z][A-Z0-9_]*(?:PROMPT|INSTRUCTIONS?)[A-Z0-9_]*$|\.PROMPT$")
 """Constants of a framework that hold text for a model."""
-_FILES = ("yaml", "json", "toml", "text")
 _INPUTS = re.compile(
     r"(?:^|_)(?:quer(?:y|ies)|questions?|examples?|tests?|inputs?|tasks?|topics?|samples?|demos?|requests?)(?:_|$)",
     re.IGNORECASE,
@@ -66,91 +39,6 @@ _INPUTS = re.compile(
 _SCRIPTS = ("main", "demo", "run_demo", "example", "run_example", "_main", "amain")
 _LONG = 40
 """Words from which text in a script's main function is no mere question."""
-
-
-@dataclass(frozen=True)
-class InputSite:
-    """A call that gives text to a model."""
-
-    invocation: Invocation
-    scope: CodeScope
-    what: ModelInput
-    framework: str
-    callee: str
-
-    @property
-    def place(self) -> Place:
-        """Where it stands."""
-        return Place(self.scope.module.path, self.invocation.line)
-
-
-@dataclass
-class _Group:
-    """Texts that make one prompt."""
-
-    kind: PromptKind
-    name: str
-    role: str
-    framework: str
-    parts: dict[tuple[str, int, str], PromptPart] = field(default_factory=dict)
-    reaches: set[Place] = field(default_factory=set)
-    joined: bool = False
-    named: bool = False
-    """Bound to a name that says that it is a prompt."""
-    by_name: bool = False
-    """Known by the name under which the code reads it."""
-
-
-def input_sites(names: Names) -> Iterator[InputSite]:
-    """All calls that give text to a model."""
-    for module in names.program.modules:
-        frameworks = names.program.frameworks_of(module)
-        for scope in module.scope.walk():
-            for call in scope.invocations:
-                name = last_name(call.function)
-                posted = posted_body(call, scope) if name in ("fetch", "post") else None
-                if posted is not None:
-                    framework = next(iter(frameworks), "") or "openai"
-                    yield InputSite(posted, scope, POSTED, framework, chain_of(call.function))
-                    continue
-                if (
-                    name not in LAST_NAMES
-                    and name != "__init__"
-                    and not name[:1].isupper()
-                    and name != "super"
-                ):
-                    continue
-                outside = names.outside_names(call, scope)
-                written = chain_of(call.function)
-                what = input_of(outside, written)
-                if what is None and not outside and module.language == "Python":
-                    known = names.meanings(call.function, scope)
-                    what = named_input(written) if not known else None
-                if what is None:
-                    continue
-                if what.symbol == "UserProxyAgent" and "llm_config" not in call.keywords:
-                    continue
-                framework = what.framework or next(iter(frameworks), "")
-                framework = framework or _around(names, module) or "openai"
-                callee = outside[0] if outside else written
-                yield InputSite(call, scope, what, framework, callee)
-
-
-def _around(names: Names, module: CodeModule) -> str:
-    """The framework that modules of the same outermost folder import."""
-    top = module.path.partition("/")[0]
-    found = {
-        name
-        for other in names.program.modules
-        if other.path.partition("/")[0] == top and other.language == module.language
-        for name in names.program.frameworks_of(other)
-    }
-    return min(found, key=lambda one: RANK[one], default="")
-
-
-def _words(text: str) -> int:
-    """Words of a text; an address or a name without a space has none."""
-    return len(re.findall(r"[^\W\d_]{2,}", text)) if re.search(r"\s", text.strip()) else 0
 
 
 def _is_example(origin: TextOrigin, site: InputSite) -> bool:
@@ -169,38 +57,6 @@ def _is_example(origin: TextOrigin, site: InputSite) -> bool:
     return in_script and runs and len(origin.syntax.value.split()) < _LONG
 
 
-def _system_messages(scope: CodeScope) -> Iterator[MappingLiteral]:
-    """Literals of system messages in a scope, with the others of their list."""
-    roots: list[Syntax] = [*scope.returns]
-    for call in scope.invocations:
-        roots += [*call.arguments, *call.keywords.values()]
-    for bounds in scope.bindings.values():
-        roots += [one.value for one in bounds if isinstance(one.value, Syntax)]
-    seen: set[int] = set()
-    for root in roots:
-        for one in walk_syntax(root):
-            if isinstance(one, MappingLiteral) and id(one) not in seen:
-                seen.add(id(one))
-                if _is_message(one, "system", "developer"):
-                    yield one
-            if isinstance(one, SequenceLiteral) and any(
-                _is_message(item, "system", "developer") for item in one.items
-            ):
-                others = [item for item in one.items if _is_message(item, "user")]
-                for item in others:
-                    assert isinstance(item, MappingLiteral)
-                    if id(item) not in seen:
-                        seen.add(id(item))
-                        yield item
-
-
-def _is_message(syntax: Syntax, *roles: str) -> bool:
-    if not isinstance(syntax, MappingLiteral) or syntax.get("content") is None:
-        return False
-    role = syntax.get("role")
-    return isinstance(role, TextValue) and role.value in roles
-
-
 class PromptFinder:
     """Finds the prompts that flow into calls.
 
@@ -214,7 +70,7 @@ class PromptFinder:
 
     def find(self, sites: list[InputSite]) -> list[PromptSite]:
         """Prompts of these calls, in order of their places."""
-        groups: dict[tuple[str, int, str], _Group] = {}
+        groups: dict[tuple[str, int, str], PromptGroup] = {}
         for site in sites:
             for argument, role, syntax in self._arguments(site):
                 if role == "signature":
@@ -236,9 +92,9 @@ class PromptFinder:
         built = {key for one in groups.values() if one.kind == "builder" for key in one.parts}
         return sorted(
             (
-                self._made(group)
+                group.made()
                 for group in groups.values()
-                if self._counts(group)
+                if group.counts()
                 and (group.kind not in ("inline", "f-string") or not built >= set(group.parts))
             ),
             key=lambda one: one.place,
@@ -267,7 +123,7 @@ class PromptFinder:
                 yield argument, role, given
 
     def _signature(
-        self, site: InputSite, syntax: Syntax, groups: dict[tuple[str, int, str], _Group]
+        self, site: InputSite, syntax: Syntax, groups: dict[tuple[str, int, str], PromptGroup]
     ) -> None:
         classes = [
             one.scope
@@ -279,21 +135,21 @@ class PromptFinder:
         for scope in classes:
             path = scope.module.path
             key = (path, scope.line, "signature")
-            group = groups.setdefault(key, _Group("signature", scope.name, "system", "dspy"))
+            group = groups.setdefault(key, PromptGroup("signature", scope.name, "system", "dspy"))
             group.reaches.add(site.place)
             if scope.docstring is not None:
-                self._part(group, path, scope.docstring, "instructions")
+                group.add(path, scope.docstring, "instructions")
             for name, bounds in scope.attributes.items():
                 for bound in bounds:
                     if isinstance(bound.value, Invocation) and "desc" in bound.value.keywords:
                         text = bound.value.keywords["desc"]
                         if isinstance(text, (TextValue, TextTemplate)):
-                            self._part(group, path, text, name)
+                            group.add(path, text, name)
             if not group.parts:
                 del groups[key]
 
     def _built(
-        self, site: InputSite, syntax: Syntax, groups: dict[tuple[str, int, str], _Group]
+        self, site: InputSite, syntax: Syntax, groups: dict[tuple[str, int, str], PromptGroup]
     ) -> list[CodeScope]:
         """Classes whose instructions a signature that is built takes; its own texts are added."""
         values = [syntax]
@@ -322,29 +178,30 @@ class PromptFinder:
         known = self.names.meanings(syntax, scope)
         if isinstance(syntax, NameUse):
             function = self.names.bound(syntax.name, scope)[1]
-            for call, where in self.names.calls_of(function) if function is not None else ():
+            for call, where in self.names.calls.of(function) if function is not None else ():
                 passed = argument_of(function, call, syntax.name) if function else None
                 known = [*known, *(self.names.meanings(passed, where) if passed else ())]
         return [one.scope for one in known if one.scope and one.scope.kind == "class"]
 
-    def _settings(self, framework: str, groups: dict[tuple[str, int, str], _Group]) -> None:
+    def _settings(self, framework: str, groups: dict[tuple[str, int, str], PromptGroup]) -> None:
         """Fields of settings files that the code reads by name."""
         for path, place, parts in settings_prompts(self.names):
             if (path, 0, "file") not in groups:
                 name = path.rpartition("/")[2]
                 kind: PromptKind = "yaml" if parts else "text"
-                group = _Group(kind, name, "system", framework, by_name=True)
+                kind = "json" if path.endswith(".json") else kind
+                group = PromptGroup(kind, name, "system", framework, by_name=True)
                 group.parts = {(path, part.start, ""): part for part in parts}
                 if not parts:
                     group.parts[path, 0, ""] = PromptPart("", Place(path), 0, 0, "")
                 group.reaches.add(place)
                 groups[path, 0, "file"] = group
 
-    def _messages(self, framework: str, groups: dict[tuple[str, int, str], _Group]) -> None:
+    def _messages(self, framework: str, groups: dict[tuple[str, int, str], PromptGroup]) -> None:
         """System messages that are sent in a way that was not followed, such as over HTTP."""
         for module in self.names.program.modules:
             for scope in module.scope.walk():
-                for found in _system_messages(scope):
+                for found in system_messages(scope):
                     content, role = found.get("content"), found.get("role")
                     assert content is not None
                     assert isinstance(role, TextValue)
@@ -356,7 +213,7 @@ class PromptFinder:
                     for key in set(groups) - known:
                         groups[key].by_name = True
 
-    def _named(self, framework: str, groups: dict[tuple[str, int, str], _Group]) -> None:
+    def _named(self, framework: str, groups: dict[tuple[str, int, str], PromptGroup]) -> None:
         """Texts that are bound to the name of a prompt and read, in a way that was not followed."""
         found = {(path, start) for group in groups.values() for path, start, _ in group.parts}
         for text, scope, name, whole, place in named_prompts(self.names):
@@ -370,7 +227,7 @@ class PromptFinder:
                 for key in set(groups) - known:
                     groups[key].by_name = True
 
-    def _decorated(self, groups: dict[tuple[str, int, str], _Group]) -> None:
+    def _decorated(self, groups: dict[tuple[str, int, str], PromptGroup]) -> None:
         """Functions that a decorator makes prompts: `@agent.system_prompt`."""
         for module in self.names.program.modules:
             if "pydantic-ai" not in self.names.program.frameworks_of(module):
@@ -412,7 +269,7 @@ class PromptFinder:
         site: InputSite,
         argument: str,
         origin: TextOrigin,
-        groups: dict[tuple[str, int, str], _Group],
+        groups: dict[tuple[str, int, str], PromptGroup],
     ) -> None:
         if origin.role == "assistant" or _is_example(origin, site):
             return
@@ -428,7 +285,7 @@ class PromptFinder:
         framework: str,
         field_: str,
         origin: TextOrigin,
-        groups: dict[tuple[str, int, str], _Group],
+        groups: dict[tuple[str, int, str], PromptGroup],
         builder: CodeScope | None,
         together: InputSite | None = None,
     ) -> None:
@@ -482,14 +339,14 @@ class PromptFinder:
                     kind, name = "f-string" if template else "inline", here.dotted
                 if origin.pieced:
                     key = (here.module.path, here.line, f"pieces of {origin.holder}")
-        group = groups.setdefault(key, _Group(kind, name, origin.role, framework))
+        group = groups.setdefault(key, PromptGroup(kind, name, origin.role, framework))
         if origin.role == "system":
             group.role = "system"
         group.joined = group.joined or (origin.joined and kind in ("f-string", "inline"))
         group.reaches.add(reaches)
         group.named = group.named or PROMPT_NAME.search(origin.holder) is not None
         if origin.syntax is not None:
-            self._part(group, origin.path, origin.syntax, field_)
+            group.add(origin.path, origin.syntax, field_)
         elif kind == "yaml":
             text = self.names.program.files.text(origin.path) or ""
             for part in yaml_parts(origin.path, text, framework, origin.keys):
@@ -497,44 +354,3 @@ class PromptFinder:
         if not group.parts:
             place = Place(origin.path, origin.line)
             group.parts[origin.path, origin.line, ""] = PromptPart("", place, 0, 0, "")
-
-    def _part(
-        self, group: _Group, path: str, syntax: TextValue | TextTemplate, field_: str
-    ) -> None:
-        slots = syntax.sources if isinstance(syntax, TextTemplate) else ()
-        part = PromptPart(
-            field_, Place(path, syntax.line), syntax.start, syntax.end, static_text(syntax), slots
-        )
-        group.parts[path, syntax.start, ""] = part
-
-    def _counts(self, group: _Group) -> bool:
-        if group.kind in (*_FILES, "store", "signature", "framework default"):
-            return True
-        counts = [_words(part.text) for part in group.parts.values()]
-        if group.role == "tool":
-            return group.kind != "builder" and max(counts) >= LEAST_WORDS["tool"]
-        if group.joined:
-            return sum(counts) >= LEAST_WORDS["joined"]
-        if group.named and any(part.slots for part in group.parts.values()):
-            return sum(counts) >= LEAST_WORDS["named"]
-        return sum(counts) >= LEAST_WORDS.get(group.role, 4)
-
-    def _made(self, group: _Group) -> PromptSite:
-        parts = sorted(group.parts.values(), key=lambda part: (part.place, part.start))
-        way, how = HOW[group.kind]
-        reached = sorted(group.reaches)
-        return PromptSite(
-            group.name,
-            group.kind,
-            Place(parts[0].place.path) if group.kind in _FILES else parts[0].place,
-            "user" if group.role == "tool" else group.role,
-            tuple(parts),
-            way,
-            how,
-            tuple(reached),
-            group.framework,
-            0.7 if group.by_name else 0.95 if group.kind != "builder" else 0.85,
-            f"known by its name at {reached[0]}; where its text goes was not followed"
-            if group.by_name
-            else f"its text flows into the call at {reached[0]}",
-        )

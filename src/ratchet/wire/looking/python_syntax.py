@@ -331,6 +331,10 @@ class _Reader:
                 return Alternatives(*place, [self.expression(body), self.expression(orelse)])
             case ast.Await(value=value):
                 return self.expression(value)
+            case ast.Yield(value=ast.expr() as value):
+                made = self.expression(value)
+                self.scope.yields.append(made)
+                return OtherSyntax(*place, [made])
             case ast.NamedExpr(target=target, value=value):
                 made = self.expression(value)
                 self.assign(target, made)

@@ -18,7 +18,8 @@ from ratchet.wire.looking.syntax import (
 )
 
 if TYPE_CHECKING:
-    from ratchet.wire.looking.names import Meaning, Names
+    from ratchet.wire.looking.meanings import Meaning
+    from ratchet.wire.looking.names import Names
 
 MOST = 24
 """Entries of a table that are followed."""

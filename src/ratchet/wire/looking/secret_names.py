@@ -57,7 +57,7 @@ def _settings(names: Names, module: CodeModule) -> Iterator[tuple[str, int, str]
     for scope in module.scope.walk():
         if scope.kind != "class" or not any(
             base.startswith("pydantic") and base.endswith(".BaseSettings")
-            for base in names.outside_bases(scope)
+            for base in names.classes.outside_bases(scope)
         ):
             continue
         prefix = _prefix(scope)

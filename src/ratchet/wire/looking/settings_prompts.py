@@ -5,6 +5,7 @@ Fields of settings, and files that are prompts by their own name or that of thei
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 
@@ -14,13 +15,20 @@ from ratchet.wire.looking.names import Names
 from ratchet.wire.looking.yaml_fields import yaml_parts
 
 _KEY = re.compile(r"""["']([\w-]+)["']""")
-_NAMED = re.compile(r"""["'`]([^"'`\n]*\.(?:ya?ml|md|txt|j2|jinja2?|prompty|mustache|hbs))["'`]""")
+_NAMED = re.compile(
+    r"""["'`]([^"'`\n]*\.(?:ya?ml|json|md|txt|j2|jinja2?|prompty|mustache|hbs))["'`]"""
+)
 _FIELD = re.compile(
     r"(?:^|_)(?:prompt|template|instructions?|system|persona|preamble|backstory)s?(?:_|$)",
     re.IGNORECASE,
 )
 _WRITTEN = re.compile(r"""\s*\)*\s*(?:\.write_(?:text|bytes)\(|,\s*(?:mode\s*=\s*)?["'][wax])""")
 """What follows the name of a file that the program writes itself."""
+_FIELD_IN = re.compile(r"prompt|instruction|template|persona|preamble|backstory|system", re.I)
+_WORD = re.compile(r"[^\W\d_]{2,}")
+_MAX_SETTINGS = 200_000
+_SENTENCE = 5
+"""Words of the longest line of a prompt in settings: shorter ones are names."""
 _LEAST_WORDS = 8
 _FOLDER = re.compile(r"prompts?(?:$|_)|(?:^|_)(?:instructions|personas)$", re.IGNORECASE)
 """Names of folders whose files are prompts."""
@@ -59,10 +67,14 @@ def settings_prompts(names: Names) -> Iterator[tuple[str, Place, list[PromptPart
                 continue
             seen.add(path)
             line = module.text.count("\n", 0, found.start()) + 1
+            if path.endswith(".json"):
+                if _holds_prompts(names.program.files.text(path) or "", names):
+                    yield path, Place(module.path, line), []
+                continue
             if not path.endswith((".yaml", ".yml")):
                 text = names.program.files.text(path) or ""
                 own = "prompt" in path.lower() and not path.lower().endswith("readme.md")
-                if own and len(re.findall(r"[^\W\d_]{2,}", text)) >= _LEAST_WORDS:
+                if own and len(_WORD.findall(text)) >= _LEAST_WORDS:
                     yield path, Place(module.path, line), []
                 continue
             read = _read(names) if read is None else read
@@ -71,15 +83,47 @@ def settings_prompts(names: Names) -> Iterator[tuple[str, Place, list[PromptPart
                 for part in yaml_parts(path, names.program.files.text(path) or "", "", ())
                 if _FIELD.search(last := part.field.rpartition(".")[2])
                 and last in read
-                and len(re.findall(r"[^\W\d_]{2,}", part.text)) >= _LEAST_WORDS
+                and len(_WORD.findall(part.text)) >= _LEAST_WORDS
             ]
             if parts:
                 yield path, Place(module.path, line), parts
     for path, place in (*_beside(names), *_in_folders(names)):
         text = names.program.files.text(path) or "" if path not in seen else ""
         seen.add(path)
-        if len(re.findall(r"[^\W\d_]{2,}", text)) >= _LEAST_WORDS:
+        if len(_WORD.findall(text)) >= _LEAST_WORDS:
             yield path, place, []
+
+
+def _holds_prompts(text: str, names: Names) -> bool:
+    """Whether settings in JSON have fields named like prompts, with long texts that code reads."""
+    if len(text) > _MAX_SETTINGS or not _FIELD_IN.search(text):
+        return False
+    try:
+        read = json.loads(text)
+    except ValueError:
+        return False
+    if not isinstance(read, dict):
+        return False
+    long = {
+        key
+        for key, value in read.items()
+        if _FIELD.search(key) and len(_WORD.findall(_lines(value))) >= _LEAST_WORDS
+    }
+    return any(
+        f'"{key}"' in module.text or f"'{key}'" in module.text or f".{key}" in module.text
+        for key in long
+        for module in names.program.modules
+        if names.program.standing(module.path).kind == "own"
+    )
+
+
+def _lines(value: object) -> str:
+    """A text, or the lines of one; empty if it is neither, or holds no sentence."""
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        value = "\n".join(value)
+    if not isinstance(value, str):
+        return ""
+    return value if any(len(one.split()) >= _SENTENCE for one in value.splitlines()) else ""
 
 
 def _beside(names: Names) -> Iterator[tuple[str, Place]]:

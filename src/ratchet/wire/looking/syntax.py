@@ -176,6 +176,7 @@ class CodeScope:
     stars: list[ImportedName] = field(default_factory=list)
     parameters: list[Parameter] = field(default_factory=list)
     returns: list[Syntax] = field(default_factory=list)
+    yields: list[Syntax] = field(default_factory=list)
     returned_type: Syntax | None = None
     returned_shown: str = ""
     decorators: list[Syntax] = field(default_factory=list)
@@ -311,3 +312,15 @@ def chain_of(syntax: Syntax) -> str:
                 return ".".join(reversed(names))
             case _:
                 return ".".join(reversed(names))
+
+
+def last_name(syntax: Syntax) -> str:
+    """Last name of what is called."""
+    match syntax:
+        case NameUse(name=name) | AttributeUse(name=name):
+            return name
+        case ItemUse(base=base):
+            return last_name(base)
+        case Invocation(function=function):
+            return last_name(function)
+    return ""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ratchet.wire.looking.names import CallFrame, Meaning, Names
+from ratchet.wire.looking.meanings import CallFrame, Meaning
+from ratchet.wire.looking.names import Names
 from ratchet.wire.looking.syntax import (
     Alternatives,
     AttributeUse,
@@ -57,7 +58,7 @@ class Tables:
                         for bound in self.names.of_module(one.module, name):
                             yield from self._bound_mappings(bound, depth)
                     elif one.scope is not None:
-                        for bound in self.names.attributes(one.scope, name):
+                        for bound in self.names.classes.attributes(one.scope, name):
                             yield from self._bound_mappings(bound, depth)
             case Alternatives(options=options):
                 for one_of in options:
@@ -85,7 +86,7 @@ class Tables:
                     yield given, frame.scope, frame.parent
                 return
             frame = frame.parent
-        for invocation, scope in self.names.calls_of(function)[:12]:
+        for invocation, scope in self.names.calls.of(function)[:12]:
             given = CallFrame(function, invocation, scope, None).argument(name)
             if given is not None:
                 yield given, scope, None

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 
 from ratchet.wire.facts import Place, TaskDataSite
 from ratchet.wire.looking.files import RepositoryFiles, standing_of
-from ratchet.wire.looking.names import last_name
 from ratchet.wire.looking.program import Program
 from ratchet.wire.looking.syntax import (
     CodeModule,
@@ -20,6 +19,7 @@ from ratchet.wire.looking.syntax import (
     Syntax,
     TextTemplate,
     TextValue,
+    last_name,
 )
 
 MAX_TABLES = 400

@@ -9,9 +9,16 @@ import msgspec
 
 from ratchet.wire.facts import Manifest, Place, TracingUse
 from ratchet.wire.looking.files import RepositoryFiles
-from ratchet.wire.looking.names import Names, last_name
+from ratchet.wire.looking.names import Names
 from ratchet.wire.looking.program import Program
-from ratchet.wire.looking.syntax import CodeModule, Invocation, NameUse, TextValue, chain_of
+from ratchet.wire.looking.syntax import (
+    CodeModule,
+    Invocation,
+    NameUse,
+    TextValue,
+    chain_of,
+    last_name,
+)
 
 
 class Tracer(msgspec.Struct, frozen=True):
