@@ -13,7 +13,7 @@ import msgspec
 import pytest
 
 from ratchet.cli.app import run
-from ratchet.server.gateway.dialects import DIALECTS
+from ratchet.observe.model_apis import DIALECTS
 from ratchet.store import Store
 from ratchet.types import (
     Activation,

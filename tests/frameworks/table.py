@@ -32,6 +32,7 @@ class Framework(NamedTuple):
 
 
 _OPENINFERENCE = "OpenInference"
+_OURS = "Ratchet, from what is sent and received"
 _BOTH = frozenset({"agent", "tool"})
 
 FRAMEWORKS = (
@@ -63,6 +64,48 @@ FRAMEWORKS = (
         _OPENINFERENCE,
         _BOTH,
         fast=True,
+    ),
+    Framework(
+        "openai-1",
+        "OpenAI SDK 1",
+        ("openai_chat",),
+        "openai",
+        ("openai==1.60.0", "httpx<0.28", BY_OPENAI),
+        _OURS,
+        _BOTH,
+    ),
+    Framework(
+        "openai-1-responses",
+        "OpenAI SDK 1, responses",
+        ("openai_chat", "openai_responses", "openai_streaming"),
+        "openai",
+        ("openai==1.109.1", BY_OPENAI),
+        _OURS,
+        _BOTH,
+    ),
+    Framework(
+        "anthropic-0",
+        "Anthropic SDK 0",
+        ("anthropic_messages",),
+        "anthropic",
+        ("anthropic==0.42.0", "httpx<0.28", "openinference-instrumentation-anthropic==3.1.0"),
+        _OURS,
+        _BOTH,
+    ),
+    Framework(
+        "litellm-before-1.65",
+        "LiteLLM before 1.65",
+        ("litellm_loop",),
+        "litellm",
+        (
+            "litellm==1.57.0",
+            "openai==1.60.0",
+            "httpx<0.28",
+            "openinference-instrumentation-litellm==0.1.51",
+            BY_OPENAI,
+        ),
+        _OURS,
+        _BOTH,
     ),
     Framework(
         "langgraph",

@@ -38,6 +38,7 @@ NAMED = {"httptools": '"httptools"', "psycopg": '"postgresql+psycopg"'}
 
 THERE_BY_THEN = {
     "opentelemetry-instrumentation": "each package of the extra instruments brings it",
+    "streamlit": "the agent's page is one of Streamlit",
     "opentelemetry-exporter-otlp-proto-http": "the user's, who is told when it is missing",
 }
 """Imported where something else has seen to it, and why nothing has to declare it."""

@@ -20,7 +20,9 @@ from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import aiohttp
+import httpx
 import msgspec
+import openai
 import pydantic
 import pytest
 from opentelemetry import trace
@@ -71,6 +73,17 @@ def _unregistered_tasks_do_not_hold_a_loop() -> bool:
         return not seen
 
     return asyncio.run(main())
+
+
+def _stream() -> object:
+    response = httpx.Response(200, content=b"")
+    return openai.Stream(cast_to=str, response=response, client=openai.OpenAI(api_key="k"))
+
+
+def _async_stream() -> object:
+    response = httpx.Response(200, content=b"")
+    client = openai.AsyncOpenAI(api_key="k")
+    return openai.AsyncStream(cast_to=str, response=response, client=client)
 
 
 def _tasks_that_are_destroyed_while_pending_can_be_silent() -> bool:
@@ -263,6 +276,12 @@ PARTS = (
         "_self_important_attributes",
         "observe/instruments/duplicates.py",
         _an_openinference_span_knows_its_kind_before_it_ends,
+    ),
+    Part(
+        "openai",
+        "_iterator",
+        "observe/instruments/client_calls.py",
+        lambda: all("_iterator" in vars(made) for made in (_stream(), _async_stream())),
     ),
     Part(
         "openinference-instrumentation-langchain",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from ratchet.server.gateway.dialects import chat
+from ratchet.observe.model_apis import chat
 from ratchet.store import Store
 from ratchet.types import Outcome, Rollout, Score, Span, Task
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ratchet.server.gateway.dialects import DIALECTS, GatewayDialect
-from ratchet.server.gateway.dialects.bounded_json import decoded
+from ratchet.observe.model_apis import DIALECTS, ModelApi
+from ratchet.observe.model_apis.bounded_json import decoded
 from ratchet.store import Store
 from tests.server.gateway.conftest import Site, both, http_request, raw_call, read_all
 from tests.server.gateway.upstreams import StubUpstream, chunk, stream_head
@@ -182,7 +182,7 @@ def unchunked(body: bytes) -> bytes:
 @settings(max_examples=40, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(value=OBJECTS, events=st.lists(OBJECTS, max_size=3), words=st.text(max_size=10))
 def test_a_dialect_takes_any_json(
-    dialect: GatewayDialect, value: dict[str, Any], events: list[dict[str, Any]], words: str
+    dialect: ModelApi, value: dict[str, Any], events: list[dict[str, Any]], words: str
 ) -> None:
     check(dialect.request_attributes(value))
     check(dialect.response_attributes(value))
@@ -212,7 +212,7 @@ def test_a_broken_dialect_costs_attributes_and_not_the_span(
     def broken(request: Any) -> Any:
         raise RuntimeError("a defect")
 
-    monkeypatch.setattr("ratchet.server.gateway.dialects.chat.request_attributes", broken)
+    monkeypatch.setattr("ratchet.observe.model_apis.chat.request_attributes", broken)
     site = open_site(*both(upstream))
     upstream.answers({"id": "x"})
     assert status_of(site, PATHS[0], b'{"model": "m"}') == 200

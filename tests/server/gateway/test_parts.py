@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ratchet.server.gateway.dialects import chat, embeddings, messages, responses
+from ratchet.observe.model_apis import chat, embeddings, messages, responses
 
 
 def parts_of(dialect: Any, content: Any) -> Any:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from ratchet.observe.ids import attempt_span_id, attempt_trace_id
-from ratchet.server.gateway.dialects import DIALECTS, chat, messages, responses
-from ratchet.server.gateway.dialects.bounded_json import JSON_LIMIT, TEXT_LIMIT, GrowingText
+from ratchet.observe.model_apis import DIALECTS, chat, messages, responses
+from ratchet.observe.model_apis.bounded_json import JSON_LIMIT, TEXT_LIMIT, GrowingText
 from ratchet.server.gateway.sse import EVENT_LIMIT, EventStreamParser
 from tests.server.gateway.conftest import Site, both, http_request, raw_call, read_all
 from tests.server.gateway.test_sdks import MESSAGE, MESSAGE_EVENTS

@@ -14,8 +14,8 @@ import jinja2
 import openai
 import pytest
 
+from ratchet.observe.model_apis import DIALECTS, chat, completions
 from ratchet.server.gateway import Upstream
-from ratchet.server.gateway.dialects import DIALECTS, chat, completions
 from ratchet.server.gateway.substitution import Substitution
 from ratchet.server.gateway.training import TrainingReader
 from ratchet.store import Store
@@ -483,7 +483,7 @@ def test_completions_return_the_tokens_of_each_prompt() -> None:
 
 def test_too_many_token_ids_are_left_out_rather_than_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("chat", "bounded_json"):
-        monkeypatch.setattr(f"ratchet.server.gateway.dialects.{module}.MAX_TOKENS", 10)
+        monkeypatch.setattr(f"ratchet.observe.model_apis.{module}.MAX_TOKENS", 10)
     whole = {"choices": [{"message": {}, "token_ids": list(range(11))}]}
     assert chat.choice_tokens(whole)[0].response is None
     assembly = chat.assembly()

@@ -34,6 +34,9 @@ class Instrument(msgspec.Struct, frozen=True, kw_only=True):
     own: str = ""
     """`module:function` of ours, called with the provider: instruments the library, or adds what
     the instrumentor lacks."""
+    older: str = ""
+    """`module:function` of ours, called with the provider: records the calls where no instrumentor
+    is installed, or it does not fit this version."""
     at_least: tuple[int, ...] = ()
     """Oldest version that `own` supports. Instrumentors check it themselves."""
     innermost: bool = False
@@ -52,6 +55,7 @@ def _by_openinference(
     library: str = "",
     module: str = "",
     own: str = "",
+    older: str = "",
     innermost: bool = False,
     repeats_root: bool = False,
     rivals: tuple[str, ...] = (),
@@ -64,6 +68,7 @@ def _by_openinference(
         openinference=f"openinference.instrumentation.{package}:{class_name}",
         needs=f"openinference-instrumentation-{name}",
         own=own,
+        older=older,
         innermost=innermost,
         repeats_root=repeats_root,
         rivals=rivals,
@@ -74,6 +79,7 @@ INSTRUMENTS: tuple[Instrument, ...] = (
     _by_openinference(
         "openai",
         "OpenAIInstrumentor",
+        older=_OWN + "client_calls:record_openai",
         innermost=True,
         rivals=(
             "opentelemetry.instrumentation.openai:OpenAIInstrumentor",
@@ -84,10 +90,16 @@ INSTRUMENTS: tuple[Instrument, ...] = (
         "anthropic",
         "AnthropicInstrumentor",
         own=_OWN + "anthropic:leave_out_twins",
+        older=_OWN + "client_calls:record_anthropic",
         innermost=True,
         rivals=("opentelemetry.instrumentation.anthropic:AnthropicInstrumentor",),
     ),
-    _by_openinference("litellm", "LiteLLMInstrumentor", innermost=True),
+    _by_openinference(
+        "litellm",
+        "LiteLLMInstrumentor",
+        older=_OWN + "client_calls:record_litellm",
+        innermost=True,
+    ),
     _by_openinference(
         "google-genai", "GoogleGenAIInstrumentor", module="google.genai", innermost=True
     ),
@@ -169,11 +181,15 @@ _log = logging.getLogger("ratchet.observe")
 
 
 def is_installed(instrument: Instrument) -> bool:
-    """Whether the library and its instrumentor are installed; imports neither."""
+    """Whether the library is installed, and what instruments it; imports neither."""
+    return _is_there(instrument.library) and (
+        bool(instrument.older) or not instrument.needs or _is_there(instrument.needs)
+    )
+
+
+def _is_there(distribution: str) -> bool:
     try:
-        metadata.version(instrument.library)
-        if instrument.needs:
-            metadata.version(instrument.needs)
+        metadata.version(distribution)
     except Exception:  # a broken installation has more ways to fail than a missing one
         return False
     return True
@@ -220,6 +236,8 @@ def misfits() -> list[tuple[str, str, str, str, bool]]:
     """
     found = []
     for one in INSTRUMENTS:
+        if one.older:
+            continue  # recorded all the same
         if one.openinference and one.module in sys.modules and is_installed(one):
             try:
                 misfit = _conflict(load(one.openinference)())
@@ -241,11 +259,17 @@ def _conflict(instrumentor: Any) -> Any:
 
 
 def _use_openinference(instrument: Instrument, route: DelegatingProvider) -> bool:
+    if instrument.older and not _is_there(instrument.needs):
+        load(instrument.older)(route)
+        return True
     instrumentor = load(instrument.openinference)()
     if instrumentor.is_instrumented_by_opentelemetry:
         _log.info("ratchet: %s is instrumented already.", instrument.name)
         return False
     conflict = _conflict(instrumentor)
+    if conflict and instrument.older:
+        load(instrument.older)(route)
+        return True
     if conflict:
         _log.warning(
             "ratchet: %s is not instrumented, as %s %s does not fit it: %s",

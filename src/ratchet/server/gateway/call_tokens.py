@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from ratchet.server.gateway.dialects import ChoiceTokens
-from ratchet.server.gateway.dialects.bounded_json import mapping, name
+from ratchet.observe.model_apis import ChoiceTokens
+from ratchet.observe.model_apis.bounded_json import mapping, name
 from ratchet.server.metrics import Metrics
 from ratchet.types import SpanRecord, Transition, pack_floats, pack_ids
 

@@ -15,12 +15,12 @@ import msgspec
 
 from ratchet.bind.live import EXPERIMENT
 from ratchet.observe.capture import readable
+from ratchet.observe.model_apis import DIALECTS, PASSED_THROUGH, ModelApi
+from ratchet.observe.model_apis.bounded_json import decoded
 from ratchet.server.access import check_attempt
 from ratchet.server.body import ClientDisconnected, decompressed, read_body
 from ratchet.server.gateway.adapter_loading import AdapterLoader, NamedWeights
 from ratchet.server.gateway.call_tokens import TokenKeeping, TokenWatch
-from ratchet.server.gateway.dialects import DIALECTS, PASSED_THROUGH, GatewayDialect
-from ratchet.server.gateway.dialects.bounded_json import decoded
 from ratchet.server.gateway.headers import brings_key, request_headers
 from ratchet.server.gateway.mirroring import (
     MIRROR_ID,
@@ -267,7 +267,7 @@ class Gateway:
         if self._attempts is not None and target.is_attempt:
             await self._attempts.check(target)
 
-    async def _call(self, request: _Request, dialect: GatewayDialect) -> None:
+    async def _call(self, request: _Request, dialect: ModelApi) -> None:
         """Relay and record a model call."""
         body = await self._read(request)
         refused: list[NamedWeights] = []
@@ -311,7 +311,7 @@ class Gateway:
         return await read_body(request.receive, self._body_limit)
 
     async def _prepare(
-        self, request: _Request, dialect: GatewayDialect, body: bytes
+        self, request: _Request, dialect: ModelApi, body: bytes
     ) -> tuple[UpstreamRequest, Recording, bool, _Mirrored | None]:
         """The outgoing request, its recording, whether the response is streamed, and what is to be
         mirrored of it."""
@@ -381,7 +381,7 @@ class Gateway:
         return outgoing, recording, given is not None and given.get("stream") is True, mirrored
 
     async def _mirrored(
-        self, request: _Request, dialect: GatewayDialect, trace_id: str, mirrored: _Mirrored
+        self, request: _Request, dialect: ModelApi, trace_id: str, mirrored: _Mirrored
     ) -> None:
         """Send a call again with the candidate's prompts, and record it."""
         assert self._substitute is not None
@@ -562,7 +562,7 @@ class Gateway:
         self,
         target: GatewayTarget,
         given: dict[str, Any],
-        dialect: GatewayDialect,
+        dialect: ModelApi,
         unit: CallUnit,
     ) -> Substitution:
         """What to send instead of the request."""

@@ -16,9 +16,9 @@ from typing import Any
 from ratchet.llm import Usage, dollars
 from ratchet.observe.capture import CAPTURE_LIMIT, readable, shorten
 from ratchet.observe.ids import attempt_span_id, attempt_trace_id
+from ratchet.observe.model_apis import Assembly, ModelApi
+from ratchet.observe.model_apis.bounded_json import decoded, mapping, name
 from ratchet.server.gateway.call_tokens import TokenKeeping, engine_of, transitions_of
-from ratchet.server.gateway.dialects import Assembly, GatewayDialect
-from ratchet.server.gateway.dialects.bounded_json import decoded, mapping, name
 from ratchet.server.gateway.sse import EventStreamParser
 from ratchet.server.gateway.target import GatewayTarget
 from ratchet.types import SamplingSettings, Span, SpanRecord, Transition
@@ -76,7 +76,7 @@ class Recording:
     def __init__(
         self,
         target: GatewayTarget,
-        dialect: GatewayDialect,
+        dialect: ModelApi,
         request: dict[str, Any] | None,
         body: bytes,
         attributes: dict[str, Any],

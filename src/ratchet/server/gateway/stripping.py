@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ratchet.server.gateway.dialects.engine_tokens import EXTRA_CHOICE_FIELDS, EXTRA_FIELDS
+from ratchet.observe.model_apis.engine_tokens import EXTRA_CHOICE_FIELDS, EXTRA_FIELDS
 from ratchet.server.gateway.sse import EVENT_LIMIT
 
 Headers = list[tuple[bytes, bytes]]

@@ -23,7 +23,7 @@ from ratchet.bind.recognise import (
     refill,
     with_whitespace_of,
 )
-from ratchet.server.gateway.dialects import GatewayDialect
+from ratchet.observe.model_apis import ModelApi
 from ratchet.server.gateway.loading_cache import LoadingCache
 from ratchet.server.gateway.target import GatewayTarget
 from ratchet.server.gateway.units import CallUnit, unit_of
@@ -45,7 +45,7 @@ class Substitution(msgspec.Struct, frozen=True):
     """A request to send instead of the client's."""
 
     request: dict[str, Any]
-    """As made by `GatewayDialect.with_texts`: unchanged parts are the same objects."""
+    """As made by `ModelApi.with_texts`: unchanged parts are the same objects."""
     attributes: dict[str, Any] = {}
     """Attributes of the call's span, such as the candidate and the resources."""
     adapter: Adapter | None = None
@@ -68,7 +68,7 @@ class Substitute(Protocol):
         self,
         target: GatewayTarget,
         request: dict[str, Any],
-        dialect: GatewayDialect,
+        dialect: ModelApi,
         unit: CallUnit,
     ) -> Substitution | None:
         """The request to send instead; None to send it as it is.
@@ -88,7 +88,7 @@ class Substitute(Protocol):
         """The shadow stage of a live agent, as read last; None without one."""
 
     async def of_candidate(
-        self, candidate_id: str, request: dict[str, Any], dialect: GatewayDialect
+        self, candidate_id: str, request: dict[str, Any], dialect: ModelApi
     ) -> Substitution | None:
         """The request with a candidate's prompts; None when it has none of them.
 
@@ -209,7 +209,7 @@ class PromptSubstituter:
         self,
         target: GatewayTarget,
         request: dict[str, Any],
-        dialect: GatewayDialect,
+        dialect: ModelApi,
         unit: CallUnit | None = None,
     ) -> Substitution | None:
         """The request with its prompts replaced; see `Substitute`.
@@ -245,7 +245,7 @@ class PromptSubstituter:
         return self._shadows.get(agent)
 
     async def of_candidate(
-        self, candidate_id: str, request: dict[str, Any], dialect: GatewayDialect
+        self, candidate_id: str, request: dict[str, Any], dialect: ModelApi
     ) -> Substitution | None:
         """The request with a candidate's prompts; None when it has none of them."""
         found = await _replaced(await self._replacements_of.get(candidate_id), request, dialect)
@@ -386,7 +386,7 @@ class _RecognisedPrompt(NamedTuple):
 
 
 async def _replaced(
-    replacements: _Replacements, request: dict[str, Any], dialect: GatewayDialect
+    replacements: _Replacements, request: dict[str, Any], dialect: ModelApi
 ) -> Substitution | None:
     """The request with a candidate's prompts and model; None when it has neither."""
     found = None
@@ -401,7 +401,7 @@ async def _replaced(
 
 
 async def _substituted(
-    replacements: _Replacements, request: dict[str, Any], dialect: GatewayDialect
+    replacements: _Replacements, request: dict[str, Any], dialect: ModelApi
 ) -> Substitution | None:
     texts = dialect.system_texts(request)[:MAX_TEXTS]
     if not texts:

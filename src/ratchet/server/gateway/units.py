@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ratchet.server.gateway.dialects.bounded_json import items, mapping, name
+from ratchet.observe.model_apis.bounded_json import items, mapping, name
 from ratchet.server.gateway.headers import CONVERSATION_HEADER
 
 MAX_ID = 200

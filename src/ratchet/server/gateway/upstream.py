@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterable, Sequence
-from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
 import msgspec
 
-DialectName: TypeAlias = Literal["openai", "anthropic"]
+from ratchet.observe.model_apis import DialectName
 
 
 class Upstream(msgspec.Struct, frozen=True, kw_only=True):

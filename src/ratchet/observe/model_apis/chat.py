@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ratchet.server.gateway.dialects import parts
-from ratchet.server.gateway.dialects.bounded_json import (
+from ratchet.observe.model_apis import parts
+from ratchet.observe.model_apis.bounded_json import (
     MAX_ITEMS,
     MAX_TOKENS,
     GrowingText,
@@ -18,9 +18,9 @@ from ratchet.server.gateway.dialects.bounded_json import (
     name,
     numbers,
 )
-from ratchet.server.gateway.dialects.engine_tokens import ChoiceTokens, for_training
-from ratchet.server.gateway.dialects.request_texts import Path, texts_of, with_texts
-from ratchet.server.gateway.dialects.settings import settings, usage
+from ratchet.observe.model_apis.engine_tokens import ChoiceTokens, for_training
+from ratchet.observe.model_apis.request_texts import Path, texts_of, with_texts
+from ratchet.observe.model_apis.settings import settings, usage
 
 __all__ = [
     "OPERATION",

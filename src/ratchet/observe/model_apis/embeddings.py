@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ratchet.server.gateway.dialects import chat, completions
-from ratchet.server.gateway.dialects.bounded_json import count, items, mapping, name
-from ratchet.server.gateway.dialects.engine_tokens import no_tokens as choice_tokens
-from ratchet.server.gateway.dialects.engine_tokens import without_tokens as training_request
-from ratchet.server.gateway.dialects.request_texts import Path, with_texts
+from ratchet.observe.model_apis import chat, completions
+from ratchet.observe.model_apis.bounded_json import count, items, mapping, name
+from ratchet.observe.model_apis.engine_tokens import no_tokens as choice_tokens
+from ratchet.observe.model_apis.engine_tokens import without_tokens as training_request
+from ratchet.observe.model_apis.request_texts import Path, with_texts
 
 __all__ = [
     "OPERATION",

@@ -1,16 +1,26 @@
-"""Gateway dialects: the supported provider APIs, and the path of each."""
+"""Model APIs: what the requests and responses of each provider say, as span attributes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
-from ratchet.server.gateway.dialects import chat, completions, embeddings, messages, responses
-from ratchet.server.gateway.dialects.engine_tokens import ChoiceTokens
-from ratchet.server.gateway.dialects.request_texts import Path
-from ratchet.server.gateway.upstream import DialectName
+from ratchet.observe.model_apis import chat, completions, embeddings, messages, responses
+from ratchet.observe.model_apis.engine_tokens import ChoiceTokens
+from ratchet.observe.model_apis.request_texts import Path
 
-__all__ = ["DIALECTS", "PASSED_THROUGH", "Assembly", "ChoiceTokens", "GatewayDialect", "Path"]
+__all__ = [
+    "DIALECTS",
+    "PASSED_THROUGH",
+    "Assembly",
+    "ChoiceTokens",
+    "DialectName",
+    "ModelApi",
+    "Path",
+]
+
+DialectName: TypeAlias = Literal["openai", "anthropic"]
+"""The provider whose API an endpoint speaks."""
 
 
 class Assembly(Protocol):
@@ -23,7 +33,7 @@ class Assembly(Protocol):
         """The response so far, in the shape of one that was not streamed."""
 
 
-class GatewayDialect(Protocol):
+class ModelApi(Protocol):
     """Interface of each module of this package. Its functions accept any JSON and never raise."""
 
     @property
@@ -53,7 +63,7 @@ class GatewayDialect(Protocol):
         """Tokens of each choice of a decoded response; empty when the API has none."""
 
 
-DIALECTS: dict[tuple[DialectName, str], GatewayDialect] = {
+DIALECTS: dict[tuple[DialectName, str], ModelApi] = {
     ("openai", "chat/completions"): chat,
     ("openai", "responses"): responses,
     ("openai", "completions"): completions,

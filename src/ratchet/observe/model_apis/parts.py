@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from ratchet.server.gateway.dialects.bounded_json import (
+from ratchet.observe.model_apis.bounded_json import (
     MAX_ITEMS,
     NAME_LIMIT,
     TEXT_LIMIT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ratchet.server.gateway.dialects.bounded_json import bounded_text, count, items, name, number
+from ratchet.observe.model_apis.bounded_json import bounded_text, count, items, name, number
 
 _NUMBERS = {
     "temperature": "gen_ai.request.temperature",

@@ -1,0 +1,357 @@
+"""Records the calls of model clients that no installed instrumentor fits.
+
+OpenInference supports the newest versions of a client only, and agents in use have older ones. What
+a client sends and gets is the provider's API, so `model_apis` reads it, as at the gateway.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import suppress
+from types import ModuleType
+from typing import Any
+
+from ratchet.observe.instruments.import_hook import load
+from ratchet.observe.model_apis import (
+    Assembly,
+    ModelApi,
+    chat,
+    completions,
+    embeddings,
+    messages,
+    responses,
+)
+
+_log = logging.getLogger("ratchet.observe")
+
+_OF_THE_CLIENT = {"extra_headers", "extra_query", "timeout", "api_key", "client", "http_client"}
+"""Arguments that are no part of the request."""
+_UNSET = {"NotGiven", "Omit"}
+
+
+Place = tuple[str, str, str, ModelApi]
+"""Module, class, method, and the API that it calls."""
+
+
+def record_openai(provider: Any) -> None:
+    """Record the calls of `openai`, from version 1 on.
+
+    Args:
+        provider: Where spans go.
+    """
+    places: tuple[Place, ...] = (
+        ("openai.resources.chat.completions", "Completions", "create", chat),
+        ("openai.resources.chat.completions", "Completions", "parse", chat),
+        ("openai.resources.beta.chat.completions", "Completions", "parse", chat),
+        ("openai.resources.responses", "Responses", "create", responses),
+        ("openai.resources.responses", "Responses", "parse", responses),
+        ("openai.resources.completions", "Completions", "create", completions),
+        ("openai.resources.embeddings", "Embeddings", "create", embeddings),
+    )
+    _record(provider, "openai", places)
+
+
+def record_anthropic(provider: Any) -> None:
+    """Record the calls of `anthropic`.
+
+    Args:
+        provider: Where spans go.
+    """
+    places: tuple[Place, ...] = (
+        ("anthropic.resources.messages", "Messages", "create", messages),
+        ("anthropic.resources.messages", "Messages", "stream", messages),
+        ("anthropic.resources.beta.messages", "Messages", "create", messages),
+        ("anthropic.resources.beta.messages", "Messages", "stream", messages),
+    )
+    _record(provider, "anthropic", places)
+
+
+def record_litellm(provider: Any) -> None:
+    """Record the calls of `litellm`.
+
+    Args:
+        provider: Where spans go.
+    """
+    tracer = provider.get_tracer("ratchet.litellm")
+    library = load("litellm")
+    for name, api in (("completion", chat), ("embedding", embeddings)):
+        for each in (name, f"a{name}"):
+            if hasattr(library, each):
+                setattr(library, each, _recorded(getattr(library, each), tracer, "", api))
+
+
+def _record(provider: Any, name: str, places: tuple[Place, ...]) -> None:
+    """Record the methods that this version of the client has, of both of its classes."""
+    tracer = provider.get_tracer(f"ratchet.{name}")
+    seen: set[Any] = set()
+    for module, owner, method, api in places:
+        with suppress(ImportError):
+            loaded: ModuleType = load(module)
+            for found in (getattr(loaded, owner, None), getattr(loaded, f"Async{owner}", None)):
+                own = vars(found).get(method) if found is not None else None
+                if own is None or (found, method) in seen:
+                    continue
+                seen.add((found, method))
+                setattr(found, method, _recorded(own, tracer, name, api))
+
+
+def _recorded(method: Callable[..., Any], tracer: Any, name: str, api: ModelApi) -> Any:
+    """The method, with a span for each call."""
+    if inspect.iscoroutinefunction(method):
+
+        @functools.wraps(method)
+        async def recorded_async(*args: Any, **kwargs: Any) -> Any:
+            call = _Call(tracer, name, api, _request(method, args, kwargs))
+            with call.current():
+                return call.returns(await method(*args, **kwargs), asynchronous=True)
+
+        return recorded_async
+
+    @functools.wraps(method)
+    def recorded(*args: Any, **kwargs: Any) -> Any:
+        request = _request(method, args, kwargs)
+        if method.__name__ == "stream":
+            return _managed(
+                method(*args, **kwargs), functools.partial(_Call, tracer, name, api, request)
+            )
+        call = _Call(tracer, name, api, request)
+        with call.current():
+            result = method(*args, **kwargs)
+            # Methods of asynchronous clients are wrapped in plain functions.
+            return call.awaited(result) if inspect.isawaitable(result) else call.returns(result)
+
+    return recorded
+
+
+class _Call:
+    """One call: its span, and what it returned."""
+
+    def __init__(self, tracer: Any, name: str, api: ModelApi, request: dict[str, Any]) -> None:
+        model = str(request.get("model", ""))
+        provider = name or model.partition("/")[0]
+        attributes = {"gen_ai.operation.name": api.OPERATION, "gen_ai.provider.name": provider}
+        with _quiet():
+            attributes |= api.request_attributes(request)
+        self._api = api
+        self._done = False
+        self._span = tracer.start_span(f"{api.OPERATION} {model}".strip(), attributes=attributes)
+
+    def current(self) -> Any:
+        """The span as the current one; it ends here only if the call fails."""
+        return _Current(self)
+
+    async def awaited(self, result: Awaitable[Any]) -> Any:
+        """The result of a coroutine."""
+        with self.current():
+            return self.returns(await result, asynchronous=True)
+
+    def returns(self, result: Any, *, asynchronous: bool = False) -> Any:
+        """The result; a stream goes on in the span until it is read."""
+        pieces: Any = self.pieces_async if asynchronous else self.pieces
+        if not hasattr(result, "__anext__" if asynchronous else "__next__"):
+            self.end(_plain(_parsed(result)))
+        elif hasattr(result, "_iterator"):  # a client's own stream, which users ask for its class
+            result._iterator = pieces(result._iterator)
+        else:
+            return _Read(result, pieces(result))
+        return result
+
+    def pieces(self, stream: Iterator[Any]) -> Iterator[Any]:
+        """The events of a stream."""
+        assembly = self._api.assembly()
+        try:
+            for event in stream:
+                _add(assembly, event)
+                yield event
+        except Exception as error:
+            self.fail(error)
+            raise
+        finally:
+            self.end(assembly.response())
+
+    async def pieces_async(self, stream: AsyncIterator[Any]) -> AsyncIterator[Any]:
+        """The events of a stream."""
+        assembly = self._api.assembly()
+        try:
+            async for event in stream:
+                _add(assembly, event)
+                yield event
+        except Exception as error:
+            self.fail(error)
+            raise
+        finally:
+            self.end(assembly.response())
+
+    def fail(self, error: BaseException) -> None:
+        """Record an error."""
+        from opentelemetry.trace import Status, StatusCode
+
+        self._span.record_exception(error)
+        self._span.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {error}"))
+
+    def end(self, response: Any) -> None:
+        """End the span, once."""
+        if self._done:
+            return
+        self._done = True
+        if isinstance(response, Mapping):
+            with _quiet():
+                for key, value in self._api.response_attributes(response).items():
+                    self._span.set_attribute(key, value)
+        self._span.end()
+
+
+class _Current:
+    def __init__(self, call: _Call) -> None:
+        self._call = call
+
+    def __enter__(self) -> None:
+        from opentelemetry.trace import use_span
+
+        self._use = use_span(
+            self._call._span,
+            end_on_exit=False,
+            record_exception=False,
+            set_status_on_exception=False,
+        )
+        self._use.__enter__()
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        self._use.__exit__(None, None, None)
+        if error is not None:
+            self._call.fail(error)
+            self._call.end(None)
+
+
+class _Read:
+    """A stream of another class, read through its span; all else is the stream's own."""
+
+    def __init__(self, stream: Any, pieces: Any) -> None:
+        self._stream = stream
+        self._pieces = pieces
+
+    def __iter__(self) -> Any:
+        return self
+
+    def __next__(self) -> Any:
+        return next(self._pieces)
+
+    def __aiter__(self) -> Any:
+        return self
+
+    async def __anext__(self) -> Any:
+        return await self._pieces.__anext__()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def _managed(manager: Any, begin: Callable[[], _Call]) -> Any:
+    """A manager of a stream whose request is sent when it is entered."""
+    kind = type(manager)
+    if hasattr(kind, "__aenter__"):
+
+        async def aenter(self: Any) -> Any:
+            call = begin()
+            with call.current():
+                stream = call.returns(await kind.__aenter__(self), asynchronous=True)
+            self.__dict__["_recorded"] = stream._iterator
+            return stream
+
+        async def aexit(self: Any, *error: Any) -> Any:
+            result = await kind.__aexit__(self, *error)
+            await self.__dict__["_recorded"].aclose()
+            return result
+
+        own: Any = {"__aenter__": aenter, "__aexit__": aexit}
+    else:
+
+        def enter(self: Any) -> Any:
+            call = begin()
+            with call.current():
+                stream = call.returns(kind.__enter__(self))
+            self.__dict__["_recorded"] = stream._iterator
+            return stream
+
+        def leave(self: Any, *error: Any) -> Any:
+            result = kind.__exit__(self, *error)
+            self.__dict__["_recorded"].close()
+            return result
+
+        own = {"__enter__": enter, "__exit__": leave}
+    # Private attributes of the manager bear its class's name, so it becomes a subclass in place.
+    with suppress(TypeError):
+        manager.__class__ = type(kind.__name__, (kind,), {"__module__": kind.__module__, **own})
+    return manager
+
+
+def _request(
+    method: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, Any]:
+    """The arguments of a call by name, as JSON."""
+    named = dict(kwargs)
+    with suppress(TypeError, ValueError):
+        bound = inspect.signature(method).bind_partial(*args, **kwargs).arguments
+        named = {key: value for key, value in bound.items() if key not in ("self", "kwargs")}
+        named |= bound.get("kwargs", {})
+    extra = named.pop("extra_body", None)
+    plain = {
+        key: _plain(value)
+        for key, value in named.items()
+        if key not in _OF_THE_CLIENT and type(value).__name__ not in _UNSET
+    }
+    return plain | (_plain(extra) if isinstance(extra, Mapping) else {})
+
+
+def _plain(value: Any, depth: int = 12) -> Any:
+    """A value as JSON has it; models of pydantic as their fields, others as their text."""
+    if isinstance(value, str | int | float | bool) or value is None:
+        return value
+    if depth <= 0:
+        return None
+    if isinstance(value, Mapping):
+        return {
+            str(key): _plain(one, depth - 1)
+            for key, one in value.items()
+            if type(one).__name__ not in _UNSET
+        }
+    if isinstance(value, list | tuple):
+        return [_plain(one, depth - 1) for one in value]
+    dump = getattr(value, "model_dump", None)
+    if callable(dump) and not isinstance(value, type):
+        for given in ({"warnings": False}, {}):
+            with suppress(Exception):
+                return _plain(dump(**given), depth - 1)
+    return getattr(value, "__name__", None) or str(value)
+
+
+def _parsed(result: Any) -> Any:
+    """What a raw response holds; any other result as it is."""
+    if hasattr(result, "parse") and hasattr(result, "http_response"):
+        with suppress(Exception):
+            return result.http_response.json()
+        return None
+    return result
+
+
+def _add(assembly: Assembly, event: Any) -> None:
+    with _quiet():
+        plain = _plain(event)
+        if isinstance(plain, Mapping):
+            assembly.add(plain)
+
+
+class _quiet:  # noqa: N801 - used as a statement
+    """What fails in recording is logged, and the agent goes on."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
+        if error is not None and isinstance(error, Exception):
+            _log.debug("A model call cannot be recorded whole.", exc_info=error)
+            return True
+        return False
