@@ -15,6 +15,7 @@ from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
+import msgspec
 import pytest
 from opentelemetry import trace
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -202,6 +203,40 @@ def test_versions_that_do_not_fit_cost_one_line(
     assert "0.9" in line.getMessage()
     assert f"{library.name}-instrumentor 1.5 does not fit it" in line.getMessage()
     assert table.misfits() == [(library.name, "0.9", f"{library.name}-instrumentor", "1.5", False)]
+
+
+@pytest.mark.parametrize("case", ["version does not fit", "it fails", "it is not installed"])
+def test_where_the_instrumentor_cannot_record_a_client_we_do(
+    case: str,
+    library: Library,
+    exported: tuple[TracerProvider, Exported],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def older(provider: Any) -> None:
+        loaded = library.load()
+        tracer, call = provider.get_tracer("ours"), loaded.call
+
+        def recorded() -> str:
+            with tracer.start_as_current_span("ours"):
+                return str(call())
+
+        loaded.call = recorded
+
+    ours = ModuleType(f"{library.name}_ours")
+    ours.older = older  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, ours.__name__, ours)
+    row = msgspec.structs.replace(library.instrument, older=f"{ours.__name__}:older")
+    monkeypatch.setattr(instruments, "INSTRUMENTS", (row,))
+    wants = ">= 3.0" if case == "version does not fit" else ">= 1.0"
+    fault = "raise TypeError('no')" if case == "it fails" else "pass"
+    library.install(wants=wants, fault=fault)
+    if case == "it is not installed":
+        missing = f"{library.name}-instrumentor"
+        monkeypatch.setattr(table, "_is_there", lambda name: name != missing)
+    provider, spans = exported
+    assert instruments.install(provider) == [library.name]
+    assert library.load().call() == "answer"
+    assert [span.name for span in spans()] == ["ours"]
 
 
 def test_what_the_user_has_instrumented_stays_as_it_is(

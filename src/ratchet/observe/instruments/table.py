@@ -279,7 +279,19 @@ def _use_openinference(instrument: Instrument, route: DelegatingProvider) -> boo
             conflict,
         )
         return False
-    instrumentor.instrument(tracer_provider=route, skip_dep_check=True)
+    try:
+        instrumentor.instrument(tracer_provider=route, skip_dep_check=True)
+    except Exception as error:  # an instrumentor of another time may fail in any way
+        if not instrument.older:
+            raise
+        _log.info(
+            "ratchet: %s is recorded by Ratchet, as %s failed: %s: %s",
+            instrument.name,
+            instrument.needs,
+            type(error).__name__,
+            error,
+        )
+        load(instrument.older)(route)
     return True
 
 
