@@ -301,7 +301,8 @@ class Traces:
                 for row in rows
                 if criteria.rollouts or row.rollout_seq == 0
             }
-            found = summaries(connection, builtins.list(keys), price)
+            fit = _recording(connection, builtins.list(keys), criteria, None)
+            found = summaries(connection, fit, price)
             fitting = [
                 trace for trace in found.values() if criteria.names(trace) and criteria.fits(trace)
             ]
@@ -387,7 +388,7 @@ def page_of(
         # A trace has no span before its first head. (The first one of a conversation is not that.)
         bounded = heads and criteria.conversation_id is None
         since_ns = heads[-1].start_ns if bounded else None
-        keys = [head.key for head in heads]
+        keys = _recording(connection, [head.key for head in heads], criteria, since_ns)
         figures = summaries(connection, keys, price, since_ns, usage=usage, failed=criteria.errors)
         for head in heads:
             trace = figures.get(head.key)
@@ -402,6 +403,28 @@ def page_of(
         # Search for rare traces in larger steps.
         window = _WINDOW
     return found, cursor_of(after)
+
+
+def _recording(
+    connection: Connection,
+    keys: Sequence[SummaryKey],
+    criteria: TraceFilter,
+    since_ns: int | None,
+) -> Sequence[SummaryKey]:
+    """Those traces whose first span or root recorded what the filter names."""
+    wanted = criteria.recorded.items()
+    if not wanted or not keys:
+        return keys
+    since = () if since_ns is None else (spans.c.start_ns >= since_ns,)
+    query = select(spans.c.rollout_seq, spans.c.fence, spans.c.trace_id, spans.c.attributes).where(
+        _HEADS, spans.c.trace_id.in_({key.trace_id for key in keys}), *since
+    )
+    fit = {
+        SummaryKey(*row[:3])
+        for row in connection.execute(query)
+        if all(row.attributes.get(name) == value for name, value in wanted)
+    }
+    return [key for key in keys if key in fit]
 
 
 def _heads(
@@ -433,7 +456,8 @@ def oldest_of(
     rows = connection.execute(_query(criteria, LIVE_HEAD, limit, after, oldest=True)).all()
     heads = [_Head(row[0], row[1], SummaryKey(*row[2:])) for row in rows]
     since_ns = heads[0].start_ns if heads else None
-    figures = summaries(connection, [head.key for head in heads], price, since_ns)
+    keys = _recording(connection, [head.key for head in heads], criteria, since_ns)
+    figures = summaries(connection, keys, price, since_ns)
     found = {
         head.key: figures[head.key]
         for head in heads

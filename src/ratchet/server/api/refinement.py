@@ -89,6 +89,8 @@ class LiveCluster(msgspec.Struct, frozen=True, kw_only=True):
     """Number of the dataset's tasks."""
     gap: bool
     """Whether the dataset has too few of it."""
+    of_tasks: list[int]
+    """Which of the dataset's tasks are of it, by their place."""
 
 
 class LiveCoverage(msgspec.Struct, frozen=True, kw_only=True):
