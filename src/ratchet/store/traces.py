@@ -253,6 +253,30 @@ class Traces:
         examined = sum(int(number) for *_, number in rows)
         return [(agent, int(at), int(n)) for agent, at, n, _ in rows], examined >= limit
 
+    def newest_of_each(
+        self,
+        windows: Sequence[TraceFilter],
+        limit: int,
+        *,
+        price: Price | None = None,
+    ) -> builtins.list[builtins.list[Trace]]:
+        """Summarise the newest traces of each of several filters, all at once.
+
+        Args:
+            windows: Filters by what the index has: agent, time, own calls.
+            limit: Traces of each.
+            price: Prices of calls that recorded no cost.
+        """
+
+        def work(connection: Connection) -> builtins.list[builtins.list[Trace]]:
+            heads = [_heads(connection, each, limit, None) for each in windows]
+            starts = [head.start_ns for each in heads for head in each]
+            keys = [head.key for each in heads for head in each]
+            found = summaries(connection, keys, price, min(starts, default=None))
+            return [[found[head.key] for head in each if head.key in found] for each in heads]
+
+        return self._database.read(work)
+
     def find(self, prefix: str, limit: int = 10) -> builtins.list[str]:
         """Find ids of traces by prefix, sorted."""
         if not prefix or len(prefix) > MAX_ID:
@@ -400,8 +424,10 @@ def page_of(
         looked_at += len(heads)
         if len(heads) < window:
             return found, None
-        # Search for rare traces in larger steps.
-        window = _WINDOW
+        # Search for rare traces in larger steps. Whether one failed is told by one statement, and
+        # the others are for those that did.
+        rare = criteria.errors and 10 * len(found) < looked_at
+        window = min(LOOK_BACK - looked_at, 5 * _WINDOW) if rare else _WINDOW
     return found, cursor_of(after)
 
 
