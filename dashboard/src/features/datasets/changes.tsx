@@ -1,7 +1,7 @@
 // What changes a dataset: an edited task, and what the results of candidates propose. Each makes a new
 // version; the one before is the latest again with one press.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { useNavigate } from "@tanstack/react-router";
+import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, type Schemas } from "../../api/client";
 import { counted, line, number, short, text } from "../../lib/format";
@@ -176,7 +176,18 @@ function Coverage({ of, name }: { of: NonNullable<Schemas["DatasetRefinement"]["
         <tbody>
           {of.clusters.map((cluster) => (
             <tr key={cluster.words.join(" ")}>
-              <td className="num">{number(Math.round(100 * cluster.live))} %</td>
+              <td className="num">
+                <details>
+                  <summary>{number(Math.round(100 * cluster.live))} %</summary>
+                  {counted(cluster.inputs, "input")}
+                  {cluster.traces.length < cluster.inputs && `, the newest ${cluster.traces.length}`}:{" "}
+                  {cluster.traces.map((trace) => (
+                    <Link key={trace} to={pathOf("trace", trace)}>
+                      {trace.slice(-8)}{" "}
+                    </Link>
+                  ))}
+                </details>
+              </td>
               <td className="num">
                 <Behind where={cluster.tasks > 0 ? { to: pathOf("dataset", name), search: { kind: kindOf(cluster) }, hash: "tasks" } : undefined}>{number(cluster.tasks)}</Behind>
               </td>

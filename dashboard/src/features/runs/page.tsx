@@ -72,7 +72,7 @@ function Shown({ detail }: { detail: Schemas["RunDetail"] }) {
         )}
         <Figure label="candidates" behind={{ to: mine, search: { candidate, other, view: "order" }, hash: "candidates" }}>{number(proposals.length)}</Figure>
         <Figure label="rollouts" behind={rollouts({})}>{number(detail.rollouts)}</Figure>
-        <Figure label="coach calls">{number(last?.coach_calls ?? 0)}</Figure>
+        <Figure label="coach calls" behind={last?.coach_calls ? { to: "/traces", search: { agent: "coach", conversation_id: run.id } } : undefined}>{number(last?.coach_calls ?? 0)}</Figure>
         <Figure label="spent, until the last candidate" behind={last && rollouts({ purpose: "learn/" })}>{last ? dollars(last.cost_usd, last.known_usd) : "–"}</Figure>
       </div>
       <Facts

@@ -46,6 +46,8 @@ class CoveredCluster(msgspec.Struct, frozen=True):
     """Where it lies on a map; near clusters have words in common."""
     of_tasks: tuple[int, ...] = ()
     """Which of the dataset's tasks are of it, by their place."""
+    of_live: tuple[int, ...] = ()
+    """Which of the live inputs are of it, by their place."""
 
 
 class Coverage(msgspec.Struct, frozen=True):
@@ -114,6 +116,7 @@ def measure_coverage(
             gap=bool(whole[at] >= GAP_SHARE and mine[at] < GAP_RATIO * whole[at]),
             place=places[at],
             of_tasks=tuple(np.flatnonzero(of_task == at).tolist()),
+            of_live=tuple(np.flatnonzero(near == at).tolist()),
         )
         for at in np.argsort(-whole, kind="stable")
         if whole[at] > 0
