@@ -1,7 +1,7 @@
 // The labels that people have given: what an evaluator's agreement is measured against.
 import { useQuery } from "@tanstack/react-query";
 import { Link, useSearch } from "@tanstack/react-router";
-import { api } from "../../api/client";
+import { address, api } from "../../api/client";
 import { counted, line, short } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
 import { Command, Empty, Page, State, Time, waiting } from "../../ui/basics";
@@ -12,7 +12,7 @@ export function LabelsPage() {
   const found = useQuery({ queryKey: ["labels", "of", criterion], queryFn: () => api.GET("/v1/labels", { params: { query: { criterion } } }) });
   const labels = [...(found.data?.labels ?? [])].reverse();
   return (
-    <Page title="Labels" actions={<Command text="ratchet label --import labels.jsonl" />}>
+    <Page title="Labels" actions={<Command text={`curl ${address()}/v1/labels`} />}>
       {waiting(found)}
       {found.data && labels.length === 0 && <Empty command="ratchet label">People’s labels say which outputs are right. None has been given yet:</Empty>}
       {labels.length > 0 && (

@@ -1,14 +1,19 @@
 // The list of rollouts: what figures of runs, experiments and stages count. Filters live in the URL.
 import { useInfiniteQuery, useQuery } from "@tanstack/react-query";
 import { Link, useNavigate, useSearch } from "@tanstack/react-router";
-import { api, type Schemas } from "../../api/client";
+import { address, api, type Schemas } from "../../api/client";
 import { counted, dollars, duration, line, number, short } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
-import { Empty, Page, State, Time, waiting } from "../../ui/basics";
+import { Command, Empty, Page, State, Time, waiting } from "../../ui/basics";
 import { Rows } from "../../ui/rows";
 
 const STATUSES = ["queued", "running", "succeeded", "failed", "timed_out", "crashed", "cancelled"] as const;
 type Filters = Partial<Record<"queue" | "purpose" | "candidate" | "task" | "status", string>>;
+
+const queryOf = (filters: Record<string, string | undefined>): string => {
+  const given = Object.entries(filters).filter((each): each is [string, string] => each[1] !== undefined);
+  return given.length ? `?${new URLSearchParams(given)}` : "";
+};
 
 export function RolloutsPage() {
   const search: Filters = useSearch({ from: "/rollouts" });
@@ -28,7 +33,7 @@ export function RolloutsPage() {
   const total = found.filter(([each]) => !status || each === status).reduce((sum, [, count]) => sum + count, 0);
   const set = (changed: Filters) => void navigate({ search: (before: Filters) => ({ ...before, ...changed }), replace: true });
   return (
-    <Page title="Rollouts">
+    <Page title="Rollouts" actions={<Command text={`curl '${address()}/v1/rollouts${queryOf({ ...of, status })}'`} />}>
       <form className="row" role="search" onSubmit={(event) => event.preventDefault()}>
         <label>
           Status
