@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -14,16 +13,17 @@ import pytest
 from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
 from tests.dashboard.seeded import make_demo, seed
+from tests.dashboard.short import FORM
 from tests.serving import RunningServer
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 @pytest.fixture(scope="session")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def demo(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The project of a demo's run, with live traffic and faults in its store."""
-    if filled := os.environ.get("RATCHET_TEST_STORE"):
-        return Path(filled)
+    if (form := request.config.stash.get(FORM, None)) is not None:
+        return form.store()
     folder = make_demo(tmp_path_factory.mktemp("dashboard") / "demo")
     with Store.open(url_of(folder)) as store:
         seed(store, time.time())
