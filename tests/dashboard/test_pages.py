@@ -220,7 +220,7 @@ def test_any_id_is_found_from_anywhere(
     opened: Callable[..., Any], reading: RunningServer, ids: dict[str, str]
 ) -> None:
     page = opened(f"{reading.url}/settings")
-    page.get_by_text("Audit log").wait_for()
+    page.get_by_role("heading", name="Audit log").wait_for()
     page.keyboard.press("Control+k")
     page.keyboard.type(ids["RUN"][:8])
     page.get_by_role("option").filter(has_text="run").first.wait_for()
