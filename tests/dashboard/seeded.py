@@ -11,6 +11,8 @@ from typing import Any
 
 import msgspec
 
+from ratchet.autopilot.project_settings import change_setting
+from ratchet.cli.demo import Variant, _build, _git
 from ratchet.store import Store
 from ratchet.types import (
     Activation,
@@ -24,6 +26,7 @@ from ratchet.types import (
     PromptTemplate,
     Release,
     ReportCard,
+    Rollout,
     Span,
     SpanRecord,
     StageDecision,
@@ -32,6 +35,7 @@ from ratchet.types import (
 )
 
 AGENT = "support"
+CYCLE = "c0ffee00" * 4
 BIG, HOSTILE, ROOTLESS, CYCLIC, BACKWARDS, LONG = (f"{number:032x}" for number in range(1, 7))
 """Ids of the traces that are no everyday ones."""
 
@@ -45,8 +49,20 @@ HOSTILE_TEXTS = (
 )
 
 
+QUESTIONS, ROLLOUTS = 400, 1_200
+"""Of the demo here: enough for a proof, in a fifth of the time."""
+
+
 def make_demo(folder: Path) -> Path:
-    """Run the demo: a baseline, candidates, a proof, and a branch."""
+    """Run the demo, a smaller one: a baseline, candidates, a proof, and a branch."""
+    _build(folder, Variant())
+    tasks = folder / "tasks.jsonl"
+    tasks.write_text("".join(tasks.read_text().splitlines(keepends=True)[:QUESTIONS]))
+    change_setting(folder, "improve.budget.rollouts", str(ROLLOUTS))
+    config = folder / "ratchet.toml"
+    tests = "-m unittest -q tests.test_words"
+    config.write_text(config.read_text().replace("-m unittest discover -q", tests))
+    assert _git(folder, "commit", "--quiet", "--all", "--message=A smaller one").returncode == 0
     command = [sys.executable, "-m", "ratchet", "demo", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
@@ -152,6 +168,22 @@ def odd_traces(now: float) -> list[Span]:
     ]
 
 
+def canary_traces(now: float, candidate_id: str) -> list[Span]:
+    """Calls in the canary of the seeded cycle: three of the candidate, two of the baseline."""
+    found = []
+    for number, arm in enumerate(("candidate", "baseline", "candidate", "baseline", "candidate")):
+        recorded = {
+            "ratchet.experiment_id": CYCLE,
+            "ratchet.arm": arm,
+            "ratchet.group": "refunds" if number < 3 else "orders",
+            **({"ratchet.candidate_id": candidate_id} if arm == "candidate" else {}),
+        }
+        trace, at = f"{number + 700:032x}", now - 86_400 * 10 + number
+        found.append(span(trace, 1, None, at, name="invoke_agent support", attributes=recorded))
+        found.append(span(trace, 2, 1, at, name="execute_tool find"))
+    return found
+
+
 def seed(store: Store, now: float) -> None:
     """Fill a store that already has a demo's run."""
     spans = [
@@ -173,7 +205,22 @@ def seed(store: Store, now: float) -> None:
         ],
         now,
     )
-    _release(store, now)
+    better = _release(store, now)
+    canary = canary_traces(now, better.id)
+    store.spans.put([SpanRecord(span=each, agent=AGENT) for each in canary])
+    mirrored = [
+        Rollout(
+            id=f"mirrored-{number}",
+            queue="shadow-c0ffee00",
+            candidate_id=better.id,
+            task_id=f"t{number}",
+            input="Where is it?",
+            purpose=f"shadow/{CYCLE}",
+        )
+        for number in range(4)
+    ]
+    store.rollouts.create(mirrored, now - 5_000)
+    store.rollouts.cancel([each.id for each in mirrored], now - 5_000)
     _cycle(store, now)
     run = store.runs.list(1)[0]
     dataset = store.datasets.get(run.dataset_version)
@@ -194,7 +241,7 @@ def seed(store: Store, now: float) -> None:
     store.keys.create("a program", ("ingest",), now)
 
 
-def _release(store: Store, now: float) -> None:
+def _release(store: Store, now: float) -> Candidate:
     source = Candidate.of({"system": PromptTemplate(text="You answer questions about orders.")})
     better = source.derive(
         {
@@ -228,18 +275,19 @@ def _release(store: Store, now: float) -> None:
             agent=AGENT,
         )
     )
+    return better
 
 
 def _cycle(store: Store, now: float) -> None:
     cycle = Cycle(
-        id="c0ffee00" * 4,
+        id=CYCLE,
         agent=AGENT,
         state="capture",
         trigger="Feedback of support fell from 0.81 to 0.62 in three days.",
         started_at=now - 7200,
         entered_at=now - 7200,
         updated_at=now - 7200,
-        decisions=(_stage(),),
+        decisions=(_stage(), _canary()),
     )
     moves = [("idle", "capture"), ("capture", "learn"), ("learn", "approval")]
     for number, (source, target) in enumerate(moves, start=1):
@@ -273,8 +321,8 @@ def _stage() -> StageDecision:
         verdict="pass",
         metric="helpful",
         alpha=0.05,
-        baseline_count=120,
-        candidate_count=120,
+        baseline_count=4,
+        candidate_count=4,
         baseline=0.62,
         candidate=0.71,
         e_value=25.0,
@@ -283,7 +331,7 @@ def _stage() -> StageDecision:
         subgroups=tuple(
             SubgroupResult(
                 group=group,
-                count=60,
+                count=2,
                 baseline=before,
                 candidate=after,
                 e_value=evidence,
@@ -292,6 +340,28 @@ def _stage() -> StageDecision:
             for group, before, after, evidence, harmed in groups
         ),
         sentence="The candidate is no worse on mirrored calls; it is worse in refunds.",
+    )
+
+
+def _canary() -> StageDecision:
+    return StageDecision(
+        stage="canary",
+        verdict="pass",
+        metric="helpful",
+        alpha=0.05,
+        baseline_count=2,
+        candidate_count=3,
+        baseline=0.62,
+        candidate=0.7,
+        e_value=21.0,
+        needed=20.0,
+        subgroups=tuple(
+            SubgroupResult(
+                group=group, count=count, baseline=0.6, candidate=0.7, e_value=0.2, harmed=False
+            )
+            for group, count in (("refunds", 3), ("orders", 2))
+        ),
+        sentence="The candidate is no worse on live calls.",
     )
 
 

@@ -101,15 +101,16 @@ class Endpoint:
         return self
 
     def __exit__(self, *_: object) -> None:
-        def stop() -> None:
+        async def stop() -> None:
             self._server.close()
-            for task in asyncio.all_tasks(self._loop):
+            for task in asyncio.all_tasks(self._loop) - {asyncio.current_task()}:
                 task.cancel()
+            await self._loop.shutdown_asyncgens()
             self._loop.call_soon(self._loop.stop)
 
-        self._loop.call_soon_threadsafe(stop)
+        # In its own thread: that of the test may run a loop, too.
+        asyncio.run_coroutine_threadsafe(stop(), self._loop)
         self._thread.join()
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

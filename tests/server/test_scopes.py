@@ -95,6 +95,8 @@ EXPECTED: dict[str, set[Scope]] = {
     "GET /v1/datasets/{name}/refinement": {"read", "run"},
     "POST /v1/datasets/{name}/changes": {"run"},
     "GET /v1/project-settings": {"read"},
+    "POST /v1/project-settings/{key}/check": {"admin"},
+    "PUT /v1/project-settings/{key}": {"admin"},
     "GET /v1/synthesis-methods": {"read", "run"},
     "POST /v1/datasets/{name}/synthesis": {"run"},
     "GET /v1/reruns/place": {"read", "run"},

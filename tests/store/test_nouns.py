@@ -402,3 +402,22 @@ def test_an_id_prefix_is_no_pattern(store: Store) -> None:
     assert [r.id for r in store.rollouts.find("a")] == ids[:3]
     pages = [[r.id for r in store.rollouts.list(limit=n)[0]] for n in range(1, 4)]
     assert all(short == long[: len(short)] for short, long in pairwise(pages))
+
+
+def test_rollouts_are_listed_and_counted_by_candidate_and_task(store: Store) -> None:
+    made = [
+        Rollout(id=f"{c}{t}{n}", queue="q", candidate_id=c, task_id=t, input=1, purpose=p)
+        for c in "ab"
+        for t in "xy"
+        for n, p in enumerate(("learn/r", "prove/r"))
+    ]
+    store.rollouts.create(made, 1.0)
+    found, _ = store.rollouts.list(queue="q", candidate_id="a", task_id="x")
+    assert sorted(each.id for each in found) == ["ax0", "ax1"]
+    found, more = store.rollouts.list(task_id="y", purpose="learn/", limit=1)
+    assert [each.id for each in found] == ["by0"]
+    found, _ = store.rollouts.list(task_id="y", purpose="learn/", limit=1, cursor=more)
+    assert [each.id for each in found] == ["ay0"]
+    assert store.rollouts.counts(queue="q", candidate_id="a") == {"queued": 4}
+    assert store.rollouts.counts(candidate_id="a", task_id="x", purpose="prove/") == {"queued": 1}
+    assert store.rollouts.counts(task_id="z") == {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import multiprocessing
 import os
-import shutil
 import sqlite3
 import subprocess
 import sys
@@ -20,6 +19,7 @@ from alembic.autogenerate import compare_metadata
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import event, inspect, text
+from tests.store.later_schema import LATER, become_later, stamp
 
 from ratchet.store import Store, schema
 from ratchet.store.engine import Database
@@ -99,39 +99,10 @@ def test_the_migrations_lead_to_the_tables_as_they_are_declared(store: Store) ->
             assert missing == []
 
 
-LATER = """
-import sqlalchemy as sa
-from alembic import op
-
-revision = "2"
-down_revision = "1.0"
-
-
-def upgrade():
-    op.add_column("journal", sa.Column("length", sa.Integer(), nullable=False, server_default="0"))
-    op.execute("UPDATE journal SET length = length(body)")
-"""
-
-
 @pytest.fixture
 def later(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], None]:
     """Turns this Ratchet into a later one, whose schema has one more step."""
-
-    def release() -> None:
-        shutil.copytree(schema.MIGRATIONS, tmp_path / "migrations")
-        (tmp_path / "migrations" / "versions" / "v2_later.py").write_text(LATER)
-        monkeypatch.setattr(schema, "MIGRATIONS", tmp_path / "migrations")
-        monkeypatch.setattr(schema, "VERSIONS", (*schema.VERSIONS, "2"))
-
-    return release
-
-
-def stamp(url: str, version: str) -> None:
-    """Write the schema version into a database and leave the rest as it is."""
-    database = Database(parse(url))
-    change = f"UPDATE {schema.VERSION_TABLE} SET version_num = '{version}'"
-    database.write(lambda c: c.execute(text(change)))
-    database.close()
+    return lambda: become_later(monkeypatch, tmp_path)
 
 
 def test_an_older_database_is_upgraded_and_keeps_its_rows(

@@ -236,6 +236,26 @@ def test_filters(store: Store) -> None:
         assert ids(store, wanted) == expected, wanted
 
 
+def test_live_calls_are_filtered_by_what_they_recorded_of_their_release(store: Store) -> None:
+    for trace, arm, group in (("a", "candidate", "de"), ("b", "baseline", "de"), ("c", "", "")):
+        recorded = {"ratchet.experiment_id": "cycle", "ratchet.arm": arm, "ratchet.group": group}
+        recorded |= {"ratchet.candidate_id": "better"} if arm == "candidate" else {}
+        start = ord(trace)
+        root = span(trace, start=start, attributes=recorded if arm else {})
+        # What only a later span says is no filter; a root that came late is one.
+        below = span(trace, parent=root.span_id, start=start + 1, attributes={"ratchet.arm": "x"})
+        put(store, below)
+        put(store, root)
+    assert ids(store, TraceFilter(candidate_id="better")) == ["a"]
+    assert ids(store, TraceFilter(experiment_id="cycle")) == ["b", "a"]
+    assert ids(store, TraceFilter(experiment_id="cycle", arm="baseline")) == ["b"]
+    assert ids(store, TraceFilter(group="de", agent="bot")) == ["b", "a"]
+    assert ids(store, TraceFilter(group="de", agent="other")) == []
+    assert ids(store, TraceFilter(candidate_id="' OR 1=1 --")) == []
+    followed, _ = store.traces.after(0, TraceFilter(arm="candidate"))
+    assert [trace.trace_id for trace in followed] == ["a"]
+
+
 def test_traces_of_rollouts_are_listed_when_asked_for(store: Store) -> None:
     add_rollouts(store, "r", "other")
     put(store, span("live", start=2))
@@ -323,7 +343,23 @@ def test_a_search_for_what_is_rare_is_bounded_and_goes_on(
         pages += 1
         if cursor is None:
             break
-    assert (found, pages) == (["t03"], 3)
+    assert (found, pages) == (["t03"], 4)
+
+
+def test_the_newest_of_several_windows_are_those_of_each(store: Store) -> None:
+    put(store, *(span(f"t{n:02}", start=n, status="error" if n % 3 else "ok") for n in range(20)))
+    windows = [
+        TraceFilter(since_ns=at * SECOND, until_ns=(at + 5) * SECOND) for at in (0, 5, 10, 40)
+    ]
+    found = store.traces.newest_of_each(windows, 2)
+    assert found == [store.traces.list(each, limit=2)[0] for each in windows]
+    assert [[trace.trace_id for trace in each] for each in found] == [
+        ["t04", "t03"],
+        ["t09", "t08"],
+        ["t14", "t13"],
+        [],
+    ]
+    assert store.traces.newest_of_each([], 2) == []
 
 
 def test_feedback_shows_at_the_traces_it_is_about(store: Store) -> None:

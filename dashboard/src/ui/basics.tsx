@@ -1,4 +1,5 @@
 // Small pieces that every page uses.
+import { Link } from "@tanstack/react-router";
 import { type ReactNode, useEffect, useState, useSyncExternalStore } from "react";
 import { Refusal } from "../api/client";
 import { ago, moment, words } from "../lib/format";
@@ -130,10 +131,29 @@ export function Copy({ text, label = "Copy" }: { text: string; label?: string })
   );
 }
 
-export function Figure({ label, children, title }: { label: string; children: ReactNode; title?: string }) {
+/** Where the things are that a figure counts: a page with its filters, and a place on it. */
+export interface Where {
+  to: string;
+  search?: Record<string, string | undefined>;
+  hash?: string;
+}
+
+/** A figure as the link to what it counts. */
+export function Behind({ where, children }: { where: Where | undefined; children: ReactNode }) {
+  if (!where) return <>{children}</>;
+  return (
+    <Link to={where.to} search={where.search ?? {}} hash={where.hash} className="behind" title="What is behind this figure">
+      {children}
+    </Link>
+  );
+}
+
+export function Figure({ label, children, title, behind }: { label: string; children: ReactNode; title?: string; behind?: Where }) {
   return (
     <div className="figure" title={title}>
-      <b>{children}</b>
+      <b>
+        <Behind where={behind}>{children}</Behind>
+      </b>
       <span className="muted small">{label}</span>
     </div>
   );

@@ -7,6 +7,10 @@ import { type Scope, useAllowed } from "./session";
 interface Asking {
   /** Label of the button that opens the dialog. */
   label: string;
+  /** Accessible name of that button, where the label alone does not say what it is about. */
+  named?: string;
+  /** Show that button as plain text. */
+  plain?: boolean;
   title: string;
   /** What follows when it is confirmed. */
   children: ReactNode;
@@ -16,12 +20,14 @@ interface Asking {
   /** Ask for a reason, which is handed to `act`; it may not be empty. */
   reason?: boolean;
   disabled?: boolean;
+  /** Whether what was entered in the dialog can be confirmed. */
+  ready?: boolean;
   /** Scope that the caller needs. */
   needs?: Scope;
   act: (reason: string) => Promise<unknown>;
 }
 
-export function Ask({ label, title, children, confirm, danger, reason, disabled, needs, act }: Asking) {
+export function Ask({ label, named, plain, title, children, confirm, danger, reason, disabled, ready = true, needs, act }: Asking) {
   const allowed = useAllowed(needs);
   const [open, setOpen] = useState(false);
   const [why, setWhy] = useState("");
@@ -43,7 +49,7 @@ export function Ask({ label, title, children, confirm, danger, reason, disabled,
   return (
     <AlertDialog.Root open={open} onOpenChange={setOpen}>
       <AlertDialog.Trigger asChild>
-        <button type="button" className={danger ? "danger" : ""} disabled={disabled || !allowed} title={allowed ? undefined : `Needs a key with the scope ${needs}`}>
+        <button type="button" className={danger ? "danger" : plain ? "plain small" : ""} aria-label={named} disabled={disabled || !allowed} title={allowed ? undefined : `Needs a key with the scope ${needs}`}>
           {label}
         </button>
       </AlertDialog.Trigger>
@@ -70,7 +76,7 @@ export function Ask({ label, title, children, confirm, danger, reason, disabled,
             <button
               type="button"
               className={danger ? "danger" : "primary"}
-              disabled={busy || (reason && !why.trim())}
+              disabled={busy || !ready || (reason && !why.trim())}
               onClick={() => void go()}
             >
               {busy ? "Working …" : confirm}

@@ -7,6 +7,7 @@ export const PAGES = [
   ["/evaluators", "Evaluators"],
   ["/labelling", "Labelling"],
   ["/runs", "Runs"],
+  ["/rollouts", "Rollouts"],
   ["/experiments", "Experiments"],
   ["/releases", "Releases"],
   ["/training", "Weights"],

@@ -4,6 +4,7 @@ import { Link, Outlet, useRouterState } from "@tanstack/react-router";
 import { type FormEvent, useEffect, useState } from "react";
 import { api, root, type Schemas } from "../api/client";
 import { useConnection } from "../api/live";
+import { useArrival } from "../lib/arrive";
 import { line } from "../lib/format";
 import { Loading, Problem } from "./basics";
 import { PAGES } from "./pages";
@@ -16,6 +17,7 @@ export function Shell() {
   const [finding, setFinding] = useState(false);
   const path = useRouterState({ select: (state) => state.location.pathname });
   const connection = useConnection();
+  useArrival();
   useEffect(() => setOpen(false), [path]);
   useEffect(() => {
     const onKey = (event: KeyboardEvent) => {

@@ -8,11 +8,10 @@ import functools
 import msgspec
 
 from ratchet.autopilot.recorded_scores import RecordedScores
-from ratchet.bind.live import EXPERIMENT
 from ratchet.evaluate.evaluator import Evaluator
 from ratchet.prove.shadow import ShadowPair
 from ratchet.store import Store
-from ratchet.types.trace import TraceFilter, TraceRecording
+from ratchet.types.trace import EXPERIMENT, TraceFilter, TraceRecording
 
 MIRROR_OF = "ratchet.mirror_of"
 MIRROR_ID = "ratchet.mirror_id"

@@ -10,16 +10,20 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from ratchet.autopilot.recorded_scores import RecordedScores
-from ratchet.bind.live import ARM, CANDIDATE, EXPERIMENT, UNIT
 from ratchet.curate.recorded_values import user_of
 from ratchet.evaluate.evaluator import Evaluator
 from ratchet.llm import price
 from ratchet.store import Store
 from ratchet.types import LiveOutcome
-from ratchet.types.trace import TraceFilter, TraceRecording
-
-GROUP = "ratchet.group"
-"""Attribute of a root span: the group of users or inputs that a look at subgroups sees."""
+from ratchet.types.trace import (
+    ARM,
+    CANDIDATE,
+    EXPERIMENT,
+    GROUP,
+    UNIT,
+    TraceFilter,
+    TraceRecording,
+)
 
 AT_ONCE = 16
 """Outcomes that are scored at once."""

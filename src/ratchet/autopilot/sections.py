@@ -45,7 +45,7 @@ def read_sections(
             the key and, for an unknown key, the nearest known one.
     """
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        text = path.read_bytes()
     except FileNotFoundError:
         raise ConfigError(
             f"There is no {path.name} in {path.parent}.",
@@ -53,6 +53,18 @@ def read_sections(
         ) from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be read: {error.strerror}.") from None
+    return parse_sections(text, path, model, only)
+
+
+def parse_sections(
+    text: bytes, path: Path, model: type[Sections], only: Collection[str] | None = None
+) -> Sections:
+    """Check the text of a configuration file, which need not be stored.
+
+    Arguments and errors are those of `read_sections`; `path` is for its messages.
+    """
+    try:
+        data = tomllib.loads(text.decode("utf-8-sig").replace("\r\n", "\n").replace("\r", "\n"))
     except UnicodeDecodeError as error:
         raise ConfigError(f"{path} is not UTF-8 at byte {error.start + 1}.") from None
     except tomllib.TOMLDecodeError as error:

@@ -18,7 +18,6 @@ from typing import NamedTuple
 import msgspec
 
 from ratchet.autopilot.config import LiveSection
-from ratchet.autopilot.live_outcomes import GROUP
 from ratchet.autopilot.recorded_rollout import (
     Unusable,
     is_redacted,
@@ -27,7 +26,6 @@ from ratchet.autopilot.recorded_rollout import (
     spans_of_trace,
 )
 from ratchet.autopilot.recorded_scores import RecordedScores
-from ratchet.bind.live import CANDIDATE
 from ratchet.evaluate import Scorer
 from ratchet.evaluate.evaluator import Evaluator
 from ratchet.learn.work import RolloutRunner
@@ -36,7 +34,7 @@ from ratchet.observe.replay import REPLAY, REPLAYED, recorded_calls
 from ratchet.prove.shadow import ShadowPair
 from ratchet.store import Store
 from ratchet.types import Candidate, Rollout, Score, Task
-from ratchet.types.trace import TraceFilter, TraceRecording
+from ratchet.types.trace import CANDIDATE, GROUP, TraceFilter, TraceRecording
 from ratchet.types.traffic import position
 
 NICENESS = 19

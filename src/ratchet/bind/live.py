@@ -13,11 +13,7 @@ import msgspec
 from ratchet._live_calls import CallVersions
 from ratchet.bind import context
 from ratchet.types import LiveVersions, Resource, arm_of
-
-CANDIDATE = "ratchet.candidate_id"
-EXPERIMENT = "ratchet.experiment_id"
-ARM = "ratchet.arm"
-UNIT = "ratchet.unit"
+from ratchet.types.trace import ARM, CANDIDATE, EXPERIMENT, UNIT
 
 KEPT_S = 24 * 3600.0
 """How long a conversation keeps the version that it began with, in seconds."""

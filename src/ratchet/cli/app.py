@@ -173,6 +173,11 @@ COMMANDS: dict[str, Command] = {
         "rollback",
         "Undo a release: delete its branch, or make a branch that reverts it once it is merged.",
     ),
+    "config": Command(
+        "config",
+        "config",
+        "List and change budgets, policy, retention and redaction in ratchet.toml.",
+    ),
     "prune": Command(
         "prune",
         "prune",

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+import msgspec
 import typer
 
 from ratchet.cli.console import (
@@ -229,6 +230,9 @@ def _print_coverage(found: Refinement) -> None:
 
 
 def _for_machines(found: Refinement) -> dict[str, Any]:
+    coverage = msgspec.to_builtins(found.coverage)
+    for cluster in coverage["clusters"] if coverage else ():
+        del cluster["of_tasks"], cluster["of_live"]  # places in lists that are not printed
     return {
         "dataset": found.name,
         "version": found.version,
@@ -236,7 +240,7 @@ def _for_machines(found: Refinement) -> dict[str, Any]:
         "candidates": found.candidates,
         "proposals": found.proposals,
         "estimates": found.estimates,
-        "coverage": found.coverage,
+        "coverage": coverage,
         "notes": found.notes,
     }
 

@@ -7,7 +7,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 import typer
@@ -75,6 +75,19 @@ def traces(
         float | None, typer.Option(min=0, help="Only traces of at least so many dollars.")
     ] = None,
     rollouts: WithRollouts = False,
+    candidate: Annotated[
+        str | None, typer.Option(help="Only live calls that ran this candidate: its whole id.")
+    ] = None,
+    canary: Annotated[
+        str | None, typer.Option(help="Only live calls in this canary: the id of its cycle.")
+    ] = None,
+    arm: Annotated[
+        Literal["baseline", "candidate"] | None,
+        typer.Option(help="Only live calls in this arm of a canary: baseline or candidate."),
+    ] = None,
+    group: Annotated[
+        str | None, typer.Option(help="Only live calls of this group of users or inputs.")
+    ] = None,
     sort: Annotated[Sort, typer.Option(help="Order: newest, slowest or costliest.")] = "newest",
     slow: Annotated[bool, typer.Option("--slow", help="The same as --sort slowest.")] = False,
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, max=1_000)] = 30,
@@ -112,6 +125,10 @@ def traces(
         conversation_id=conversation,
         feedback=feedback,
         rollouts=rollouts,
+        candidate_id=candidate,
+        experiment_id=canary,
+        arm=arm,
+        group=group,
     )
     if slow and sort == "costliest":
         raise InputError("Give either --slow or --sort costliest, not both.")

@@ -139,6 +139,7 @@ class Rollouts(RemoteRepository[TransportT]):
         status: RolloutStatus | None = None,
         purpose: str | None = None,
         candidate_id: str | None = None,
+        task_id: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
     ) -> Steps[tuple[builtins.list[Rollout], str | None]]:
@@ -149,6 +150,7 @@ class Rollouts(RemoteRepository[TransportT]):
             status: Only those of this status.
             purpose: Only those whose purpose has this prefix.
             candidate_id: Only those of this candidate.
+            task_id: Only those of this task.
             limit: Page size, 1,000 at most.
             cursor: Cursor returned with the previous page; None for the first.
 
@@ -161,6 +163,7 @@ class Rollouts(RemoteRepository[TransportT]):
             status=status,
             purpose=purpose,
             candidate_id=candidate_id,
+            task_id=task_id,
             limit=limit,
             cursor=cursor,
         )
@@ -169,15 +172,28 @@ class Rollouts(RemoteRepository[TransportT]):
 
     @endpoint
     def counts(
-        self, queue: str | None = None, purpose: str | None = None
+        self,
+        queue: str | None = None,
+        purpose: str | None = None,
+        candidate_id: str | None = None,
+        task_id: str | None = None,
     ) -> Steps[dict[RolloutStatus, int]]:
         """Number of rollouts by status; statuses without rollouts are omitted.
 
         Args:
             queue: Only those of this queue.
             purpose: Only those whose purpose has this prefix.
+            candidate_id: Only those of this candidate.
+            task_id: Only those of this task.
         """
-        answer = yield get("rollouts", "counts", queue=queue, purpose=purpose)
+        answer = yield get(
+            "rollouts",
+            "counts",
+            queue=queue,
+            purpose=purpose,
+            candidate_id=candidate_id,
+            task_id=task_id,
+        )
         return answer.read(_Counts).counts
 
     @endpoint

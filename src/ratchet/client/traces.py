@@ -220,6 +220,10 @@ def _query(wanted: TraceFilter) -> dict[str, str | int | float | None]:
         "feedback": _flag(wanted.feedback),
         "rollouts": _flag(wanted.rollouts),
         "own_calls": None if wanted.own_calls else "false",
+        "candidate_id": wanted.candidate_id,
+        "experiment_id": wanted.experiment_id,
+        "arm": wanted.arm,
+        "group": wanted.group,
     }
 
 

@@ -90,6 +90,7 @@ class Rollouts(Queue):
         status: RolloutStatus | None = None,
         purpose: str | None = None,
         candidate_id: str | None = None,
+        task_id: str | None = None,
         limit: int = 100,
         cursor: str | None = None,
     ) -> tuple[builtins.list[Rollout], str | None]:
@@ -100,6 +101,7 @@ class Rollouts(Queue):
             status: Only this status.
             purpose: Only purposes with this prefix.
             candidate_id: Only this candidate.
+            task_id: Only this task; no index serves it, so name a queue or a candidate, too.
             limit: Rollouts per page.
             cursor: Cursor returned with the previous page; None for the first.
 
@@ -109,11 +111,9 @@ class Rollouts(Queue):
         Raises:
             InputError: The cursor is invalid.
         """
-        conditions = _conditions(queue, None)
+        conditions = _conditions(queue, None, candidate_id, task_id)
         if status is not None:
             conditions.append(rollouts.c.status == status)
-        if candidate_id is not None:
-            conditions.append(rollouts.c.candidate_id == candidate_id)
         if cursor is not None:
             conditions.append(rollouts.c.seq < seq_of(cursor, "rollouts"))
 
@@ -130,15 +130,22 @@ class Rollouts(Queue):
         return [rollout_of(row) for row in page], str(page[-1].seq) if more else None
 
     def counts(
-        self, queue: str | None = None, purpose: str | None = None
+        self,
+        queue: str | None = None,
+        purpose: str | None = None,
+        candidate_id: str | None = None,
+        task_id: str | None = None,
     ) -> dict[RolloutStatus, int]:
         """Count rollouts by status; statuses without any are omitted.
 
         Args:
             queue: Only this queue.
             purpose: Only purposes with this prefix.
+            candidate_id: Only this candidate.
+            task_id: Only this task.
         """
-        query = select(rollouts.c.status, func.count()).where(*_conditions(queue, purpose))
+        conditions = _conditions(queue, purpose, candidate_id, task_id)
+        query = select(rollouts.c.status, func.count()).where(*conditions)
         query = query.group_by(rollouts.c.status).order_by(rollouts.c.status)
 
         def work(connection: Connection) -> dict[RolloutStatus, int]:
@@ -203,10 +210,19 @@ def _of_purpose(
     return [rollouts.c.seq.in_(union_all(*lists))] if lists else [false()]
 
 
-def _conditions(queue: str | None, purpose: str | None) -> builtins.list[ColumnElement[bool]]:
+def _conditions(
+    queue: str | None,
+    purpose: str | None,
+    candidate_id: str | None = None,
+    task_id: str | None = None,
+) -> builtins.list[ColumnElement[bool]]:
     conditions: builtins.list[ColumnElement[bool]] = []
     if queue is not None:
         conditions.append(rollouts.c.queue == queue)
     if purpose is not None:
         conditions.append(starts_with(rollouts.c.purpose, purpose))
+    if candidate_id is not None:
+        conditions.append(rollouts.c.candidate_id == candidate_id)
+    if task_id is not None:
+        conditions.append(rollouts.c.task_id == task_id)
     return conditions

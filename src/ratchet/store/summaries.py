@@ -74,8 +74,10 @@ def summaries(
     # Apart, since Postgres has them in different partitions.
     live = [key for key in keys if key.rollout_seq == NO_ROLLOUT]
     attempts = [key for key in keys if key.rollout_seq != NO_ROLLOUT]
+    if failed:
+        live, attempts = (_failed(connection, part, since_ns) for part in (live, attempts))
     for some in (*chunks(live, MANY), *chunks(attempts, MANY)):
-        found.update(_some(connection, some, price, since_ns, usage, failed))
+        found.update(_some(connection, some, price, since_ns, usage))
     return {key: found[key] for key in keys if key in found}
 
 
@@ -85,14 +87,9 @@ def _some(
     price: Price | None,
     since_ns: int | None,
     usage: bool,
-    failed: bool,
 ) -> Iterator[tuple[SummaryKey, Trace]]:
-    since = () if since_ns is None else (spans.c.start_ns >= since_ns,)
+    since = _since(since_ns)
     counts = _counts(connection, keys, since)
-    if failed:
-        keys = [key for key in keys if key in counts and counts[key][3]]
-        if not keys:
-            return
     names = _names(connection, keys, since)
     used = _used(connection, keys, since) if usage else {}
     parents = _parents(connection, [key for key, calls in used.items() if len(calls) > 1], since)
@@ -147,6 +144,21 @@ _KEY = (spans.c.rollout_seq, spans.c.fence, spans.c.trace_id)
 
 _Since: TypeAlias = tuple[ColumnElement[bool], ...]
 """Condition on the start of spans, or none."""
+
+
+def _since(since_ns: int | None) -> _Since:
+    return () if since_ns is None else (spans.c.start_ns >= since_ns,)
+
+
+def _failed(
+    connection: Connection, keys: Sequence[SummaryKey], since_ns: int | None
+) -> list[SummaryKey]:
+    """Those traces that have a failed span."""
+    found: list[SummaryKey] = []
+    for some in chunks(keys, MANY):
+        counts = _counts(connection, some, _since(since_ns))
+        found += [key for key in some if key in counts and counts[key][3]]
+    return found
 
 
 def among(keys: Iterable[SummaryKey]) -> ColumnElement[bool]:

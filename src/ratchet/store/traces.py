@@ -253,6 +253,30 @@ class Traces:
         examined = sum(int(number) for *_, number in rows)
         return [(agent, int(at), int(n)) for agent, at, n, _ in rows], examined >= limit
 
+    def newest_of_each(
+        self,
+        windows: Sequence[TraceFilter],
+        limit: int,
+        *,
+        price: Price | None = None,
+    ) -> builtins.list[builtins.list[Trace]]:
+        """Summarise the newest traces of each of several filters, all at once.
+
+        Args:
+            windows: Filters by what the index has: agent, time, own calls.
+            limit: Traces of each.
+            price: Prices of calls that recorded no cost.
+        """
+
+        def work(connection: Connection) -> builtins.list[builtins.list[Trace]]:
+            heads = [_heads(connection, each, limit, None) for each in windows]
+            starts = [head.start_ns for each in heads for head in each]
+            keys = [head.key for each in heads for head in each]
+            found = summaries(connection, keys, price, min(starts, default=None))
+            return [[found[head.key] for head in each if head.key in found] for each in heads]
+
+        return self._database.read(work)
+
     def find(self, prefix: str, limit: int = 10) -> builtins.list[str]:
         """Find ids of traces by prefix, sorted."""
         if not prefix or len(prefix) > MAX_ID:
@@ -301,7 +325,8 @@ class Traces:
                 for row in rows
                 if criteria.rollouts or row.rollout_seq == 0
             }
-            found = summaries(connection, builtins.list(keys), price)
+            fit = _recording(connection, builtins.list(keys), criteria, None)
+            found = summaries(connection, fit, price)
             fitting = [
                 trace for trace in found.values() if criteria.names(trace) and criteria.fits(trace)
             ]
@@ -387,7 +412,7 @@ def page_of(
         # A trace has no span before its first head. (The first one of a conversation is not that.)
         bounded = heads and criteria.conversation_id is None
         since_ns = heads[-1].start_ns if bounded else None
-        keys = [head.key for head in heads]
+        keys = _recording(connection, [head.key for head in heads], criteria, since_ns)
         figures = summaries(connection, keys, price, since_ns, usage=usage, failed=criteria.errors)
         for head in heads:
             trace = figures.get(head.key)
@@ -399,9 +424,33 @@ def page_of(
         looked_at += len(heads)
         if len(heads) < window:
             return found, None
-        # Search for rare traces in larger steps.
-        window = _WINDOW
+        # Search for rare traces in larger steps. Whether one failed is told by one statement, and
+        # the others are for those that did.
+        rare = criteria.errors and 10 * len(found) < looked_at
+        window = min(LOOK_BACK - looked_at, 5 * _WINDOW) if rare else _WINDOW
     return found, cursor_of(after)
+
+
+def _recording(
+    connection: Connection,
+    keys: Sequence[SummaryKey],
+    criteria: TraceFilter,
+    since_ns: int | None,
+) -> Sequence[SummaryKey]:
+    """Those traces whose first span or root recorded what the filter names."""
+    wanted = criteria.recorded.items()
+    if not wanted or not keys:
+        return keys
+    since = () if since_ns is None else (spans.c.start_ns >= since_ns,)
+    query = select(spans.c.rollout_seq, spans.c.fence, spans.c.trace_id, spans.c.attributes).where(
+        _HEADS, spans.c.trace_id.in_({key.trace_id for key in keys}), *since
+    )
+    fit = {
+        SummaryKey(*row[:3])
+        for row in connection.execute(query)
+        if all(row.attributes.get(name) == value for name, value in wanted)
+    }
+    return [key for key in keys if key in fit]
 
 
 def _heads(
@@ -433,7 +482,8 @@ def oldest_of(
     rows = connection.execute(_query(criteria, LIVE_HEAD, limit, after, oldest=True)).all()
     heads = [_Head(row[0], row[1], SummaryKey(*row[2:])) for row in rows]
     since_ns = heads[0].start_ns if heads else None
-    figures = summaries(connection, [head.key for head in heads], price, since_ns)
+    keys = _recording(connection, [head.key for head in heads], criteria, since_ns)
+    figures = summaries(connection, keys, price, since_ns)
     found = {
         head.key: figures[head.key]
         for head in heads

@@ -27,6 +27,15 @@ MIRRORED = ".shadow"
 """Ending of the name of an agent whose model calls the gateway mirrors to a candidate."""
 
 
+CANDIDATE = "ratchet.candidate_id"
+EXPERIMENT = "ratchet.experiment_id"
+ARM = "ratchet.arm"
+UNIT = "ratchet.unit"
+GROUP = "ratchet.group"
+"""Attributes of a live call's root span: the candidate that it ran, its canary, its arm and its
+unit there, and the group of users or inputs that a look at subgroups sees."""
+
+
 class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     """Usage of one model call."""
 
@@ -130,6 +139,25 @@ class TraceFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Include traces of rollouts."""
     own_calls: bool = True
     """Include traces of Ratchet's own model calls; see `OWN_AGENTS`."""
+    candidate_id: str | None = None
+    """Only live calls that ran this candidate."""
+    experiment_id: str | None = None
+    """Only live calls in this canary."""
+    arm: Literal["baseline", "candidate"] | None = None
+    """Only live calls in this arm of a canary."""
+    group: str | None = None
+    """Only live calls of this group of users or inputs."""
+
+    @property
+    def recorded(self) -> dict[str, str]:
+        """Values that attributes of the root span must have, by name."""
+        wanted = {
+            CANDIDATE: self.candidate_id,
+            EXPERIMENT: self.experiment_id,
+            ARM: self.arm,
+            GROUP: self.group,
+        }
+        return {name: value for name, value in wanted.items() if value is not None}
 
     def names(self, trace: Trace) -> bool:
         """Whether a trace matches by agent, conversation and start time."""

@@ -4,7 +4,7 @@ import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router"
 import { api } from "../../api/client";
 import { line, short } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
-import { Command, Facts, Page, waiting } from "../../ui/basics";
+import { Behind, Command, Facts, Page, waiting } from "../../ui/basics";
 import { Changes } from "../runs/changes";
 
 export function CandidatePage() {
@@ -23,6 +23,8 @@ export function CandidatePage() {
             of={[
               ["proposed by", data.algorithm],
               ["parents", data.parents.length > 0 && data.parents.map((parent) => <Link key={parent} to={pathOf("candidate", parent)}>{short(parent)} </Link>)],
+              ["rollouts", <Behind key="rollouts" where={{ to: "/rollouts", search: { candidate: data.id } }}>those that ran it</Behind>],
+              ["live calls", <Behind key="live" where={{ to: "/traces", search: { candidate: data.id } }}>those that ran it</Behind>],
               ["resources", Object.entries(data.versions).map(([name, version]) => <div key={name}>{line(name)} <code className="muted">{short(version)}</code></div>)],
             ]}
           />

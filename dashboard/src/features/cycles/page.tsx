@@ -5,7 +5,7 @@ import { api, type Schemas } from "../../api/client";
 import { Interval } from "../../charts/interval";
 import { dollars, line, moment, number, short, signed, words } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
-import { Command, Facts, Page, State, Time, waiting } from "../../ui/basics";
+import { Behind, Command, Facts, Page, State, Time, type Where, waiting } from "../../ui/basics";
 import { Ask } from "../../ui/dialog";
 import { Outside } from "../../ui/outside";
 import { useSession } from "../../ui/session";
@@ -56,7 +56,7 @@ function Shown({ cycle, moves }: { cycle: Schemas["Cycle"]; moves: Schemas["Cycl
           </div>
           <p>{decision.sentence}</p>
           <p className="muted">
-            e-value {number(decision.e_value)}, {number(decision.needed)} needed; {number(decision.baseline_count)} calls of the baseline, {number(decision.candidate_count)} of the candidate
+            e-value {number(decision.e_value)}, {number(decision.needed)} needed; <Behind where={callsOf(cycle, moves, decision.stage, "baseline")}>{number(decision.baseline_count)} calls of the baseline</Behind>, <Behind where={callsOf(cycle, moves, decision.stage, "candidate")}>{number(decision.candidate_count)} of the candidate</Behind>
             {decision.blocked > 0 && `; ${number(decision.blocked)} blocked`}
             {decision.missing > 0 && `; ${number(decision.missing)} without a score`}
           </p>
@@ -78,7 +78,7 @@ function Shown({ cycle, moves }: { cycle: Schemas["Cycle"]; moves: Schemas["Cycl
               ))}
             </p>
           )}
-          {decision.subgroups.length > 0 && <Groups of={decision.subgroups} />}
+          {decision.subgroups.length > 0 && <Groups of={decision.subgroups} behind={(group) => { const where = callsOf(cycle, moves, decision.stage); return where?.to === "/traces" ? { ...where, search: { ...where.search, group } } : where; }} />}
         </section>
       ))}
       <h2>Moves</h2>
@@ -112,8 +112,20 @@ function Shown({ cycle, moves }: { cycle: Schemas["Cycle"]; moves: Schemas["Cycl
   );
 }
 
+/**
+ * The calls that a stage looked at. A shadow stage makes rollouts of the candidate, beside calls that were recorded
+ * before; a canary's calls carry its id and their arm; a watch looks at all calls since it began.
+ */
+function callsOf(cycle: Schemas["Cycle"], moves: Schemas["CycleTransition"][], stage: string, arm?: "baseline" | "candidate"): Where | undefined {
+  if (stage === "shadow") return arm === "baseline" ? undefined : { to: "/rollouts", search: { purpose: `shadow/${cycle.id}`, candidate: cycle.candidate_id } };
+  if (stage === "canary") return { to: "/traces", search: { agent: cycle.agent, canary: cycle.id, arm } };
+  const begun = moves.find((move) => move.target === "watch")?.at;
+  if (stage !== "watch" || begun === undefined || arm === "baseline") return undefined;
+  return { to: "/traces", search: { agent: cycle.agent, from: String(begun), candidate: arm && cycle.candidate_id } };
+}
+
 /** A gain overall may harm some: each group of the traffic by itself. */
-function Groups({ of }: { of: Schemas["SubgroupResult"][] }) {
+function Groups({ of, behind }: { of: Schemas["SubgroupResult"][]; behind: (group: string) => Where | undefined }) {
   return (
     <div className="scroll" tabIndex={0}>
       <table aria-label="Groups of the traffic">
@@ -131,7 +143,9 @@ function Groups({ of }: { of: Schemas["SubgroupResult"][] }) {
           {of.map((group) => (
             <tr key={group.group}>
               <td className="wrap">{line(group.group, 80)}</td>
-              <td className="num">{number(group.count)}</td>
+              <td className="num">
+                <Behind where={behind(group.group)}>{number(group.count)}</Behind>
+              </td>
               <td className="num">{number(group.baseline)}</td>
               <td className="num">{number(group.candidate)}</td>
               <td className="num">{number(group.e_value)}</td>

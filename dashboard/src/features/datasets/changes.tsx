@@ -1,11 +1,12 @@
 // What changes a dataset: an edited task, and what the results of candidates propose. Each makes a new
 // version; the one before is the latest again with one press.
 import { useQuery, useQueryClient } from "@tanstack/react-query";
-import { useNavigate } from "@tanstack/react-router";
+import { Link, useNavigate } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, type Schemas } from "../../api/client";
 import { counted, line, number, short, text } from "../../lib/format";
-import { Figure, waiting } from "../../ui/basics";
+import { pathOf } from "../../lib/paths";
+import { Behind, Figure, waiting } from "../../ui/basics";
 import { Ask } from "../../ui/dialog";
 import { asEdited, fromEdited } from "./edited";
 import { republish } from "./versions";
@@ -68,14 +69,22 @@ export function EditTask({ task, change }: { task: Schemas["Task"]; change: (edi
   );
 }
 
-export function Refinement({ dataset, change, open }: { dataset: Dataset; change: (changes: { accept?: string[] }) => Promise<unknown>; open: (task: string) => void }) {
-  const [wanted, setWanted] = useState(false);
-  const found = useQuery({
+/** What the results of candidates say about a dataset's latest version. */
+export function useRefinement(dataset: Dataset, wanted: boolean) {
+  return useQuery({
     queryKey: ["datasets", dataset.name, "refinement", dataset.version],
     enabled: wanted,
     refetchInterval: false,
     queryFn: () => api.GET("/v1/datasets/{name}/refinement", { params: { path: { name: dataset.name } } }),
   });
+}
+
+/** A kind of live inputs, as it stands in an address. */
+export const kindOf = (cluster: Schemas["LiveCluster"]): string => cluster.words.join(" ");
+
+export function Refinement({ dataset, change, open }: { dataset: Dataset; change: (changes: { accept?: string[] }) => Promise<unknown>; open: (task: string) => void }) {
+  const [wanted, setWanted] = useState(false);
+  const found = useRefinement(dataset, wanted);
   return (
     <details onToggle={(event) => setWanted(event.currentTarget.open)}>
       <summary>What the results of candidates say about it: likely wrong labels, duplicates, coverage</summary>
@@ -134,7 +143,7 @@ export function Refinement({ dataset, change, open }: { dataset: Dataset; change
               </table>
             </div>
           )}
-          {found.data.coverage && <Coverage of={found.data.coverage} />}
+          {found.data.coverage && <Coverage of={found.data.coverage} name={dataset.name} />}
           <p className="muted small">
             {counted(found.data.candidates, "candidate")} scored{found.data.evaluator && ` by ${found.data.evaluator}`}, on version {short(found.data.version)}. Test tasks are never changed for their results; a person is asked.
           </p>
@@ -144,12 +153,12 @@ export function Refinement({ dataset, change, open }: { dataset: Dataset; change
   );
 }
 
-function Coverage({ of }: { of: NonNullable<Schemas["DatasetRefinement"]["coverage"]> }) {
+function Coverage({ of, name }: { of: NonNullable<Schemas["DatasetRefinement"]["coverage"]>; name: string }) {
   return (
     <>
       <h3>Coverage of live traffic</h3>
       <div className="figures">
-        <Figure label="live inputs">{number(of.inputs)}</Figure>
+        <Figure label="live inputs" behind={{ to: "/traces" }}>{number(of.inputs)}</Figure>
         <Figure label="distance (0 alike, 1 disjoint)">{number(of.distance)}</Figure>
         <Figure label="drift of the traffic">
           {number(of.drift)}, p = {number(of.drift_p)}
@@ -167,8 +176,21 @@ function Coverage({ of }: { of: NonNullable<Schemas["DatasetRefinement"]["covera
         <tbody>
           {of.clusters.map((cluster) => (
             <tr key={cluster.words.join(" ")}>
-              <td className="num">{number(Math.round(100 * cluster.live))} %</td>
-              <td className="num">{number(cluster.tasks)}</td>
+              <td className="num">
+                <details>
+                  <summary>{number(Math.round(100 * cluster.live))} %</summary>
+                  {counted(cluster.inputs, "input")}
+                  {cluster.traces.length < cluster.inputs && `, the newest ${cluster.traces.length}`}:{" "}
+                  {cluster.traces.map((trace) => (
+                    <Link key={trace} to={pathOf("trace", trace)}>
+                      {trace.slice(-8)}{" "}
+                    </Link>
+                  ))}
+                </details>
+              </td>
+              <td className="num">
+                <Behind where={cluster.tasks > 0 ? { to: pathOf("dataset", name), search: { kind: kindOf(cluster) }, hash: "tasks" } : undefined}>{number(cluster.tasks)}</Behind>
+              </td>
               <td className="wrap">{line(cluster.words.join(", "), 120)}</td>
               <td>{cluster.gap && <span className="badge bad">too few</span>}</td>
             </tr>

@@ -6,10 +6,10 @@ import { api, type Schemas } from "../../api/client";
 import { download } from "../../lib/export";
 import { counted, line, moment, number, short, text } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
-import { Command, Facts, Page, Time, waiting } from "../../ui/basics";
+import { Behind, Command, Facts, Page, Time, waiting } from "../../ui/basics";
 import { TextDiff } from "../../ui/diff";
 import { LongText } from "../../ui/long_text";
-import { Changed, EditTask, Refinement, useChanges } from "./changes";
+import { Changed, EditTask, kindOf, Refinement, useChanges, useRefinement } from "./changes";
 import { compare } from "./compare";
 import { Synthesis } from "./synthesis";
 
@@ -17,7 +17,7 @@ const PAGE = 100;
 
 export function DatasetPage() {
   const { name } = useParams({ from: "/datasets/$name" });
-  const { version, against, split, q, task } = useSearch({ from: "/datasets/$name" });
+  const { version, against, split, q, task, kind } = useSearch({ from: "/datasets/$name" });
   const navigate = useNavigate({ from: "/datasets/$name" });
   const versions = useQuery({ queryKey: ["datasets", name], queryFn: () => api.GET("/v1/dataset-versions", { params: { query: { name } } }) });
   const shown = version ?? versions.data?.datasets[0]?.version;
@@ -67,7 +67,7 @@ export function DatasetPage() {
               ["how", summary.provenance],
               ["from version", summary.parent && <Link key="parent" to={pathOf("dataset", name)} search={{ version: summary.parent }}>{short(summary.parent)}</Link>],
               ["what changed", summary.reason],
-              ["splits", Object.entries(summary.splits).map(([each, count]) => `${each} ${number(count)}`).join(", ")],
+              ["splits", Object.entries(summary.splits).map(([each, count]) => <span key={each}>{each} <Behind where={{ to: pathOf("dataset", name), search: { version, split: each }, hash: "tasks" }}>{number(count)}</Behind> </span>)],
             ]}
           />
         </>
@@ -79,6 +79,7 @@ export function DatasetPage() {
           latest={dataset.data.version === versions.data?.datasets[0]?.version}
           split={split}
           q={q}
+          kind={kind}
           selected={task}
           set={set}
         />
@@ -103,6 +104,8 @@ interface Listed {
   dataset: Schemas["DatasetView"];
   split?: string;
   q?: string;
+  /** A kind of live inputs: only tasks of it. */
+  kind?: string;
   selected?: string;
   set: (changed: Record<string, string | undefined>) => void;
 }
@@ -130,16 +133,24 @@ function Changeable({ latest, ...listed }: Listed & { latest: boolean }) {
 
 type Edit = (edited: Schemas["EditedTask"]) => Promise<unknown>;
 
-function Tasks({ dataset, split, q, selected, set, edit }: Listed & { edit?: Edit }) {
+function Tasks({ dataset, split, q, kind, selected, set, edit }: Listed & { edit?: Edit }) {
   const [many, setMany] = useState(PAGE);
+  const refinement = useRefinement(dataset, kind !== undefined);
+  const cluster = refinement.data?.coverage?.clusters.find((each) => kindOf(each) === kind);
   const found = useMemo(() => {
     const sought = q?.toLowerCase() ?? "";
-    return dataset.tasks.filter((task) => (!split || dataset.splits[task.id] === split) && (!sought || `${task.id} ${text(task.input)} ${text(task.expected)}`.toLowerCase().includes(sought)));
-  }, [dataset, split, q]);
+    const places = kind === undefined ? null : new Set(cluster?.of_tasks);
+    return dataset.tasks.filter((task, place) => (!places || places.has(place)) && (!split || dataset.splits[task.id] === split) && (!sought || `${task.id} ${text(task.input)} ${text(task.expected)}`.toLowerCase().includes(sought)));
+  }, [dataset, split, q, kind, cluster]);
   return (
     <>
-      <h2>Tasks</h2>
+      <h2 id="tasks">Tasks</h2>
       <div className="row">
+        {kind !== undefined && (
+          <button type="button" className="badge info" title="Take this filter away" onClick={() => set({ kind: undefined })}>
+            like live inputs with: {line(kind, 60)} ✕
+          </button>
+        )}
         <label>
           Split
           <select value={split ?? ""} onChange={(event) => set({ split: event.target.value || undefined })}>
@@ -154,6 +165,7 @@ function Tasks({ dataset, split, q, selected, set, edit }: Listed & { edit?: Edi
           <input type="search" value={q ?? ""} onChange={(event) => set({ q: event.target.value || undefined })} />
         </label>
         <span className="muted">{counted(found.length, "task")}</span>
+        {kind !== undefined && waiting(refinement)}
       </div>
       <div className="scroll" tabIndex={0}>
         <table aria-label="Tasks">

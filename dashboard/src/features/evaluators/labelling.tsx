@@ -55,7 +55,7 @@ export function LabellingPage() {
       {waiting(rollouts)}
       <div className="row">
         <span className="muted">
-          {number(given.length)} labelled, {number(queue.length - done.size)} left
+          {number(given.length)} labelled, {number(queue.length - done.size)} left; <Link to="/labels">all labels</Link>
         </span>
         <button type="button" disabled={given.length === 0} onClick={() => void undo()}>
           Undo <kbd>U</kbd>

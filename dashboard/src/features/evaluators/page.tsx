@@ -6,7 +6,7 @@ import { Reliability } from "../../charts/reliability";
 import { Picture } from "../../charts/picture";
 import { counted, dollars, duration, line, moment, number, short } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
-import { Command, Facts, Page, State, type Tone, waiting } from "../../ui/basics";
+import { Behind, Command, Facts, Page, State, type Tone, waiting } from "../../ui/basics";
 
 import { TryEvaluator } from "./try";
 
@@ -47,7 +47,7 @@ export function EvaluatorPage() {
           )}
           <Facts
             of={[
-              ["rests on", `${counted(data.rollouts, "output")}, ${counted(data.labels, "label")}`],
+              ["rests on", <span key="rests">{counted(data.rollouts, "output")}, <Behind where={{ to: "/labels" }}>{counted(data.labels, "label")}</Behind></span>],
               ["a score costs", dollars(data.cost_usd)],
               ["and takes", duration(data.seconds)],
               ["version", <code key="version">{short(data.version)}</code>],

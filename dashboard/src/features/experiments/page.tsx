@@ -1,6 +1,6 @@
 // One experiment: the verdict in a sentence, then the evidence for it, down to each pair.
 import { useQuery } from "@tanstack/react-query";
-import { Link, useParams } from "@tanstack/react-router";
+import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
 import { useState } from "react";
 import { api, type Schemas } from "../../api/client";
 import { EPath } from "../../charts/e_path";
@@ -9,7 +9,7 @@ import { Interval } from "../../charts/interval";
 import { download, toCsv } from "../../lib/export";
 import { counted, line, number, score, short, signed } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
-import { Command, Copy, Facts, Figure, Page, Problem, State, waiting } from "../../ui/basics";
+import { Behind, Command, Copy, Facts, Figure, Page, Problem, State, waiting } from "../../ui/basics";
 import { Changes } from "../runs/changes";
 import { type Check, type Evidence, readEvidence, recompute } from "./recompute";
 
@@ -27,6 +27,7 @@ export function ExperimentPage() {
 
 function Shown({ experiment }: { experiment: Schemas["Experiment"] }) {
   const decision = experiment.decision;
+  const pairs = { to: pathOf("experiment", experiment.id), hash: "pairs" };
   const explanation = useQuery({
     queryKey: ["experiments", experiment.id, "explanation"],
     queryFn: () => api.GET("/v1/experiments/{id}/explanation", { params: { path: { id: experiment.id } } }),
@@ -45,18 +46,18 @@ function Shown({ experiment }: { experiment: Schemas["Experiment"] }) {
         <>
           <h2>The gain</h2>
           <div className="figures">
-            <Figure label={`baseline, ${decision.metric}`}>{score(decision.baseline)}</Figure>
-            <Figure label="candidate">{score(decision.candidate)}</Figure>
-            <Figure label={`gain, with its ${number(100 * (1 - decision.alpha), 3)} % interval`}>
+            <Figure label={`baseline, ${decision.metric}`} behind={pairs}>{score(decision.baseline)}</Figure>
+            <Figure label="candidate" behind={pairs}>{score(decision.candidate)}</Figure>
+            <Figure label={`gain, with its ${number(100 * (1 - decision.alpha), 3)} % interval`} behind={pairs}>
               {signed(decision.candidate - decision.baseline)}{" "}
               <span className="small muted">
                 [{signed(decision.interval[0])}, {signed(decision.interval[1])}]
               </span>
             </Figure>
-            <Figure label={`e-value, threshold ${number(1 / decision.alpha)}`} title="Evidence against “no better than the baseline”">
+            <Figure label={`e-value, threshold ${number(1 / decision.alpha)}`} title="Evidence against “no better than the baseline”" behind={{ ...pairs, hash: "evidence" }}>
               {number(decision.e_value)}
             </Figure>
-            <Figure label={decision.repetitions > 1 ? `pairs, each run ${decision.repetitions} times` : "pairs"}>{number(decision.pairs)}</Figure>
+            <Figure label={decision.repetitions > 1 ? `pairs, each run ${decision.repetitions} times` : "pairs"} behind={pairs}>{number(decision.pairs)}</Figure>
           </div>
           <Picture name={`experiment-${short(experiment.id)}-gain`}>
             <Interval label="Gain" point={decision.candidate - decision.baseline} interval={decision.interval as [number, number]} />
@@ -67,7 +68,7 @@ function Shown({ experiment }: { experiment: Schemas["Experiment"] }) {
               <h2>People’s labels</h2>
               <Facts
                 of={[
-                  ["labelled pairs", `${decision.labelled.labelled} of ${decision.labelled.wanted}`],
+                  ["labelled pairs", <Behind key="labelled" where={{ ...pairs, search: { pairs: "labelled" } }}>{`${decision.labelled.labelled} of ${decision.labelled.wanted}`}</Behind>],
                   ["confirmed", decision.labelled.confirmed ? "yes" : "no"],
                   ["gain in labels", decision.labelled.gain != null && signed(decision.labelled.gain)],
                   ["the judge exceeds it by", decision.labelled.judge_bias != null && signed(decision.labelled.judge_bias)],
@@ -109,6 +110,7 @@ function planOf(file: string): Evidence["plan"] | undefined {
 
 function Guardrails({ of, alpha, id }: { of: Schemas["GuardrailResult"][]; alpha: number; id: string }) {
   const file = useEvidence(id);
+  const pairsOf = (metric: string) => ({ to: pathOf("experiment", id), search: { metric }, hash: "pairs" });
   return (
     <>
       <h2>Guardrails</h2>
@@ -132,10 +134,10 @@ function Guardrails({ of, alpha, id }: { of: Schemas["GuardrailResult"][]; alpha
                   {guardrail.baseline == null ? <State of="not measured" tone="warn" /> : guardrail.passed ? <State of="holds" tone="good" /> : <State of="not proved" tone="warn" />}
                 </td>
                 <td className="num">
-                  {number(guardrail.baseline)} {guardrail.unit}
+                  <Behind where={pairsOf(guardrail.metric)}>{number(guardrail.baseline)}</Behind> {guardrail.unit}
                 </td>
                 <td className="num">
-                  {number(guardrail.candidate)} {guardrail.unit}
+                  <Behind where={pairsOf(guardrail.metric)}>{number(guardrail.candidate)}</Behind> {guardrail.unit}
                 </td>
                 <td className="num">{marginOf(guardrail, file.data)}</td>
                 <td className="num">{number(guardrail.e_value)}</td>
@@ -165,7 +167,7 @@ function EvidenceOf({ experiment }: { experiment: Schemas["Experiment"] }) {
   }
   return (
     <>
-      <h2>The path of the evidence</h2>
+      <h2 id="evidence">The path of the evidence</h2>
       <Picture name={`experiment-${short(experiment.id)}-evidence`}>
         <EPath
           unit="pairs"
@@ -178,7 +180,7 @@ function EvidenceOf({ experiment }: { experiment: Schemas["Experiment"] }) {
         />
       </Picture>
       <Recomputed text={file.data as string} />
-      <Pairs evidence={evidence} id={experiment.id} />
+      <Pairs evidence={evidence} experiment={experiment} />
     </>
   );
 }
@@ -214,22 +216,65 @@ function Recomputed({ text }: { text: string }) {
 }
 
 type Order = "pair" | "loss" | "gain";
+type Pair = Evidence["pairs"][number];
 
-function Pairs({ evidence, id }: { evidence: Evidence; id: string }) {
+/** The pairs that decided: all, those with an outcome, those that people labelled; and one more metric of each. */
+function Pairs({ evidence, experiment }: { evidence: Evidence; experiment: Schemas["Experiment"] }) {
+  const { id } = experiment;
+  const { pairs: which, metric } = useSearch({ from: "/experiments/$id" });
+  const navigate = useNavigate({ from: "/experiments/$id" });
   const [order, setOrder] = useState<Order>("pair");
   const [all, setAll] = useState(false);
-  const gain = (pair: Evidence["pairs"][number]) => (pair.baseline == null || pair.candidate == null ? 0 : pair.candidate - pair.baseline);
+  const gain = (pair: Pair) => (pair.baseline == null || pair.candidate == null ? 0 : pair.candidate - pair.baseline);
   const pairs = [...evidence.pairs].sort((one, other) => (order === "pair" ? one.pair - other.pair : order === "gain" ? gain(other) - gain(one) : gain(one) - gain(other)));
-  const won = evidence.pairs.filter((pair) => gain(pair) > 0).length;
-  const lost = evidence.pairs.filter((pair) => gain(pair) < 0).length;
-  const shown = all ? pairs : pairs.slice(0, 30);
+  const is = {
+    won: (pair: Pair) => gain(pair) > 0,
+    lost: (pair: Pair) => gain(pair) < 0,
+    level: (pair: Pair) => gain(pair) === 0,
+    labelled: (pair: Pair) => pair.labels != null,
+  };
+  const chosen = which && which in is ? pairs.filter(is[which as keyof typeof is]) : pairs;
+  const ran = (pair: Pair, side: 0 | 1, value: string) => {
+    const first = pair.rollouts?.[side];
+    const candidate = side ? experiment.candidate_id : experiment.baseline_id;
+    const several = (pair.repetitions?.length ?? 0) > 1;
+    return <Behind where={first === undefined ? undefined : several ? { to: "/rollouts", search: { queue: experiment.run_id, purpose: "prove/", candidate, task: pair.task } } : { to: pathOf("rollout", first) }}>{value}</Behind>;
+  };
+  const shown = all ? chosen : chosen.slice(0, 30);
+  const metrics = evidence.plan.guardrails.map((each) => each.metric);
+  const set = (changed: { pairs?: string; metric?: string }) => void navigate({ search: (before) => ({ ...before, ...changed }), replace: true });
+  const only = (each: keyof typeof is) => (
+    <Behind where={{ to: pathOf("experiment", id), search: { metric, pairs: each }, hash: "pairs" }}>
+      {evidence.pairs.filter(is[each]).length} {each}
+    </Behind>
+  );
   return (
     <>
       <div className="row">
-        <h2>Pairs</h2>
+        <h2 id="pairs">Pairs</h2>
         <span className="muted">
-          {won} won, {lost} lost, {evidence.pairs.length - won - lost} level
+          {only("won")}, {only("lost")}, {only("level")}
         </span>
+        <label>
+          Show
+          <select value={which ?? ""} onChange={(event) => set({ pairs: event.target.value || undefined })}>
+            <option value="">all</option>
+            {Object.keys(is).map((each) => (
+              <option key={each}>{each}</option>
+            ))}
+          </select>
+        </label>
+        {metrics.length > 0 && (
+          <label>
+            and its
+            <select value={metric ?? ""} onChange={(event) => set({ metric: event.target.value || undefined })}>
+              <option value="">nothing more</option>
+              {metrics.map((each) => (
+                <option key={each}>{each}</option>
+              ))}
+            </select>
+          </label>
+        )}
         <label>
           Order
           <select value={order} onChange={(event) => setOrder(event.target.value as Order)}>
@@ -263,6 +308,8 @@ function Pairs({ evidence, id }: { evidence: Evidence; id: string }) {
               <th className="num">baseline</th>
               <th className="num">candidate</th>
               <th className="num">difference</th>
+              {metric && <th className="num">{metric}, baseline</th>}
+              {metric && <th className="num">{metric}, candidate</th>}
               <th className="num">e-value after it</th>
             </tr>
           </thead>
@@ -271,24 +318,22 @@ function Pairs({ evidence, id }: { evidence: Evidence; id: string }) {
               <tr key={pair.pair}>
                 <td className="num">{pair.pair}</td>
                 <td className="wrap">{line(pair.task, 80)}</td>
-                <td className="num">{rollout(pair.rollouts?.[0], score(pair.baseline))}</td>
-                <td className="num">{rollout(pair.rollouts?.[1], score(pair.candidate))}</td>
+                <td className="num">{ran(pair, 0, score(pair.baseline))}</td>
+                <td className="num">{ran(pair, 1, score(pair.candidate))}</td>
                 <td className="num">{pair.missing ? "unknown" : signed(gain(pair))}</td>
+                {metric && <td className="num">{number(pair.metrics[metric]?.[0])}</td>}
+                {metric && <td className="num">{number(pair.metrics[metric]?.[1])}</td>}
                 <td className="num">{number(pair.e_values.superiority)}</td>
               </tr>
             ))}
           </tbody>
         </table>
       </div>
-      {shown.length < pairs.length && (
+      {shown.length < chosen.length && (
         <button type="button" onClick={() => setAll(true)}>
-          All {counted(pairs.length, "pair")}
+          All {counted(chosen.length, "pair")}
         </button>
       )}
     </>
   );
-}
-
-function rollout(id: string | undefined, shown: string) {
-  return id ? <Link to={pathOf("rollout", id)}>{shown}</Link> : shown;
 }

@@ -5,7 +5,7 @@ import { api, type Schemas } from "../../api/client";
 import { Interval } from "../../charts/interval";
 import { moment, number, score, short, signed, words } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
-import { Command, Facts, Figure, Page, State, waiting } from "../../ui/basics";
+import { Behind, Command, Facts, Figure, Page, State, waiting } from "../../ui/basics";
 import { Ask } from "../../ui/dialog";
 import { Outside } from "../../ui/outside";
 import { liveShare } from "./share";
@@ -68,21 +68,22 @@ function Shown({ release }: { release: Schemas["Release"] }) {
     queryFn: () => api.GET("/v1/experiments/{id}/explanation", { params: { path: { id: release.experiment_id } } }),
   });
   const decision = experiment.data?.decision;
+  const pairs = { to: pathOf("experiment", release.experiment_id), hash: "pairs" };
   return (
     <>
       {decision && (
         <>
           <p className="verdict">{decision.sentence}</p>
           <div className="figures">
-            <Figure label={`baseline, ${decision.metric}`}>{score(decision.baseline)}</Figure>
-            <Figure label="candidate">{score(decision.candidate)}</Figure>
-            <Figure label={`gain, with its ${number(100 * (1 - decision.alpha), 3)} % interval`}>
+            <Figure label={`baseline, ${decision.metric}`} behind={pairs}>{score(decision.baseline)}</Figure>
+            <Figure label="candidate" behind={pairs}>{score(decision.candidate)}</Figure>
+            <Figure label={`gain, with its ${number(100 * (1 - decision.alpha), 3)} % interval`} behind={pairs}>
               {signed(decision.candidate - decision.baseline)}{" "}
               <span className="small muted">
                 [{signed(decision.interval[0])}, {signed(decision.interval[1])}]
               </span>
             </Figure>
-            <Figure label="pairs">{number(decision.pairs)}</Figure>
+            <Figure label="pairs" behind={pairs}>{number(decision.pairs)}</Figure>
           </div>
           <Interval label="Gain" point={decision.candidate - decision.baseline} interval={decision.interval as [number, number]} />
         </>
@@ -130,7 +131,7 @@ function Live({ release }: { release: Schemas["Release"] }) {
   return (
     <Facts
       of={[
-        ["calls that get it", activations.data && splits.data && liveShare(release.candidate_id, activations.data.activations[0]?.candidate_id, splits.data.splits[0])],
+        ["calls that get it", activations.data && splits.data && <Behind key="calls" where={{ to: "/traces", search: { agent: release.agent, candidate: release.candidate_id } }}>{liveShare(release.candidate_id, activations.data.activations[0]?.candidate_id, splits.data.splits[0])}</Behind>],
         ["watched by", cycle && <Link key="cycle" to={pathOf("cycle", cycle.id)}>cycle {short(cycle.id)}, {words(cycle.state)}</Link>],
       ]}
     />

@@ -8,7 +8,7 @@ import { Picture } from "../../charts/picture";
 import { download, toCsv } from "../../lib/export";
 import { counted, dollars, line, number, score, short, signed } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
-import { Command, Empty, Facts, Figure, Page, State, waiting } from "../../ui/basics";
+import { Behind, Command, Empty, Facts, Figure, Page, State, waiting } from "../../ui/basics";
 import { Changes } from "./changes";
 import { lineage } from "./tree";
 
@@ -37,6 +37,9 @@ function Shown({ detail }: { detail: Schemas["RunDetail"] }) {
   const navigate = useNavigate({ from: "/runs/$id" });
   const last = proposals.at(-1);
   const select = (chosen: string) => void navigate({ search: (before) => ({ ...before, candidate: chosen }), replace: true });
+  const mine = pathOf("run", run.id);
+  const rollouts = (search: Record<string, string>) => ({ to: "/rollouts", search: { queue: run.id, ...search } });
+  const onVal = { to: mine, search: { candidate: run.best_id, split: "val" }, hash: "tasks" };
   const reached = STAGES.indexOf(run.stage === "failed" ? run.failed_at : run.stage);
   return (
     <>
@@ -57,20 +60,20 @@ function Shown({ detail }: { detail: Schemas["RunDetail"] }) {
       </ol>
       {run.message && <p className="verdict">{run.message}</p>}
       <div className="figures">
-        <Figure label={`baseline on val${detail.val_tasks ? `, ${counted(detail.val_tasks, "task")}` : ""}`}>{score(detail.baseline_val)}</Figure>
-        <Figure label="best on val">{score(detail.best_val)}</Figure>
+        <Figure label={`baseline on val${detail.val_tasks ? `, ${counted(detail.val_tasks, "task")}` : ""}`} behind={run.best_id && detail.val_tasks ? onVal : undefined}>{score(detail.baseline_val)}</Figure>
+        <Figure label="best on val" behind={run.best_id && detail.val_tasks ? onVal : undefined}>{score(detail.best_val)}</Figure>
         {detail.experiment?.decision && (
-          <Figure label="gain on unseen tasks">
+          <Figure label="gain on unseen tasks" behind={{ to: pathOf("experiment", run.experiment_id), hash: "pairs" }}>
             {signed(detail.experiment.decision.candidate - detail.experiment.decision.baseline)}{" "}
             <span className="small muted">
               [{signed(detail.experiment.decision.interval[0])}, {signed(detail.experiment.decision.interval[1])}]
             </span>
           </Figure>
         )}
-        <Figure label="candidates">{number(proposals.length)}</Figure>
-        <Figure label="rollouts">{number(last?.rollouts ?? 0)}</Figure>
-        <Figure label="coach calls">{number(last?.coach_calls ?? 0)}</Figure>
-        <Figure label="spent">{last ? dollars(last.cost_usd, last.known_usd) : "–"}</Figure>
+        <Figure label="candidates" behind={{ to: mine, search: { candidate, other, view: "order" }, hash: "candidates" }}>{number(proposals.length)}</Figure>
+        <Figure label="rollouts" behind={rollouts({})}>{number(detail.rollouts)}</Figure>
+        <Figure label="coach calls" behind={last?.coach_calls ? { to: "/traces", search: { agent: "coach", conversation_id: run.id } } : undefined}>{number(last?.coach_calls ?? 0)}</Figure>
+        <Figure label="spent, until the last candidate" behind={last && rollouts({ purpose: "learn/" })}>{last ? dollars(last.cost_usd, last.known_usd) : "–"}</Figure>
       </div>
       <Facts
         of={[
@@ -86,7 +89,7 @@ function Shown({ detail }: { detail: Schemas["RunDetail"] }) {
           {note}
         </p>
       ))}
-      <h2>Candidates</h2>
+      <h2 id="candidates">Candidates</h2>
       {proposals.length === 0 ? (
         <Empty>{OVER[run.stage] ? "No candidate was judged." : "No candidate has been judged yet."}</Empty>
       ) : (
@@ -175,7 +178,7 @@ function Candidates({ detail, selected, select, view }: { detail: Schemas["RunDe
           </thead>
           <tbody>
             {rows.map(({ candidate, depth }) => (
-              <CandidateRow key={candidate.candidate_id} candidate={candidate} depth={depth} selected={candidate.candidate_id === selected} best={candidate.candidate_id === run.best_id} select={select} />
+              <CandidateRow key={candidate.candidate_id} run={run.id} candidate={candidate} depth={depth} selected={candidate.candidate_id === selected} best={candidate.candidate_id === run.best_id} select={select} />
             ))}
           </tbody>
         </table>
@@ -184,7 +187,7 @@ function Candidates({ detail, selected, select, view }: { detail: Schemas["RunDe
   );
 }
 
-function CandidateRow({ candidate, depth, selected, best, select }: { candidate: Proposal; depth: number; selected: boolean; best: boolean; select: (id: string) => void }) {
+function CandidateRow({ run, candidate, depth, selected, best, select }: { run: string; candidate: Proposal; depth: number; selected: boolean; best: boolean; select: (id: string) => void }) {
   return (
     <tr aria-selected={selected}>
       <td style={{ paddingLeft: Math.min(depth, 20) * 14, whiteSpace: "nowrap" }}>
@@ -194,7 +197,9 @@ function CandidateRow({ candidate, depth, selected, best, select }: { candidate:
         {best && <span className="badge good">✓ chosen</span>}
       </td>
       <td>{candidate.algorithm}</td>
-      <td className="num">{score(candidate.score)}</td>
+      <td className="num">
+        <Behind where={{ to: "/rollouts", search: { queue: run, candidate: candidate.candidate_id, purpose: "learn/" } }}>{score(candidate.score)}</Behind>
+      </td>
       <td className="num">{number(candidate.rollouts)}</td>
       <td className="wrap long">{line(candidate.reason, 200)}</td>
       <td className="wrap muted">{line(candidate.verdict, 160)}</td>
@@ -210,9 +215,18 @@ function Two({ detail, candidate, other }: { detail: Schemas["RunDetail"]; candi
     queryFn: () => api.GET("/v1/runs/{id}/tasks", { params: { path: { id: detail.run.id }, query: { candidate, other: against } } }),
   });
   const outcomes = tasks.data?.tasks ?? [];
-  const both = outcomes.filter((task) => task.candidate != null && task.other != null);
+  const { split, outcome } = useSearch({ from: "/runs/$id" });
+  const both = outcomes.filter((task) => task.candidate != null && task.other != null && (!split || task.split === split));
   const won = both.filter((task) => task.candidate! > task.other!).length;
   const lost = both.filter((task) => task.candidate! < task.other!).length;
+  const result = (task: Schemas["TaskOutcome"]) => (task.candidate! > task.other! ? "won" : task.candidate! < task.other! ? "lost" : "level");
+  const shown = both.filter((task) => !outcome || result(task) === outcome);
+  const set = (changed: { split?: string; outcome?: string }) => void navigate({ search: (before) => ({ ...before, ...changed }), replace: true });
+  const only = (which: string, count: number) => (
+    <Behind where={{ to: pathOf("run", detail.run.id), search: { candidate, other, split, outcome: which }, hash: "tasks" }}>
+      {count} {which}
+    </Behind>
+  );
   return (
     <>
       <div className="row">
@@ -235,14 +249,37 @@ function Two({ detail, candidate, other }: { detail: Schemas["RunDetail"]; candi
         </h2>
       </div>
       <Changes candidate={candidate} since={against} />
-      <h3>Task by task</h3>
+      <h3 id="tasks">Task by task</h3>
       {waiting(tasks)}
       {tasks.data && (
         <p className="muted">
-          Of {counted(both.length, "task")} that both ran: {won} won, {lost} lost, {both.length - won - lost} level.
+          Of {counted(both.length, "task")} that both ran: {only("won", won)}, {only("lost", lost)}, {only("level", both.length - won - lost)}.
         </p>
       )}
-      {both.length > 0 && (
+      {tasks.data && (
+        <div className="row">
+          <label>
+            Split
+            <select value={split ?? ""} onChange={(event) => set({ split: event.target.value || undefined })}>
+              <option value="">all</option>
+              {[...new Set(outcomes.map((task) => task.split))].filter(Boolean).map((each) => (
+                <option key={each}>{each}</option>
+              ))}
+            </select>
+          </label>
+          <label>
+            Outcome
+            <select value={outcome ?? ""} onChange={(event) => set({ outcome: event.target.value || undefined })}>
+              <option value="">all</option>
+              {["won", "lost", "level"].map((each) => (
+                <option key={each}>{each}</option>
+              ))}
+            </select>
+          </label>
+          <span className="muted">{counted(shown.length, "task")}</span>
+        </div>
+      )}
+      {shown.length > 0 && (
         <div className="scroll" style={{ maxHeight: 420, overflow: "auto" }} tabIndex={0} aria-label="Scores by task">
           <table aria-label="Tasks">
             <thead>
@@ -254,13 +291,13 @@ function Two({ detail, candidate, other }: { detail: Schemas["RunDetail"]; candi
               </tr>
             </thead>
             <tbody>
-              {[...both]
+              {[...shown]
                 .sort((one, two) => one.candidate! - one.other! - (two.candidate! - two.other!))
                 .map((task) => (
                   <tr key={task.task_id}>
                     <td className="wrap">{line(task.task_id, 80)}</td>
-                    <td className="num">{rollout(task.other_rollouts[0], score(task.other))}</td>
-                    <td className="num">{rollout(task.candidate_rollouts[0], score(task.candidate))}</td>
+                    <td className="num"><Ran ids={task.other_rollouts} run={detail.run.id} candidate={against} task={task.task_id} shown={score(task.other)} /></td>
+                    <td className="num"><Ran ids={task.candidate_rollouts} run={detail.run.id} candidate={candidate} task={task.task_id} shown={score(task.candidate)} /></td>
                     <td className={`num ${task.candidate! > task.other! ? "good" : task.candidate! < task.other! ? "bad" : ""}`}>{signed(task.candidate! - task.other!)}</td>
                   </tr>
                 ))}
@@ -272,6 +309,8 @@ function Two({ detail, candidate, other }: { detail: Schemas["RunDetail"]; candi
   );
 }
 
-function rollout(id: string | undefined, shown: string) {
-  return id ? <Link to={pathOf("rollout", id)}>{shown}</Link> : shown;
+/** A task's score as the link to its rollout, or to all of them. */
+function Ran({ ids, run, candidate, task, shown }: { ids: string[]; run: string; candidate: string; task: string; shown: string }) {
+  if (ids.length === 0) return <>{shown}</>;
+  return <Behind where={ids.length === 1 ? { to: pathOf("rollout", ids[0]!) } : { to: "/rollouts", search: { queue: run, candidate, task } }}>{shown}</Behind>;
 }

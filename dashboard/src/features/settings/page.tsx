@@ -1,11 +1,12 @@
-// Settings: keys, and the audit log of who changed what.
+// Settings: keys, the audit log of who changed what, and what ratchet.toml says.
 import { useInfiniteQuery, useQuery, useQueryClient } from "@tanstack/react-query";
 import { type FormEvent, useState } from "react";
 import { api, type Schemas } from "../../api/client";
 import { line, moment } from "../../lib/format";
-import { Command, Copy, Empty, Facts, Page, Problem, State, Time, waiting } from "../../ui/basics";
+import { Command, Copy, Page, Problem, State, Time, waiting } from "../../ui/basics";
 import { Ask } from "../../ui/dialog";
 import { useSession } from "../../ui/session";
+import { FileSettings } from "./file_settings";
 
 const SCOPES = ["read", "run", "ingest", "feedback", "admin"] as const;
 
@@ -14,7 +15,6 @@ export function SettingsPage() {
   const admin = session.data?.scopes.includes("admin");
   return (
     <Page title="Settings" actions={<Command text="ratchet keys list" />}>
-      <p className="muted">Budgets, the autopilot’s policy, retention and redaction are in ratchet.toml, under version control: they are changed there, and take effect when the server starts.</p>
       {admin ? (
         <>
           <Keys />
@@ -25,37 +25,6 @@ export function SettingsPage() {
       )}
       <FileSettings />
     </Page>
-  );
-}
-
-const valueOf = (value: unknown): string => line(typeof value === "string" ? value : Array.isArray(value) ? value.join(", ") : JSON.stringify(value), 200) || "none";
-
-/** What ratchet.toml says, to look at; what it sets itself is marked. */
-function FileSettings() {
-  const found = useQuery({ queryKey: ["project-settings"], queryFn: () => api.GET("/v1/project-settings") });
-  return (
-    <>
-      <h2>Settings in ratchet.toml</h2>
-      {waiting(found)}
-      {found.data?.sections.length === 0 && <Empty command="ratchet serve">The server was not started in a project, so it has no ratchet.toml. In the project’s folder:</Empty>}
-      {found.data && found.data.sections.length > 0 && <p className="muted">With defaults; what the file sets is marked “set”.</p>}
-      <div className="grid">
-        {found.data?.sections.map((section) => (
-          <section key={section.name} className="box" aria-label={section.name}>
-            <h3 style={{ marginTop: 0 }}>{section.about}</h3>
-            <code className="muted">[{section.name}]</code>
-            <Facts
-              of={Object.entries(section.values).map(([name, value]) => [
-                name,
-                <span key={name}>
-                  {valueOf(value)} {section.changed.includes(name) && <span className="badge info">set</span>}
-                </span>,
-              ])}
-            />
-          </section>
-        ))}
-      </div>
-    </>
   );
 }
 

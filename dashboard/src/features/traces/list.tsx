@@ -4,7 +4,7 @@ import { Link, useNavigate, useSearch } from "@tanstack/react-router";
 import { useEffect, useRef, useState } from "react";
 import { address, api, type Schemas } from "../../api/client";
 import { download, toCsv } from "../../lib/export";
-import { counted, dollars, duration, line, number } from "../../lib/format";
+import { counted, dollars, duration, line, number, short } from "../../lib/format";
 import { useKeys } from "../../lib/keys";
 import { pathOf } from "../../lib/paths";
 import { Command, Empty, Page, Time, waiting } from "../../ui/basics";
@@ -12,9 +12,13 @@ import { SavedViews } from "./saved_views";
 
 type Filters = Record<string, string | undefined>;
 
+/** What a live call records of the release that it ran. */
+const RECORDED = ["candidate", "canary", "arm", "group"] as const;
+
 /** The URL's texts as the API's query. */
 function criteria(search: Filters) {
   const since = search.since ? Date.now() / 1000 - Number(search.since) * 3600 : undefined;
+  const from = amount(search.from);
   const until = amount(search.until);
   return {
     agent: search.agent,
@@ -23,10 +27,14 @@ function criteria(search: Filters) {
     errors: search.errors === "1" || undefined,
     feedback: search.feedback === "1" || undefined,
     rollouts: search.rollouts === "1" || undefined,
-    since: since && Number.isFinite(since) ? Math.floor(since / 60) * 60 : undefined,
+    since: from ?? (since && Number.isFinite(since) ? Math.floor(since / 60) * 60 : undefined),
     until,
     min_duration_s: amount(search.min_duration_s),
     min_cost_usd: amount(search.min_cost_usd),
+    candidate_id: search.candidate,
+    experiment_id: search.canary,
+    arm: (["baseline", "candidate"] as const).find((each) => each === search.arm),
+    group: search.group,
     sort: (["newest", "slowest", "costliest"] as const).find((each) => each === search.sort),
   };
 }
@@ -53,10 +61,13 @@ export function commandOf(search: Filters): string {
   if (search.feedback === "1") words.push("--feedback");
   if (search.rollouts === "1") words.push("--rollouts");
   if (search.conversation_id) words.push(`--conversation ${quoted(search.conversation_id)}`);
-  const until = amount(search.until);
-  if (until !== undefined) words.push(`--until ${new Date(until * 1000).toISOString().slice(0, 19)}Z`);
+  const [from, until] = [amount(search.from), amount(search.until)];
+  const iso = (seconds: number) => `${new Date(seconds * 1000).toISOString().slice(0, 19)}Z`;
+  if (until !== undefined) words.push(`--until ${iso(until)}`);
   if (search.name) words.push(`--name ${quoted(search.name)}`);
-  if (search.since) words.push(`--since ${quoted(`${search.since}h`)}`);
+  for (const name of RECORDED) if (search[name]) words.push(`--${name} ${quoted(search[name])}`);
+  if (from !== undefined) words.push(`--since ${iso(from)}`);
+  else if (search.since) words.push(`--since ${quoted(`${search.since}h`)}`);
   if (search.min_duration_s) words.push(`--min-duration ${quoted(search.min_duration_s)}`);
   if (search.min_cost_usd) words.push(`--min-cost ${quoted(search.min_cost_usd)}`);
   if (search.sort && search.sort !== "newest") words.push(`--sort ${quoted(search.sort)}`);
@@ -114,13 +125,17 @@ export function TracesPage() {
         <Field label="Dearer than ($)" value={search.min_cost_usd} set={(min_cost_usd) => set({ min_cost_usd })} narrow />
         <label>
           Since
-          <select value={search.since ?? ""} onChange={(event) => set({ since: event.target.value || undefined })}>
+          <select value={search.since ?? ""} onChange={(event) => set({ since: event.target.value || undefined, from: undefined })}>
             <option value="">always</option>
             <option value="1">1 hour</option>
             <option value="24">1 day</option>
             <option value="168">7 days</option>
             <option value="720">30 days</option>
           </select>
+        </label>
+        <label>
+          From
+          <input type="datetime-local" value={local(search.from)} onChange={(event) => set({ from: event.target.value ? String(new Date(event.target.value).getTime() / 1000) : undefined, since: undefined })} />
         </label>
         <label>
           Before
@@ -140,6 +155,14 @@ export function TracesPage() {
             {name === "errors" ? "failed" : name === "feedback" ? "with feedback" : "rollouts too"}
           </label>
         ))}
+        {RECORDED.map(
+          (name) =>
+            search[name] && (
+              <button key={name} type="button" className="badge info" title="Take this filter away" onClick={() => set({ [name]: undefined })}>
+                {name} {name === "candidate" || name === "canary" ? short(search[name]) : line(search[name], 40)} ✕
+              </button>
+            ),
+        )}
         <SavedViews />
       </form>
       <div style={{ minHeight: 34 }} aria-live="polite">

@@ -1,7 +1,7 @@
 """Refinement: what the results of candidates say about the tasks they ran on."""
 
 from ratchet.curate.refinement.acceptance import accept, core_dataset, select
-from ratchet.curate.refinement.live_inputs import live_inputs
+from ratchet.curate.refinement.live_inputs import inputs_of_traces, live_inputs
 from ratchet.curate.refinement.proposals import Refinement, RefinementProposal, refine
 from ratchet.curate.refinement.results import Results, read_results, results_of
 
@@ -11,6 +11,7 @@ __all__ = [
     "Results",
     "accept",
     "core_dataset",
+    "inputs_of_traces",
     "live_inputs",
     "read_results",
     "refine",

@@ -44,6 +44,10 @@ class CoveredCluster(msgspec.Struct, frozen=True):
     """Whether the dataset has too few of it."""
     place: tuple[float, float]
     """Where it lies on a map; near clusters have words in common."""
+    of_tasks: tuple[int, ...] = ()
+    """Which of the dataset's tasks are of it, by their place."""
+    of_live: tuple[int, ...] = ()
+    """Which of the live inputs are of it, by their place."""
 
 
 class Coverage(msgspec.Struct, frozen=True):
@@ -87,9 +91,10 @@ def measure_coverage(
     count = min(MOST_CLUSTERS, max(2, len(texts) // TEXTS_PER_CLUSTER))
     clusters = cluster_texts(texts, count, seed)
     near, size = clusters.nearest(texts), len(clusters.centres)
-    of_tasks = np.zeros(size, dtype=int)
+    of_task = np.zeros(0, dtype=int)
     if inputs:
-        of_tasks = np.bincount(clusters.nearest([text_of(v) for v in inputs]), minlength=size)
+        of_task = clusters.nearest([text_of(v) for v in inputs])
+    of_tasks = np.bincount(of_task, minlength=size)
     half = len(near) // 2
     earlier, recent, whole = (_shares(part, size) for part in (near[:half], near[half:], near))
     mine = of_tasks / max(1, of_tasks.sum())
@@ -110,6 +115,8 @@ def measure_coverage(
             examples=tuple(live[row] for row in np.flatnonzero(near == at)[:3]),
             gap=bool(whole[at] >= GAP_SHARE and mine[at] < GAP_RATIO * whole[at]),
             place=places[at],
+            of_tasks=tuple(np.flatnonzero(of_task == at).tolist()),
+            of_live=tuple(np.flatnonzero(near == at).tolist()),
         )
         for at in np.argsort(-whole, kind="stable")
         if whole[at] > 0

@@ -16,7 +16,14 @@ MOST_TRACES = 20_000
 
 
 def live_inputs(store: Store, agent: str | None = None, limit: int = LIMIT) -> list[Any]:
-    """Read the inputs of the newest live traces.
+    """Read the inputs of the newest live traces; arguments as for `inputs_of_traces`."""
+    return [value for _, value in inputs_of_traces(store, agent, limit)]
+
+
+def inputs_of_traces(
+    store: Store, agent: str | None = None, limit: int = LIMIT
+) -> list[tuple[str, Any]]:
+    """Read ids and inputs of the newest live traces, oldest first.
 
     Traces without input, or with a part of it only, are left out.
 
@@ -25,7 +32,7 @@ def live_inputs(store: Store, agent: str | None = None, limit: int = LIMIT) -> l
         agent: Only this agent's; by default all but those of Ratchet's own model calls.
         limit: Number of inputs.
     """
-    found: list[Any] = []
+    found: list[tuple[str, Any]] = []
     cursor: str | None = None
     searched = 0
     while len(found) < limit and searched < MOST_TRACES:
@@ -39,7 +46,7 @@ def live_inputs(store: Store, agent: str | None = None, limit: int = LIMIT) -> l
             except Incomplete:
                 continue
             if value is not None:
-                found.append(value)
+                found.append((recording.trace.trace_id, value))
         if cursor is None:
             break
     return found[:limit][::-1]

@@ -155,13 +155,14 @@ def _overview(store: Store, hours: float, now: float) -> Overview:
     for cycle in reversed(cycles):
         agent(cycle.agent).cycle = msgspec.structs.replace(cycle, progress={})
     busy = sorted({at for _, at, _ in counts})
-    for at in busy:
-        start = int((since + at * bucket_s) * 1e9)
-        sampled, _ = store.traces.list(
-            TraceFilter(since_ns=start, until_ns=start + int(bucket_s * 1e9), own_calls=False),
-            limit=max(1, SAMPLE // len(busy)),
-            price=price,
-        )
+    starts = [int((since + at * bucket_s) * 1e9) for at in busy]
+    steps = [
+        TraceFilter(since_ns=start, until_ns=start + int(bucket_s * 1e9), own_calls=False)
+        for start in starts
+    ]
+    most = max(1, SAMPLE // max(1, len(busy)))
+    samples = store.traces.newest_of_each(steps, most, price=price)
+    for at, sampled in zip(busy, samples, strict=True):
         by_agent: dict[str, list[Trace]] = defaultdict(list)
         for trace in sampled:
             if trace.agent in agents:

@@ -1,51 +1,38 @@
-"""Settings of the project: what its `ratchet.toml` says, with defaults, to look at."""
+"""Settings of the project: what its `ratchet.toml` says, with defaults, and changes of it."""
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any
 
-import msgspec
+from msgspec import Meta
 
-from ratchet.autopilot.config import Config, read_config
+from ratchet.autopilot.project_settings import (
+    ProjectSettings,
+    SettingChange,
+    change_setting,
+    read_settings,
+    why_read_only,
+)
 from ratchet.observe.project_paths import FILE_NAME
+from ratchet.server.access import Caller
+from ratchet.server.api.fields import Request
 from ratchet.server.problems import Problem
-from ratchet.server.routes import READ_ONLY, RouteGroup
+from ratchet.server.routes import ADMIN, READ_ONLY, RouteGroup
 from ratchet.server.services import Services
-from ratchet.types import ConfigError
 
 group = RouteGroup("settings")
 
-SHOWN = {
-    "improve.budget": "What one run may spend",
-    "prove": "When a change counts as proved",
-    "autopilot": "The autopilot's policy",
-    "shadow": "Mirroring live calls to a candidate",
-    "canary": "A share of live traffic for a candidate",
-    "watch": "Watching a release",
-    "ship": "Branches and pull requests",
-    "retention": "What is deleted when",
-    "redaction": "What is removed before it is stored",
-}
-"""Sections that are shown. None holds a secret: keys are in environment variables."""
 
+class WantedSetting(Request, frozen=True, kw_only=True):
+    """Another value of one setting."""
 
-class SettingsSection(msgspec.Struct, frozen=True, kw_only=True):
-    """One section of `ratchet.toml`."""
-
-    name: str
-    """As in the file, such as `improve.budget`."""
-    about: str
-    values: dict[str, Any]
-    """With defaults where the file says nothing."""
-    changed: list[str]
-    """Keys that the file sets."""
-
-
-class ProjectSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Settings of the project that the server was started in."""
-
-    sections: list[SettingsSection]
-    """Empty when the server was started in no project."""
+    value: Annotated[str, Meta(max_length=200)] | None
+    """As the file has it after the equals sign; a text needs no quotes. null takes the key out, so
+    that its default holds.
+    """
+    digest: Annotated[str, Meta(min_length=64, max_length=64)]
+    """Of the file that the change was decided on."""
 
 
 @group.route("GET", "/v1/project-settings", READ_ONLY)
@@ -56,19 +43,48 @@ async def get_project_settings(server: Services) -> ProjectSettings:
     """
     path = None if server.project is None else server.project / FILE_NAME
     if path is None or not path.is_file():
-        return ProjectSettings(sections=[])
-    try:
-        config = await server.in_thread(read_config, path)
-    except ConfigError as error:
-        raise Problem(422, error.message) from None
-    return ProjectSettings(sections=[_section(config, name) for name in SHOWN])
+        return ProjectSettings()
+    return await server.in_thread(read_settings, path)
 
 
-def _section(config: Config, name: str) -> SettingsSection:
-    found: Any = config
-    for part in name.split("."):
-        found = getattr(found, part)
-    values = found.model_dump(mode="json", exclude_none=True)
-    return SettingsSection(
-        name=name, about=SHOWN[name], values=values, changed=sorted(found.model_fields_set)
+@group.route("POST", "/v1/project-settings/{key}/check", ADMIN)
+async def check_project_setting(server: Services, key: str, body: WantedSetting) -> SettingChange:
+    """Say how another value would change the file, and what follows. Nothing is changed.
+
+    `key` is a key with its section, such as `improve.budget.rollouts`.
+    """
+    root = _project(server)
+    return await server.in_thread(
+        change_setting, root, key, body.value, digest=body.digest, write=False
     )
+
+
+@group.route("PUT", "/v1/project-settings/{key}", ADMIN)
+async def set_project_setting(
+    server: Services, key: str, body: WantedSetting, caller: Caller, scope: dict[str, Any]
+) -> SettingChange:
+    """Change one setting in the file; the audit log gets the old and the new value.
+
+    Comments and all other lines stay. A file that has changed since is refused with 409.
+    """
+    root = _project(server)
+    change = await server.in_thread(change_setting, root, key, body.value, digest=body.digest)
+    told = f"{change.key}: {_said(change.before)} → {_said(change.after)}"
+    server.activity_log.audit(caller, {**scope, "path": told}, "set_project_setting", 200)
+    return change
+
+
+def _project(server: Services) -> Path:
+    if server.project is None or not (server.project / FILE_NAME).is_file():
+        raise Problem(
+            422,
+            f"The server was started in no project, so there is no {FILE_NAME} to change.",
+            hint="Start ratchet serve in the project's folder.",
+        )
+    if refusal := why_read_only(server.project / FILE_NAME):
+        raise Problem(422, refusal, hint="Change it in an editor.")
+    return server.project
+
+
+def _said(text: str | None) -> str:
+    return "not set" if text is None else text

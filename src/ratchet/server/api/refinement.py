@@ -78,6 +78,10 @@ class ProposedChange(msgspec.Struct, frozen=True, kw_only=True):
     """Probability that the change is right; null when unknown."""
 
 
+SHOWN_TRACES = 50
+"""Most traces that are named of one kind of live inputs."""
+
+
 class LiveCluster(msgspec.Struct, frozen=True, kw_only=True):
     """One kind of live inputs."""
 
@@ -89,6 +93,12 @@ class LiveCluster(msgspec.Struct, frozen=True, kw_only=True):
     """Number of the dataset's tasks."""
     gap: bool
     """Whether the dataset has too few of it."""
+    of_tasks: list[int]
+    """Which of the dataset's tasks are of it, by their place."""
+    inputs: int = 0
+    """Number of the live inputs."""
+    traces: list[str] = []
+    """The newest traces with such an input."""
 
 
 class LiveCoverage(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,8 +138,22 @@ async def refine_dataset(server: Services, name: str) -> DatasetRefinement:
     """
 
     def read() -> DatasetRefinement:
-        found = _refined(server.store, latest_of(server.store, name))
-        return msgspec.convert(msgspec.to_builtins(found), DatasetRefinement)
+        found, traces = _refined(server.store, latest_of(server.store, name))
+        answer = msgspec.convert(msgspec.to_builtins(found), DatasetRefinement)
+        if found.coverage is None or answer.coverage is None:
+            return answer
+        clusters = [
+            msgspec.structs.replace(
+                shown,
+                inputs=len(cluster.of_live),
+                traces=[traces[place] for place in reversed(cluster.of_live[-SHOWN_TRACES:])],
+            )
+            for shown, cluster in zip(
+                answer.coverage.clusters, found.coverage.clusters, strict=True
+            )
+        ]
+        coverage = msgspec.structs.replace(answer.coverage, clusters=clusters)
+        return msgspec.structs.replace(answer, coverage=coverage)
 
     try:
         return await server.in_thread(read)
@@ -150,10 +174,13 @@ def latest_of(store: Store, name: str) -> Dataset:
     return found
 
 
-def _refined(store: Store, dataset: Dataset) -> Refinement:
-    from ratchet.curate.refinement import live_inputs, read_results, refine
+def _refined(store: Store, dataset: Dataset) -> tuple[Refinement, list[str]]:
+    """What is said of a dataset, and the traces of the live inputs that it was compared with."""
+    from ratchet.curate.refinement import inputs_of_traces, read_results, refine
 
-    return refine(dataset, read_results(store, dataset, None), live_inputs(store))
+    live = inputs_of_traces(store)
+    found = refine(dataset, read_results(store, dataset, None), [value for _, value in live])
+    return found, [trace for trace, _ in live]
 
 
 def _changed(store: Store, name: str, body: DatasetChanges) -> DatasetChanged:
@@ -168,7 +195,9 @@ def _changed(store: Store, name: str, body: DatasetChanges) -> DatasetChanged:
             field="version",
         )
     try:
-        proposals = select(_refined(store, dataset).proposals, body.accept) if body.accept else []
+        proposals = (
+            select(_refined(store, dataset)[0].proposals, body.accept) if body.accept else []
+        )
         made = accept(dataset, proposals, remove=body.remove)
     except InputError as error:
         raise Problem(422, error.message) from None

@@ -127,6 +127,7 @@ class RolloutFilter(Page, frozen=True, kw_only=True):
     purpose: ShortText | None = None
     """Prefix of the purpose."""
     candidate_id: Version | None = None
+    task_id: ShortText | None = None
 
 
 class RolloutPage(msgspec.Struct, frozen=True):
@@ -166,6 +167,9 @@ class CountFilter(Request, frozen=True, kw_only=True):
 
     queue: QueueName | None = None
     purpose: ShortText | None = None
+    """Prefix of the purpose."""
+    candidate_id: Version | None = None
+    task_id: ShortText | None = None
 
 
 class StatusCounts(msgspec.Struct, frozen=True):
@@ -177,8 +181,8 @@ class StatusCounts(msgspec.Struct, frozen=True):
 @group.route("GET", "/v1/rollouts/counts", READ)
 async def count_rollouts(server: Services, query: CountFilter) -> StatusCounts:
     """Count rollouts by status."""
-    found = await server.in_thread(server.store.rollouts.counts, query.queue, query.purpose)
-    return StatusCounts(found)
+    filters = msgspec.structs.asdict(query)
+    return StatusCounts(await server.in_thread(server.store.rollouts.counts, **filters))
 
 
 class ClaimRequest(Request, frozen=True, kw_only=True):

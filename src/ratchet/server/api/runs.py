@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 import msgspec
 
@@ -12,7 +13,7 @@ from ratchet.server.problems import Problem
 from ratchet.server.routes import READ, RouteGroup
 from ratchet.server.services import Services
 from ratchet.store import Store
-from ratchet.types import Experiment, Release, Run
+from ratchet.types import Experiment, InputError, Release, Run
 
 group = RouteGroup("runs")
 
@@ -87,6 +88,8 @@ class RunDetail(msgspec.Struct, frozen=True, kw_only=True):
     baseline_val: float | None
     best_val: float | None
     val_tasks: int | None
+    rollouts: int
+    """Number of its rollouts, those of the proof included."""
     experiment: Experiment | None
     release: Release | None
 
@@ -95,6 +98,8 @@ class TaskOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """One task's mean scores with two candidates."""
 
     task_id: str
+    split: str
+    """Of the run's dataset; empty for a task that is not in it any more."""
     candidate: float | None
     other: float | None
     candidate_rollouts: list[str]
@@ -171,6 +176,7 @@ def _detail(store: Store, id: str) -> RunDetail:
         baseline_val=finding.get("baseline_val"),
         best_val=finding.get("best_val"),
         val_tasks=finding.get("val_tasks"),
+        rollouts=sum(store.rollouts.counts(queue=run.id).values()),
         experiment=store.experiments.get(run.experiment_id) if run.experiment_id else None,
         release=outcome.release,
     )
@@ -195,16 +201,25 @@ def _found(store: Store, id: str) -> Run:
     return found
 
 
+def _splits(store: Store, version: str) -> Mapping[str, str]:
+    try:
+        return store.datasets.get(version).splits
+    except InputError:  # it was not stored, or has been deleted since
+        return {}
+
+
 def _compared(store: Store, id: str, candidate: str, other: str) -> TaskOutcomes:
     run = _found(store, id)
     evaluator = _metric(outcome_of(store, run))
     sides = [store.scores.by_task(run.id, each, evaluator) for each in (candidate, other)]
+    splits = _splits(store, run.dataset_version)
     tasks = list(dict.fromkeys([*sides[0], *sides[1]]))
     return TaskOutcomes(
         evaluator,
         [
             TaskOutcome(
                 task_id=task,
+                split=splits.get(task, ""),
                 candidate=sides[0][task].mean if task in sides[0] else None,
                 other=sides[1][task].mean if task in sides[1] else None,
                 candidate_rollouts=list(sides[0][task].rollouts) if task in sides[0] else [],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -50,6 +50,14 @@ class Criteria(Request, frozen=True, kw_only=True):
     """Include traces of rollouts."""
     own_calls: bool = True
     """Include traces of Ratchet's own model calls: of the coach and of judges."""
+    candidate_id: Id | None = None
+    """Only live calls that ran this candidate."""
+    experiment_id: Id | None = None
+    """Only live calls in this canary."""
+    arm: Literal["baseline", "candidate"] | None = None
+    """Only live calls in this arm of a canary."""
+    group: Id | None = None
+    """Only live calls of this group of users or inputs."""
 
     @property
     def criteria(self) -> TraceFilter:
@@ -66,6 +74,10 @@ class Criteria(Request, frozen=True, kw_only=True):
             feedback=self.feedback,
             rollouts=self.rollouts,
             own_calls=self.own_calls,
+            candidate_id=self.candidate_id,
+            experiment_id=self.experiment_id,
+            arm=self.arm,
+            group=self.group,
         )
 
 

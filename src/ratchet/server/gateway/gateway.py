@@ -13,7 +13,6 @@ from typing import Any
 
 import msgspec
 
-from ratchet.bind.live import EXPERIMENT
 from ratchet.observe.capture import readable
 from ratchet.observe.model_apis import DIALECTS, PASSED_THROUGH, ModelApi
 from ratchet.observe.model_apis.bounded_json import decoded
@@ -54,6 +53,7 @@ from ratchet.server.gateway.upstream import STANDARD, Upstream, choose_upstream
 from ratchet.server.metrics import Metrics
 from ratchet.server.problems import Problem, Send, problem_of, send_problem
 from ratchet.types import RatchetError
+from ratchet.types.trace import EXPERIMENT
 
 BODY_LIMIT = 33_554_432
 """Default limit of a request body in bytes; images make requests large."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from ratchet.bind.live import CANDIDATE, LiveChooser
+from ratchet.bind.live import LiveChooser
 from ratchet.bind.recognise import (
     MAX_TEXT,
     RecognisedPrompt,
@@ -39,6 +39,7 @@ from ratchet.types import (
     Resource,
     version_of,
 )
+from ratchet.types.trace import CANDIDATE
 
 
 class Substitution(msgspec.Struct, frozen=True):

@@ -1,0 +1,209 @@
+"""Figures are links to what they count: the list behind each has as many rows as it says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ratchet.store import Store
+from ratchet.types import Label, ReportCard
+from tests.dashboard import seeded
+from tests.dashboard.conftest import url_of
+from tests.serving import RunningServer
+
+pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+
+Opened = Callable[..., Any]
+
+
+def whole(text: str) -> int:
+    """The first number of a text."""
+    found = re.search(r"\d[\d,]*", text)
+    assert found is not None, text
+    return int(found.group().replace(",", ""))
+
+
+def figure(page: Any, label: str) -> Any:
+    """A figure by its label."""
+    return page.locator(".figure", has_text=re.compile(rf"(?<![a-z ]){label}")).first
+
+
+def rows(page: Any, table: str) -> int:
+    """Rows of a table, all of its pages."""
+    found = page.get_by_role("table", name=table, exact=True).locator("tbody tr")
+    found.first.wait_for()
+    more = page.get_by_role("button", name=re.compile("^(More|All)"))
+    while more.count():
+        before = found.count()
+        more.click()
+        found.nth(before).wait_for()
+    count: int = found.count()
+    return count
+
+
+def test_figures_of_an_agent_lead_to_its_traces(opened: Opened, reading: RunningServer) -> None:
+    page = opened(reading.url)
+    agent = page.get_by_role("region", name=f"Agent {seeded.AGENT}")
+    for label, filters in {
+        "traces": "from",
+        "failed": "errors=1",
+        "feedback": "feedback=1",
+    }.items():
+        box = figure(agent, label)
+        counted = box.locator(".muted").last if label != "traces" else box.locator("b")
+        number = whole(re.sub(r"\(0 to 1\)", "", counted.inner_text()))
+        box.locator("a").click()
+        page.wait_for_url(f"**/traces?*{filters}*")
+        assert rows(page, "Traces") == number, label
+        page.go_back()
+        agent.wait_for()
+    figure(agent, "cost").locator("a").click()
+    page.wait_for_url("**/traces?*sort=costliest*")
+    page.go_back()
+    bar = agent.locator("svg a").last
+    number = whole(bar.get_attribute("aria-label").rpartition(": ")[2])
+    bar.click()
+    page.wait_for_url("**/traces?*until=*")
+    assert rows(page, "Traces") == number
+
+
+def test_figures_of_a_run_lead_to_its_rollouts_and_tasks(
+    opened: Opened, reading: RunningServer, demo: Path
+) -> None:
+    with Store.open(url_of(demo)) as store:
+        run = store.runs.list(1)[0]
+        tried = sum(
+            each.candidate_id == run.best_id and each.purpose.startswith("learn/")
+            for each in store.rollouts.list(queue=run.id, candidate_id=run.best_id, limit=1000)[0]
+        )
+    page = opened(f"{reading.url}/runs/{run.id}")
+    number = whole(figure(page, "rollouts").locator("b").inner_text())
+    figure(page, "rollouts").locator("a").click()
+    page.get_by_text(re.compile(f"^{number} rollouts")).wait_for()
+    page.go_back()
+    best = figure(page, "best on val")
+    number = whole(figure(page, "baseline on val").locator(".muted").inner_text())
+    best.locator("a").click()
+    page.wait_for_url("**split=val#tasks")
+    assert rows(page, "Tasks") == number
+    won = page.locator("a", has_text=re.compile(r"^\d+ won$"))
+    number = whole(won.inner_text())
+    won.click()
+    page.wait_for_url("**outcome=won*")
+    page.get_by_text(re.compile(f"^{number} tasks?$")).wait_for()
+    assert rows(page, "Tasks") == number
+    page.goto(f"{reading.url}/runs/{run.id}")
+    chosen = (
+        page.get_by_role("table", name="Candidates")
+        .get_by_role("row")
+        .filter(has=page.get_by_text("✓ chosen"))
+    )
+    chosen.get_by_role("link").first.click()
+    page.get_by_text(re.compile(f"^{tried} rollouts")).wait_for()
+    assert rows(page, "Rollouts") == tried
+
+
+def test_figures_of_an_experiment_lead_to_its_pairs(
+    opened: Opened, reading: RunningServer, demo: Path
+) -> None:
+    with Store.open(url_of(demo)) as store:
+        experiment = store.experiments.list(1)[0]
+        release = next(each for each in store.releases.list() if each.branch)
+    decision = experiment.decision
+    assert decision is not None
+    page = opened(f"{reading.url}/releases/{release.id}")
+    figure(page, "pairs").locator("a").click()
+    page.wait_for_url(f"**/experiments/{experiment.id}#pairs")
+    assert rows(page, "Pairs") == decision.pairs
+    for outcome in ("won", "lost"):
+        link = page.locator("a", has_text=re.compile(rf"^\d+ {outcome}$"))
+        number = whole(link.inner_text())
+        link.click()
+        page.wait_for_url(f"**pairs={outcome}#pairs")
+        assert rows(page, "Pairs") == number
+    guardrail = next(each for each in decision.guardrails if each.metric == "latency")
+    assert guardrail.candidate is not None
+    row = page.get_by_role("table", name="Guardrails").get_by_role("row", name="latency")
+    row.get_by_role("link").last.click()
+    page.wait_for_url("**metric=latency#pairs")
+    assert rows(page, "Pairs") == decision.pairs
+    shown = page.get_by_role("table", name="Pairs").locator("tbody tr td:nth-child(7)")
+    values = [float(text.replace(",", "")) for text in shown.all_inner_texts()]
+    assert sum(values) / len(values) == pytest.approx(guardrail.candidate, rel=0.02)
+
+
+def test_figures_of_live_stages_and_groups_lead_to_their_calls(
+    opened: Opened, reading: RunningServer
+) -> None:
+    page = opened(f"{reading.url}/cycles/{seeded.CYCLE}")
+    links = {
+        "3 of the candidate": ("Traces", 3),
+        "2 calls of the baseline": ("Traces", 2),
+        "4 of the candidate": ("Rollouts", 4),
+    }
+    for text, (table, count) in links.items():
+        page.get_by_role("link", name=text).click()
+        assert rows(page, table) == count, text
+        page.go_back()
+    groups = page.get_by_role("table", name="Groups of the traffic").last
+    groups.get_by_role("row", name="refunds").get_by_role("link").click()
+    page.wait_for_url("**group=refunds*")
+    assert rows(page, "Traces") == 3
+    page.get_by_text("ratchet traces --agent support --canary c0ffee").wait_for()
+    page.get_by_role("button", name="group refunds").click()
+    page.wait_for_url(lambda url: "group" not in url)
+    page.locator("tbody tr").nth(4).wait_for()
+    assert rows(page, "Traces") == 5
+    page.goto(f"{reading.url}/releases/{'5e1ea5e0' * 4}")
+    page.locator("dd a.behind").click()
+    page.wait_for_url("**candidate=*")
+    assert rows(page, "Traces") == 3
+
+
+def test_figures_of_a_dataset_lead_to_its_tasks(
+    opened: Opened, reading: RunningServer, demo: Path
+) -> None:
+    with Store.open(url_of(demo)) as store:
+        dataset = store.datasets.list()[0]
+    page = opened(f"{reading.url}/datasets/{dataset.name}")
+    page.locator("dd a.behind").first.wait_for()
+    for link in range(len(dataset.splits)):
+        number = whole(page.locator("dd a.behind").nth(link).inner_text())
+        page.locator("dd a.behind").nth(link).click()
+        page.wait_for_url("**split=*")
+        page.get_by_text(f"{number} tasks", exact=True).wait_for()
+        assert rows(page, "Tasks") == number
+    page.goto(f"{reading.url}/datasets/{dataset.name}")
+    page.get_by_text("What the results of candidates say about it").click()
+    kinds = page.get_by_role("table", name="Kinds of live inputs")
+    kinds.locator("summary").first.click()
+    cell = kinds.locator("tbody tr td").first
+    number = whole(cell.inner_text().partition("%")[2])
+    assert cell.get_by_role("link").count() == min(number, 50)
+    kind = kinds.locator("a.behind").first
+    number = whole(kind.inner_text())
+    kind.click()
+    page.wait_for_url("**kind=*")
+    page.get_by_text(re.compile(f"^{number} tasks?$")).first.wait_for()
+    assert rows(page, "Tasks") == number
+    page.reload()  # the kind is in the address
+    page.get_by_text(re.compile(f"^{number} tasks?$")).first.wait_for()
+
+
+def test_the_labels_that_a_report_card_rests_on_are_listed(
+    opened: Opened, serve: Callable[..., RunningServer], project: Path
+) -> None:
+    with Store.open(url_of(project)) as store:
+        found, _ = store.rollouts.list(status="succeeded", limit=3)
+        given = [Label(id=each.id, rollout_id=each.id, value=1.0, labeller="ann") for each in found]
+        store.labels.add(given, 1.0)
+        card = ReportCard(id="ab" * 16, evaluator="mine", version="1", verdict="decides", labels=3)
+        store.report_cards.put(card)
+    page = opened(f"{serve(project).url}/evaluators/{card.id}")
+    page.get_by_role("link", name="3 labels").click()
+    page.wait_for_url("**/labels")
+    assert rows(page, "Labels") == card.labels
