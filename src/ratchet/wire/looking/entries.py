@@ -17,6 +17,7 @@ from ratchet.wire.looking.files import RepositoryFiles
 from ratchet.wire.looking.input_sites import InputSite
 from ratchet.wire.looking.manifests import project_of
 from ratchet.wire.looking.names import Names
+from ratchet.wire.looking.reach import uncalled
 from ratchet.wire.looking.start_commands import StartCommand, find_start_commands
 from ratchet.wire.looking.syntax import (
     AttributeUse,
@@ -39,6 +40,8 @@ SERVED = 0.75
 _SERVING = re.compile(r"^(?:mcp|fastmcp)\.\S*MCP\.tool$")
 LEADING = 0.15
 """How much more likely a function is the way in that leads to the most others, in JavaScript."""
+UNCALLED = 0.3
+"""How much less likely a method is the way in that the program has and never calls."""
 _Key = tuple[str, str]
 """Path and dotted name of a function."""
 
@@ -65,8 +68,14 @@ def find_entries(
     served = _served(names, live)
     for one in _declared(names, files):
         found.setdefault((one.place.path, one.name), one)
+    reached = Counter(
+        {
+            key: sum(site.place.path in loaded for site in sites)
+            for key in found
+            for loaded in (names.program.closure([key[0]]),)
+        }
+    )
     called: dict[_Key, set[_Key]] = defaultdict(set)
-    reached = Counter[tuple[str, str]]()
     for site in sites:
         if site.what.runs:
             for one in _from_site(names, site, live, called):
@@ -92,14 +101,28 @@ def find_entries(
         raised = min(0.95, found[key].confidence + LEADING * count / (max(scripts.values()) or 1))
         found[key] = msgspec.structs.replace(found[key], confidence=round(raised, 2))
     for key, one in found.items():
+        if one.kind == "function" and uncalled(names, one.place, frozenset()):
+            lower = round(one.confidence - UNCALLED, 2)
+            found[key] = msgspec.structs.replace(one, confidence=lower)
+    for key, one in found.items():
         plain = one.kind == "function" and one.place.path.endswith(".py")
         if plain and prompts and not prompts & names.program.closure([one.place.path]):
             lower = round(one.confidence - 0.4, 2)
             found[key] = msgspec.structs.replace(one, confidence=lower)
-    # Of those that are as likely, the outermost: it leads to the most calls.
+
+    def below(one: EntryPoint) -> int:
+        name = "" if one.kind == "script" else one.name
+        return len(_below((one.place.path, name), called))
+
+    # Of those that are as likely, the outermost: it leads to the most calls, by the most functions.
     ordered = sorted(
         found.values(),
-        key=lambda one: (-round(one.confidence, 4), -reached[one.place.path, one.name], one.place),
+        key=lambda one: (
+            -round(one.confidence, 4),
+            -reached[one.place.path, one.name],
+            -below(one),
+            one.place,
+        ),
     )
     counts = Counter[str]()
     kept = []

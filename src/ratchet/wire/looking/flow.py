@@ -43,6 +43,7 @@ from ratchet.wire.looking.text_words import (
 _TEXTS = (TextValue, TextTemplate, BinaryOperation)
 
 MAX_DEPTH = 32
+_SLOT_WORDS = 6
 FUEL = 12_000
 """Expressions followed for one argument of a call."""
 
@@ -86,7 +87,7 @@ class TextFlow:
         match step.syntax:
             case TextValue(value=value):
                 # What fills a slot is data, unless it is a text of some length.
-                if not step.slot or len(value.split()) > 6:
+                if not step.slot or len(value.split()) > _SLOT_WORDS:
                     yield self._text(step, step.syntax)
             case TextTemplate():
                 yield from self._template(step, step.syntax)
@@ -145,7 +146,8 @@ class TextFlow:
     def _template(self, step: FlowStep, syntax: TextTemplate) -> Iterator[TextOrigin]:
         own = "".join(part for part in syntax.parts if isinstance(part, str))
         if re.search(r"\w", own):
-            yield self._text(step, syntax)
+            if not step.slot or len(re.findall(r"[^\W\d_]+", own)) > _SLOT_WORDS:
+                yield self._text(step, syntax)
         elif len(syntax.sources) == 1:
             # Nothing but a slot: what fills it is the text.
             for part in syntax.parts:
@@ -153,11 +155,20 @@ class TextFlow:
                     yield from self.follow(step.to(part))
             return
         for part in syntax.parts:
-            if isinstance(part, (NameUse, AttributeUse)) or (
-                isinstance(part, Invocation)
-                and (not part.arguments or _is_joined(part, step.scope))
-            ):
+            if isinstance(part, Syntax) and self._holds_text(part, step):
                 yield from self.follow(step.to(part, slot=True, joined=True))
+
+    def _holds_text(self, part: Syntax, step: FlowStep) -> bool:
+        """Whether what fills a slot may be text of the program."""
+        match part:
+            case NameUse() | AttributeUse():
+                return True
+            case ItemUse():
+                return not self._of_loop(part, step.scope)
+            case Invocation():
+                known = not part.arguments or _is_joined(part, step.scope)
+                return known or bool(self.names.meanings(part.function, step.scope, step.frame))
+        return False
 
     def _mapping(self, step: FlowStep, syntax: MappingLiteral) -> Iterator[TextOrigin]:
         given = syntax.get("role") or syntax.get("type")
@@ -379,11 +390,18 @@ class TextFlow:
                     yield from self.follow(
                         step.to(one, scope=scope, frame=frame, holder=holder, at=step.syntax)
                     )
-        if not found:
+        if not found and not step.slot:
             inner = step.to(base, keys=(wanted, *step.keys) if wanted else step.keys)
             for origin in self.follow(inner):
                 if origin.kind == "file":
                     yield origin
+
+    def _of_loop(self, item: ItemUse, scope: CodeScope) -> bool:
+        """Whether an item is of what a loop goes through: data, where it fills a slot."""
+        bounds = (
+            self.names.bound(item.base.name, scope)[0] if isinstance(item.base, NameUse) else ()
+        )
+        return any(one.how == "iterated" for one in bounds)
 
     def result(
         self, step: FlowStep, function: CodeScope, call: Invocation | None

@@ -170,7 +170,10 @@ class Program:
         if importer.language != "Python" or not one.name or one.name == "*":
             return None
         joined = one.module + ("" if one.module.endswith(".") else ".") + one.name
-        return self._python(importer.path, joined, "")
+        key = (importer.path, joined, "")
+        if key not in self._found:
+            self._found[key] = self._python(importer.path, joined, "")
+        return self._found[key]
 
     def _python(self, importer: str, dotted: str, name: str) -> str | None:
         folder = importer.rpartition("/")[0]

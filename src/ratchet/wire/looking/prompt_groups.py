@@ -44,6 +44,7 @@ class PromptGroup:
     parts: dict[tuple[str, int, str], PromptPart] = field(default_factory=dict)
     reaches: set[Place] = field(default_factory=set)
     joined: bool = False
+    """Joined with other text, wherever it goes."""
     named: bool = False
     """Bound to a name that says that it is a prompt."""
     by_name: bool = False
@@ -66,9 +67,10 @@ class PromptGroup:
             return self.kind != "builder" and max(counts) >= LEAST_WORDS["tool"]
         if self.joined:
             return sum(counts) >= LEAST_WORDS["joined"]
+        least = LEAST_WORDS.get(self.role, 4)
         if self.named and any(part.slots for part in self.parts.values()):
-            return sum(counts) >= LEAST_WORDS["named"]
-        return sum(counts) >= LEAST_WORDS.get(self.role, 4)
+            least = min(least, LEAST_WORDS["named"])
+        return sum(counts) >= least
 
     def made(self) -> PromptSite:
         """The prompt."""
