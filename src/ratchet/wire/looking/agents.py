@@ -31,7 +31,10 @@ AGENTS = {
     "vercel-ai-sdk": {"ToolLoopAgent", "Experimental_Agent", "Agent"},
 }
 """Classes whose objects run by themselves, by framework."""
-_GRAPHS = {"create_react_agent", "create_agent", "create_deep_agent", "create_supervisor"}
+_GRAPHS = {
+    *("create_react_agent", "create_agent", "create_deep_agent", "create_supervisor"),
+    "define_deep_agent",
+}
 """Functions of LangChain and LangGraph that make a whole graph."""
 _ROOT = "root_agent"
 """The name by which ADK's own commands find an agent."""

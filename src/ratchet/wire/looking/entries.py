@@ -14,6 +14,7 @@ from ratchet.wire.facts import EntryKind, EntryPoint, Place
 from ratchet.wire.looking.agents import find_agents
 from ratchet.wire.looking.apps import find_apps
 from ratchet.wire.looking.files import RepositoryFiles
+from ratchet.wire.looking.frameworks import framework_of
 from ratchet.wire.looking.input_sites import InputSite
 from ratchet.wire.looking.manifests import project_of
 from ratchet.wire.looking.names import Names
@@ -42,6 +43,12 @@ LEADING = 0.15
 """How much more likely a function is the way in that leads to the most others, in JavaScript."""
 UNCALLED = 0.3
 """How much less likely a method is the way in that the program has and never calls."""
+_FLAG = re.compile(r":\s*(?:Optional\[\s*)?bool\b|=\s*(?:True|False)$")
+"""Parameters that switch something: they take no task."""
+_RUNS_GRAPH = re.compile(r"\bStateGraph\S*\.compile\.\w+$")
+"""Calls that run a compiled graph."""
+_MODELS = re.compile(r"\.(?:Base)?(?:Chat[A-Z]\w*|LLM|SimpleChatModel|CustomLLM|\w+Middleware)$")
+"""Classes of models, and of middleware around them."""
 _Key = tuple[str, str]
 """Path and dotted name of a function."""
 
@@ -76,13 +83,18 @@ def find_entries(
         }
     )
     called: dict[_Key, set[_Key]] = defaultdict(set)
+    made: dict[_Key, _Key] = {}
     for site in sites:
         if site.what.runs:
-            for one in _from_site(names, site, live, called):
+            for one, key in _from_site(names, site, live, called):
+                made[one.place.path, one.name] = key
                 if one.place in served:
                     one = msgspec.structs.replace(one, confidence=SERVED)
                 if one.place not in tools or one.place in served:
-                    found.setdefault((one.place.path, one.name), one)
+                    known = found.get((one.place.path, one.name))
+                    better = known is not None and known.kind == one.kind
+                    if known is None or (better and known.confidence < one.confidence):
+                        found[one.place.path, one.name] = one
                     reached[one.place.path, one.name] += 1
     for agent in find_agents(names, sites, live):
         found.setdefault((agent.place.path, agent.name), agent)
@@ -111,8 +123,8 @@ def find_entries(
             found[key] = msgspec.structs.replace(one, confidence=lower)
 
     def below(one: EntryPoint) -> int:
-        name = "" if one.kind == "script" else one.name
-        return len(_below((one.place.path, name), called))
+        key = one.place.path, one.name
+        return len(_below(made.get(key, key), called))
 
     # Of those that are as likely, the outermost: it leads to the most calls, by the most functions.
     ordered = sorted(
@@ -226,6 +238,11 @@ def _declared(names: Names, files: RepositoryFiles) -> Iterator[EntryPoint]:
             )
 
 
+def _is_model(base: str) -> bool:
+    """Whether a class of a framework is a model's, or of what stands around one: no agent."""
+    return bool(framework_of(base)) and _MODELS.search(base) is not None
+
+
 def _below(key: _Key, called: Mapping[_Key, set[_Key]]) -> set[_Key]:
     """Functions on the way from one to a model, without it."""
     found: set[_Key] = set()
@@ -239,7 +256,7 @@ def _below(key: _Key, called: Mapping[_Key, set[_Key]]) -> set[_Key]:
 
 def _from_site(
     names: Names, site: InputSite, live: frozenset[str], called: dict[_Key, set[_Key]]
-) -> Iterator[EntryPoint]:
+) -> Iterator[tuple[EntryPoint, _Key]]:
     seen: set[int] = set()
     waiting: list[tuple[CodeScope, int]] = [(site.scope, 0)]
     while waiting:
@@ -251,8 +268,11 @@ def _from_site(
         inner = scope.name in ("", "lambda") or (
             scope.name in ("execute", "constructor") and scope.module.language == "JavaScript"
         )  # a function without a name, one that a step or tool holds, or one that makes an object
-        if scope.kind == "module" or not inner or _route(scope):
-            yield _entry(scope, site, depth, bool(callers))
+        owner = scope.method_of
+        wraps = owner is not None and any(map(_is_model, names.classes.outside_bases(owner)))
+        if (scope.kind == "module" or not inner or _route(scope)) and not wraps:
+            entry = _entry(scope, site, depth, bool(callers))
+            yield entry, _key(scope)
         if (
             scope.kind == "function"
             and scope.parent is not None
@@ -260,8 +280,15 @@ def _from_site(
         ):
             waiting.append((scope.parent, depth + 1))
         for one in callers:
-            called[one.module.path, one.dotted].add((scope.module.path, scope.dotted))
+            called[_key(one)].add(_key(scope))
             waiting.append((one, depth + 1))
+
+
+def _key(scope: CodeScope) -> _Key:
+    """Of a function within another, that of the outer one."""
+    while scope.parent is not None and scope.parent.kind == "function":
+        scope = scope.parent
+    return scope.module.path, scope.dotted
 
 
 def _entry(scope: CodeScope, site: InputSite, depth: int, called: bool) -> EntryPoint:
@@ -270,7 +297,8 @@ def _entry(scope: CodeScope, site: InputSite, depth: int, called: bool) -> Entry
     name, line = scope.dotted.removesuffix(".__init__"), scope.line
     kind: EntryKind = "function"
     call = f"{'await ' if scope.asynchronous else ''}{name}({', '.join(inputs)})"
-    confidence = 0.8 if inputs and not scope.name.startswith("_") else 0.6
+    takes = any(not _FLAG.search(one) for one in inputs)
+    confidence = 0.8 if takes and not scope.name.startswith("_") else 0.6
     if scope.kind == "module":
         kind, name, line = (
             "notebook" if scope.module.notebook else "script",
@@ -283,16 +311,19 @@ def _entry(scope: CodeScope, site: InputSite, depth: int, called: bool) -> Entry
             call = f"the notebook {path}"
     elif route:
         kind, name, call, confidence = "route", route, route, 0.9
-    elif site.what.symbol == "compile":
+    elif site.what.symbol == "compile" and site.scope.name != "__init__":
         kind = "graph"
         call, confidence = f"{name}(…)", 0.9
     elif "kickoff" in site.what.symbol:
         kind = "crew"
+    if kind in ("function", "script") and _RUNS_GRAPH.search(site.callee):
+        confidence += 0.1  # what stands in the graph's nodes is further in
     if any("guardrail" in chain_of(one) for one in scope.decorators):
         confidence = 0.4
     if called and kind == "function":
         confidence -= 0.1
-    if kind == "function" and scope.parent is not None and scope.parent.kind == "function":
+    nested = scope.parent is not None and scope.parent.kind == "function"
+    if kind in ("function", "graph") and nested:
         confidence -= 0.3  # it can only be called from within
     reason = f"it leads to {site.callee} at {site.place}"
     return EntryPoint(

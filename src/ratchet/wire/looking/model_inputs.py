@@ -136,7 +136,7 @@ MODEL_INPUTS = [
     ),
     *_one(
         "langgraph",
-        "create_react_agent createReactAgent create_supervisor create_deep_agent createDeepAgent",
+        "create_react_agent createReactAgent create_supervisor create_deep_agent createDeepAgent define_deep_agent",
         "subagents:system prompt:system state_modifier:system messages_modifier:system system_prompt:system instructions:system stateModifier:system messageModifier:system systemPrompt:system",
     ),
     *_one("langgraph", "compile", "", runs=True),
