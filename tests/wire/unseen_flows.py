@@ -259,6 +259,31 @@ FLOWS = (
         ("talk.py:12",),
     ),
     LookAlike(
+        "texts-that-another-service-is-sent",
+        {
+            "package.json": '{"name": "shelf-rules", "dependencies": {"@langchain/langgraph": "1"}}',
+            "langgraph.json": '{"graphs": {"rules": "./src/rules.ts:rulesGraph"}}',
+            "src/rules.ts": (
+                "import { StateGraph } from '@langchain/langgraph';\n"
+                "import { ChatOpenAI } from '@langchain/openai';\n"
+                "import { Client } from '@langchain/langgraph-sdk';\n"
+                "const WHEN_INSTRUCTIONS = `Change the rules of the library when a reader has asked for it in so many words, and only then.`;\n"
+                "\n\n\n"
+                "const UNUSED_INSTRUCTIONS = `Change the rules of the library whenever you like, and tell no reader and none of the staff of it.`;\n"
+                "\n\n\n"
+                "async function change(state) {\n"
+                "  return new Client({}).runs.wait(null, 'optimize', { input: { prompts: [{ when: WHEN_INSTRUCTIONS }] } });\n}\n"
+                "async function tell(state) {\n"
+                "  const content = `Tell the readers in one line of these rules:\n\n${state.rules}`;\n"
+                "  return new ChatOpenAI({}).invoke([{ role: 'user', content }]);\n}\n"
+                "export const rulesGraph = new StateGraph({}).addNode('change', change).addNode('tell', tell).compile();\n"
+            ),
+        },
+        "langgraph",
+        "src/rules.ts:rulesGraph",
+        ("src/rules.ts:4", "src/rules.ts:16"),
+    ),
+    LookAlike(
         "workflow-that-an-instance-serves",
         {
             "package.json": '{"name": "shelves", "type": "module", "dependencies": {"@mastra/core": "latest"}}',

@@ -24,6 +24,7 @@ from ratchet.wire.looking.syntax import (
     AttributeUse,
     CodeScope,
     Invocation,
+    NameUse,
     ScopeValue,
     TextValue,
     chain_of,
@@ -112,6 +113,15 @@ def find_entries(
     for key, count in scripts.items():  # what leads to others is further out
         raised = min(0.95, found[key].confidence + LEADING * count / (max(scripts.values()) or 1))
         found[key] = msgspec.structs.replace(found[key], confidence=round(raised, 2))
+    running = {
+        (one.place.path, one.name.rpartition(".")[0])
+        for one in found.values()
+        if one.kind == "function" and one.inputs and _RUNS_GRAPH.search(one.reason.split(" at ")[0])
+    }
+    for key, one in found.items():
+        if one.kind == "graph" and key in running:  # a method of the object runs the graph
+            lower = round(one.confidence - 0.2, 2)
+            found[key] = msgspec.structs.replace(one, confidence=lower)
     for key, one in found.items():
         if one.kind == "function" and uncalled(names, one.place, frozenset()):
             lower = round(one.confidence - UNCALLED, 2)
@@ -311,7 +321,11 @@ def _entry(scope: CodeScope, site: InputSite, depth: int, called: bool) -> Entry
             call = f"the notebook {path}"
     elif route:
         kind, name, call, confidence = "route", route, route, 0.9
-    elif site.what.symbol == "compile" and site.scope.name != "__init__":
+    elif site.what.symbol == "compile" and (
+        site.scope.name != "__init__"
+        or not depth  # an object that holds its graph, or what gives one back
+        or any(isinstance(one, (AttributeUse, NameUse)) for one in scope.returns)
+    ):
         kind = "graph"
         call, confidence = f"{name}(…)", 0.9
     elif "kickoff" in site.what.symbol:

@@ -33,7 +33,7 @@ def named_prompts(
     Only of names that the module's own functions or other modules read.
     """
     for module in names.program.modules:
-        if module.language != "Python" or module.notebook:
+        if module.notebook:
             continue
         for scope in module.scope.walk():
             for name, bounds in scope.bindings.items():

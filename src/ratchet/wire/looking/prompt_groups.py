@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ratchet.wire.facts import BindingWay, Place, PromptKind, PromptPart, PromptSite
 from ratchet.wire.looking.syntax import TextTemplate, TextValue, static_text
 
-LEAST_WORDS = {"system": 4, "user": 10, "tool": 20, "joined": 10, "named": 6}
+LEAST_WORDS = {"system": 4, "user": 10, "tool": 20, "joined": 10, "template": 8, "named": 6}
 """Words of static text from which text counts as a prompt: shorter messages are data."""
 
 HOW: dict[str, tuple[BindingWay, str]] = {
@@ -68,8 +68,8 @@ class PromptGroup:
         if self.joined:
             return sum(counts) >= LEAST_WORDS["joined"]
         least = LEAST_WORDS.get(self.role, 4)
-        if self.named and any(part.slots for part in self.parts.values()):
-            least = min(least, LEAST_WORDS["named"])
+        if any(part.slots for part in self.parts.values()):
+            least = min(least, LEAST_WORDS["named" if self.named else "template"])
         return sum(counts) >= least
 
     def made(self) -> PromptSite:
