@@ -269,9 +269,10 @@ FLOWS = (
                 "import { Client } from '@langchain/langgraph-sdk';\n"
                 "const WHEN_INSTRUCTIONS = `Change the rules of the library when a reader has asked for it in so many words, and only then.`;\n"
                 "\n\n\n"
-                "const UNUSED_INSTRUCTIONS = `Change the rules of the library whenever you like, and tell no reader and none of the staff of it.`;\n"
+                "const SETUP_INSTRUCTIONS = `Change the rules of the library in the file of settings before you start the program on a machine of your own.`;\n"
                 "\n\n\n"
                 "async function change(state) {\n"
+                "  if (!state.rules) throw new Error(SETUP_INSTRUCTIONS);\n"
                 "  return new Client({}).runs.wait(null, 'optimize', { input: { prompts: [{ when: WHEN_INSTRUCTIONS }] } });\n}\n"
                 "async function tell(state) {\n"
                 "  const content = `Tell the readers in one line of these rules:\n\n${state.rules}`;\n"
@@ -281,7 +282,7 @@ FLOWS = (
         },
         "langgraph",
         "src/rules.ts:rulesGraph",
-        ("src/rules.ts:4", "src/rules.ts:16"),
+        ("src/rules.ts:4", "src/rules.ts:17"),
     ),
     LookAlike(
         "workflow-that-an-instance-serves",

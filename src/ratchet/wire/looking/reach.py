@@ -67,12 +67,10 @@ def is_uncalled(names: Names, method: CodeScope, dead: frozenset[str]) -> bool:
         return False
     if any(not one.startswith(_PLAIN_BASES) for one in names.classes.outside_bases(owner)):
         return False
-    named = re.compile(rf"""\.\s*{method.name}\b|["']{method.name}["']""")
-    if any(named.search(one.text) for one in names.program.users_of(method.name)):
+    if method.name in names.program.quoted:
         return False
-    if any(
-        f"{mark}{method.name}{mark}" in one.text for one in names.program.modules for mark in "'\""
-    ):
+    named = re.compile(rf"\.\s*{method.name}\b")
+    if any(named.search(one.text) for one in names.program.users_of(method.name)):
         return False
     live = [
         scope
