@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ratchet.wire.looking.file_paths import FilePaths
 from ratchet.wire.looking.flow_calls import through_call
+from ratchet.wire.looking.flow_slots import holds_text
 from ratchet.wire.looking.flow_steps import FlowStep, TextOrigin
 from ratchet.wire.looking.meanings import CallFrame, Meaning
 from ratchet.wire.looking.names import Names
@@ -155,20 +156,8 @@ class TextFlow:
                     yield from self.follow(step.to(part))
             return
         for part in syntax.parts:
-            if isinstance(part, Syntax) and self._holds_text(part, step):
+            if isinstance(part, Syntax) and holds_text(self.names, part, step):
                 yield from self.follow(step.to(part, slot=True, joined=True))
-
-    def _holds_text(self, part: Syntax, step: FlowStep) -> bool:
-        """Whether what fills a slot may be text of the program."""
-        match part:
-            case NameUse() | AttributeUse():
-                return True
-            case ItemUse():
-                return not self._of_loop(part, step.scope)
-            case Invocation():
-                known = not part.arguments or _is_joined(part, step.scope)
-                return known or bool(self.names.meanings(part.function, step.scope, step.frame))
-        return False
 
     def _mapping(self, step: FlowStep, syntax: MappingLiteral) -> Iterator[TextOrigin]:
         given = syntax.get("role") or syntax.get("type")
@@ -396,13 +385,6 @@ class TextFlow:
                 if origin.kind == "file":
                     yield origin
 
-    def _of_loop(self, item: ItemUse, scope: CodeScope) -> bool:
-        """Whether an item is of what a loop goes through: data, where it fills a slot."""
-        bounds = (
-            self.names.bound(item.base.name, scope)[0] if isinstance(item.base, NameUse) else ()
-        )
-        return any(one.how == "iterated" for one in bounds)
-
     def result(
         self, step: FlowStep, function: CodeScope, call: Invocation | None
     ) -> Iterator[TextOrigin]:
@@ -439,8 +421,3 @@ class TextFlow:
             yield TextOrigin(
                 "file", step.role, path, scope=step.scope, holder=step.holder, keys=step.keys
             )
-
-
-def _is_joined(call: Invocation, scope: CodeScope) -> bool:
-    """Whether a call is `pieces.join(…)`, in JavaScript."""
-    return scope.module.language == "JavaScript" and last_name(call.function) == "join"
