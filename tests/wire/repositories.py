@@ -7,6 +7,7 @@ from __future__ import annotations
 from tests.wire.idioms import IDIOMS
 from tests.wire.look_alike import LONG, LookAlike
 from tests.wire.unseen import UNSEEN
+from tests.wire.unseen_flows import FLOWS
 from tests.wire.unseen_javascript import UNSEEN_JAVASCRIPT
 from tests.wire.unseen_servers import UNSEEN_SERVERS
 
@@ -416,5 +417,6 @@ LOOK_ALIKES = (
     *UNSEEN,
     *UNSEEN_JAVASCRIPT,
     *UNSEEN_SERVERS,
+    *FLOWS,
     *IDIOMS,
 )

@@ -11,6 +11,20 @@ from tests.wire.look_alike import LONG, LookAlike
 
 LISTED = (
     # kind, what a function imports, what it calls
+    ("file write", "from git import Repo", "Repo.clone_from('u', 'a', depth=1)"),
+    ("file write", "", "open('a', 'a' if self else 'w')"),
+    ("file write", "import faiss", "faiss.write_index(index, 'a')"),
+    ("desktop", "from browser_use import Agent", "agent = Agent(task='a'); agent.run()"),
+    (
+        "post",
+        "import urllib.request",
+        "request = urllib.request.Request('u', method='POST'); urllib.request.urlopen(request)",
+    ),
+    (
+        "post",
+        "def _request(method, path):\n    return method",
+        "_request('DELETE', '/a')",
+    ),
     ("mail", "import yagmail", "yagmail.SMTP('a').send('b', 'c', 'd')"),
     ("mail", "import aiosmtplib", "aiosmtplib.send(message)"),
     ("mail", "from sendgrid import SendGridAPIClient", "SendGridAPIClient('k').send(mail)"),
@@ -228,6 +242,14 @@ UNLISTED = (
 )
 PYTHON = (*LISTED, *UNLISTED)
 READS = (
+    ("import gradio as gr", "gr.Button('a').click(fn=print)"),
+    ("import gradio as gr", "button = gr.Button('a'); button.click(fn=print)"),
+    ("", "open('a', 'rb' if self else 'r')"),
+    (
+        "import urllib.request",
+        "request = urllib.request.Request('u'); urllib.request.urlopen(request)",
+    ),
+    ("def _request(method, path):\n    return method", "_request('GET', '/a')"),
     # what a function imports, what it calls
     ("from github import Github", "Github('k').get_repo('a').get_issues()"),
     ("import hubspot", "hubspot.Client.create(access_token='k')"),
@@ -297,6 +319,17 @@ READS = (
     ("", "ask(tools=[{'type': 'web_search_20250305'}, {'type': 'file_search'}])"),
 )
 JAVASCRIPT = (
+    (
+        "post",
+        "import { WebClient } from '@slack/web-api'",
+        "new WebClient('t').files.sharedPublicURL({})",
+    ),
+    ("file write", "import { Page } from 'playwright'", "page.screenshot({ path: 'a.png' })"),
+    (
+        "post",
+        "class Desk { async makeRequest(url, options) { return fetch(url, options) } }",
+        "new Desk().makeRequest('u', { method: 'POST', body: 'a' })",
+    ),
     ("mail", "import { Resend } from 'resend'", "new Resend('k').emails.send({})"),
     ("post", "import { WebClient } from '@slack/web-api'", "new WebClient('t').reactions.add({})"),
     ("post", "import { Octokit } from '@octokit/rest'", "new Octokit({}).rest.pulls.create({})"),
@@ -333,6 +366,11 @@ JAVASCRIPT = (
     ("exec", "", "ask({ tools: [{ type: 'code_interpreter' }] })"),
 )
 JAVASCRIPT_READS = (
+    ("import { Page } from 'playwright'", "page.screenshot({ fullPage: true })"),
+    (
+        "class Desk { async makeRequest(url, options) { return fetch(url, options) } }",
+        "new Desk().makeRequest('u', { method: 'GET' })",
+    ),
     ("import { Octokit } from '@octokit/rest'", "new Octokit({}).rest.pulls.list({})"),
     ("import { createClient } from '@supabase/supabase-js'", "createClient('u', 'k')"),
     ("import { Client } from '@notionhq/client'", "new Client({}).databases.query({})"),

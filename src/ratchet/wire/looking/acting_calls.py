@@ -55,7 +55,7 @@ _NAMED: tuple[tuple[EffectKind, str], ...] = (
     (
         "post",
         r"(?:^|\.|_)(?:requests|httpx|session|axios|client|http|got|ky|superagent|\$fetch|ofetch)\.(?:\w+\.)?(?:post|put|patch|delete)$"
-        r"|requests\.request$|chat_postMessage|chat_update$|files_upload\w*$|chat\.postMessage"
+        r"|requests\.request$|[sS]haredPublicURL$|chat_postMessage|chat_update$|files_upload\w*$|chat\.postMessage"
         r"|\.run_(?:instances|task|job_flow)$|\.push_to_hub$|create_tweet|twilio\w*\.(?:\w+\.)*create$"
         r"|\.(?:create_issue|create_pull|create_comment)$"
         r"|events\.(?:insert|patch|update|move|quickAdd)$|SlackSend|send_webhook"
@@ -143,7 +143,7 @@ _NAMED: tuple[tuple[EffectKind, str], ...] = (
         r"|\bpage\.(?:act|type|press|check|hover)$"
         r"|(?:keyboard|mouse)\.(?:type|press|click|move|down)$|ImageGrab|(?:^|\.)ComputerTool$"
         r"|computerTool$|StagehandTool$|PlayWright\w*Toolkit$|PlaywrightToolSpec$"
-        r"|MultimodalWebSurfer$|browser_use\.(?:\w+\.)*Agent$",
+        r"|MultimodalWebSurfer$|browser_use\.(?:\w+\.)*Agent(?:\.run(?:_sync)?)?$",
     ),
 )
 """Calls by the dotted name that is written, or by the outside name that it stands for."""

@@ -32,6 +32,8 @@ class CallIndex:
     def __init__(self, names: Names) -> None:
         self.names = names
         self._calls: dict[str, list[tuple[Invocation, CodeScope]]] | None = None
+        self._wrapped: dict[int, list[str]] = {}
+        """Names that functions have which something wraps, by the function."""
 
     def of(self, function: CodeScope) -> list[tuple[Invocation, CodeScope]]:
         """Calls that may be calls of a function, by its name and then by what the name means."""
@@ -42,10 +44,11 @@ class CallIndex:
             name = owner.name
         if owner is not None and name in ("__call__", "forward"):
             return []
-        if not name:
+        wrapped = self._wrapped.get(id(function), [])
+        if not name and not wrapped:
             return []
         found = []
-        named = calls.get(name, [])[:MOST_CALLS]
+        named = [one for each in (name, *wrapped) for one in calls.get(each, [])[:MOST_CALLS]]
         if owner is not None and name == owner.name:
             named = [*named, *calls.get("cls", [])]  # of its own class methods
         registry = _registry_of(function)
@@ -88,7 +91,15 @@ class CallIndex:
                         name = last_name(invocation.function)
                         if name:
                             self._calls[name].append((invocation, scope))
+                    for name, bounds in scope.bindings.items():
+                        for bound in bounds:
+                            if isinstance(bound.value, Invocation):
+                                self._wrap(name, bound.value, bound.scope)
         return self._calls
+
+    def _wrap(self, name: str, made: Invocation, scope: CodeScope) -> None:
+        for one in self.names.wrapped(made, scope):
+            self._wrapped.setdefault(id(one.scope), []).append(name)
 
     def constructions(self, klass: CodeScope) -> list[tuple[Invocation, CodeScope]]:
         """Calls that construct a class."""

@@ -38,6 +38,11 @@ class ClassIndex:
 
     def overrides(self, klass: CodeScope, name: str) -> list[BoundValue]:
         """Bindings of an attribute in classes that are derived from a class."""
+        found = [bound for one in self.derived(klass) for bound in one.attributes.get(name, [])[:2]]
+        return found[:MOST_OVERRIDES]
+
+    def derived(self, klass: CodeScope) -> list[CodeScope]:
+        """Classes that are derived from a class, directly and indirectly."""
         if self._derived is None:
             self._derived = defaultdict(list)
             for module in self.names.program.modules:
@@ -46,15 +51,15 @@ class ClassIndex:
                         for base in self.bases(scope, 0):
                             if base.scope is not None and base.scope is not scope:
                                 self._derived[id(base.scope)].append(scope)
-        found: list[BoundValue] = []
+        found: list[CodeScope] = []
         waiting, seen = [klass], {id(klass)}
         while waiting and len(seen) < 60:
             for one in self._derived[id(waiting.pop())]:
                 if id(one) not in seen:
                     seen.add(id(one))
                     waiting.append(one)
-                    found += one.attributes.get(name, [])[:2]
-        return found[:MOST_OVERRIDES]
+                    found.append(one)
+        return found
 
     def methods_named(self, name: str) -> list[CodeScope]:
         """Methods of that name, in the classes of the repository."""

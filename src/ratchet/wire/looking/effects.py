@@ -13,6 +13,7 @@ from ratchet.wire.looking.listeners import passed_by_client
 from ratchet.wire.looking.method_words import says_that_it_acts
 from ratchet.wire.looking.names import Names
 from ratchet.wire.looking.syntax import (
+    Alternatives,
     AttributeUse,
     CodeModule,
     CodeScope,
@@ -37,7 +38,17 @@ from ratchet.wire.looking.unlisted_clients import (
 
 _PATTERNS = [*NAMED, *READ]
 _READS = {"database read", "web read"}
-_ACTING = {"create", "update", "update_state", "delete", "stream", "wait", "put_item", "track"}
+_ACTING = {
+    "run",
+    "create",
+    "update",
+    "update_state",
+    "delete",
+    "stream",
+    "wait",
+    "put_item",
+    "track",
+}
 """Methods that act if they are those of certain clients."""
 _VERBS = re.compile(
     r"(?:^|_)(?:send|delete|remove|transfer|pay|refund|charge|purchase|buy|book|cancel|order|post"
@@ -53,6 +64,9 @@ _OWN_PAGE = re.compile(r"gradio\.|streamlit\.|nicegui\.|flet\.|gr\.|st\.")
 """Libraries whose elements have a `click` that binds a function."""
 _WRITING = re.compile(r"^(?=[rbtU]*[wax+])[rwaxbtU+]{1,4}(?::\w*)?$")
 """Modes that a file is written in."""
+_REQUESTING = re.compile(r"(?:^|_)(?:request|fetch|api|http)(?:_|$)|Request$|Fetch$|(?:^|[a-z])Api")
+"""Names of a program's own functions that make requests."""
+_CHANGING = {"POST", "PUT", "PATCH", "DELETE"}
 _LETTING: dict[str, EffectKind] = {"code_execution_config": "exec", "allow_code_execution": "exec"}
 """Arguments by which a framework's agent runs code: AutoGen's, CrewAI's."""
 _DECORATORS = re.compile(
@@ -100,14 +114,16 @@ def effect_of(call: Invocation, scope: CodeScope, names: Names) -> tuple[EffectK
     first = static_text(call.arguments[0]) if call.arguments else ""
     if name == "request" and first and first.upper() != "GET":
         return "post", chain_of(call.function)
+    if name == "screenshot" and "path" in call.keywords:
+        return "file write", chain_of(call.function)
+    if _REQUESTING.search(name) and _sends(call) and not names.outside_names(call, scope):
+        return "post", chain_of(call.function)  # a function of the program that passes it on
     if name in ("fetch", "axios", "ofetch", "$fetch", "got", "ky"):
         method = _method_of(call, scope, names)
         if method and method != "GET":
             return "post", name
-    if name in ("urlopen", "Request") and "data" in call.keywords:
-        origins = names.outside_names(call, scope)
-        if any(one.startswith("urllib.") for one in origins):
-            return "post", chain_of(call.function)
+    if name == "urlopen" and _is_posted(call, scope, names):
+        return "post", chain_of(call.function)
     for keyword, kind in _LETTING.items():
         if keyword in call.keywords and not _is_off(call.keywords[keyword], scope):
             return kind, f"{name}({keyword}=…)"
@@ -127,7 +143,7 @@ def effect_of(call: Invocation, scope: CodeScope, names: Names) -> tuple[EffectK
         for kind, pattern in NAMED:
             if pattern.search(one):
                 if kind == "desktop" and (
-                    _OWN_PAGE.match(one) or (javascript and not _has_browser(scope))
+                    any(map(_OWN_PAGE.match, tried)) or (javascript and not _has_browser(scope))
                 ):
                     continue  # an element of the program's own page, or an array's fill
                 if kind == "database write" and stays_within(one):
@@ -158,7 +174,35 @@ def _opens_to_write(call: Invocation) -> bool:
     given = [call.keywords.get("mode"), *call.arguments[1:2]]
     if isinstance(call.function, AttributeUse):
         given += call.arguments[:1]
-    return any(isinstance(one, TextValue) and _WRITING.match(one.value) for one in given)
+    modes = [
+        mode
+        for one in given
+        for mode in (one.options if isinstance(one, Alternatives) else [one])
+        if isinstance(mode, TextValue)
+    ]
+    return any(_WRITING.match(one.value) for one in modes)
+
+
+def _sends(call: Invocation) -> bool:
+    """Whether a call names a method of HTTP that changes something."""
+    given = [call.keywords.get("method"), *call.arguments[:1]]
+    return any(isinstance(one, TextValue) and one.value in _CHANGING for one in given)
+
+
+def _is_posted(call: Invocation, scope: CodeScope, names: Names) -> bool:
+    """Whether urllib's request sends data: its own argument, or a `Request` that is given."""
+    if not any(one.startswith("urllib.") for one in names.outside_names(call, scope)):
+        return False
+    given: list[object] = [call, *call.arguments[:1]]
+    for one in call.arguments[:1]:
+        if isinstance(one, NameUse):
+            given += [bound.value for bound in names.bound(one.name, scope)[0]]
+    for made in given:
+        if isinstance(made, Invocation):
+            data = made.keywords.get("data", made.arguments[1] if made.arguments[1:] else None)
+            if _sends(made) or (data is not None and not _is_off(data, scope)):
+                return True
+    return False
 
 
 def _method_of(call: Invocation, scope: CodeScope, names: Names) -> str:

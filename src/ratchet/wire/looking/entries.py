@@ -14,14 +14,17 @@ from ratchet.wire.facts import EntryKind, EntryPoint, Place
 from ratchet.wire.looking.agents import find_agents
 from ratchet.wire.looking.apps import find_apps
 from ratchet.wire.looking.files import RepositoryFiles
+from ratchet.wire.looking.frameworks import framework_of
 from ratchet.wire.looking.input_sites import InputSite
 from ratchet.wire.looking.manifests import project_of
 from ratchet.wire.looking.names import Names
+from ratchet.wire.looking.reach import uncalled
 from ratchet.wire.looking.start_commands import StartCommand, find_start_commands
 from ratchet.wire.looking.syntax import (
     AttributeUse,
     CodeScope,
     Invocation,
+    NameUse,
     ScopeValue,
     TextValue,
     chain_of,
@@ -39,6 +42,14 @@ SERVED = 0.75
 _SERVING = re.compile(r"^(?:mcp|fastmcp)\.\S*MCP\.tool$")
 LEADING = 0.15
 """How much more likely a function is the way in that leads to the most others, in JavaScript."""
+UNCALLED = 0.3
+"""How much less likely a method is the way in that the program has and never calls."""
+_FLAG = re.compile(r":\s*(?:Optional\[\s*)?bool\b|=\s*(?:True|False)$")
+"""Parameters that switch something: they take no task."""
+_RUNS_GRAPH = re.compile(r"\bStateGraph\S*\.compile\.\w+$")
+"""Calls that run a compiled graph."""
+_MODELS = re.compile(r"\.(?:Base)?(?:Chat[A-Z]\w*|LLM|SimpleChatModel|CustomLLM|\w+Middleware)$")
+"""Classes of models, and of middleware around them."""
 _Key = tuple[str, str]
 """Path and dotted name of a function."""
 
@@ -65,15 +76,26 @@ def find_entries(
     served = _served(names, live)
     for one in _declared(names, files):
         found.setdefault((one.place.path, one.name), one)
+    reached = Counter(
+        {
+            key: sum(site.place.path in loaded for site in sites)
+            for key in found
+            for loaded in (names.program.closure([key[0]]),)
+        }
+    )
     called: dict[_Key, set[_Key]] = defaultdict(set)
-    reached = Counter[tuple[str, str]]()
+    made: dict[_Key, _Key] = {}
     for site in sites:
         if site.what.runs:
-            for one in _from_site(names, site, live, called):
+            for one, key in _from_site(names, site, live, called):
+                made[one.place.path, one.name] = key
                 if one.place in served:
                     one = msgspec.structs.replace(one, confidence=SERVED)
                 if one.place not in tools or one.place in served:
-                    found.setdefault((one.place.path, one.name), one)
+                    known = found.get((one.place.path, one.name))
+                    better = known is not None and known.kind == one.kind
+                    if known is None or (better and known.confidence < one.confidence):
+                        found[one.place.path, one.name] = one
                     reached[one.place.path, one.name] += 1
     for agent in find_agents(names, sites, live):
         found.setdefault((agent.place.path, agent.name), agent)
@@ -91,15 +113,38 @@ def find_entries(
     for key, count in scripts.items():  # what leads to others is further out
         raised = min(0.95, found[key].confidence + LEADING * count / (max(scripts.values()) or 1))
         found[key] = msgspec.structs.replace(found[key], confidence=round(raised, 2))
+    running = {
+        (one.place.path, one.name.rpartition(".")[0])
+        for one in found.values()
+        if one.kind == "function" and one.inputs and _RUNS_GRAPH.search(one.reason.split(" at ")[0])
+    }
+    for key, one in found.items():
+        if one.kind == "graph" and key in running:  # a method of the object runs the graph
+            lower = round(one.confidence - 0.2, 2)
+            found[key] = msgspec.structs.replace(one, confidence=lower)
+    for key, one in found.items():
+        if one.kind == "function" and uncalled(names, one.place, frozenset()):
+            lower = round(one.confidence - UNCALLED, 2)
+            found[key] = msgspec.structs.replace(one, confidence=lower)
     for key, one in found.items():
         plain = one.kind == "function" and one.place.path.endswith(".py")
         if plain and prompts and not prompts & names.program.closure([one.place.path]):
             lower = round(one.confidence - 0.4, 2)
             found[key] = msgspec.structs.replace(one, confidence=lower)
-    # Of those that are as likely, the outermost: it leads to the most calls.
+
+    def below(one: EntryPoint) -> int:
+        key = one.place.path, one.name
+        return len(_below(made.get(key, key), called))
+
+    # Of those that are as likely, the outermost: it leads to the most calls, by the most functions.
     ordered = sorted(
         found.values(),
-        key=lambda one: (-round(one.confidence, 4), -reached[one.place.path, one.name], one.place),
+        key=lambda one: (
+            -round(one.confidence, 4),
+            -reached[one.place.path, one.name],
+            -below(one),
+            one.place,
+        ),
     )
     counts = Counter[str]()
     kept = []
@@ -203,6 +248,11 @@ def _declared(names: Names, files: RepositoryFiles) -> Iterator[EntryPoint]:
             )
 
 
+def _is_model(base: str) -> bool:
+    """Whether a class of a framework is a model's, or of what stands around one: no agent."""
+    return bool(framework_of(base)) and _MODELS.search(base) is not None
+
+
 def _below(key: _Key, called: Mapping[_Key, set[_Key]]) -> set[_Key]:
     """Functions on the way from one to a model, without it."""
     found: set[_Key] = set()
@@ -216,7 +266,7 @@ def _below(key: _Key, called: Mapping[_Key, set[_Key]]) -> set[_Key]:
 
 def _from_site(
     names: Names, site: InputSite, live: frozenset[str], called: dict[_Key, set[_Key]]
-) -> Iterator[EntryPoint]:
+) -> Iterator[tuple[EntryPoint, _Key]]:
     seen: set[int] = set()
     waiting: list[tuple[CodeScope, int]] = [(site.scope, 0)]
     while waiting:
@@ -228,8 +278,11 @@ def _from_site(
         inner = scope.name in ("", "lambda") or (
             scope.name in ("execute", "constructor") and scope.module.language == "JavaScript"
         )  # a function without a name, one that a step or tool holds, or one that makes an object
-        if scope.kind == "module" or not inner or _route(scope):
-            yield _entry(scope, site, depth, bool(callers))
+        owner = scope.method_of
+        wraps = owner is not None and any(map(_is_model, names.classes.outside_bases(owner)))
+        if (scope.kind == "module" or not inner or _route(scope)) and not wraps:
+            entry = _entry(scope, site, depth, bool(callers))
+            yield entry, _key(scope)
         if (
             scope.kind == "function"
             and scope.parent is not None
@@ -237,8 +290,15 @@ def _from_site(
         ):
             waiting.append((scope.parent, depth + 1))
         for one in callers:
-            called[one.module.path, one.dotted].add((scope.module.path, scope.dotted))
+            called[_key(one)].add(_key(scope))
             waiting.append((one, depth + 1))
+
+
+def _key(scope: CodeScope) -> _Key:
+    """Of a function within another, that of the outer one."""
+    while scope.parent is not None and scope.parent.kind == "function":
+        scope = scope.parent
+    return scope.module.path, scope.dotted
 
 
 def _entry(scope: CodeScope, site: InputSite, depth: int, called: bool) -> EntryPoint:
@@ -247,7 +307,8 @@ def _entry(scope: CodeScope, site: InputSite, depth: int, called: bool) -> Entry
     name, line = scope.dotted.removesuffix(".__init__"), scope.line
     kind: EntryKind = "function"
     call = f"{'await ' if scope.asynchronous else ''}{name}({', '.join(inputs)})"
-    confidence = 0.8 if inputs and not scope.name.startswith("_") else 0.6
+    takes = any(not _FLAG.search(one) for one in inputs)
+    confidence = 0.8 if takes and not scope.name.startswith("_") else 0.6
     if scope.kind == "module":
         kind, name, line = (
             "notebook" if scope.module.notebook else "script",
@@ -260,16 +321,23 @@ def _entry(scope: CodeScope, site: InputSite, depth: int, called: bool) -> Entry
             call = f"the notebook {path}"
     elif route:
         kind, name, call, confidence = "route", route, route, 0.9
-    elif site.what.symbol == "compile":
+    elif site.what.symbol == "compile" and (
+        site.scope.name != "__init__"
+        or not depth  # an object that holds its graph, or what gives one back
+        or any(isinstance(one, (AttributeUse, NameUse)) for one in scope.returns)
+    ):
         kind = "graph"
         call, confidence = f"{name}(…)", 0.9
     elif "kickoff" in site.what.symbol:
         kind = "crew"
+    if kind in ("function", "script") and _RUNS_GRAPH.search(site.callee):
+        confidence += 0.1  # what stands in the graph's nodes is further in
     if any("guardrail" in chain_of(one) for one in scope.decorators):
         confidence = 0.4
     if called and kind == "function":
         confidence -= 0.1
-    if kind == "function" and scope.parent is not None and scope.parent.kind == "function":
+    nested = scope.parent is not None and scope.parent.kind == "function"
+    if kind in ("function", "graph") and nested:
         confidence -= 0.3  # it can only be called from within
     reason = f"it leads to {site.callee} at {site.place}"
     return EntryPoint(

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from ratchet.wire.looking.file_paths import FilePaths
 from ratchet.wire.looking.flow_calls import through_call
+from ratchet.wire.looking.flow_slots import holds_text
 from ratchet.wire.looking.flow_steps import FlowStep, TextOrigin
 from ratchet.wire.looking.meanings import CallFrame, Meaning
 from ratchet.wire.looking.names import Names
@@ -43,6 +44,7 @@ from ratchet.wire.looking.text_words import (
 _TEXTS = (TextValue, TextTemplate, BinaryOperation)
 
 MAX_DEPTH = 32
+_SLOT_WORDS = 6
 FUEL = 12_000
 """Expressions followed for one argument of a call."""
 
@@ -86,7 +88,7 @@ class TextFlow:
         match step.syntax:
             case TextValue(value=value):
                 # What fills a slot is data, unless it is a text of some length.
-                if not step.slot or len(value.split()) > 6:
+                if not step.slot or len(value.split()) > _SLOT_WORDS:
                     yield self._text(step, step.syntax)
             case TextTemplate():
                 yield from self._template(step, step.syntax)
@@ -145,7 +147,8 @@ class TextFlow:
     def _template(self, step: FlowStep, syntax: TextTemplate) -> Iterator[TextOrigin]:
         own = "".join(part for part in syntax.parts if isinstance(part, str))
         if re.search(r"\w", own):
-            yield self._text(step, syntax)
+            if not step.slot or len(re.findall(r"[^\W\d_]+", own)) > _SLOT_WORDS:
+                yield self._text(step, syntax)
         elif len(syntax.sources) == 1:
             # Nothing but a slot: what fills it is the text.
             for part in syntax.parts:
@@ -153,10 +156,7 @@ class TextFlow:
                     yield from self.follow(step.to(part))
             return
         for part in syntax.parts:
-            if isinstance(part, (NameUse, AttributeUse)) or (
-                isinstance(part, Invocation)
-                and (not part.arguments or _is_joined(part, step.scope))
-            ):
+            if isinstance(part, Syntax) and holds_text(self.names, part, step):
                 yield from self.follow(step.to(part, slot=True, joined=True))
 
     def _mapping(self, step: FlowStep, syntax: MappingLiteral) -> Iterator[TextOrigin]:
@@ -379,7 +379,7 @@ class TextFlow:
                     yield from self.follow(
                         step.to(one, scope=scope, frame=frame, holder=holder, at=step.syntax)
                     )
-        if not found:
+        if not found and not step.slot:
             inner = step.to(base, keys=(wanted, *step.keys) if wanted else step.keys)
             for origin in self.follow(inner):
                 if origin.kind == "file":
@@ -421,8 +421,3 @@ class TextFlow:
             yield TextOrigin(
                 "file", step.role, path, scope=step.scope, holder=step.holder, keys=step.keys
             )
-
-
-def _is_joined(call: Invocation, scope: CodeScope) -> bool:
-    """Whether a call is `pieces.join(…)`, in JavaScript."""
-    return scope.module.language == "JavaScript" and last_name(call.function) == "join"

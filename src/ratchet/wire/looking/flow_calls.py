@@ -72,7 +72,8 @@ def through_call(flow: TextFlow, step: FlowStep, call: Invocation) -> Iterator[T
             holder=_argument_text(flow, call, step),
         )
         return
-    if name in UNCHANGED or name in TEMPLATES:
+    own = isinstance(call.function, NameUse) and _own_functions(flow, call, step)
+    if (name in UNCHANGED or name in TEMPLATES) and not own:
         yield from _unchanged(flow, step, call, name)
         return
     if name == "join":

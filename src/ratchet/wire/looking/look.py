@@ -29,7 +29,7 @@ from ratchet.wire.looking.names import Names
 from ratchet.wire.looking.program import MAX_MODULES, Program
 from ratchet.wire.looking.project_tests import find_tests
 from ratchet.wire.looking.prompts import PromptFinder
-from ratchet.wire.looking.reach import unreached
+from ratchet.wire.looking.reach import uncalled, unreached
 from ratchet.wire.looking.secret_names import find_secrets
 from ratchet.wire.looking.syntax import CodeModule, last_name
 from ratchet.wire.looking.task_data import find_task_data
@@ -82,7 +82,7 @@ def look(root: Path) -> RepositoryLook:
     sites = list(input_sites(names))
     dead = _dead(names, sites)
     found = PromptFinder(names).find(sites)
-    prompts, left = _divided(program, found, dead)
+    prompts, left = _divided(names, found, dead)
     live_sites = [site for site in sites if site.place.path not in dead]
     used = {site.place.path for site in live_sites}
     started = _starts(program, dead)
@@ -249,15 +249,19 @@ def _fills_index(module: CodeModule) -> bool:
 
 
 def _divided(
-    program: Program, found: list[PromptSite], dead: dict[str, str]
+    names: Names, found: list[PromptSite], dead: dict[str, str]
 ) -> tuple[tuple[PromptSite, ...], tuple[PromptSite, ...]]:
     """Prompts that reach a live call, and the others with the reason."""
     kept, left = [], []
+    files = frozenset(dead)
     for one in found:
         reasons = [
-            dead.get(place.path, "") or unreached(program, place, dead) for place in one.reaches
+            dead.get(place.path, "") or unreached(names.program, place, dead)
+            for place in one.reaches
         ]
         own = dead.get(one.place.path, "")
+        if not own and (method := uncalled(names, one.place, files)):
+            own = f"unused: no code calls {method}"
         if own or all(reasons):
             reason = own or reasons[0]
             left.append(msgspec.structs.replace(one, reason=reason))

@@ -24,7 +24,7 @@ _DOING = frozenset(
         *("import", "close", "clear", "edit", "unlink", "bulk", "transact", "kill"),
         *("act", "spawn", "fork", "exec", "press", "type", "purchase", "unfollow"),
         *("leave", "join", "subscribe", "say", "respond", "answer", "ingest", "notify"),
-        *("broadcast", "purge", "persist", "revoke"),
+        *("broadcast", "purge", "persist", "revoke", "clone"),
     }
 )
 READING = frozenset(

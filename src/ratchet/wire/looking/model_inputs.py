@@ -61,7 +61,7 @@ MODEL_INPUTS = [
     *_one("pydantic-ai", "run run_sync run_stream iter", "user_prompt:user", "user_prompt", True),
     *_one(
         "autogen",
-        "AssistantAgent ConversableAgent GPTAssistantAgent SocietyOfMindAgent",
+        "AssistantAgent ConversableAgent GPTAssistantAgent SocietyOfMindAgent SwarmAgent",
         "system_message:system instructions:system",
         "name system_message",
     ),
@@ -72,10 +72,21 @@ MODEL_INPUTS = [
         "name prompt",
     ),
     *_one("autogen", "UserProxyAgent", "system_message:system"),
-    *_one("autogen", "UpdateSystemMessage", "content_updater:system", "content_updater"),
+    *_one(
+        "autogen",
+        "UpdateSystemMessage UPDATE_SYSTEM_MESSAGE",
+        "content_updater:system",
+        "content_updater",
+    ),
     *_one("autogen", "ask", "message:user", "message", True),
     *_one("autogen", "SelectorGroupChat", "selector_prompt:system"),
     *_one("autogen", "initiate_chat a_initiate_chat", "message:user", runs=True),
+    *_one(
+        "autogen",
+        "initiate_swarm_chat a_initiate_swarm_chat initiate_group_chat a_initiate_group_chat",
+        "messages:user",
+        runs=True,
+    ),
     *_one("autogen", "run run_stream", "task:user", "task", True),
     *_one("autogen", "send a_send", "message:user", "message", True),
     *_one("aider", "run", "with_message:user", "with_message", True),
@@ -102,6 +113,12 @@ MODEL_INPUTS = [
         ModelInput("langchain", symbol, {}, fills=True)
         for symbol in ("partial", "format_messages", "format_prompt")
     ),
+    *_one(
+        "langchain",
+        "from_chain_type from_llm load_qa_chain load_qa_with_sources_chain load_summarize_chain",
+        "",
+        runs=True,
+    ),
     *_one("langchain", "SystemMessage", "content:system", "content"),
     *_one("langchain", "HumanMessage", "content:user", "content"),
     *_one("langchain", "ToolMessage", "content:tool", "content"),
@@ -119,7 +136,7 @@ MODEL_INPUTS = [
     ),
     *_one(
         "langgraph",
-        "create_react_agent createReactAgent create_supervisor create_deep_agent createDeepAgent",
+        "create_react_agent createReactAgent create_supervisor create_deep_agent createDeepAgent define_deep_agent",
         "subagents:system prompt:system state_modifier:system messages_modifier:system system_prompt:system instructions:system stateModifier:system messageModifier:system systemPrompt:system",
     ),
     *_one("langgraph", "compile", "", runs=True),
@@ -177,6 +194,7 @@ MODEL_INPUTS = [
     *_one(
         "agno", "run arun print_response aprint_response", "input:user message:user", "input", True
     ),
+    *_one("agno", "cli_app acli_app", "input:user message:user", "input", True),
     *_one("strands", "Agent", "system_prompt:system systemPrompt:system"),
     *_one(
         "semantic-kernel",

@@ -21,6 +21,8 @@ PROMPT_NAME = re.compile(
     r"(?:^|_)(?:prompts?|system_?(?:message|msg)|instructions?|preamble|backstory)(?:_|\d|$)",
     re.IGNORECASE,
 )
+_SHOWN = re.compile(r"INSTALL|SET_?UP|TOOLTIP|USAGE|HELP|LABEL|PLACEHOLDER")
+"""Words in names of texts that people read."""
 _LEAST_WORDS = 15
 """Words from which a text counts that only its name makes a prompt."""
 
@@ -33,11 +35,11 @@ def named_prompts(
     Only of names that the module's own functions or other modules read.
     """
     for module in names.program.modules:
-        if module.language != "Python" or module.notebook:
+        if module.notebook:
             continue
         for scope in module.scope.walk():
             for name, bounds in scope.bindings.items():
-                if not PROMPT_NAME.search(name) or any(one.how == "iterated" for one in bounds):
+                if not _is_prompt(name, module) or any(one.how == "iterated" for one in bounds):
                     continue
                 for bound in bounds:
                     if not isinstance(bound.value, (TextValue, TextTemplate, BinaryOperation)):
@@ -50,6 +52,14 @@ def named_prompts(
                     for text in walk_syntax(bound.value):
                         if isinstance(text, (TextValue, TextTemplate)) and _long(text):
                             yield text, scope, name, bound.value, place
+
+
+def _is_prompt(name: str, module: CodeModule) -> bool:
+    """Whether a name says that its text is a prompt; in JavaScript, only that of a constant."""
+    if module.language == "Python":
+        return PROMPT_NAME.search(name) is not None
+    shown = _SHOWN.search(name) or module.path.endswith((".tsx", ".jsx"))
+    return name.isupper() and PROMPT_NAME.search(name) is not None and not shown
 
 
 def _long(text: TextValue | TextTemplate) -> bool:

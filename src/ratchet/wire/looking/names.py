@@ -34,6 +34,31 @@ _WRAPPERS = (
 """Types that mean what stands between their brackets."""
 _SESSION_STATE = "streamlit.session_state"
 """What a page of Streamlit keeps; each attribute is what the page writes to it."""
+WRAPPING = frozenset(
+    {
+        *(
+            "traceable",
+            "traced",
+            "wrapTraced",
+            "observe",
+            "track",
+            "memoize",
+            "memoizeOne",
+            "cache",
+        ),
+        *(
+            "unstable_cache",
+            "lru_cache",
+            "once",
+            "partial",
+            "retry",
+            "throttle",
+            "debounce",
+            "pRetry",
+        ),
+    }
+)
+"""Functions that give back a function which calls their first argument: `traceable(answer)`."""
 _HELD = {"deps", "context", "dependencies", "lifespan_context", "app_state"}
 """What a framework's context holds of the program's own: `context.deps`."""
 
@@ -283,7 +308,9 @@ class Names:
     def _of_call(
         self, call: Invocation, scope: CodeScope, frame: CallFrame | None, depth: int
     ) -> list[Meaning]:
-        found: list[Meaning] = []
+        found: list[Meaning] = self.wrapped(call, scope, frame, depth)
+        if found:
+            return found
         called = self._of_chain(call, scope, frame, depth)
         if not called:
             called = self.meanings(call.function, scope, frame, depth + 1)
@@ -321,6 +348,18 @@ class Names:
             # Of the instance that Mastra hands to a step or tool.
             return found or [Meaning(outside="@mastra/core/agent.Agent", instance=True)]
         return found[:12]
+
+    def wrapped(
+        self, call: Invocation, scope: CodeScope, frame: CallFrame | None = None, depth: int = 0
+    ) -> list[Meaning]:
+        """The functions of the repository that a call wraps in another that calls them."""
+        if last_name(call.function) not in WRAPPING or not call.arguments:
+            return []
+        return [
+            one
+            for one in self.meanings(call.arguments[0], scope, frame, depth + 1)
+            if one.scope is not None and one.scope.kind == "function" and not one.instance
+        ]
 
     def _of_chain(
         self, call: Invocation, scope: CodeScope, frame: CallFrame | None, depth: int

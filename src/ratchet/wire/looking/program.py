@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import posixpath
 import re
@@ -27,6 +28,7 @@ _PYTHON_IMPORT = re.compile(
 _JAVASCRIPT_IMPORT = re.compile(
     r"(?:from|import|require)\s*\(?\s*['\"]([^'\"\n]+)['\"]",
 )
+_QUOTED = re.compile(r"""["'](\w+)["']""")
 _DOTTED = re.compile(r"""["'](\w+(?:\.\w+)+)["']""")
 _TOOL_SERVER = re.compile(
     r"@modelcontextprotocol/sdk/server|^[ \t]*(?:from|import)[ \t]+(?:mcp\.server|fastmcp)\b", re.M
@@ -170,7 +172,10 @@ class Program:
         if importer.language != "Python" or not one.name or one.name == "*":
             return None
         joined = one.module + ("" if one.module.endswith(".") else ".") + one.name
-        return self._python(importer.path, joined, "")
+        key = (importer.path, joined, "")
+        if key not in self._found:
+            self._found[key] = self._python(importer.path, joined, "")
+        return self._found[key]
 
     def _python(self, importer: str, dotted: str, name: str) -> str | None:
         folder = importer.rpartition("/")[0]
@@ -372,6 +377,11 @@ class Program:
                 for word in words.union(*(scope.used for scope in module.scope.walk())):
                     self._users[word].append(module)
         return self._users.get(name, [])
+
+    @functools.cached_property
+    def quoted(self) -> frozenset[str]:
+        """Words that stand alone between quotes, in the modules read so far."""
+        return frozenset(word for module in self.modules for word in _QUOTED.findall(module.text))
 
     def closure(self, paths: list[str]) -> set[str]:
         """Files that these load, directly and indirectly, with themselves."""

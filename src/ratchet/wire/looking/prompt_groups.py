@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from ratchet.wire.facts import BindingWay, Place, PromptKind, PromptPart, PromptSite
 from ratchet.wire.looking.syntax import TextTemplate, TextValue, static_text
 
-LEAST_WORDS = {"system": 4, "user": 10, "tool": 20, "joined": 10, "named": 6}
+LEAST_WORDS = {"system": 4, "user": 10, "tool": 20, "joined": 10, "template": 8, "named": 6}
 """Words of static text from which text counts as a prompt: shorter messages are data."""
 
 HOW: dict[str, tuple[BindingWay, str]] = {
@@ -44,6 +44,7 @@ class PromptGroup:
     parts: dict[tuple[str, int, str], PromptPart] = field(default_factory=dict)
     reaches: set[Place] = field(default_factory=set)
     joined: bool = False
+    """Joined with other text, wherever it goes."""
     named: bool = False
     """Bound to a name that says that it is a prompt."""
     by_name: bool = False
@@ -66,9 +67,10 @@ class PromptGroup:
             return self.kind != "builder" and max(counts) >= LEAST_WORDS["tool"]
         if self.joined:
             return sum(counts) >= LEAST_WORDS["joined"]
-        if self.named and any(part.slots for part in self.parts.values()):
-            return sum(counts) >= LEAST_WORDS["named"]
-        return sum(counts) >= LEAST_WORDS.get(self.role, 4)
+        least = LEAST_WORDS.get(self.role, 4)
+        if any(part.slots for part in self.parts.values()):
+            least = min(least, LEAST_WORDS["named" if self.named else "template"])
+        return sum(counts) >= least
 
     def made(self) -> PromptSite:
         """The prompt."""

@@ -26,7 +26,7 @@ from ratchet.wire.looking.syntax import (
     last_name,
 )
 from ratchet.wire.looking.system_messages import system_messages
-from ratchet.wire.looking.text_words import role_of
+from ratchet.wire.looking.text_words import CARRIERS, role_of
 from ratchet.wire.looking.yaml_fields import yaml_parts
 
 _DEFAULT = re.compile(r"\.[A-Z][A-Z0-9_]*(?:PROMPT|INSTRUCTIONS?)[A-Z0-9_]*$|\.PROMPT$")
@@ -37,6 +37,7 @@ _INPUTS = re.compile(
 )
 """Names of lists of what a demonstration asks."""
 _SCRIPTS = ("main", "demo", "run_demo", "example", "run_example", "_main", "amain")
+_FILLING = {"invoke", "ainvoke", "stream", "astream"}
 _LONG = 40
 """Words from which text in a script's main function is no mere question."""
 
@@ -55,6 +56,16 @@ def _is_example(origin: TextOrigin, site: InputSite) -> bool:
     )
     runs = site.what.runs and site.framework not in SDKS
     return in_script and runs and len(origin.syntax.value.split()) < _LONG
+
+
+def _fills_template(site: InputSite) -> bool:
+    """Whether what a call is given fills the slots of LangChain's template: `(template | llm)`."""
+    return site.what.symbol in _FILLING and "Prompt" in site.callee
+
+
+def _is_text(holder: str) -> bool:
+    """Whether a name is that of a text of the program, and not of what it is asked."""
+    return holder.isupper() or PROMPT_NAME.search(holder) is not None
 
 
 class PromptFinder:
@@ -77,7 +88,8 @@ class PromptFinder:
                     self._signature(site, syntax, groups)
                 elif role == "slot":
                     for origin in self.flow.origins(syntax, site.scope, "user", slot=True):
-                        self._add(site, argument, origin, groups)
+                        if site.what.fills or _is_text(origin.holder):
+                            self._add(site, argument, origin, groups)
                 elif role == "file":
                     for origin in self.flow.files(syntax, site.scope, "system"):
                         self._add(site, argument, origin, groups)
@@ -108,6 +120,12 @@ class PromptFinder:
         if what.fills:
             yield from ((name, "slot", value) for name, value in call.keywords.items())
             return
+        if _fills_template(site):
+            for table in call.arguments[:1]:
+                for value, _, _ in self.flow.tables.mappings(table, site.scope, None, 0):
+                    for key, one in value.entries:
+                        if isinstance(key, TextValue) and key.value not in CARRIERS:
+                            yield key.value, "slot", one
         for argument, role in what.roles.items():
             given = call.keywords.get(argument)
             if given is None and argument in what.positions:
@@ -339,10 +357,13 @@ class PromptFinder:
                     kind, name = "f-string" if template else "inline", here.dotted
                 if origin.pieced:
                     key = (here.module.path, here.line, f"pieces of {origin.holder}")
-        group = groups.setdefault(key, PromptGroup(kind, name, origin.role, framework))
+        joined = origin.joined and kind in ("f-string", "inline")
+        group = groups.setdefault(
+            key, PromptGroup(kind, name, origin.role, framework, joined=joined)
+        )
         if origin.role == "system":
             group.role = "system"
-        group.joined = group.joined or (origin.joined and kind in ("f-string", "inline"))
+        group.joined = group.joined and joined  # it may be joined with more for some models only
         group.reaches.add(reaches)
         group.named = group.named or PROMPT_NAME.search(origin.holder) is not None
         if origin.syntax is not None:

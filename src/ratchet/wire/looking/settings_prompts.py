@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from ratchet.wire.facts import Place, PromptPart
 from ratchet.wire.looking.file_paths import FilePaths
 from ratchet.wire.looking.names import Names
+from ratchet.wire.looking.syntax import CodeModule
 from ratchet.wire.looking.yaml_fields import yaml_parts
 
 _KEY = re.compile(r"""["']([\w-]+)["']""")
@@ -26,12 +27,25 @@ _WRITTEN = re.compile(r"""\s*\)*\s*(?:\.write_(?:text|bytes)\(|,\s*(?:mode\s*=\s
 """What follows the name of a file that the program writes itself."""
 _FIELD_IN = re.compile(r"prompt|instruction|template|persona|preamble|backstory|system", re.I)
 _WORD = re.compile(r"[^\W\d_]{2,}")
+_SETTINGS = (".yaml", ".yml")
 _MAX_SETTINGS = 200_000
 _SENTENCE = 5
 """Words of the longest line of a prompt in settings: shorter ones are names."""
 _LEAST_WORDS = 8
 _FOLDER = re.compile(r"prompts?(?:$|_)|(?:^|_)(?:instructions|personas)$", re.IGNORECASE)
 """Names of folders whose files are prompts."""
+_OF_FOLDER = re.compile(
+    r"(?:agent|system|persona|role|instructions?|[\w-]*prompts?)"
+    r"\.(?:md|txt|j2|jinja2?|prompt|mustache|hbs)$",
+    re.IGNORECASE,
+)
+"""Names of a file of prompts that each of several folders has."""
+_NAMING = re.compile(
+    r"^\s*-?\s*\w*(?:rules?|prompt|instructions?|persona|template)\w*\s*:\s*"
+    r"[\"']?([\w./-]+\.(?:md|txt))[\"']?\s*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Fields of settings in YAML that name a file of prompts."""
 _CONVENTIONS = {"managed_deepagents": ("instructions.md",)}
 """Files by the module whose framework reads them."""
 _ENDINGS = (
@@ -87,7 +101,7 @@ def settings_prompts(names: Names) -> Iterator[tuple[str, Place, list[PromptPart
             ]
             if parts:
                 yield path, Place(module.path, line), parts
-    for path, place in (*_beside(names), *_in_folders(names)):
+    for path, place in (*_beside(names), *_in_folders(names), *_of_each_folder(names)):
         text = names.program.files.text(path) or "" if path not in seen else ""
         seen.add(path)
         if len(_WORD.findall(text)) >= _LEAST_WORDS:
@@ -150,7 +164,7 @@ def _in_folders(names: Names) -> Iterator[tuple[str, Place]]:
     if not by_stem:
         return
     own = [one for one in names.program.modules if names.program.standing(one.path).kind == "own"]
-    named = {word for one in own for word in re.findall(r"""["'/]([\w-]+)/?["']""", one.text)}
+    named = _folders_named(own)
     for module in own:
         for found in _KEY.finditer(module.text):
             for path in by_stem.get(found.group(1), ()):
@@ -158,6 +172,42 @@ def _in_folders(names: Names) -> Iterator[tuple[str, Place]]:
                 near = path.partition("/")[0] == module.path.partition("/")[0]
                 if folder in named and (near or "/" not in module.path):
                     yield path, Place(module.path, module.text.count("\n", 0, found.start()) + 1)
+
+
+def _of_each_folder(names: Names) -> Iterator[tuple[str, Place]]:
+    """A file of prompts in each of several folders, one for an agent: `agents/*/AGENT.md`.
+
+    With the files that settings in these folders name as rules and the like.
+    """
+    files = names.program.files
+    own = [one for one in names.program.modules if names.program.standing(one.path).kind == "own"]
+    named = _folders_named(own)
+    for module in own:
+        for found in _NAMED.finditer(module.text):
+            name = found.group(1).rpartition("/")[2]
+            if not _OF_FOLDER.match(name):
+                continue
+            place = Place(module.path, module.text.count("\n", 0, found.start()) + 1)
+            beside: dict[str, list[str]] = {}
+            for path in files.named(name):
+                folder = path.rpartition("/")[0]
+                outer = folder.rpartition("/")[0]
+                if outer.rpartition("/")[2] in named:
+                    beside.setdefault(outer, []).append(folder)
+            for outer, folders in beside.items():
+                for folder in folders if len(folders) > 1 else ():
+                    yield f"{folder}/{name}", place
+                    for one in files.folders.get(folder, ()):
+                        text = files.text(f"{folder}/{one}") if one.endswith(_SETTINGS) else None
+                        for value in _NAMING.findall(text or ""):
+                            for path in (f"{folder}/{value}", f"{outer}/{value}"):
+                                if path in files.known:
+                                    yield path, place
+
+
+def _folders_named(modules: list[CodeModule]) -> set[str]:
+    """Names that code writes as folders or parts of paths."""
+    return {word for one in modules for word in re.findall(r"""["'/]([\w-]+)/?["']""", one.text)}
 
 
 def _read(names: Names) -> set[str]:
