@@ -124,6 +124,23 @@ def test_ten_agents_are_ten_members(tmp_path: Path) -> None:
     assert [one.path for one in found.members] == [f"p{number}" for number in range(10)]
 
 
+def test_a_module_that_is_named_setup_begins_no_project(tmp_path: Path) -> None:
+    setup = "from setuptools import setup\nsetup(name='desk')\n"
+    root = _write(
+        tmp_path,
+        **{
+            "requirements.txt": "openai\n",
+            "desk/graph/setup.py": "def make_graph():\n    return None\n",
+            "desk/graph/ask.py": _agent(),
+            "films/setup.py": setup,
+            "films/ask.py": _agent(),
+        },
+    )
+    found = look(root)
+    assert [one.path for one in found.members] == [".", "films"]
+    assert [one.path for one in found.manifests] == ["requirements.txt", "films/setup.py"]
+
+
 def test_a_short_message_is_data_and_no_prompt(tmp_path: Path) -> None:
     code = (
         "from openai import OpenAI\n"

@@ -60,7 +60,7 @@ _WHOLE = re.compile(r"(?:^|/)(?:run_)?eval(?:s|uate|uation)?\.\w+$")
 _VERSIONED = re.compile(r"(?:^|[-_. ])v\d+$", re.IGNORECASE)
 
 
-def look(root: Path) -> RepositoryLook:
+def look(root: Path | str) -> RepositoryLook:
     """Look at a repository.
 
     Files of environment variables and other secrets are never opened; git is not run.
@@ -72,7 +72,7 @@ def look(root: Path) -> RepositoryLook:
         InputError: It is no folder, or too large.
     """
     begin = time.monotonic()
-    files = RepositoryFiles(root)
+    files = RepositoryFiles(Path(root))
     program = Program(files)
     for path in program.select():
         program.module(path)

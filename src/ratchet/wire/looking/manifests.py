@@ -29,6 +29,8 @@ def find_manifests(files: RepositoryFiles) -> tuple[Manifest, ...]:
     for path in files.named(*_MANIFESTS):
         name = path.rpartition("/")[2]
         text = files.text(path) or ""
+        if not _declares(name, text):
+            continue
         beside = set(files.folders.get(path.rpartition("/")[0], ()))
         manager, declared = "pip", ""
         dependencies: dict[str, str] = {}
@@ -79,12 +81,21 @@ def find_manifests(files: RepositoryFiles) -> tuple[Manifest, ...]:
     return tuple(found)
 
 
+def _declares(name: str, text: str) -> bool:
+    """Whether a file is what its name says: a module may be named `setup.py` too."""
+    return (
+        name != "setup.py" or re.search(r"\b(?:setuptools|distutils|skbuild)\b", text) is not None
+    )
+
+
 def project_of(files: RepositoryFiles, path: str) -> str:
     """Folder of the project that a file belongs to: the nearest one with a manifest."""
     folder = path.rpartition("/")[0]
     while folder:
-        names = files.folders.get(folder, ())
-        if any(name in _MANIFESTS for name in names):
+        names = [name for name in files.folders.get(folder, ()) if name in _MANIFESTS]
+        if any(one != "setup.py" for one in names):
+            return folder
+        if names and _declares("setup.py", files.text(f"{folder}/setup.py") or ""):
             return folder
         folder = folder.rpartition("/")[0]
     return "."
