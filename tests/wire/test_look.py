@@ -248,6 +248,26 @@ def test_each_field_of_a_crews_file_has_its_bytes(tmp_path: Path) -> None:
     ]
 
 
+def test_each_field_of_a_table_has_its_bytes_and_its_text(tmp_path: Path) -> None:
+    table = (
+        f'# é\r\nfirst.system_prompt = "{LONG}"\r\n["second part"]\r\n'
+        f'turns = {{ User = """\\\r\n  {LONG}""", title = "{LONG}" }}\r\n'
+    )
+    code = (
+        "import tomllib\nTEXTS = tomllib.load(open('a.toml', 'rb'))\n"
+        "def texts():\n"
+        "    return TEXTS['first']['system_prompt'], TEXTS['second part']['turns']['user']\n"
+    )
+    root = _write(tmp_path, **{"a.toml": table, "ask.py": code + _agent()})
+    [prompt] = [one for one in look(root).prompts if one.kind == "toml"]
+    data = (root / "a.toml").read_bytes()
+    found = [(p.field, p.place.line, data[p.start : p.end].decode(), p.text) for p in prompt.parts]
+    assert found == [
+        ("first.system_prompt", 2, f'"{LONG}"', LONG),
+        ("second part.turns.User", 4, f'"""\\\r\n  {LONG}"""', LONG),
+    ]
+
+
 def test_a_prompt_of_the_framework_is_listed_apart(tmp_path: Path) -> None:
     code = (
         "from agents import Agent, Runner\n"

@@ -208,6 +208,7 @@ class PromptFinder:
                 name = path.rpartition("/")[2]
                 kind: PromptKind = "yaml" if parts else "text"
                 kind = "json" if path.endswith(".json") else kind
+                kind = "toml" if path.endswith(".toml") else kind
                 group = PromptGroup(kind, name, "system", framework, by_name=True)
                 group.parts = {(path, part.start, ""): part for part in parts}
                 if not parts:

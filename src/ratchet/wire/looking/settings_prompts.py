@@ -13,16 +13,21 @@ from ratchet.wire.facts import Place, PromptPart
 from ratchet.wire.looking.file_paths import FilePaths
 from ratchet.wire.looking.names import Names
 from ratchet.wire.looking.syntax import CodeModule
+from ratchet.wire.looking.toml_fields import toml_parts
 from ratchet.wire.looking.yaml_fields import yaml_parts
 
 _KEY = re.compile(r"""["']([\w-]+)["']""")
 _NAMED = re.compile(
-    r"""["'`]([^"'`\n]*\.(?:ya?ml|json|md|txt|j2|jinja2?|prompty|mustache|hbs))["'`]"""
+    r"""["'`]([^"'`\n]*\.(?:ya?ml|toml|json|md|txt|j2|jinja2?|prompty|mustache|hbs))["'`]"""
 )
 _FIELD = re.compile(
     r"(?:^|_)(?:prompt|template|instructions?|system|persona|preamble|backstory)s?(?:_|$)",
     re.IGNORECASE,
 )
+_TURN = re.compile(r"(?:system|user)$", re.IGNORECASE)
+"""Fields of tables that hold the texts of a conversation's first turns."""
+_TABLES = re.compile(r"""["'`]((?:[\w.-]+/)*)(?:\*\*/)?\*?\.toml["'`]""")
+"""How code names all tables of a folder: `"*.toml"`, `"settings/*.toml"`, `".toml"`."""
 _WRITTEN = re.compile(r"""\s*\)*\s*(?:\.write_(?:text|bytes)\(|,\s*(?:mode\s*=\s*)?["'][wax])""")
 """What follows the name of a file that the program writes itself."""
 _FIELD_IN = re.compile(r"prompt|instruction|template|persona|preamble|backstory|system", re.I)
@@ -85,6 +90,11 @@ def settings_prompts(names: Names) -> Iterator[tuple[str, Place, list[PromptPart
                 if _holds_prompts(names.program.files.text(path) or "", names):
                     yield path, Place(module.path, line), []
                 continue
+            if path.endswith(".toml"):
+                read = _read(names) if read is None else read
+                if parts := _of_tables(path, names, read):
+                    yield path, Place(module.path, line), parts
+                continue
             if not path.endswith((".yaml", ".yml")):
                 text = names.program.files.text(path) or ""
                 own = "prompt" in path.lower() and not path.lower().endswith("readme.md")
@@ -101,6 +111,12 @@ def settings_prompts(names: Names) -> Iterator[tuple[str, Place, list[PromptPart
             ]
             if parts:
                 yield path, Place(module.path, line), parts
+    for path, place in _tables_of_folders(names):
+        if path not in seen:
+            seen.add(path)
+            read = _read(names) if read is None else read
+            if parts := _of_tables(path, names, read):
+                yield path, place, parts
     for path, place in (*_beside(names), *_in_folders(names), *_of_each_folder(names)):
         text = names.program.files.text(path) or "" if path not in seen else ""
         seen.add(path)
@@ -129,6 +145,33 @@ def _holds_prompts(text: str, names: Names) -> bool:
         for module in names.program.modules
         if names.program.standing(module.path).kind == "own"
     )
+
+
+def _of_tables(path: str, names: Names, read: set[str]) -> list[PromptPart]:
+    """Fields of a TOML file that are prompts by their names, in any case, and that code reads."""
+    return [
+        part
+        for part in toml_parts(path, names.program.files.text(path) or "")
+        if (_FIELD.search(last := part.field.rpartition(".")[2]) or _TURN.match(last))
+        and not read.isdisjoint((last, last.lower()))
+        and len(_WORD.findall(part.text)) >= _LEAST_WORDS
+    ]
+
+
+def _tables_of_folders(names: Names) -> Iterator[tuple[str, Place]]:
+    """TOML files of the folders whose tables code reads all at once, such as with dynaconf."""
+    for module in names.program.modules:
+        if names.program.standing(module.path).kind != "own":
+            continue
+        for found in _TABLES.finditer(module.text):
+            place = Place(module.path, module.text.count("\n", 0, found.start()) + 1)
+            base = module.path.rpartition("/")[0]
+            named = {found.group(1).strip("/"), *_folders_named([module])}
+            for name in named:
+                folder = f"{base}/{name}".strip("/")
+                for one in names.program.files.folders.get(folder, ()):
+                    if one.endswith(".toml"):
+                        yield f"{folder}/{one}", place
 
 
 def _lines(value: object) -> str:
