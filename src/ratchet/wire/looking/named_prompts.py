@@ -32,12 +32,14 @@ def named_prompts(
 ) -> Iterator[tuple[TextValue | TextTemplate, CodeScope, str, Syntax, Place]]:
     """Literals with their scope, their name, the whole value, and a place that uses it.
 
-    Only of names that the module's own functions or other modules read.
+    Only of names that the module's own functions or other modules read, and of fields of the
+    program's own data classes.
     """
     for module in names.program.modules:
         if module.notebook:
             continue
         for scope in module.scope.walk():
+            yield from _fields(names, scope)
             for name, bounds in scope.bindings.items():
                 if not _is_prompt(name, module) or any(one.how == "iterated" for one in bounds):
                     continue
@@ -52,6 +54,29 @@ def named_prompts(
                     for text in walk_syntax(bound.value):
                         if isinstance(text, (TextValue, TextTemplate)) and _long(text):
                             yield text, scope, name, bound.value, place
+
+
+def _fields(
+    names: Names, scope: CodeScope
+) -> Iterator[tuple[TextValue | TextTemplate, CodeScope, str, Syntax, Place]]:
+    """Literals given to a class of the program for a field named like a prompt that code reads."""
+    for call in scope.invocations:
+        for name, value in call.keywords.items():
+            if not PROMPT_NAME.search(name) or not isinstance(value, (TextValue, TextTemplate)):
+                continue
+            if not _long(value) or value.line in scope.in_guard:
+                continue
+            declared = any(
+                one.scope is not None
+                and one.scope.kind == "class"
+                and name in one.scope.annotations
+                for one in names.meanings(call.function, scope)
+            )
+            read = re.compile(rf"\.{name}\b")
+            readers = [one for one in names.program.users_of(name) if read.search(one.text)]
+            if declared and readers:
+                line = readers[0].text[: read.search(readers[0].text).start()].count("\n") + 1  # type: ignore[union-attr]
+                yield value, scope, name, value, Place(readers[0].path, line)
 
 
 def _is_prompt(name: str, module: CodeModule) -> bool:
