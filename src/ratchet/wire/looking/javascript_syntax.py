@@ -430,7 +430,7 @@ class _Reader:
             return TextValue(*place, self.string(node))
         if kind == "template_string":
             return self.template(node)
-        if kind in ("identifier", "this", "super", "shorthand_property_identifier"):
+        if kind in ("identifier", "this", "super", "import", "shorthand_property_identifier"):
             name = self.text(node)
             self.scope.used.add(name)
             return NameUse(*place, name)
@@ -445,7 +445,11 @@ class _Reader:
             if base is not None and index is not None:
                 return ItemUse(*place, self.expression(base), self.expression(index))
         if kind in ("call_expression", "new_expression"):
-            return self.call(node)
+            call = self.call(node)
+            if origin := self.required(node):  # require("…")(…), require("…").name
+                self.imported(self.text(node), ImportedName(origin, "default", place[0]))
+                return NameUse(*place, self.text(node))
+            return call
         if kind == "object":
             return self.mapping(node)
         if kind == "array":

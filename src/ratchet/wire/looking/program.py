@@ -28,6 +28,7 @@ _PYTHON_IMPORT = re.compile(
 _JAVASCRIPT_IMPORT = re.compile(
     r"(?:from|import|require)\s*\(?\s*['\"]([^'\"\n]+)['\"]",
 )
+_LOADING = ("import_module", "__import__", "require", "import")
 _QUOTED = re.compile(r"""["'](\w+)["']""")
 _DOTTED = re.compile(r"""["'](\w+(?:\.\w+)+)["']""")
 _TOOL_SERVER = re.compile(
@@ -326,7 +327,7 @@ class Program:
         return found
 
     def _dynamic(self, module: CodeModule, invocation: object) -> set[str]:
-        """Modules that `import_module(f"package.{name}")` may load."""
+        """Modules that `import_module(f"package.{name}")` or `require(`./${name}`)` may load."""
         from ratchet.wire.looking.syntax import (
             Invocation,
             TextTemplate,
@@ -335,11 +336,18 @@ class Program:
         )
 
         assert isinstance(invocation, Invocation)
-        if module.language != "Python" or not invocation.arguments:
-            return set()
-        if chain_of(invocation.function).rpartition(".")[2] not in ("import_module", "__import__"):
+        called = chain_of(invocation.function).rpartition(".")[2]
+        if called not in _LOADING or not invocation.arguments:
             return set()
         given = invocation.arguments[0]
+        if module.language == "JavaScript":
+            first = given.parts[0] if isinstance(given, TextTemplate) else None
+            if not isinstance(first, str) or not first.startswith("."):
+                return set()
+            where = posixpath.normpath(
+                posixpath.join(posixpath.dirname(module.path), posixpath.dirname(first))
+            )
+            return self._files(where, JAVASCRIPT_ENDINGS)
         if isinstance(given, TextValue):
             found = self._python(module.path, given.value, "")
             return {found} if found else set()
@@ -353,7 +361,7 @@ class Program:
             for root in self._roots(folder):
                 where = posixpath.join(root, prefix)
                 if where in self.files.folders:
-                    return self._python_files(where)
+                    return self._files(where, (".py",))
         return set()
 
     def _dotted(self, importer: str, name: str) -> str | None:
@@ -361,11 +369,11 @@ class Program:
         outer = name.rpartition(".")[0]
         return self._python(importer, name, "") or self._python(importer, outer, "")
 
-    def _python_files(self, folder: str) -> set[str]:
+    def _files(self, folder: str, endings: tuple[str, ...]) -> set[str]:
         return {
             posixpath.join(folder, name)
             for name in self.files.folders.get(folder, ())
-            if name.endswith(".py")
+            if name.endswith(endings)
         }
 
     def users_of(self, name: str) -> list[CodeModule]:
