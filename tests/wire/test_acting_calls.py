@@ -16,6 +16,16 @@ LISTED = (
     ("file write", "import faiss", "faiss.write_index(index, 'a')"),
     ("desktop", "from browser_use import Agent", "agent = Agent(task='a'); agent.run()"),
     (
+        "desktop",
+        "from browser_use import Controller",
+        "Controller().registry.execute_action('a', {})",
+    ),
+    (
+        "desktop",
+        "from playwright.sync_api import Playwright",
+        "found: Playwright = self; getattr(found, self.kind).launch()",
+    ),
+    (
         "post",
         "import urllib.request",
         "request = urllib.request.Request('u', method='POST'); urllib.request.urlopen(request)",

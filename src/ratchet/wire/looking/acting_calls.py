@@ -143,7 +143,8 @@ _NAMED: tuple[tuple[EffectKind, str], ...] = (
         r"|\bpage\.(?:act|type|press|check|hover)$"
         r"|(?:keyboard|mouse)\.(?:type|press|click|move|down)$|ImageGrab|(?:^|\.)ComputerTool$"
         r"|computerTool$|StagehandTool$|PlayWright\w*Toolkit$|PlaywrightToolSpec$"
-        r"|MultimodalWebSurfer$|browser_use\.(?:\w+\.)*Agent(?:\.run(?:_sync)?)?$",
+        r"|MultimodalWebSurfer$|browser_use\.(?:\w+\.)*Agent(?:\.run(?:_sync)?)?$"
+        r"|browser_use\.\S*\.(?:execute_action|multi_act)$",
     ),
 )
 """Calls by the dotted name that is written, or by the outside name that it stands for."""

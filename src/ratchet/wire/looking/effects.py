@@ -48,6 +48,7 @@ _ACTING = {
     "wait",
     "put_item",
     "track",
+    "execute_action",
 }
 """Methods that act if they are those of certain clients."""
 _VERBS = re.compile(

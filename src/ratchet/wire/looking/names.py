@@ -333,9 +333,12 @@ class Names:
                 for one in self.meanings(base, scope, frame, depth + 1)[:6]:
                     found += self.attribute(one, name, depth + 1)
             case Invocation(function=NameUse(name="getattr"), arguments=[base, key, *_]):
-                for name in registries.texts_held(self, key, scope):
-                    for one in self.meanings(base, scope, frame, depth + 1)[:6]:
+                known = registries.texts_held(self, key, scope)
+                for one in self.meanings(base, scope, frame, depth + 1)[:6]:
+                    for name in known:
                         found += self.attribute(one, name, depth + 1)
+                    if not known and one.outside:  # some part of what is outside
+                        found.append(Meaning(outside=f"{one.outside}.…", instance=one.instance))
                 return found[:MOST_OVERRIDES]
             case Invocation(function=AttributeUse(base=base, name="get")) if not found:
                 found += registries.held(self, base, scope, depth)
