@@ -10,6 +10,7 @@ from tests.wire.unseen import UNSEEN
 from tests.wire.unseen_flows import FLOWS
 from tests.wire.unseen_javascript import UNSEEN_JAVASCRIPT
 from tests.wire.unseen_servers import UNSEEN_SERVERS
+from tests.wire.unseen_settings import SETTINGS
 
 CALL = (
     "import anthropic\n"
@@ -417,6 +418,7 @@ LOOK_ALIKES = (
     *UNSEEN,
     *UNSEEN_JAVASCRIPT,
     *UNSEEN_SERVERS,
+    *SETTINGS,
     *FLOWS,
     *IDIOMS,
 )

@@ -85,13 +85,12 @@ def look(root: Path | str) -> RepositoryLook:
     prompts, left = _divided(names, found, dead)
     live_sites = [site for site in sites if site.place.path not in dead]
     used = {site.place.path for site in live_sites}
-    started = _starts(program, dead)
-    live = (
-        frozenset(program.closure([*used, *started]) - dead.keys()) if live_sites else frozenset()
-    )
+    read = frozenset(module.path for module in program.modules)
+    live = read - dead.keys() if live_sites else frozenset()
     manifests = find_manifests(files)
     called = Counter(site.framework for site in live_sites if site.what.runs)
-    frameworks = _frameworks(program, live, used, called, manifests)
+    sure = Counter(one.what.framework for one in live_sites if one.what.runs)
+    frameworks = _frameworks(program, live, used, called, sure, manifests)
     tools = list(find_tools(names, live))
     given = frozenset(tool.place for tool, _ in tools)
     texts = frozenset(
@@ -132,13 +131,6 @@ def _beyond(program: Program) -> list[PassedOver]:
     if not program.truncated:
         return []
     return [PassedOver(".", f"more than {MAX_MODULES:,} files of code: the others were not parsed")]
-
-
-def _starts(program: Program, dead: dict[str, str]) -> list[str]:
-    """Live modules that no live one imports; what only tests import may well be a program."""
-    live = [module for module in program.modules if module.path not in dead]
-    loaded = {path for module in live for path in program.loads(module)}
-    return [module.path for module in live if module.path not in loaded]
 
 
 def _dead(names: Names, sites: list[InputSite]) -> dict[str, str]:
@@ -209,12 +201,13 @@ def _only_templates(sites: list[InputSite]) -> dict[str, str]:
 def _revive(program: Program, dead: dict[str, str]) -> None:
     """Take back that modules are evaluations which the agent itself imports: `evaluator_agent.py`.
 
-    Only those that their name alone made so, and not of one that evaluates the whole.
+    And what judges the code that a model wrote: `eval/local_runner.py`. Not of one that evaluates
+    the whole.
     """
     named = {
         path
         for path, why in dead.items()
-        if why.startswith("evaluation: its name") and not _WHOLE.search(path)
+        if why.startswith("evaluation: it") and not _WHOLE.search(path)
         if not _judges(program, path)
     }
     waiting = [module for module in program.modules if module.path not in dead]
@@ -286,9 +279,13 @@ def _frameworks(
     live: frozenset[str],
     used: set[str],
     called: Counter[str],
+    sure: Counter[str],
     manifests: tuple[Manifest, ...],
 ) -> tuple[FrameworkUse, ...]:
-    """Frameworks that are used, an agent's before clients; of clients, those called most first."""
+    """Frameworks that are used, an agent's before clients; of clients, those called most first.
+
+    Calls of the client itself count before those of wrappers, whose client is guessed.
+    """
     counts: dict[str, list[Place]] = defaultdict(list)
     for module in program.modules:
         if module.path in live:
@@ -299,9 +296,9 @@ def _frameworks(
     loading = {name for name in counts if _only_loads(program, live, name)}
     first = min(RANK[one] for one in _CLIENTS)
 
-    def order(name: str) -> tuple[bool, int, int, int]:
+    def order(name: str) -> tuple[bool, int, int, int, int]:
         rank = first if name in _CLIENTS else RANK[name]
-        return name in loading and name not in called, rank, -called[name], RANK[name]
+        return name in loading and name not in called, rank, -sure[name], -called[name], RANK[name]
 
     for name in sorted(counts, key=order):
         made_elsewhere = name in called  # by a client that another module makes

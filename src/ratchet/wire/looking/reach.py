@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from ratchet.wire.facts import Place
+from ratchet.wire.looking.files import app_of_route
 from ratchet.wire.looking.names import Names
 from ratchet.wire.looking.program import Program
 from ratchet.wire.looking.syntax import CodeScope
@@ -16,8 +17,8 @@ _PLAIN_BASES = ("abc.", "typing.", "builtins.")
 def unreached(program: Program, place: Place, dead: dict[str, str]) -> str:
     """Why a call is never made by the agent: only scripts or tests name its function; or empty."""
     module = program.module(place.path)
-    if module is None:
-        return ""
+    if module is None or app_of_route(place.path) is not None:
+        return ""  # Next.js calls what a route exports
     holder: CodeScope | None = None
     for scope in module.scope.walk():
         if scope.kind == "function" and any(call.line == place.line for call in scope.invocations):
