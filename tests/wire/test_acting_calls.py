@@ -252,6 +252,10 @@ UNLISTED = (
 )
 PYTHON = (*LISTED, *UNLISTED)
 READS = (
+    (
+        "from e2b_code_interpreter import Sandbox",
+        "found: Sandbox = self; close = getattr(found, self.kind); close(upsert=True)",
+    ),
     ("import gradio as gr", "gr.Button('a').click(fn=print)"),
     ("import gradio as gr", "button = gr.Button('a'); button.click(fn=print)"),
     ("", "open('a', 'rb' if self else 'r')"),

@@ -139,7 +139,9 @@ def effect_of(call: Invocation, scope: CodeScope, names: Names) -> tuple[EffectK
     known = any(pattern.search(written) for _, pattern in _PATTERNS)
     granted = not call.keywords.keys().isdisjoint(GRANTING)
     if known or granted or name[:1].isupper() or name in _ACTING or says_that_it_acts(name):
-        tried = [*names.outside_names(call, scope), written]
+        called = names.outside_names(call, scope)
+        # Of a method that is not known, nothing is told.
+        tried = [*(one for one in called if not one.endswith(".…")), written]
     for one in tried:
         for kind, pattern in NAMED:
             if pattern.search(one):

@@ -337,7 +337,7 @@ class Names:
                 for one in self.meanings(base, scope, frame, depth + 1)[:6]:
                     for name in known:
                         found += self.attribute(one, name, depth + 1)
-                    if not known and one.outside:  # some part of what is outside
+                    if not known and one.instance and one.outside not in registries.LOADING:
                         found.append(Meaning(outside=f"{one.outside}.…", instance=one.instance))
                 return found[:MOST_OVERRIDES]
             case Invocation(function=AttributeUse(base=base, name="get")) if not found:

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 MOST = 24
 """Entries of a table that are followed."""
+LOADING = ("importlib.import_module", "builtins.__import__")
+"""Functions that load a module: what it holds is not known."""
 
 
 def _tables(
