@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import resource
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -26,6 +27,7 @@ from ratchet.wire.checking.contained import environment, model_addresses
 from ratchet.wire.checking.simulator import SimulatedModel
 from tests.frameworks.environments import CannotInstall, python_of
 from tests.frameworks.table import Framework
+from tests.javascript.built import built
 from tests.wire.real_improve import _AUTHOR, TASKS, _exact, _git
 from tests.wire.shown_table import SHOWN, Place, Shown
 
@@ -106,6 +108,8 @@ class _Journey:
             self._provides = self._provided(opened)
             self._environment |= self._provides
             self._wire()
+            if self._one.node:
+                self._install_our_package(self._root.parent)
             if self._check():
                 model.call_no_tools()
             agent = found["check"]["agent"]
@@ -120,6 +124,24 @@ class _Journey:
     def _install_node_packages(self) -> None:
         words = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
         done = subprocess.run(words, cwd=self._root, capture_output=True, text=True)
+        if done.returncode:
+            raise CannotInstall(f"not installed: {done.stderr[-400:]}")
+
+    def _install_our_package(self, scratch: Path) -> None:
+        """Install the npm package of this checkout, which the wiring added to the manifest."""
+        made = scratch / "package"
+        made.mkdir()
+        package = built()
+        try:
+            pack = ["npm", "pack", "--silent", "--ignore-scripts", "--pack-destination", str(made)]
+            subprocess.run(pack, cwd=package, check=True, capture_output=True)
+        finally:
+            shutil.rmtree(package, ignore_errors=True)
+        (file,) = made.iterdir()
+        words = ["npm", "install", "--no-save", "--ignore-scripts", "--no-audit", "--no-fund"]
+        done = subprocess.run(
+            [*words, str(file)], cwd=self._project, capture_output=True, text=True
+        )
         if done.returncode:
             raise CannotInstall(f"not installed: {done.stderr[-400:]}")
 
