@@ -6,7 +6,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Callable, Iterator
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 import anthropic
@@ -65,7 +65,7 @@ def clients(
     ):
         for shown in (name, f"Async{name}"):
             real = getattr(module, shown)
-            made = type(shown, (real,), {one: vars(real)[one] for one in methods})
+            made = type(shown, (real,), {one: _plain_method(real, one) for one in methods})
             setattr(own, shown, made)
     places = (
         (own.__name__, "Completions", "create", chat),
@@ -76,6 +76,14 @@ def clients(
     )
     client_calls._record(provider[0], "theirs", places)
     return vars(own)
+
+
+def _plain_method(owner: type, name: str) -> Any:
+    """A method of a class, without what an instrumentor of another test has put around it."""
+    found: Any = vars(owner)[name]
+    while not isinstance(found, FunctionType):
+        found = found.__wrapped__
+    return found
 
 
 def check(span: ReadableSpan, text: str = ANSWER) -> None:
