@@ -81,7 +81,7 @@ def clients(
 def _plain_method(owner: type, name: str) -> Any:
     """A method of a class, without what an instrumentor of another test has put around it."""
     found: Any = vars(owner)[name]
-    while not isinstance(found, FunctionType):
+    while type(found) is not FunctionType:  # wrapt shows the class of what it wraps
         found = found.__wrapped__
     return found
 
