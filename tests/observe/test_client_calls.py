@@ -166,6 +166,27 @@ def test_a_stream_of_anthropic_is_recorded_as_far_as_it_was_read(
     check(ended(), first)
 
 
+def test_a_manager_of_another_kind_of_stream_works_as_before(
+    provider: tuple[TracerProvider, Ended],
+) -> None:
+    made, ended = provider
+
+    class Manager:
+        def __enter__(self) -> str:
+            return "no stream"
+
+        def __exit__(self, *error: object) -> None:
+            return None
+
+    def stream(**given: Any) -> Manager:
+        return Manager()
+
+    recorded = client_calls._recorded(stream, made.get_tracer("t"), "theirs", messages)
+    with recorded(**OF_ANTHROPIC) as entered:
+        assert entered == "no stream"
+    assert ended().name == "chat claude-3"
+
+
 def test_a_call_that_fails_is_a_failed_span_and_the_clients_own_error(
     model: ModelSimulator, provider: tuple[TracerProvider, Ended], clients: dict[str, Any]
 ) -> None:

@@ -137,6 +137,7 @@ class _Call:
             attributes |= api.request_attributes(request)
         self._api = api
         self._done = False
+        self._pieces: Any = None
         self._span = tracer.start_span(f"{api.OPERATION} {model}".strip(), attributes=attributes)
 
     def current(self) -> Any:
@@ -154,10 +155,23 @@ class _Call:
         if not hasattr(result, "__anext__" if asynchronous else "__next__"):
             self.end(_plain(_parsed(result)))
         elif hasattr(result, "_iterator"):  # a client's own stream, which users ask for its class
-            result._iterator = pieces(result._iterator)
+            self._pieces = result._iterator = pieces(result._iterator)
         else:
-            return _Read(result, pieces(result))
+            self._pieces = pieces(result)
+            return _Read(result, self._pieces)
         return result
+
+    def broken_off(self) -> None:
+        """A stream that is not read any further ends its span."""
+        if self._pieces is not None:
+            self._pieces.close()
+        self.end(None)
+
+    async def broken_off_async(self) -> None:
+        """A stream that is not read any further ends its span."""
+        if self._pieces is not None:
+            await self._pieces.aclose()
+        self.end(None)
 
     def pieces(self, stream: Iterator[Any]) -> Iterator[Any]:
         """The events of a stream."""
@@ -252,18 +266,20 @@ class _Read:
 def _managed(manager: Any, begin: Callable[[], _Call]) -> Any:
     """A manager of a stream whose request is sent when it is entered."""
     kind = type(manager)
+    calls: list[_Call] = []
     if hasattr(kind, "__aenter__"):
 
         async def aenter(self: Any) -> Any:
             call = begin()
             with call.current():
-                stream = call.returns(await kind.__aenter__(self), asynchronous=True)
-            self.__dict__["_recorded"] = stream._iterator
-            return stream
+                entered = call.returns(await kind.__aenter__(self), asynchronous=True)
+            calls.append(call)
+            return entered
 
         async def aexit(self: Any, *error: Any) -> Any:
             result = await kind.__aexit__(self, *error)
-            await self.__dict__["_recorded"].aclose()
+            for call in calls:
+                await call.broken_off_async()
             return result
 
         own: Any = {"__aenter__": aenter, "__aexit__": aexit}
@@ -272,13 +288,14 @@ def _managed(manager: Any, begin: Callable[[], _Call]) -> Any:
         def enter(self: Any) -> Any:
             call = begin()
             with call.current():
-                stream = call.returns(kind.__enter__(self))
-            self.__dict__["_recorded"] = stream._iterator
-            return stream
+                entered = call.returns(kind.__enter__(self))
+            calls.append(call)
+            return entered
 
         def leave(self: Any, *error: Any) -> Any:
             result = kind.__exit__(self, *error)
-            self.__dict__["_recorded"].close()
+            for call in calls:
+                call.broken_off()
             return result
 
         own = {"__enter__": enter, "__exit__": leave}
