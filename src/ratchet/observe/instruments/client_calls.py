@@ -311,9 +311,12 @@ def _request(
     """The arguments of a call by name, as JSON."""
     named = dict(kwargs)
     with suppress(TypeError, ValueError):
-        bound = inspect.signature(method).bind_partial(*args, **kwargs).arguments
-        named = {key: value for key, value in bound.items() if key not in ("self", "kwargs")}
-        named |= bound.get("kwargs", {})
+        signature = inspect.signature(method)
+        named = {}
+        for key, value in signature.bind_partial(*args, **kwargs).arguments.items():
+            others = signature.parameters[key].kind is inspect.Parameter.VAR_KEYWORD
+            named |= value if others else {key: value}
+        named.pop("self", None)
     extra = named.pop("extra_body", None)
     plain = {
         key: _plain(value)
