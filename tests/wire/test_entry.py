@@ -17,7 +17,7 @@ import pytest
 from ratchet.types import InputError
 from ratchet.wire import look
 from ratchet.wire.choices import Choices
-from ratchet.wire.entry import CannotCall, task_inputs, wire_entry
+from ratchet.wire.entry import CannotCall, Modules, task_inputs, wire_entry
 from tests.frameworks.model_simulator import ModelSimulator
 from tests.wire.entries import LONG, answer, wire, write
 
@@ -628,9 +628,10 @@ def test_what_a_task_gives_is_known_beforehand_or_why_no_function_can_be_written
     root = write(tmp_path, {"desk.py": code})
     found = look(root)
     entries = {one.name: Choices(".", "desk", one, "python", ()) for one in found.entries}
-    assert task_inputs(found, entries["tell"]) == ("question: str",)
+    modules = Modules(root, ".")
+    assert task_inputs(found, entries["tell"], modules) == ("question: str",)
     with pytest.raises(CannotCall, match="`client`"):
-        task_inputs(found, entries["ask"])
+        task_inputs(found, entries["ask"], modules)
 
 
 def test_an_object_that_a_task_can_make_takes_its_fields(tmp_path: Path) -> None:

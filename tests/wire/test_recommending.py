@@ -81,16 +81,22 @@ def test_the_page_does_not_promise_that_what_is_not_marked_is_stopped(tmp_path: 
 def test_of_entries_that_are_about_as_likely_one_that_a_task_can_run_is_taken(
     tmp_path: Path,
 ) -> None:
-    hidden = AGENT.replace("def answer(question: str)", "def answer_query(broker, question: str)")
+    hidden = AGENT.replace(
+        "def answer(question: str)",
+        "class Desk:\n    pass\n\n\ndef answer_query(question: str, desk: Desk)",
+    )
     root = _written(tmp_path, **{"desk.py": hidden, "front.py": AGENT.split("def note")[0]})
     (root / "front.py").write_text(
-        "from desk import answer_query\nBROKER = open\n"
-        "def help_reader(request: str) -> str:\n    return answer_query(BROKER, request)\n"
+        "from desk import Desk, answer_query\n"
+        "def help_reader(request: str) -> str:\n    return answer_query(request, Desk())\n"
     )
     advice = recommend(look(root))
     assert advice.choices is not None
     assert advice.choices.entry.name == "help_reader"
-    assert "it takes request: str" in _page(advice, "What this agent is")
+    page = _page(advice, "What this agent is")
+    assert "it takes request: str" in page
+    assert "answer_query (desk.py:21) looked likelier, and no task can run it: " in page
+    assert "To take it all the same: --entry desk.py:answer_query" in page
 
 
 def test_the_page_names_the_frameworks_of_the_project_that_is_wired(tmp_path: Path) -> None:

@@ -71,15 +71,19 @@ def wire_entry(root: Path, look: RepositoryLook, choices: Choices) -> StepChange
     return StepChanges(Changes(changes.files, tuple(left)), {"agent": config} if config else {})
 
 
-def task_inputs(look: RepositoryLook, choices: Choices) -> tuple[str, ...]:
+def task_inputs(look: RepositoryLook, choices: Choices, modules: Modules) -> tuple[str, ...]:
     """What a task gives to the function that will call the entry, as it is declared.
 
     That of a command or a service is not known: none.
 
+    Args:
+        look: What was found in the repository.
+        choices: What was decided.
+        modules: Those of the project; reading them takes the most of the time.
+
     Raises:
         CannotCall: The entry cannot be run in the way that was chosen; the message says why.
     """
-    modules = Modules(Path(look.root), choices.project)
     site = Site(look, modules, choices, choices.entry)
     if choices.run == "service":
         service_url(site)

@@ -197,7 +197,7 @@ class Program:
     def _added(self, importer: str, module: str) -> str | None:
         """A module in a folder that its importer names and adds to `sys.path`."""
         text = self.files.text(importer) or ""
-        if not importer.endswith(".py") or not re.search(r"\bsys\.path\.", text):
+        if not importer.endswith(".py") or "sys.path." not in text:
             return None
         for path in self.files.named(module.rpartition("/")[2] + ".py", "__init__.py"):
             for ending in (f"/{module}.py", f"/{module}/__init__.py"):

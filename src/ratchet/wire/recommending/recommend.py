@@ -10,7 +10,7 @@ import msgspec
 
 from ratchet.types import InputError
 from ratchet.wire.choices import Choices
-from ratchet.wire.entry import CannotCall, task_inputs
+from ratchet.wire.entry import CannotCall, Modules, task_inputs
 from ratchet.wire.facts import EntryPoint, FrameworkUse, PromptSite, RepositoryLook, SecretName
 from ratchet.wire.recommending.choosing import (
     Question,
@@ -89,9 +89,10 @@ def recommend(
     entries = ranked_entries(look, chosen)
     if not entries:
         return Recommendation((_nothing(look, chosen),), (), None)
+    modules = Modules(Path(look.root), chosen)
+    passed_over = ""
     if entry is None:
-        entries = _callable_first(look, chosen, entries)
-    if entry is None:
+        entries, passed_over = _runnable_first(look, chosen, entries, modules)
         questions.append(entry_question(entries))
     acting = acting_effects(look, chosen)
     check_tools(acting, may_run)
@@ -99,7 +100,7 @@ def recommend(
         questions.append(tools_question(acting))
     choices = make_choices(look, chosen, entry or entries[0], may_run=may_run, workflow=workflow)
     sections = (
-        _what_it_is(look, choices),
+        _what_it_is(look, choices, modules, passed_over),
         _what_first(look, choices),
         _binding(choices),
         _scoring(look, choices),
@@ -111,23 +112,27 @@ def recommend(
     )
 
 
-def _callable_first(
-    look: RepositoryLook, project: str, entries: list[EntryPoint]
-) -> list[EntryPoint]:
-    """The entries, first one of the likeliest that a task can run, if there is one."""
+def _runnable_first(
+    look: RepositoryLook, project: str, entries: list[EntryPoint], modules: Modules
+) -> tuple[list[EntryPoint], str]:
+    """The entries, first one of the likeliest that a task can run, and why not the likeliest."""
     least = entry_rank(entries[0]) - _NEAR
+    passed_over = ""
     for index, one in enumerate(entries[:_TRIED]):
         if entry_rank(one) < least or (index and _WRAPPERS.search(entry_id(one))):
             continue
-        choices = make_choices(look, project, one)
         if not one.place.path.endswith(".py"):
             break
         try:
-            task_inputs(look, choices)
-        except CannotCall:
+            task_inputs(look, make_choices(look, project, one), modules)
+        except CannotCall as error:
+            passed_over = passed_over or (
+                f"{one.name} ({one.place}) looked likelier, and no task can run it: {error}."
+                f" To take it all the same: --entry {entry_id(one)}"
+            )
             continue
-        return [one, *(other for other in entries if other is not one)]
-    return entries
+        return [one, *(other for other in entries if other is not one)], passed_over
+    return entries, ""
 
 
 def _holds(look: RepositoryLook, project: str) -> bool:
@@ -169,29 +174,32 @@ def _frameworks(look: RepositoryLook, project: str) -> list[FrameworkUse]:
     return found or list(look.frameworks)
 
 
-def _inputs(look: RepositoryLook, choices: Choices) -> tuple[str, ...]:
+def _inputs(look: RepositoryLook, choices: Choices, modules: Modules) -> tuple[str, ...]:
     """What a task gives: to the function that will be written, else to the entry itself."""
     if not choices.entry.place.path.endswith(".py"):
         return choices.entry.inputs
     try:
-        return task_inputs(look, choices) or choices.entry.inputs
+        return task_inputs(look, choices, modules) or choices.entry.inputs
     except CannotCall:
         return choices.entry.inputs
 
 
-def _what_it_is(look: RepositoryLook, choices: Choices) -> PageSection:
+def _what_it_is(
+    look: RepositoryLook, choices: Choices, modules: Modules, passed_over: str
+) -> PageSection:
     here = choices.project
     frameworks = [f"{one.name} {one.version}".strip() for one in _frameworks(look, here)]
     calls = [one for one in look.model_calls if within(one.place.path, here)]
     tools = [one for one in look.tools if within(one.place.path, here)]
     entry = choices.entry
-    takes = ", ".join(_inputs(look, choices))
+    takes = ", ".join(_inputs(look, choices, modules))
     takes = f"takes {takes}" if takes else ""
     gives = f"returns {entry.output}" if entry.output else ""
     said = " and ".join(one for one in (takes, gives) if one)
     lines = [
         f"{choices.agent}: an agent made with {', '.join(frameworks) or 'no framework'}.",
         f"A task runs {entry.call} ({entry.place})" + (f"; it {said}." if said else "."),
+        *([passed_over] if passed_over else []),
         "It has "
         + (f"{_count(len(calls), 'place')} where a model is called, " if calls else "")
         + f"{_count(len(choices.prompts), 'prompt')} and {_count(len(tools), 'tool')}.",
