@@ -32,8 +32,24 @@ _OF_THE_CLIENT = {"extra_headers", "extra_query", "timeout", "api_key", "client"
 _UNSET = {"NotGiven", "Omit"}
 
 
-Place = tuple[str, str, str, ModelApi]
-"""Module, class, method, and the API that it calls."""
+_CALLS: dict[str, tuple[tuple[str, str, str, ModelApi], ...]] = {
+    "openai": (
+        ("openai.resources.chat.completions", "Completions", "create", chat),
+        ("openai.resources.chat.completions", "Completions", "parse", chat),
+        ("openai.resources.beta.chat.completions", "Completions", "parse", chat),
+        ("openai.resources.responses", "Responses", "create", responses),
+        ("openai.resources.responses", "Responses", "parse", responses),
+        ("openai.resources.completions", "Completions", "create", completions),
+        ("openai.resources.embeddings", "Embeddings", "create", embeddings),
+    ),
+    "anthropic": (
+        ("anthropic.resources.messages", "Messages", "create", messages),
+        ("anthropic.resources.messages", "Messages", "stream", messages),
+        ("anthropic.resources.beta.messages", "Messages", "create", messages),
+        ("anthropic.resources.beta.messages", "Messages", "stream", messages),
+    ),
+}
+"""Module, class and method by client, and the API that they call. A version has some of them."""
 
 
 def record_openai(provider: Any) -> None:
@@ -42,16 +58,7 @@ def record_openai(provider: Any) -> None:
     Args:
         provider: Where spans go.
     """
-    places: tuple[Place, ...] = (
-        ("openai.resources.chat.completions", "Completions", "create", chat),
-        ("openai.resources.chat.completions", "Completions", "parse", chat),
-        ("openai.resources.beta.chat.completions", "Completions", "parse", chat),
-        ("openai.resources.responses", "Responses", "create", responses),
-        ("openai.resources.responses", "Responses", "parse", responses),
-        ("openai.resources.completions", "Completions", "create", completions),
-        ("openai.resources.embeddings", "Embeddings", "create", embeddings),
-    )
-    _record(provider, "openai", places)
+    _record(provider, "openai", _CALLS["openai"])
 
 
 def record_anthropic(provider: Any) -> None:
@@ -60,13 +67,7 @@ def record_anthropic(provider: Any) -> None:
     Args:
         provider: Where spans go.
     """
-    places: tuple[Place, ...] = (
-        ("anthropic.resources.messages", "Messages", "create", messages),
-        ("anthropic.resources.messages", "Messages", "stream", messages),
-        ("anthropic.resources.beta.messages", "Messages", "create", messages),
-        ("anthropic.resources.beta.messages", "Messages", "stream", messages),
-    )
-    _record(provider, "anthropic", places)
+    _record(provider, "anthropic", _CALLS["anthropic"])
 
 
 def record_litellm(provider: Any) -> None:
@@ -83,7 +84,7 @@ def record_litellm(provider: Any) -> None:
                 setattr(library, each, _recorded(getattr(library, each), tracer, "", api))
 
 
-def _record(provider: Any, name: str, places: tuple[Place, ...]) -> None:
+def _record(provider: Any, name: str, places: tuple[tuple[str, str, str, ModelApi], ...]) -> None:
     """Record the methods that this version of the client has, of both of its classes."""
     tracer = provider.get_tracer(f"ratchet.{name}")
     seen: set[Any] = set()
