@@ -81,7 +81,7 @@ def filled(path: str, ids: dict[str, str]) -> str:
 
 
 @pytest.fixture(scope="session")
-def axe() -> str:
+def axe(demo: Path) -> str:  # installed once the page is built
     """The script that looks for what people with disabilities cannot use."""
     return (DASHBOARD / "node_modules" / "axe-core" / "axe.min.js").read_text()
 
@@ -228,6 +228,7 @@ def test_any_id_is_found_from_anywhere(
     page.wait_for_url(f"**/runs/{ids['RUN']}")
 
 
+@pytest.mark.usefixtures("demo")  # once it is there, the page is built
 def test_the_first_load_is_small() -> None:
     import gzip
 
