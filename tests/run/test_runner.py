@@ -240,17 +240,19 @@ def test_an_attempt_whose_lease_is_lost_is_stopped_and_run_anew(
         runner = Runner(known, "agent", agents.executor(), lease_s=0.2)
         async with runner:
             task = asyncio.create_task(runner.run(rollouts("waits"), [candidate]))
-            await until(lambda: len(agents.calls) == 1)
+            await until(lambda: len(agents.calls) >= 1)
             (attempt,) = known.rollouts.running()
+            before = len(agents.calls)
             known.rollouts.expire(0.0, dead_workers=[attempt.worker])
-            await until(lambda: len(agents.calls) == 2)
+            await until(lambda: len(agents.calls) > before)
             known.rollouts.cancel(["r0"], 0.0)
             done = await task
             assert done["r0"].status == "cancelled"
 
     asyncio.run(main())
-    statuses = [a.status for a in known.rollouts.attempts("r0")]
-    assert statuses == ["expired", "cancelled"]
+    *lost, last = [a.status for a in known.rollouts.attempts("r0")]
+    assert last == "cancelled"
+    assert set(lost) == {"expired"}  # more than one where the machine stood still for a lease
 
 
 def test_recover_requeues_what_dead_runners_left(
