@@ -1,4 +1,8 @@
-"""Edits one key in the text of a TOML file; everything else stays byte by byte as it was."""
+"""Edits one key in the text of a TOML file; everything else stays byte by byte as it was.
+
+tomlkit would be shorter, but puts a new key behind the comment of the next table, and a new table
+before the next one without an empty line.
+"""
 
 from __future__ import annotations
 
