@@ -79,6 +79,11 @@ def test_an_agent_is_wired_checked_and_left_as_it_is(
     repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "a-real-key")
+    (repository / "test_desk.py").write_text(
+        "import a_package_of_nobody\n\ndef test_desk():\n    pass\n"
+    )
+    _git(repository, "add", "test_desk.py")
+    _git(repository, "commit", "-qm", "a test")
     assert run(["init", str(repository), "--yes", "--no-check", "--entry", "desk.py:ask"]) == 0
     report = check(repository, python=Path(sys.executable))
     assert {
@@ -88,7 +93,9 @@ def test_an_agent_is_wired_checked_and_left_as_it_is(
         "same prompts": "verified",
         "changed prompts": "verified",
         "side effects": "verified",
+        "tests": "not verified",
     }.items() <= _states(report).items(), report
+    assert report.findings[-1].why.startswith("It needs the package a_package_of_nobody")
     assert not (repository / "seen.txt").exists(), "it ran in place"
     assert not (repository / ".ratchet").exists()
     assert "a-real-key" not in str(report)

@@ -10,7 +10,12 @@ import pytest
 
 from ratchet.wire.checking.called import mark_of
 from ratchet.wire.checking.copied_project import QUESTION, with_a_task
-from ratchet.wire.checking.findings import duplicates_finding, run_finding, same_finding
+from ratchet.wire.checking.findings import (
+    duplicates_finding,
+    needed_package,
+    run_finding,
+    same_finding,
+)
 from ratchet.wire.checking.probed import unseen
 
 _RAN = {"status": "succeeded"}
@@ -87,3 +92,17 @@ def test_the_made_up_task_fits_what_the_agent_takes(
     assert with_a_task(tmp_path)
     assert not with_a_task(tmp_path)
     assert json.loads((tmp_path / "tasks.jsonl").read_text()) == {"input": made_up}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "ModuleNotFoundError: No module named 'atlas'",
+        "/usr/bin/python3: No module named atlas",
+        "Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'atlas' imported from /x.js",
+        "npm error code ENOTCACHED\nnpm error request to https://npm.example/atlas failed",
+    ],
+)
+def test_a_package_that_is_not_installed_is_named(error: str) -> None:
+    assert needed_package(error) == "It needs the package atlas, which is not installed."
+    assert needed_package("AssertionError: No module") == ""

@@ -179,13 +179,23 @@ _NEEDS = {
 
 def needs(error: str) -> str:
     """What an error says is missing here, if that is what it says."""
-    package = re.search(r"(?:No module named|Cannot find (?:package|module)) '([^']+)'", error)
-    if package:
-        return f"It needs the package {package[1]}, which is not installed."
+    if package := needed_package(error):
+        return package
     file = re.search(r"No such file or directory: '([^']+)'", error)
     if file and file[1] != "node":
         return f"It needs the file {file[1]}, which is not in the repository."
     return next((why for part, why in _NEEDS.items() if part in error), "")
+
+
+def needed_package(error: str) -> str:
+    """The package that an error says is not installed, if that is what it says."""
+    found = re.search(
+        r"(?:No module named|Cannot find (?:package|module)) '?([\w@./-]+)"
+        r"|ENOTCACHED\n.* request to \S*/(\S+) failed",
+        error,
+    )
+    name = found and (found[1] or found[2])
+    return f"It needs the package {name}, which is not installed." if name else ""
 
 
 def short(text: Any, most: int = 400) -> str:
