@@ -325,15 +325,32 @@ def test_a_conversation_graph_takes_a_message_and_gives_the_last(
     class Said(FakeGraph):
         def invoke(self, state: dict[str, Any], *given: Any, **more: Any) -> dict[str, Any]:
             [(role, text)] = state["messages"]
-            return {"messages": [SimpleNamespace(content=f"{role}: {text}")]}
+            return {"messages": [SimpleNamespace(content=f"{role}: {text} {more}")]}
 
     _fake(monkeypatch, "langgraph.graph", StateGraph=Said, MessagesState=dict)
     code = GRAPH.replace("import StateGraph", "import MessagesState, StateGraph").replace(
         "class State(TypedDict):\n    question: str\n", "class State(MessagesState):\n"
     )
     code = code.replace("        builder.add_node('mail', notify)\n", "")
-    wired = wire(tmp_path, {"flow.py": code}, "Flow")
-    assert answer(wired, "Where?") == "user: Where?"
+    main = (
+        "from flow import Flow\n"
+        "print(Flow().app.invoke({'messages': [('user', 'Who reads?')]}, {'tags': ['a']}))\n"
+    )
+    wired = wire(tmp_path / "plain", {"flow.py": code, "main.py": main}, "Flow")
+    assert answer(wired, "Where?") == "user: Where? {}"
+    # Nodes see None for a context that no run is given; one that can be made of nothing is.
+    code = code.replace("StateGraph(State)", "StateGraph(State, context_schema=Context)")
+    for number, (schema, made) in enumerate(
+        (
+            ("@dataclass\nclass Context:\n    model: str = 'm'\n", True),
+            ("class Context(TypedDict):\n    model: str\n", True),
+            ("@dataclass\nclass Context:\n    model: str\n", False),
+            ("class Context(BaseModel):\n    model: str = Field(..., description='m')\n", False),
+        )
+    ):
+        text = code.replace("class State", f"{schema}class State")
+        wired = wire(tmp_path / str(number), {"flow.py": text}, "Flow")
+        assert ("context={}" in wired.text("ratchet_agent.py")) is made
 
 
 def test_a_graph_with_an_async_node_is_awaited(tmp_path: Path) -> None:

@@ -34,6 +34,8 @@ def call_graph(site: Site) -> AgentAdapter:
     given = _given(site, builder, state)
     says = [f"Invokes the graph of {site.file.path}."]
     options = [given.config] if given.config else []
+    if builder is not None and _makes_its_context(site, builder):
+        options.append("context={}")
     if acting:
         options.append(f"interrupt_before={acting!r}".replace("'", '"'))
         says.append(f"It stops before {_listed(acting)}, since that acts.")
@@ -223,6 +225,31 @@ def _keys(site: Site, path: str, name: str, depth: int) -> dict[str, str] | None
     return keys
 
 
+def _makes_its_context(site: Site, builder: _Builder) -> bool:
+    """Whether the graph's runs have a context whose fields all have defaults.
+
+    Without one, the nodes see None; LangGraph's server gives an empty one, too.
+    """
+    schema = next((one.value for one in builder.call.keywords if one.arg == "context_schema"), None)
+    found = site.modules.definition(dotted(schema), builder.file.path) if schema else None
+    if found is None or not isinstance(found[1], ast.ClassDef):
+        return False
+    if any(dotted(base).rpartition(".")[2] == "TypedDict" for base in found[1].bases):
+        return True
+    fields = [one for one in found[1].body if isinstance(one, ast.AnnAssign)]
+    return all(one.value is not None and not _is_required(one.value) for one in fields)
+
+
+def _is_required(default: ast.expr) -> bool:
+    """Whether what stands for a field's default gives none: `Field(..., description="…")`."""
+    if not isinstance(default, ast.Call):
+        return False
+    given = [*default.args[:1], *(one.value for one in default.keywords if one.arg == "default")]
+    made = any(one.arg == "default_factory" for one in default.keywords)
+    empty = all(isinstance(one, ast.Constant) and one.value is ... for one in given)
+    return dotted(default.func).rpartition(".")[2] in ("Field", "field") and not made and empty
+
+
 def _is_async(site: Site, builder: _Builder | None) -> bool:
     """Whether a node of the graph, or else anything beside it, is async."""
     if builder is None or not builder.nodes:
@@ -338,11 +365,11 @@ def _read(site: Site, file: PythonFile, scope: ast.AST, state: ast.Dict, given: 
     for key, value in zip(state.keys, state.values, strict=True):
         assert isinstance(key, ast.Constant)
         name = str(key.value)
+        if name == "messages":
+            continue
         try:
             ast.literal_eval(value)
         except ValueError:
-            if name == "messages":
-                continue
             given.inputs.append(name)
         else:
             given.constant[name] = ast.unparse(value)
