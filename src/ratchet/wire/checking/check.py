@@ -32,7 +32,6 @@ from ratchet.wire.checking.called import (
 )
 from ratchet.wire.checking.command import CommandCheck
 from ratchet.wire.checking.contained import is_address, model_addresses, run_program
-from ratchet.wire.checking.copied_project import first_input, with_a_task, without_prompt_files
 from ratchet.wire.checking.denied import without_marks, would_act
 from ratchet.wire.checking.findings import (
     CheckFinding,
@@ -50,6 +49,12 @@ from ratchet.wire.checking.service import ServiceCheck, app_finding
 from ratchet.wire.checking.service_app import ServiceApp
 from ratchet.wire.checking.simulator import SimulatedModel
 from ratchet.wire.checking.tree_copy import OwnFiles, TreeCopy
+from ratchet.wire.checking.wired_project import (
+    first_input,
+    run_once,
+    with_a_task,
+    without_prompt_files,
+)
 from ratchet.wire.facts import PromptSite, RepositoryLook
 from ratchet.wire.looking.look import look
 
@@ -123,6 +128,7 @@ class _Run:
         self._facts = facts
         self._python = python
         self._variables = variables
+        self._once = run_once(root, record.project)
         without = undone_of(root, without_marks(record), force=True).contents
         kept = {one.path for one in record.files if one.created}
         self._before = {path: data for path, data in without.items() if path not in kept}
@@ -133,7 +139,9 @@ class _Run:
         app: ServiceApp | None = None
         agent = self._agent_section()
         if "url" in agent:
-            found_app = app_finding(self._root, self._record.project, self._record.entry_path)
+            found_app = app_finding(
+                self._root, self._record.project, self._record.entry_path, self._once
+            )
             if isinstance(found_app, CheckFinding):
                 return [found_app]
             app = found_app
@@ -182,6 +190,7 @@ class _Run:
                     made_up=made_up,
                     failed_after=failed_after,
                     addresses=addresses,
+                    once=self._once,
                 )
             )
             if found[0].state != "verified":
@@ -230,12 +239,12 @@ class _Run:
                 tree.folder, scratch, entry=record.entry, url=url, app=app, **known
             )
             first = program.call()
-            found = [service.agent_finding(record.entry, first)]
+            found = [service.agent_finding(record.entry, first, self._once)]
         else:
             program = CommandCheck(tree.folder, scratch, agent=agent, **known)
             first = program.call()
             line = str(agent["command"])
-            found = [command.agent_finding(line, first, made_up=given is None)]
+            found = [command.agent_finding(line, first, made_up=given is None, once=self._once)]
         if found[0].state != "verified":
             return found
         step = "Run a task, and see: ratchet run, then ratchet traces --rollouts"

@@ -12,9 +12,9 @@ import msgspec
 from ratchet.run.command import parse_command
 from ratchet.wire.checking.called import Called, CheckBinding
 from ratchet.wire.checking.contained import model_addresses, run_program
-from ratchet.wire.checking.copied_project import QUESTION
 from ratchet.wire.checking.findings import ELSEWHERE, CheckFinding, last_error, needs, short
 from ratchet.wire.checking.simulator import SimulatedModel
+from ratchet.wire.checking.wired_project import QUESTION
 from ratchet.wire.facts import RepositoryLook
 
 _PYTHON = ("python", "python3")
@@ -110,7 +110,7 @@ def is_python(agent: Mapping[str, Any]) -> bool:
     return parse_command(str(agent["command"]))[0] in _PYTHON
 
 
-def agent_finding(command: str, call: Called, *, made_up: bool) -> CheckFinding:
+def agent_finding(command: str, call: Called, *, made_up: bool, once: str) -> CheckFinding:
     """Whether a command ran, and asked the model."""
     task = "a made-up question, since there are no tasks" if made_up else "one task"
     asked = f"the simulated model was asked {len(call.requests)} times"
@@ -128,9 +128,7 @@ def agent_finding(command: str, call: Called, *, made_up: bool) -> CheckFinding:
         step = f"Provide it, {_AGAIN} ({short(call.said, 160)})"
         return CheckFinding("agent", "not verified", lacking, step)
     why = f"`{command}` did not run: {short(call.said)}"
-    return CheckFinding(
-        "agent", "failed", why, "Run it yourself: ratchet run --split val --limit 1"
-    )
+    return CheckFinding("agent", "failed", why, f"Run it yourself: {once}")
 
 
 def _is_anthropic(variable: str) -> bool:

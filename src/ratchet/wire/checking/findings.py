@@ -30,6 +30,7 @@ def run_finding(
     made_up: bool,
     failed_after: str,
     addresses: Sequence[str],
+    once: str,
 ) -> CheckFinding:
     """Whether the agent ran, and asked the model.
 
@@ -39,6 +40,7 @@ def run_finding(
         made_up: Whether there was no task.
         failed_after: The tool whose made-up arguments an earlier run failed with.
         addresses: Variables that lead the agent to services.
+        once: The command that runs it once.
     """
     error, told = str(first.get("error", "")), last_error(str(first.get("log", "")))
     ran = first.get("status") in ("succeeded", "inconclusive")
@@ -53,14 +55,14 @@ def run_finding(
     if ran and not needs(told):
         said = short(first.get("output", ""), 200)
         why = f"It ran {task} and asked no model. Its output: {said}"
-        step = "See what it did: ratchet run --split val --limit 1"
+        step = f"See what it did: {once}"
         return CheckFinding("agent", "not verified", why, step)
     if TOLD_IN_LOG in error:
         error = f"{error}: {told}"
     error = error or told
     lacking = needs(error)
     if not lacking:
-        step = first.get("hint") or "Run it yourself: ratchet run --split val --limit 1"
+        step = first.get("hint") or f"Run it yourself: {once}"
         return CheckFinding("agent", "failed", f"It did not run: {both_ends(error)}", step)
     again = "ratchet init --check"
     if lacking == SERVER and addresses:
