@@ -283,6 +283,28 @@ def test_another_way_says_no_and_chooses_otherwise() -> None:
     assert len({one["agent_name"] for one in sent}) == 3
 
 
+def test_a_tool_that_reads_a_page_gets_the_address_of_one() -> None:
+    fields = {"url": {"type": "string"}, "urls": {"type": "array"}, "topic": {"type": "string"}}
+    tool = Tool("read", {"type": "object", "properties": fields})
+    body = {
+        "messages": [{"role": "user", "content": "Read."}],
+        "tools": [{"type": "function", "function": {"name": tool.name, "parameters": tool.schema}}],
+    }
+    with SimulatedModel() as model:
+        said = httpx2.post(f"{model.url}/v1/chat/completions", json=body).json()
+        call = said["choices"][0]["message"]["tool_calls"][0]["function"]
+        given = json.loads(call["arguments"])
+        assert given["urls"] == [given["url"]]
+        assert not given["topic"].startswith("http")
+        assert "<p>It stands for the pages" in httpx2.get(given["url"]).text
+
+
+def test_any_object_is_one_that_the_messages_name_or_that_holds_the_answer() -> None:
+    assert list(json.loads(answer(Asked(["Where?"], schema={})).text)) == ["answer"]
+    named = answer(Asked(['Answer in JSON: {"shelf": …, "floor": …}'], schema={})).text
+    assert list(json.loads(named)) == ["shelf", "floor"]
+
+
 def test_the_simulator_calls_a_tool_once_and_then_answers_by_the_prompt() -> None:
     tool = Tool("look", {"type": "object", "properties": {"title": {"type": "string"}}})
     first = answer(Asked(["Be brief.", "Where?"], [tool]))

@@ -46,7 +46,6 @@ from ratchet.wire.checking.findings import (
 from ratchet.wire.checking.probed import failed, probe, unseen
 from ratchet.wire.checking.scratch import scratch_folder
 from ratchet.wire.checking.service import ServiceCheck, app_finding
-from ratchet.wire.checking.service_app import ServiceApp
 from ratchet.wire.checking.simulator import SimulatedModel
 from ratchet.wire.checking.tree_copy import OwnFiles, TreeCopy
 from ratchet.wire.checking.wired_project import (
@@ -55,6 +54,7 @@ from ratchet.wire.checking.wired_project import (
     with_a_task,
     without_prompt_files,
 )
+from ratchet.wire.entry.service_app import ServiceApp
 from ratchet.wire.facts import PromptSite, RepositoryLook
 from ratchet.wire.looking.look import look
 

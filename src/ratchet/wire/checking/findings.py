@@ -168,6 +168,7 @@ _NEEDS = {
     "could not connect": SERVER,
     "Connect call failed": SERVER,
     "EOF when reading a line": "It asks a person.",
+    "Input is not a terminal": "It asks a person.",
     "did not end within": "It did not end in time.",
     "environment variable": "It needs a variable of its environment.",
     "No such file": "It needs a file that is not in the repository.",

@@ -20,10 +20,11 @@ from urllib.parse import urlsplit
 from ratchet.wire.checking.called import Called, CheckBinding
 from ratchet.wire.checking.contained import environment, model_addresses
 from ratchet.wire.checking.findings import CheckFinding, last_error, needs, short
-from ratchet.wire.checking.service_app import ServiceApp, find_app
 from ratchet.wire.checking.simulated_answers import sample
 from ratchet.wire.checking.simulator import SimulatedModel
 from ratchet.wire.checking.wired_project import QUESTION
+from ratchet.wire.entry.modules import Modules
+from ratchet.wire.entry.service_app import ServiceApp, find_app
 from ratchet.wire.facts import RepositoryLook
 
 START_S, CALL_S = 60.0, 60.0
@@ -164,7 +165,7 @@ def app_finding(root: Path, project: str, entry_path: str, once: str) -> Service
     if not entry_path.endswith(".py"):
         why = "It is a service in another language than Python, which a check does not start."
     else:
-        app = find_app(root, project, entry_path)
+        app = find_app(Modules(root, project), entry_path)
         if app is not None:
             return app
         why = f"It is a service, and no application of FastAPI or Flask leads to {entry_path}."
