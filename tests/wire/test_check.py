@@ -101,6 +101,18 @@ def test_an_agent_is_wired_checked_and_left_as_it_is(
     assert "a-real-key" not in str(report)
 
 
+def test_an_address_that_the_code_reads_under_a_name_of_its_own_leads_to_the_simulator(
+    repository: Path,
+) -> None:
+    desk = repository / "desk.py"
+    own = 'openai.OpenAI(base_url=os.getenv("LIBRARY_LLM_URL", "http://llm.invalid:4000"))'
+    desk.write_text(desk.read_text().replace("openai.OpenAI()", own))
+    _git(repository, "commit", "-qam", "own address")
+    assert run(["init", str(repository), "--yes", "--no-check", "--entry", "desk.py:ask"]) == 0
+    report = check(repository, python=Path(sys.executable), tests=False)
+    assert _states(report)["agent"] == "verified", report
+
+
 def test_a_missing_package_is_not_verified_and_named(repository: Path) -> None:
     desk = repository / "desk.py"
     desk.write_text("import a_package_of_nobody\n" + desk.read_text())

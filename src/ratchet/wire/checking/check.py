@@ -31,7 +31,12 @@ from ratchet.wire.checking.called import (
     same_prompts,
 )
 from ratchet.wire.checking.command import CommandCheck
-from ratchet.wire.checking.contained import is_address, model_addresses, run_program
+from ratchet.wire.checking.contained import (
+    is_address,
+    model_addresses,
+    own_addresses,
+    run_program,
+)
 from ratchet.wire.checking.denied import without_marks, would_act
 from ratchet.wire.checking.findings import (
     CheckFinding,
@@ -166,7 +171,8 @@ class _Run:
             scratch_folder(files.size) as at,
             compiled_once(self._python) as compiled,
         ):
-            self._variables = {**compiled, **self._variables}
+            own = own_addresses(self._root, self._facts, model.url)
+            self._variables = {**compiled, **own, **self._variables}
             tree = TreeCopy(files, at / self._root.name, self._record.project)
             if app is not None or "command" in agent:
                 return self._program(model, tree, at, agent, app, tests=tests)

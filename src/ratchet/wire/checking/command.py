@@ -11,7 +11,7 @@ import msgspec
 
 from ratchet.run.command import parse_command
 from ratchet.wire.checking.called import Called, CheckBinding
-from ratchet.wire.checking.contained import model_addresses, run_program
+from ratchet.wire.checking.contained import model_addresses, own_address, run_program
 from ratchet.wire.checking.findings import ELSEWHERE, CheckFinding, last_error, needs, short
 from ratchet.wire.checking.simulator import SimulatedModel
 from ratchet.wire.checking.wired_project import QUESTION
@@ -92,7 +92,7 @@ class CommandCheck:
         variables = {
             **self._variables,
             **model_addresses(url),
-            **{name: url if _is_anthropic(name) else f"{url}/v1" for name in own},
+            **{name: own_address(name, url) for name in own},
             **self._binding.variables,
         }
         folder = self._folder / self._project
@@ -129,7 +129,3 @@ def agent_finding(command: str, call: Called, *, made_up: bool, once: str) -> Ch
         return CheckFinding("agent", "not verified", lacking, step)
     why = f"`{command}` did not run: {short(call.said)}"
     return CheckFinding("agent", "failed", why, f"Run it yourself: {once}")
-
-
-def _is_anthropic(variable: str) -> bool:
-    return any(word in variable.upper() for word in ("ANTHROPIC", "CLAUDE"))

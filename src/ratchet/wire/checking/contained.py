@@ -6,9 +6,10 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from ratchet.wire.entry.commands import model_variables
 from ratchet.wire.facts import RepositoryLook, SecretName
 
 SECONDS = 180.0
@@ -56,6 +57,22 @@ _OFFLINE = {"UV_OFFLINE": "1", "npm_config_offline": "true"}
 def model_addresses(url: str) -> dict[str, str]:
     """Variables that lead clients to the simulator at a URL."""
     return {name: url + path for name, path in _SIMULATED.items()}
+
+
+def own_addresses(root: Path, facts: RepositoryLook, url: str) -> dict[str, str]:
+    """Variables of a repository's own that its model calls read their address from."""
+    texts = []
+    for path in {one.place.path for one in facts.model_calls}:
+        with suppress(OSError):
+            texts.append((root / path).read_text(encoding="utf-8", errors="replace"))
+    names = model_variables(facts, texts).get("model_base_url", [])
+    return {name: own_address(name, url) for name in names}
+
+
+def own_address(variable: str, url: str) -> str:
+    """The simulator's address as a variable of a repository's own is to have it."""
+    anthropic = any(word in variable.upper() for word in ("ANTHROPIC", "CLAUDE"))
+    return url if anthropic else f"{url}/v1"
 
 
 @contextmanager
