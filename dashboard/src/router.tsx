@@ -126,6 +126,7 @@ const evaluators = createRoute({
 const evaluator = createRoute({
   getParentRoute: () => rootRoute,
   path: "/evaluators/$id",
+  validateSearch: only("of"),
   component: lazyRouteComponent(() => import("./features/evaluators/page"), "EvaluatorPage"),
 });
 const labelling = createRoute({

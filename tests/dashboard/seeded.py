@@ -19,6 +19,7 @@ from ratchet.types import (
     AgentSettings,
     Candidate,
     CardCheck,
+    CardOutput,
     Cycle,
     CycleTransition,
     Dataset,
@@ -237,7 +238,7 @@ def seed(store: Store, now: float) -> None:
         reason="One task was corrected and one added.",
     )
     store.datasets.put(grown)
-    store.report_cards.put(_card(now))
+    store.report_cards.put(_card(store, now))
     store.keys.create("a program", ("ingest",), now)
 
 
@@ -365,36 +366,51 @@ def _canary() -> StageDecision:
     )
 
 
-def _card(now: float) -> ReportCard:
-    curve = [
-        CardCheck(
-            name=f"calibration at {at}",
-            value=at**1.3,
-            low=at**1.3 - 0.08,
-            high=at**1.3 + 0.07,
-            n=30,
-            verdict="decides",
+def _card(store: Store, now: float) -> ReportCard:
+    """Of 150 outputs with five different scores, about as often right as the scores say, and two
+    without a score."""
+    rollouts, _ = store.rollouts.list(status="succeeded", limit=152)
+    scores = (0.1, 0.3, 0.5, 0.7, 0.9)
+    right = [round(30 * at**1.3) for at in scores]
+    outputs = [
+        CardOutput(
+            rollout_id=rollout.id,
+            score=scores[number // 30] if number < 150 else None,
+            label=float(number % 30 < right[number // 30]) if number < 150 else None,
         )
-        for at in (0.1, 0.3, 0.5, 0.7, 0.9)
+        for number, rollout in enumerate(rollouts)
     ]
-    agreement = CardCheck(
-        name="agreement with people",
-        value=0.91,
-        low=0.86,
-        high=0.95,
-        n=150,
-        verdict="decides",
-        detail="It agrees with people in 91 % of cases.",
-    )
+
+    def check(name: str, value: float, n: int, detail: str = "") -> CardCheck:
+        return CardCheck(
+            name=name,
+            value=value,
+            low=max(0.0, value - 0.08),
+            high=min(1.0, value + 0.07),
+            n=n,
+            verdict="decides",
+            detail=detail,
+        )
+
     return ReportCard(
         id="ca4d0000" * 4,
         evaluator="answers_the_question",
         version="v1",
         verdict="decides",
         reasons=("It agrees with people's labels.",),
-        checks=(agreement, *curve),
+        checks=(
+            check("kappa", 0.71, 150, "Kappa 0.71 with people on 150 outputs."),
+            check("true positive rate", 0.9, sum(right), "90 % of right outputs pass."),
+            check("damage", 0.98, 240, "A right output scored above its damaged copy."),
+            check("unscored", 2 / 152, 152, "2 of 152 outputs got no score."),
+            *(
+                check(f"calibration at {at:.2f}", r / 30, 30)
+                for at, r in zip(scores, right, strict=True)
+            ),
+        ),
         labels=150,
-        rollouts=150,
+        rollouts=len(outputs),
+        outputs=tuple(outputs),
         created_at=now,
     )
 

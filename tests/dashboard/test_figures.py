@@ -194,6 +194,30 @@ def test_figures_of_a_dataset_lead_to_its_tasks(
     page.get_by_text(re.compile(f"^{number} tasks?$")).first.wait_for()
 
 
+def test_figures_of_a_report_card_lead_to_its_outputs(
+    opened: Opened, reading: RunningServer
+) -> None:
+    page = opened(f"{reading.url}/evaluators/{'ca4d0000' * 4}")
+    checks = page.get_by_role("table", name="Checks")
+    for check, count in {"kappa": 150, "true positive rate": 65, "unscored": 2}.items():
+        row = checks.get_by_role("row").filter(has=page.get_by_role("cell", name=check, exact=True))
+        row.get_by_role("link").click()
+        page.wait_for_url("**of=*#outputs")
+        page.get_by_text(f"{count} outputs", exact=True).wait_for()
+        assert rows(page, "Outputs") == count, check
+    assert checks.get_by_role("row", name="damage").get_by_role("link").count() == 0
+    page.get_by_text("made for the measurement and not kept").wait_for()
+    page.get_by_role("link", name="152 outputs").click()
+    assert rows(page, "Outputs") == 152
+    page.get_by_role("img", name="Share of right outputs").get_by_role("link").nth(1).click()
+    page.wait_for_url("**of=point*#outputs")
+    assert rows(page, "Outputs") == 30
+    shown = page.get_by_role("table", name="Outputs").locator("tbody tr")
+    assert {row.split("\t")[1] for row in shown.all_inner_texts()} == {"0.3"}
+    shown.first.get_by_role("link").click()
+    page.get_by_role("heading", name=re.compile("^Rollout ")).wait_for()
+
+
 def test_the_labels_that_a_report_card_rests_on_are_listed(
     opened: Opened, serve: Callable[..., RunningServer], project: Path
 ) -> None:
@@ -204,6 +228,6 @@ def test_the_labels_that_a_report_card_rests_on_are_listed(
         card = ReportCard(id="ab" * 16, evaluator="mine", version="1", verdict="decides", labels=3)
         store.report_cards.put(card)
     page = opened(f"{serve(project).url}/evaluators/{card.id}")
-    page.get_by_role("link", name="3 labels").click()
+    page.get_by_role("link", name="3 of them labelled").click()
     page.wait_for_url("**/labels")
     assert rows(page, "Labels") == card.labels
