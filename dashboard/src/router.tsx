@@ -105,6 +105,7 @@ const candidate = createRoute({
 const cycle = createRoute({
   getParentRoute: () => rootRoute,
   path: "/cycles/$id",
+  validateSearch: only("stage", "which", "group"),
   component: lazyRouteComponent(() => import("./features/cycles/page"), "CyclePage"),
 });
 const datasets = createRoute({

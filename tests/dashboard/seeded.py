@@ -13,6 +13,7 @@ import msgspec
 
 from ratchet.autopilot.project_settings import change_setting
 from ratchet.cli.demo import Variant, _build, _git
+from ratchet.prove import ShadowPair
 from ratchet.store import Store
 from ratchet.types import (
     Activation,
@@ -290,6 +291,8 @@ def _cycle(store: Store, now: float) -> None:
         updated_at=now - 7200,
         decisions=(_stage(), _canary()),
     )
+    batch = {"observations": msgspec.to_builtins(mirrored_pairs()), "cursor": None}
+    store.journal.append(CYCLE, "shadow/batch/000000", batch, now)
     moves = [("idle", "capture"), ("capture", "learn"), ("learn", "approval")]
     for number, (source, target) in enumerate(moves, start=1):
         at = now - 7200 + 1800 * number
@@ -315,6 +318,22 @@ def _cycle(store: Store, now: float) -> None:
         store.cycles.put(cycle, move)
 
 
+def mirrored_pairs() -> list[ShadowPair]:
+    """What the shadow stage of the seeded cycle saw: four pairs, one blocked and one unscored."""
+    pairs = [
+        ShadowPair(
+            trace_id=f"{number + 1000:032x}",
+            rollout_id=f"mirrored-{number}",
+            baseline=0.6 + number / 100,
+            candidate=0.7,
+            group="refunds" if number < 2 else "orders",
+        )
+        for number in range(4)
+    ]
+    blocked = ShadowPair(trace_id=f"{1004:032x}", baseline=0.5, blocked="It was stopped.")
+    return [*pairs, blocked, ShadowPair(trace_id=f"{1005:032x}", candidate=0.5)]
+
+
 def _stage() -> StageDecision:
     groups = (("refunds", 0.7, 0.4, 90.0, True), ("orders", 0.6, 0.8, 0.1, False))
     return StageDecision(
@@ -329,6 +348,8 @@ def _stage() -> StageDecision:
         e_value=25.0,
         needed=20.0,
         interval=(0.02, 0.16),
+        blocked=1,
+        missing=1,
         subgroups=tuple(
             SubgroupResult(
                 group=group,

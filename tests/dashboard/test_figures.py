@@ -7,10 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from ratchet.store import Store
-from ratchet.types import Label, ReportCard
+from ratchet.types import (
+    Cycle,
+    CycleTransition,
+    Label,
+    LiveOutcome,
+    ReportCard,
+    StageDecision,
+)
 from tests.dashboard import seeded
 from tests.dashboard.conftest import url_of
 from tests.serving import RunningServer
@@ -143,13 +151,28 @@ def test_figures_of_live_stages_and_groups_lead_to_their_calls(
     links = {
         "3 of the candidate": ("Traces", 3),
         "2 calls of the baseline": ("Traces", 2),
-        "4 of the candidate": ("Rollouts", 4),
+        "4 calls of the baseline": ("Calls", 4),
+        "4 of the candidate": ("Calls", 4),
+        "1 blocked": ("Calls", 1),
+        "1 without a score": ("Calls", 1),
     }
     for text, (table, count) in links.items():
         page.get_by_role("link", name=text).click()
         assert rows(page, table) == count, text
         page.go_back()
-    groups = page.get_by_role("table", name="Groups of the traffic").last
+    calls = page.get_by_role("table", name="Calls")
+    groups = page.get_by_role("table", name="Groups of the traffic")
+    groups.first.get_by_role("row", name="refunds").get_by_role("link").click()
+    page.wait_for_url("**stage=shadow&group=refunds#calls")
+    assert rows(page, "Calls") == 2
+    calls.get_by_role("link", name="0.7").first.click()
+    page.get_by_role("heading", name="Rollout mirrored-0").wait_for()
+    page.go_back()
+    calls.get_by_role("link").first.click()
+    page.get_by_role("heading", name="Trace").wait_for()
+    page.go_back()
+    page.go_back()
+    groups = groups.last
     groups.get_by_role("row", name="refunds").get_by_role("link").click()
     page.wait_for_url("**group=refunds*")
     assert rows(page, "Traces") == 3
@@ -162,6 +185,62 @@ def test_figures_of_live_stages_and_groups_lead_to_their_calls(
     page.locator("dd a.behind").click()
     page.wait_for_url("**candidate=*")
     assert rows(page, "Traces") == 3
+
+
+def test_figures_of_a_watch_lead_to_its_calls_and_to_those_before_it(
+    opened: Opened, serve: Callable[..., RunningServer], project: Path
+) -> None:
+    def batch(count: int, **fields: Any) -> list[Any]:
+        found = [
+            LiveOutcome(trace_id=f"{n + 1000:032x}", unit=str(n), at=1.0, latency_s=1.4, **fields)
+            for n in range(count)
+        ]
+        return list(msgspec.to_builtins(found))
+
+    decision = StageDecision(
+        stage="watch",
+        verdict="pass",
+        metric="score",
+        alpha=0.05,
+        baseline_count=0,
+        candidate_count=3,
+        baseline=None,
+        candidate=0.8,
+        e_value=1.0,
+        needed=20.0,
+        sentence="The watch ended without an alarm.",
+    )
+    cycle = Cycle(
+        id="watched",
+        agent="helper",
+        state="watch",
+        trigger="",
+        started_at=1.0,
+        entered_at=1.0,
+        updated_at=1.0,
+        version=1,
+        decisions=(decision,),
+    )
+    move = CycleTransition(
+        cycle_id="watched",
+        number=1,
+        source="idle",
+        target="watch",
+        rule="",
+        inputs="",
+        actor="autopilot",
+        at=1.0,
+    )
+    with Store.open(url_of(project)) as store:
+        store.cycles.put(cycle, move)
+        seen = {"observations": batch(3, score=0.8), "cursor": None}
+        store.journal.append("watched", "watch/batch/000000", seen, 1.0)
+        store.journal.append("watched", "watch/before", batch(5, score=0.7), 1.0)
+    page = opened(f"{serve(project).url}/cycles/watched")
+    for text, count in {"3 calls of the release": 3, "5 calls before it": 5}.items():
+        page.get_by_role("link", name=text).click()
+        page.get_by_text(f"{count} calls", exact=True).wait_for()
+        assert rows(page, "Calls") == count
 
 
 def test_figures_of_a_dataset_lead_to_its_tasks(

@@ -366,6 +366,7 @@ def test_a_release_in_a_repository_needs_a_server_in_its_project(http: httpx2.Cl
         "/v1/experiments/none/explanation",
         "/v1/report-cards/none",
         "/v1/training-runs/none",
+        "/v1/cycles/none/calls",
         "/v1/traces/none/skeleton",
     ],
 )
