@@ -35,6 +35,7 @@ from ratchet.types import (
     SubgroupResult,
     Task,
 )
+from ratchet.weights.metrics import append_metrics
 
 AGENT = "support"
 CYCLE = "c0ffee00" * 4
@@ -184,6 +185,15 @@ def canary_traces(now: float, candidate_id: str) -> list[Span]:
         found.append(span(trace, 1, None, at, name="invoke_agent support", attributes=recorded))
         found.append(span(trace, 2, 1, at, name="execute_tool find"))
     return found
+
+
+def fill(folder: Path) -> Path:
+    """Fill the project of a demo's run."""
+    now = time.time()
+    with Store.open(f"sqlite:///{folder}/.ratchet/ratchet.db") as store:
+        seed(store, now)
+        _training(store, folder / ".ratchet" / "training", now)
+    return folder
 
 
 def seed(store: Store, now: float) -> None:
@@ -436,7 +446,44 @@ def _card(store: Store, now: float) -> ReportCard:
     )
 
 
+def _training(store: Store, folder: Path, now: float) -> None:
+    """Two trainings of the run: one from rollouts, one from recorded answers."""
+    run = store.runs.list(1)[0]
+    for name in ("grpo", "sft"):
+        (folder / f"{run.id}-{name}").mkdir(parents=True)
+    learned, imitated = folder / f"{run.id}-grpo", folder / f"{run.id}-sft"
+    rollouts: list[Rollout] = []
+    for step in range(31):
+        weights = Candidate.of(
+            {"system": PromptTemplate(text=f"Stands for the weights of {step}.")}
+        )
+        store.candidates.put(weights, now)
+        batches = {f"train/{run.id}/train-{step:05d}": 8}
+        if step % 10 == 0:
+            low, value, high = 0.2 + step / 100, 0.3 + step / 100, 0.4 + step / 100
+            val = {"value": value, "low": low, "high": high, "count": 5, "candidate": weights.id}
+            append_metrics(learned, {"step": step, "val": val})
+            batches[f"learn/{run.id}"] = 5
+        for purpose, count in batches.items():
+            rollouts += [
+                Rollout(
+                    id=f"{purpose.replace('/', '-')}-{step}-{number}",
+                    queue=run.id,
+                    candidate_id=weights.id,
+                    task_id=f"t{number}",
+                    input="How many?",
+                    purpose=purpose,
+                )
+                for number in range(count)
+            ]
+        record = {"rollouts": 8, "reward": 0.3 + step / 100, "kl": 0.001 * step, "gap": 0.01}
+        purpose = f"train/{run.id}/train-{step:05d}"
+        record = {"step": step + 1, "purpose": purpose, "loss": -0.1, "tokens": 900, **record}
+        append_metrics(learned, record)
+        append_metrics(imitated, {"step": step + 1, "loss": 2.0 / (step + 1), "tokens": 700})
+    store.rollouts.create(rollouts, now - 9_000)
+    store.rollouts.cancel([each.id for each in rollouts], now - 9_000)
+
+
 if __name__ == "__main__":  # a store to look at: python -m tests.dashboard.seeded FOLDER
-    project = make_demo(Path(sys.argv[1]))
-    with Store.open(f"sqlite:///{project}/.ratchet/ratchet.db") as opened:
-        seed(opened, time.time())
+    fill(make_demo(Path(sys.argv[1])))

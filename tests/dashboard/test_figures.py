@@ -297,6 +297,29 @@ def test_figures_of_a_report_card_lead_to_its_outputs(
     page.get_by_role("heading", name=re.compile("^Rollout ")).wait_for()
 
 
+def test_figures_of_a_training_lead_to_the_rollouts_of_its_steps(
+    opened: Opened, reading: RunningServer
+) -> None:
+    page = opened(f"{reading.url}/training")
+    page.get_by_role("link", name=re.compile("-grpo$")).click()
+    page.get_by_role("img", name="val over 32 steps").wait_for()
+    step = page.get_by_role("table", name="Steps").get_by_role("row").nth(12)
+    assert step.get_by_role("cell").first.inner_text() == "20"
+    step.get_by_role("link").first.click()
+    page.wait_for_url(re.compile(r"purpose=train%2F.*%2Ftrain-00019$"))
+    assert rows(page, "Rollouts") == 8
+    page.go_back()
+    step.get_by_role("link").last.click()
+    page.wait_for_url("**candidate=*")
+    assert rows(page, "Rollouts") == 5
+    page.go_back()
+    page.get_by_role("link", name=re.compile("^run ")).click()
+    page.get_by_role("heading", name=re.compile("^Run ")).wait_for()
+    page.goto(f"{reading.url}/training")
+    page.get_by_role("link", name=re.compile("-sft$")).click()
+    page.get_by_text("It learns from recorded examples").wait_for()
+
+
 def test_the_labels_that_a_report_card_rests_on_are_listed(
     opened: Opened, serve: Callable[..., RunningServer], project: Path
 ) -> None:

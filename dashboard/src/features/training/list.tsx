@@ -37,7 +37,7 @@ export function TrainingPage() {
                   <td className="num">{number(run.steps)}</td>
                   {["reward", "loss", "val"].map((metric) => (
                     <td key={metric} className="num">
-                      {number(known((run.last as Record<string, unknown>)[metric]))}
+                      {number(run.last[metric])}
                     </td>
                   ))}
                 </tr>
@@ -48,8 +48,4 @@ export function TrainingPage() {
       )}
     </Page>
   );
-}
-
-export function known(value: unknown): number | null {
-  return typeof value === "number" && Number.isFinite(value) ? value : null;
 }

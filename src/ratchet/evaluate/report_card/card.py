@@ -20,7 +20,6 @@ from ratchet.evaluate.report_card.variants import compare_variants
 from ratchet.store import Store
 from ratchet.types import (
     CardCheck,
-    CardOutput,
     CardVerdict,
     Cost,
     ReportCard,
