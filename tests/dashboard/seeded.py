@@ -191,8 +191,8 @@ def fill(folder: Path) -> Path:
     """Fill the project of a demo's run."""
     now = time.time()
     with Store.open(f"sqlite:///{folder}/.ratchet/ratchet.db") as store:
-        seed(store, now)
         _training(store, folder / ".ratchet" / "training", now)
+        seed(store, now)
     return folder
 
 

@@ -288,7 +288,7 @@ def test_figures_of_a_report_card_lead_to_its_outputs(
     page.get_by_text("made for the measurement and not kept").wait_for()
     page.get_by_role("link", name="152 outputs").click()
     assert rows(page, "Outputs") == 152
-    page.get_by_role("img", name="Share of right outputs").get_by_role("link").nth(1).click()
+    page.get_by_role("group", name="Share of right outputs").get_by_role("link").nth(1).click()
     page.wait_for_url("**of=point*#outputs")
     assert rows(page, "Outputs") == 30
     shown = page.get_by_role("table", name="Outputs").locator("tbody tr")
@@ -302,7 +302,8 @@ def test_figures_of_a_training_lead_to_the_rollouts_of_its_steps(
 ) -> None:
     page = opened(f"{reading.url}/training")
     page.get_by_role("link", name=re.compile("-grpo$")).click()
-    page.get_by_role("img", name="val over 32 steps").wait_for()
+    val = page.get_by_role("img", name="mean on val: reward, or negative loss over 32 steps")
+    val.locator(".u-legend").get_by_text("0.6").wait_for()
     step = page.get_by_role("table", name="Steps").get_by_role("row").nth(12)
     assert step.get_by_role("cell").first.inner_text() == "20"
     step.get_by_role("link").first.click()

@@ -17,9 +17,9 @@ const SIZE = 260;
 
 export function Reliability({ of, behind }: { of: Bin[]; behind?: (at: number) => Where | undefined }) {
   const x = scaleLinear([0, 1], [36, SIZE - 8]);
-  const y = scaleLinear([0, 1], [SIZE - 30, 8]);
+  const y = scaleLinear([0, 1], [SIZE - 30, 22]);
   return (
-    <svg viewBox={`0 0 ${SIZE} ${SIZE}`} width={SIZE} role="img" aria-label="Share of right outputs over score">
+    <svg viewBox={`0 0 ${SIZE} ${SIZE}`} width={SIZE} role="group" aria-label="Share of right outputs over score">
       {[0, 0.25, 0.5, 0.75, 1].map((tick) => (
         <g key={tick}>
           <line x1={x(0)} x2={x(1)} y1={y(tick)} y2={y(tick)} className="axis" />
@@ -31,6 +31,9 @@ export function Reliability({ of, behind }: { of: Bin[]; behind?: (at: number) =
           </text>
         </g>
       ))}
+      <text x={4} y={11}>
+        share right
+      </text>
       <text x={SIZE / 2} y={SIZE - 3} textAnchor="middle">
         score
       </text>

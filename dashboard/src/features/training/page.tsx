@@ -6,9 +6,10 @@ import { api } from "../../api/client";
 import { Curve } from "../../charts/curves";
 import { Picture } from "../../charts/picture";
 import { download } from "../../lib/export";
-import { counted, line, short } from "../../lib/format";
+import { counted, short } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
 import { Command, Page, waiting } from "../../ui/basics";
+import { about, titled } from "./names";
 import { Steps } from "./steps";
 
 /** Shown first, in this order; other metrics follow by name. */
@@ -28,7 +29,7 @@ export function TrainingRunPage() {
   }, [data]);
   return (
     <Page
-      title={`Training ${line(name, 60)}`}
+      title={`Training ${titled(name)}`}
       actions={
         <>
           {data && (
@@ -56,7 +57,7 @@ export function TrainingRunPage() {
       <div className="grid">
         {series.map((each) => (
           <Picture key={each.name} name={`${name}-${each.name}`}>
-            <Curve title={each.name.replaceAll("_", " ")} x={each.x} y={each.y} />
+            <Curve title={about(each.name)} x={each.x} y={each.y} />
           </Picture>
         ))}
       </div>
