@@ -101,7 +101,7 @@ def test_a_file_of_bad_lines_only_holds_no_tasks(tmp_path: Path) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="No such file"):
+    with pytest.raises(InputError, match="There is no task file"):
         read_tasks(tmp_path / "missing.jsonl")
     with pytest.raises(InputError, match="Is a directory"):
         read_tasks(tmp_path)

@@ -79,6 +79,11 @@ def test_an_agent_is_wired_checked_and_left_as_it_is(
     repository: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "a-real-key")
+    (repository / "test_desk.py").write_text(
+        "import a_package_of_nobody\n\ndef test_desk():\n    pass\n"
+    )
+    _git(repository, "add", "test_desk.py")
+    _git(repository, "commit", "-qm", "a test")
     assert run(["init", str(repository), "--yes", "--no-check", "--entry", "desk.py:ask"]) == 0
     report = check(repository, python=Path(sys.executable))
     assert {
@@ -88,7 +93,9 @@ def test_an_agent_is_wired_checked_and_left_as_it_is(
         "same prompts": "verified",
         "changed prompts": "verified",
         "side effects": "verified",
+        "tests": "not verified",
     }.items() <= _states(report).items(), report
+    assert report.findings[-1].why.startswith("It needs the package a_package_of_nobody")
     assert not (repository / "seen.txt").exists(), "it ran in place"
     assert not (repository / ".ratchet").exists()
     assert "a-real-key" not in str(report)
@@ -274,6 +281,28 @@ def test_another_way_says_no_and_chooses_otherwise() -> None:
     transfer = Tool("transfer", {"type": "object", "properties": {"agent_name": {}}})
     sent = [answer(Asked([listed], [transfer], way=way)).arguments for way in range(3)]
     assert len({one["agent_name"] for one in sent}) == 3
+
+
+def test_a_tool_that_reads_a_page_gets_the_address_of_one() -> None:
+    fields = {"url": {"type": "string"}, "urls": {"type": "array"}, "topic": {"type": "string"}}
+    tool = Tool("read", {"type": "object", "properties": fields})
+    body = {
+        "messages": [{"role": "user", "content": "Read."}],
+        "tools": [{"type": "function", "function": {"name": tool.name, "parameters": tool.schema}}],
+    }
+    with SimulatedModel() as model:
+        said = httpx2.post(f"{model.url}/v1/chat/completions", json=body).json()
+        call = said["choices"][0]["message"]["tool_calls"][0]["function"]
+        given = json.loads(call["arguments"])
+        assert given["urls"] == [given["url"]]
+        assert not given["topic"].startswith("http")
+        assert "<p>It stands for the pages" in httpx2.get(given["url"]).text
+
+
+def test_any_object_is_one_that_the_messages_name_or_that_holds_the_answer() -> None:
+    assert list(json.loads(answer(Asked(["Where?"], schema={})).text)) == ["answer"]
+    named = answer(Asked(['Answer in JSON: {"shelf": …, "floor": …}'], schema={})).text
+    assert list(json.loads(named)) == ["shelf", "floor"]
 
 
 def test_the_simulator_calls_a_tool_once_and_then_answers_by_the_prompt() -> None:

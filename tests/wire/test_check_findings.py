@@ -9,9 +9,14 @@ from pathlib import Path
 import pytest
 
 from ratchet.wire.checking.called import mark_of
-from ratchet.wire.checking.copied_project import QUESTION, with_a_task
-from ratchet.wire.checking.findings import duplicates_finding, run_finding, same_finding
+from ratchet.wire.checking.findings import (
+    duplicates_finding,
+    needed_package,
+    run_finding,
+    same_finding,
+)
 from ratchet.wire.checking.probed import unseen
+from ratchet.wire.checking.wired_project import QUESTION, run_once, with_a_task
 
 _RAN = {"status": "succeeded"}
 
@@ -46,7 +51,9 @@ def test_another_time_of_day_is_no_other_order() -> None:
 
 def test_a_file_that_is_missing_is_named() -> None:
     error = "FileNotFoundError: [Errno 2] No such file or directory: 'credentials.json'"
-    found = run_finding({"error": error}, [], made_up=False, failed_after="", addresses=())
+    found = run_finding(
+        {"error": error}, [], made_up=False, failed_after="", addresses=(), once="ratchet run x"
+    )
     assert (found.state, "the file credentials.json" in found.why) == ("not verified", True)
 
 
@@ -57,7 +64,9 @@ def test_another_text_is_no_other_order() -> None:
 
 def test_the_end_of_a_long_error_is_told_as_it_says_what_went_wrong() -> None:
     error = f"The agent does not import: {'File x, line 1 ' * 60}ImportError: no name 'EnvVar'"
-    found = run_finding({"error": error}, [], made_up=False, failed_after="", addresses=())
+    found = run_finding(
+        {"error": error}, [], made_up=False, failed_after="", addresses=(), once="ratchet run x"
+    )
     assert found.why.startswith("It did not run: The agent does not import")
     assert found.why.endswith("ImportError: no name 'EnvVar'")
 
@@ -87,3 +96,29 @@ def test_the_made_up_task_fits_what_the_agent_takes(
     assert with_a_task(tmp_path)
     assert not with_a_task(tmp_path)
     assert json.loads((tmp_path / "tasks.jsonl").read_text()) == {"input": made_up}
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "ModuleNotFoundError: No module named 'atlas'",
+        "/usr/bin/python3: No module named atlas",
+        "Error [ERR_MODULE_NOT_FOUND]: Cannot find package 'atlas' imported from /x.js",
+        "npm error code ENOTCACHED\nnpm error request to https://npm.example/atlas failed",
+    ],
+)
+def test_a_package_that_is_not_installed_is_named(error: str) -> None:
+    assert needed_package(error) == "It needs the package atlas, which is not installed."
+    assert needed_package("AssertionError: No module") == ""
+
+
+def test_the_command_that_runs_a_wired_agent_once_fits_it(tmp_path: Path) -> None:
+    assert run_once(tmp_path, ".") == f"ratchet run '{QUESTION}'"
+    project = tmp_path / "the shop"
+    project.mkdir()
+    (project / "ratchet.toml").write_text('[agent]\nentry = "runner:sell"\n')
+    (project / "runner.py").write_text("def sell(book: str, number: int, gift=False): ...\n")
+    given = json.dumps({"book": QUESTION, "number": 1})
+    assert run_once(tmp_path, "the shop") == f"ratchet run -C 'the shop' '{given}'"
+    (project / "tasks.jsonl").write_text('{"input": "x"}\n')
+    assert run_once(tmp_path, "the shop") == "ratchet run -C 'the shop' --split all --limit 1"

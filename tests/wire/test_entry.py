@@ -319,29 +319,83 @@ def test_a_graph_takes_the_keys_that_its_program_gives_and_stops_before_it_acts(
     assert "@ratchet.tool(side_effects=True)\ndef notify" in wired.text("flow.py")
 
 
+def test_what_a_test_gives_a_graph_is_an_example_and_the_same_for_no_task(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _fake(monkeypatch, "langgraph.graph", StateGraph=FakeGraph)
+    test = (
+        "from flow import Flow\ndef test_flow():\n    floors = read()\n"
+        "    assert Flow().app.invoke({'question': 'Who?', 'floor': floors})\n"
+    )
+    wired = wire(tmp_path, {"flow.py": GRAPH, "tests/test_flow.py": test}, "Flow")
+    said = "def desk(question: str, floor: int)"
+    assert said in wired.text("ratchet_agent.py")
+
+
 def test_a_conversation_graph_takes_a_message_and_gives_the_last(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Said(FakeGraph):
         def invoke(self, state: dict[str, Any], *given: Any, **more: Any) -> dict[str, Any]:
             [(role, text)] = state["messages"]
-            return {"messages": [SimpleNamespace(content=f"{role}: {text}")]}
+            return {"messages": [SimpleNamespace(content=f"{role}: {text} {more}")]}
 
     _fake(monkeypatch, "langgraph.graph", StateGraph=Said, MessagesState=dict)
     code = GRAPH.replace("import StateGraph", "import MessagesState, StateGraph").replace(
         "class State(TypedDict):\n    question: str\n", "class State(MessagesState):\n"
     )
     code = code.replace("        builder.add_node('mail', notify)\n", "")
-    wired = wire(tmp_path, {"flow.py": code}, "Flow")
-    assert answer(wired, "Where?") == "user: Where?"
+    main = (
+        "from flow import Flow\n"
+        "print(Flow().app.invoke({'messages': [('user', 'Who reads?')]}, {'tags': ['a']}))\n"
+    )
+    wired = wire(tmp_path / "plain", {"flow.py": code, "main.py": main}, "Flow")
+    assert answer(wired, "Where?") == "user: Where? {}"
+    # Nodes see None for a context that no run is given; one that can be made of nothing is.
+    code = code.replace("StateGraph(State)", "StateGraph(State, context_schema=Context)")
+    for number, (schema, made) in enumerate(
+        (
+            ("@dataclass\nclass Context:\n    model: str = 'm'\n", True),
+            ("class Context(TypedDict):\n    model: str\n", True),
+            ("@dataclass\nclass Context:\n    model: str\n", False),
+            ("class Context(BaseModel):\n    model: str = Field(..., description='m')\n", False),
+        )
+    ):
+        text = code.replace("class State", f"{schema}class State")
+        wired = wire(tmp_path / str(number), {"flow.py": text}, "Flow")
+        assert ("context={}" in wired.text("ratchet_agent.py")) is made
 
 
 def test_a_graph_with_an_async_node_is_awaited(tmp_path: Path) -> None:
     code = GRAPH.replace("def think", "async def think").replace("self.app", "self.graph")
-    wired = wire(tmp_path, {"flow.py": code}, "Flow")
+    wired = wire(tmp_path / "node", {"flow.py": code}, "Flow")
     text = wired.text("ratchet_agent.py")
     assert "async def desk(" in text
     assert "await Flow().graph.ainvoke(" in text
+    made = GRAPH.replace("def __init__", "async def create").replace("self.app =", "return")
+    wired = wire(tmp_path / "made", {"flow.py": made}, "Flow.create")
+    text = wired.text("ratchet_agent.py")
+    assert "async def desk(" in text
+    assert "(await Flow().create()).ainvoke(" in text
+
+
+def test_what_acts_in_the_rest_of_a_service_is_marked_too(tmp_path: Path) -> None:
+    files = {
+        "route.py": (
+            "from fastapi import APIRouter\nfrom openai import OpenAI\nrouter = APIRouter()\n"
+            "@router.post('/ask')\ndef ask(question: str):\n"
+            "    return OpenAI().chat.completions.create(model='m', messages=[\n"
+            f"        {{'role': 'system', 'content': '{LONG}'}},\n"
+            "        {'role': 'user', 'content': question}]).choices[0].message.content\n"
+        ),
+        "mail.py": "import smtplib\ndef tell(text):\n    smtplib.SMTP('h').sendmail('a', 'b', text)\n",
+        "main.py": (
+            "from fastapi import FastAPI\nimport mail\nfrom route import router\n"
+            "app = FastAPI()\napp.include_router(router)\n"
+        ),
+    }
+    wired = wire(tmp_path, files, "POST /ask", run="service")
+    assert "@ratchet.tool(side_effects=True)\ndef tell(" in wired.text("mail.py")
 
 
 def test_a_workflow_runs_once_and_declines_what_it_asks(

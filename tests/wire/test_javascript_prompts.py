@@ -31,7 +31,12 @@ from tests.repositories import committed
 from tests.wire.wiring import wired_and_undone, with_git
 
 LONG = "You plan the shelves of a public library and explain each choice to the staff in charge."
-PACKAGE = {"name": "shelves", "type": "module", "dependencies": {"openai": "^6.0.0"}}
+PACKAGE = {
+    "name": "shelves",
+    "type": "module",
+    "scripts": {"test": "node --test"},
+    "dependencies": {"openai": "^6.0.0"},
+}
 AGENT = f"""\
 import OpenAI from "openai";
 
@@ -360,6 +365,9 @@ def test_a_wired_program_sends_the_same_texts_and_a_candidates_and_denies_its_to
     root.mkdir()
     (root / "index.js").write_text(AGENT)
     (root / "package.json").write_text(json.dumps(PACKAGE))
+    (root / "client.test.js").write_text(
+        'import "openai";\nimport { test } from "node:test";\ntest("it is there", () => {});\n'
+    )
     (root / ".gitignore").write_text("node_modules/\n")
     (root / "tasks.jsonl").write_text('{"input": {"question": "order owls"}}\n')
     for words in (["init", "-qb", "main"], ["add", "-A"], ["commit", "-qm", "the agent"]):
@@ -377,7 +385,9 @@ def test_a_wired_program_sends_the_same_texts_and_a_candidates_and_denies_its_to
         "same prompts": "verified",
         "changed prompts": "verified",
         "side effects": "verified",
+        "tests": "verified",
     }, report
+    assert report.findings[-1].why == "`npm test`: they pass as before."
     assert "'order'" in next(one.why for one in report.findings if one.what == "side effects")
 
 

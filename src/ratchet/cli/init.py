@@ -329,6 +329,7 @@ def _apply(
     """Show a plan, and commit it, or write it without a branch, unless it is a dry run."""
     from ratchet.wire.applying import commit, write
     from ratchet.wire.applying import dry_run as diff_of
+    from ratchet.wire.checking import run_once
 
     shown: dict[str, Any] = {
         "choices": plan.choices,
@@ -364,6 +365,6 @@ def _apply(
         out.print(f"\nCommitted to {done.branch} ({done.commit[:8]}).", markup=False)
         if not done.switched:
             out.print(done.why_not, markup=False)
-    folder = "" if plan.choices.project == "." else f" -C {plan.choices.project}"
-    out.print(f"Next: install what was added, then: ratchet run{folder} --split val --limit 1")
+    once = run_once(root, plan.choices.project)
+    out.print(f"Next: install what was added, then: {once}", markup=False)
     out.print("To take it back: ratchet init --undo", markup=False)

@@ -81,6 +81,13 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
                 stripped = line.removeprefix(b"\xef\xbb\xbf").strip()
                 if stripped:
                     yield number, stripped
+    except FileNotFoundError:
+        raise InputError(
+            f"There is no task file {path}.",
+            hint='Write one, a JSON object a line: {"input": …, "expected": …}. Or take tasks'
+            " from use: ratchet datasets capture. Another file, or a dataset, is named under"
+            ' [tasks] in ratchet.toml. Without tasks: ratchet run "INPUT".',
+        ) from None
     except OSError as error:
         raise InputError(
             f"The task file {path} cannot be read: {error.strerror}.",

@@ -2,5 +2,6 @@
 
 from ratchet.wire.checking.check import CheckReport, check
 from ratchet.wire.checking.findings import CheckFinding
+from ratchet.wire.checking.wired_project import run_once
 
-__all__ = ["CheckFinding", "CheckReport", "check"]
+__all__ = ["CheckFinding", "CheckReport", "check", "run_once"]

@@ -8,6 +8,7 @@ told in this way is "not verified", with the one next step.
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -31,11 +32,11 @@ from ratchet.wire.checking.called import (
 )
 from ratchet.wire.checking.command import CommandCheck
 from ratchet.wire.checking.contained import is_address, model_addresses, run_program
-from ratchet.wire.checking.copied_project import first_input, with_a_task, without_prompt_files
 from ratchet.wire.checking.denied import without_marks, would_act
 from ratchet.wire.checking.findings import (
     CheckFinding,
     duplicates_finding,
+    needed_package,
     needs,
     run_finding,
     same_finding,
@@ -45,9 +46,15 @@ from ratchet.wire.checking.findings import (
 from ratchet.wire.checking.probed import failed, probe, unseen
 from ratchet.wire.checking.scratch import scratch_folder
 from ratchet.wire.checking.service import ServiceCheck, app_finding
-from ratchet.wire.checking.service_app import ServiceApp
 from ratchet.wire.checking.simulator import SimulatedModel
 from ratchet.wire.checking.tree_copy import OwnFiles, TreeCopy
+from ratchet.wire.checking.wired_project import (
+    first_input,
+    run_once,
+    with_a_task,
+    without_prompt_files,
+)
+from ratchet.wire.entry.service_app import ServiceApp
 from ratchet.wire.facts import PromptSite, RepositoryLook
 from ratchet.wire.looking.look import look
 
@@ -121,6 +128,7 @@ class _Run:
         self._facts = facts
         self._python = python
         self._variables = variables
+        self._once = run_once(root, record.project)
         without = undone_of(root, without_marks(record), force=True).contents
         kept = {one.path for one in record.files if one.created}
         self._before = {path: data for path, data in without.items() if path not in kept}
@@ -131,7 +139,9 @@ class _Run:
         app: ServiceApp | None = None
         agent = self._agent_section()
         if "url" in agent:
-            found_app = app_finding(self._root, self._record.project, self._record.entry_path)
+            found_app = app_finding(
+                self._root, self._record.project, self._record.entry_path, self._once
+            )
             if isinstance(found_app, CheckFinding):
                 return [found_app]
             app = found_app
@@ -157,7 +167,7 @@ class _Run:
             compiled_once(self._python) as compiled,
         ):
             self._variables = {**compiled, **self._variables}
-            tree = TreeCopy(files, at / self._root.name)
+            tree = TreeCopy(files, at / self._root.name, self._record.project)
             if app is not None or "command" in agent:
                 return self._program(model, tree, at, agent, app, tests=tests)
             made_up = with_a_task(tree.folder / self._record.project)
@@ -180,6 +190,7 @@ class _Run:
                     made_up=made_up,
                     failed_after=failed_after,
                     addresses=addresses,
+                    once=self._once,
                 )
             )
             if found[0].state != "verified":
@@ -228,12 +239,12 @@ class _Run:
                 tree.folder, scratch, entry=record.entry, url=url, app=app, **known
             )
             first = program.call()
-            found = [service.agent_finding(record.entry, first)]
+            found = [service.agent_finding(record.entry, first, self._once)]
         else:
-            program = CommandCheck(self._root, tree.folder, scratch, agent=agent, **known)
+            program = CommandCheck(tree.folder, scratch, agent=agent, **known)
             first = program.call()
             line = str(agent["command"])
-            found = [command.agent_finding(line, first, made_up=given is None)]
+            found = [command.agent_finding(line, first, made_up=given is None, once=self._once)]
         if found[0].state != "verified":
             return found
         step = "Run a task, and see: ratchet run, then ratchet traces --rollouts"
@@ -370,31 +381,34 @@ class _Run:
 
     def _tests(self, tree: TreeCopy) -> list[CheckFinding]:
         own = [one for one in self._facts.tests if one.project == self._record.project]
-        without = dict(undone_of(self._root, self._record, force=True).contents)
-        found = []
-        for one in own[:1]:
-            ran: list[int | str] = []
-            for contents in (without, {}):
-                tree.show(contents)
-                ran.append(self._test(one.command, tree.folder / self._record.project))
-            if isinstance(ran[0], str) or isinstance(ran[1], str):
-                why = next(each for each in ran if isinstance(each, str))
-                found.append(CheckFinding("tests", "not verified", why, f"Run them: {one.command}"))
-            elif ran[0] == ran[1]:
-                end = "pass" if ran[0] == 0 else f"end with {ran[0]}"
-                why = f"`{one.command}`: they {end} as before."
-                found.append(CheckFinding("tests", "verified", why))
-            else:
-                why = f"`{one.command}` ended with {ran[0]} before, and ends with {ran[1]} now."
-                found.append(CheckFinding("tests", "failed", why, "ratchet init --undo"))
-        return found
+        return [self._tested(tree, one.command) for one in own[:1]]
 
-    def _test(self, command: str, folder: Path) -> int | str:
+    def _tested(self, tree: TreeCopy, command: str) -> CheckFinding:
+        """Whether tests end as they did without the wiring."""
+        step = f"Run them: {command}"
+        tree.show(dict(undone_of(self._root, self._record, force=True).contents))
+        before = self._test(command, tree)
+        if isinstance(before, str):
+            return CheckFinding("tests", "not verified", before, step)
+        if before.returncode and (lacking := needed_package(before.stderr + before.stdout)):
+            return CheckFinding("tests", "not verified", lacking, step)
+        tree.show({})
+        now = self._test(command, tree)
+        if isinstance(now, str):
+            return CheckFinding("tests", "not verified", now, step)
+        old, new = before.returncode, now.returncode
+        if old != new:
+            why = f"`{command}` ended with {old} before, and ends with {new} now."
+            return CheckFinding("tests", "failed", why, "ratchet init --undo")
+        end = f"end with {new}" if new else "pass"
+        return CheckFinding("tests", "verified", f"`{command}`: they {end} as before.")
+
+    def _test(self, command: str, tree: TreeCopy) -> subprocess.CompletedProcess[str] | str:
         words = command.split()
         if words[0] in ("python", "python3"):
             words[0] = str(self._python)
-        done = run_program(self._facts, words, folder, self._variables)
-        return done if isinstance(done, str) else done.returncode
+        folder = tree.folder / self._record.project
+        return run_program(self._facts, words, folder, self._variables)
 
     def _probe(
         self, model: SimulatedModel, tree: TreeCopy, mark: str = ""

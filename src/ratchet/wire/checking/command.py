@@ -12,9 +12,9 @@ import msgspec
 from ratchet.run.command import parse_command
 from ratchet.wire.checking.called import Called, CheckBinding
 from ratchet.wire.checking.contained import model_addresses, run_program
-from ratchet.wire.checking.copied_project import QUESTION
 from ratchet.wire.checking.findings import ELSEWHERE, CheckFinding, last_error, needs, short
 from ratchet.wire.checking.simulator import SimulatedModel
+from ratchet.wire.checking.wired_project import QUESTION
 from ratchet.wire.facts import RepositoryLook
 
 _PYTHON = ("python", "python3")
@@ -25,7 +25,6 @@ class CommandCheck:
     """One command, in a copy of its repository.
 
     Args:
-        root: The repository; its installed packages of Node are used.
         folder: The copy.
         scratch: A folder for what the command inherits.
         facts: What a look found.
@@ -39,7 +38,6 @@ class CommandCheck:
 
     def __init__(
         self,
-        root: Path,
         folder: Path,
         scratch: Path,
         *,
@@ -52,7 +50,6 @@ class CommandCheck:
         variables: Mapping[str, str] | None = None,
     ) -> None:
         self._variables = variables or {}
-        self._root = root
         self._folder = folder
         self._binding = CheckBinding(scratch)
         self._facts = facts
@@ -87,7 +84,6 @@ class CommandCheck:
     def _once(self, prompts: Mapping[str, str]) -> Called:
         self._binding.write(prompts)
         self._model.taken()
-        self._link_packages()
         words = list(parse_command(str(self._agent["command"])))
         words[0] = str(self._python) if words[0] in _PYTHON else words[0]
         url = self._model.url
@@ -108,20 +104,13 @@ class CommandCheck:
         said = done.stdout if not done.returncode else f"{last_error(log)} {log[-100_000:]}"
         return Called(not done.returncode, said, requests, denied)
 
-    def _link_packages(self) -> None:
-        """Let Node find what is installed; git ignores it, so that it is not in the copy."""
-        for folder in dict.fromkeys((".", self._project)):
-            there, here = (one / folder / "node_modules" for one in (self._root, self._folder))
-            if there.is_dir() and not here.exists():
-                here.symlink_to(there.resolve(), target_is_directory=True)
-
 
 def is_python(agent: Mapping[str, Any]) -> bool:
     """Whether a command is one of Python."""
     return parse_command(str(agent["command"]))[0] in _PYTHON
 
 
-def agent_finding(command: str, call: Called, *, made_up: bool) -> CheckFinding:
+def agent_finding(command: str, call: Called, *, made_up: bool, once: str) -> CheckFinding:
     """Whether a command ran, and asked the model."""
     task = "a made-up question, since there are no tasks" if made_up else "one task"
     asked = f"the simulated model was asked {len(call.requests)} times"
@@ -139,9 +128,7 @@ def agent_finding(command: str, call: Called, *, made_up: bool) -> CheckFinding:
         step = f"Provide it, {_AGAIN} ({short(call.said, 160)})"
         return CheckFinding("agent", "not verified", lacking, step)
     why = f"`{command}` did not run: {short(call.said)}"
-    return CheckFinding(
-        "agent", "failed", why, "Run it yourself: ratchet run --split val --limit 1"
-    )
+    return CheckFinding("agent", "failed", why, f"Run it yourself: {once}")
 
 
 def _is_anthropic(variable: str) -> bool:

@@ -49,6 +49,9 @@ _SILENT = {
 """Reports of frameworks to their makers: behind the proxy that leads nowhere they would be tried
 again and again."""
 
+_OFFLINE = {"UV_OFFLINE": "1", "npm_config_offline": "true"}
+"""For programs that would ask a registry for what is not installed, minutes long."""
+
 
 def model_addresses(url: str) -> dict[str, str]:
     """Variables that lead clients to the simulator at a URL."""
@@ -70,6 +73,7 @@ def environment(facts: RepositoryLook, variables: Mapping[str, str]) -> Iterator
         yield {
             "PYTHONDONTWRITEBYTECODE": "1",
             **_SILENT,
+            **_OFFLINE,
             **kept,
             **keys,
             **variables,

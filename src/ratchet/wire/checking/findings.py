@@ -30,6 +30,7 @@ def run_finding(
     made_up: bool,
     failed_after: str,
     addresses: Sequence[str],
+    once: str,
 ) -> CheckFinding:
     """Whether the agent ran, and asked the model.
 
@@ -39,6 +40,7 @@ def run_finding(
         made_up: Whether there was no task.
         failed_after: The tool whose made-up arguments an earlier run failed with.
         addresses: Variables that lead the agent to services.
+        once: The command that runs it once.
     """
     error, told = str(first.get("error", "")), last_error(str(first.get("log", "")))
     ran = first.get("status") in ("succeeded", "inconclusive")
@@ -53,14 +55,14 @@ def run_finding(
     if ran and not needs(told):
         said = short(first.get("output", ""), 200)
         why = f"It ran {task} and asked no model. Its output: {said}"
-        step = "See what it did: ratchet run --split val --limit 1"
+        step = f"See what it did: {once}"
         return CheckFinding("agent", "not verified", why, step)
     if TOLD_IN_LOG in error:
         error = f"{error}: {told}"
     error = error or told
     lacking = needs(error)
     if not lacking:
-        step = first.get("hint") or "Run it yourself: ratchet run --split val --limit 1"
+        step = first.get("hint") or f"Run it yourself: {once}"
         return CheckFinding("agent", "failed", f"It did not run: {both_ends(error)}", step)
     again = "ratchet init --check"
     if lacking == SERVER and addresses:
@@ -166,6 +168,7 @@ _NEEDS = {
     "could not connect": SERVER,
     "Connect call failed": SERVER,
     "EOF when reading a line": "It asks a person.",
+    "Input is not a terminal": "It asks a person.",
     "did not end within": "It did not end in time.",
     "environment variable": "It needs a variable of its environment.",
     "No such file": "It needs a file that is not in the repository.",
@@ -179,13 +182,23 @@ _NEEDS = {
 
 def needs(error: str) -> str:
     """What an error says is missing here, if that is what it says."""
-    package = re.search(r"(?:No module named|Cannot find (?:package|module)) '([^']+)'", error)
-    if package:
-        return f"It needs the package {package[1]}, which is not installed."
+    if package := needed_package(error):
+        return package
     file = re.search(r"No such file or directory: '([^']+)'", error)
     if file and file[1] != "node":
         return f"It needs the file {file[1]}, which is not in the repository."
     return next((why for part, why in _NEEDS.items() if part in error), "")
+
+
+def needed_package(error: str) -> str:
+    """The package that an error says is not installed, if that is what it says."""
+    found = re.search(
+        r"(?:No module named|Cannot find (?:package|module)) '?([\w@./-]+)"
+        r"|ENOTCACHED\n.* request to \S*/(\S+) failed",
+        error,
+    )
+    name = found and (found[1] or found[2])
+    return f"It needs the package {name}, which is not installed." if name else ""
 
 
 def short(text: Any, most: int = 400) -> str:

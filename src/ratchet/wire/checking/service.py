@@ -19,11 +19,12 @@ from urllib.parse import urlsplit
 
 from ratchet.wire.checking.called import Called, CheckBinding
 from ratchet.wire.checking.contained import environment, model_addresses
-from ratchet.wire.checking.copied_project import QUESTION
 from ratchet.wire.checking.findings import CheckFinding, last_error, needs, short
-from ratchet.wire.checking.service_app import ServiceApp, find_app
 from ratchet.wire.checking.simulated_answers import sample
 from ratchet.wire.checking.simulator import SimulatedModel
+from ratchet.wire.checking.wired_project import QUESTION
+from ratchet.wire.entry.modules import Modules
+from ratchet.wire.entry.service_app import ServiceApp, find_app
 from ratchet.wire.facts import RepositoryLook
 
 START_S, CALL_S = 60.0, 60.0
@@ -159,20 +160,20 @@ class ServiceCheck:
         return self._given if isinstance(self._given, str) else QUESTION
 
 
-def app_finding(root: Path, project: str, entry_path: str) -> ServiceApp | CheckFinding:
+def app_finding(root: Path, project: str, entry_path: str, once: str) -> ServiceApp | CheckFinding:
     """The application of a service, or why it cannot be started."""
     if not entry_path.endswith(".py"):
         why = "It is a service in another language than Python, which a check does not start."
     else:
-        app = find_app(root, project, entry_path)
+        app = find_app(Modules(root, project), entry_path)
         if app is not None:
             return app
         why = f"It is a service, and no application of FastAPI or Flask leads to {entry_path}."
-    step = "Start it, then: ratchet run --split val --limit 1"
+    step = f"Start it, then: {once}"
     return CheckFinding("agent", "not verified", why, step)
 
 
-def agent_finding(route: str, call: Called) -> CheckFinding:
+def agent_finding(route: str, call: Called, once: str) -> CheckFinding:
     """Whether a call went through the agent."""
     asked = f"the simulated model was asked {len(call.requests)} times"
     if call.blocked:
@@ -185,7 +186,7 @@ def agent_finding(route: str, call: Called) -> CheckFinding:
         step = f"Write a task whose input is a body that makes a model call. {_AGAIN}"
         return CheckFinding("agent", "not verified", why, step)
     if call.status in (401, 403):
-        step = "Try it with a key: ratchet run --split val --limit 1"
+        step = f"Try it with a key: {once}"
         return CheckFinding("agent", "not verified", f"{route} asks who calls it.", step)
     if 400 <= call.status < 500:
         why = f"{route} refused the example body with {call.status}: {short(call.said, 200)}"

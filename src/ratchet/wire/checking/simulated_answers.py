@@ -40,6 +40,8 @@ class Asked(NamedTuple):
     """Of the answer, where it must be JSON; empty for any object."""
     way: int = 0
     """Which way to take where several are open: each calls another tool; all but 0 say no."""
+    address: str = ""
+    """Of a page for tools that read one."""
 
 
 class Turn(NamedTuple):
@@ -64,8 +66,10 @@ def answer(asked: Asked) -> Turn:
     if open_tools and len(asked.called) < 2:
         chosen = open_tools[(int(mark, 16) + asked.way) % len(open_tools)]
         return _call(chosen, asked, mark, valued)
-    if asked.schema is not None:
+    if asked.schema:
         return Turn(json.dumps(valued(asked.schema, mark)))
+    if asked.schema is not None:
+        return Turn(_any_object(_text(asked.texts, mark, valued)))
     return Turn(_text(asked.texts, mark, valued))
 
 
@@ -88,14 +92,28 @@ def _call(tool: Tool, asked: Asked, mark: str, valued: Sample) -> Turn:
     if not isinstance(found, dict):
         return Turn("", tool.name)
     made_up, number = f"simulated {mark}", int(mark, 16) + asked.way
-    return Turn(
-        "",
-        tool.name,
-        {
-            k: _one_listed(k, asked.texts, number) or v if v == made_up else v
-            for k, v in found.items()
-        },
-    )
+    page = f"{asked.address}/{mark}" if asked.address else ""
+
+    def fitting(name: str, value: Any) -> Any:
+        if isinstance(value, list):
+            return [fitting(name.removesuffix("s"), one) for one in value]
+        if value != made_up:
+            return value
+        return (page if _ADDRESS.search(name) else _one_listed(name, asked.texts, number)) or value
+
+    return Turn("", tool.name, {name: fitting(name, value) for name, value in found.items()})
+
+
+_ADDRESS = re.compile(r"(?i)(?:^|_|[a-z](?=U))(?:url|uri|link|href)$")
+
+
+def _any_object(text: str) -> str:
+    """A text as a JSON object, if it is none."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    return text if isinstance(found, dict) else json.dumps({"answer": text})
 
 
 def _one_listed(argument: str, texts: Sequence[str], number: int) -> str:

@@ -21,6 +21,14 @@ SAME = 3
 """Requests with the same texts that are answered by a tool's call; then by a text."""
 
 
+_PAGES = "/pages"
+_PAGE = """\
+<!doctype html>
+<html><head><title>A simulated page</title></head>
+<body><h1>A simulated page</h1><p>It stands for the pages that tools read.</p></body></html>
+"""
+
+
 class SimulatedModel:
     """The server, on a free port of loopback; a context manager."""
 
@@ -93,6 +101,9 @@ class _Handler(BaseHTTPRequestHandler):
         if told is not None:
             self._send(told)
             return
+        if self.path.startswith(f"{_PAGES}/"):
+            self._send_page()
+            return
         models = [{"id": MODEL, "object": "model", "created": 0, "owned_by": "ratchet"}]
         self._send({"object": "list", "data": models})
 
@@ -116,7 +127,8 @@ class _Handler(BaseHTTPRequestHandler):
             else:
                 self._send({"error": {"message": f"The simulator has no {self.path}."}}, 404)
             return
-        asked = dialect.asked(body)._replace(way=self.server.way)
+        address = f"http://127.0.0.1:{self.server.server_address[1]}{_PAGES}"
+        asked = dialect.asked(body)._replace(way=self.server.way, address=address)
         if len(self.server.requests) < MOST:
             self.server.requests.append([text for text in asked.texts if text])
         self.server.seen[key := tuple(asked.texts)] += 1
@@ -130,6 +142,14 @@ class _Handler(BaseHTTPRequestHandler):
             self._send_events(dialect.events(body, turn), in_lines=dialect.in_lines)
         else:
             self._send(dialect.whole(body, turn))
+
+    def _send_page(self) -> None:
+        data = _PAGE.encode()
+        self.send_response(200)
+        self.send_header("content-type", "text/html; charset=utf-8")
+        self.send_header("content-length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
 
     def _send(self, value: Any, status: int = 200) -> None:
         data = json.dumps(value).encode()

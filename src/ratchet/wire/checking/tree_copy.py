@@ -67,10 +67,12 @@ class TreeCopy:
     Args:
         files: The files.
         target: Where the copy is made; it must not exist.
+        project: Folder of a project in it, whose installed packages of Node are found, too.
     """
 
-    def __init__(self, files: OwnFiles, target: Path) -> None:
+    def __init__(self, files: OwnFiles, target: Path, project: str = "") -> None:
         self._root = files.root
+        self._with_packages = dict.fromkeys(("", project))
         self.folder = target
         self._complete = False
         self._made: dict[str, _Signature | None] = {}
@@ -80,6 +82,7 @@ class TreeCopy:
         for path in files.paths:
             self._copy(path)
         self._complete = True
+        self._link_packages()
 
     def show(self, contents: Mapping[str, bytes | None]) -> None:
         """Put the copy back as it was made, with other contents for some files.
@@ -97,6 +100,14 @@ class TreeCopy:
             else:
                 whole.parent.mkdir(parents=True, exist_ok=True)
                 whole.write_bytes(data)
+        self._link_packages()
+
+    def _link_packages(self) -> None:
+        """Let Node find what is installed; git ignores it, so that it is not in the copy."""
+        for folder in self._with_packages:
+            there, here = (one / folder / "node_modules" for one in (self._root, self.folder))
+            if there.is_dir() and here.parent.is_dir() and not here.exists():
+                here.symlink_to(there.resolve(), target_is_directory=True)
 
     def _put_back(self) -> None:
         missing = set(self._made)

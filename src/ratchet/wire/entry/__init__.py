@@ -2,6 +2,6 @@
 
 from ratchet.wire.entry.adapter import CannotCall
 from ratchet.wire.entry.modules import Modules
-from ratchet.wire.entry.wiring import task_inputs, wire_entry
+from ratchet.wire.entry.wiring import task_inputs, way_to_run, wire_entry
 
-__all__ = ["CannotCall", "Modules", "task_inputs", "wire_entry"]
+__all__ = ["CannotCall", "Modules", "task_inputs", "way_to_run", "wire_entry"]

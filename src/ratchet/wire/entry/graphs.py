@@ -10,6 +10,7 @@ from ratchet.wire.entry.functions import construct
 from ratchet.wire.entry.python_file import Function, PythonFile, dotted, own_nodes
 from ratchet.wire.entry.site import Site, calls, is_text_name
 from ratchet.wire.entry.transplant import Transplant, blocks
+from ratchet.wire.looking.files import standing_of
 
 _RUNS = ("invoke", "ainvoke", "stream", "astream", "astream_events")
 _ANSWER = re.compile(
@@ -30,10 +31,12 @@ def call_graph(site: Site) -> AgentAdapter:
     builder = _builder(site)
     state = _state(site, builder) if builder else None
     acting = _acting_nodes(site, builder) if builder else []
-    asynchronous = _is_async(site, builder)
+    asynchronous = _is_async(site, builder) or "await " in graph
     given = _given(site, builder, state)
     says = [f"Invokes the graph of {site.file.path}."]
     options = [given.config] if given.config else []
+    if builder is not None and _makes_its_context(site, builder):
+        options.append("context={}")
     if acting:
         options.append(f"interrupt_before={acting!r}".replace("'", '"'))
         says.append(f"It stops before {_listed(acting)}, since that acts.")
@@ -49,7 +52,10 @@ def call_graph(site: Site) -> AgentAdapter:
         says.append("The input is the user's message, the output the last message.")
     else:
         keys = [one for one in given.inputs if state is None or one in state]
-        answer = next((one for one in reversed(list(state or [])) if _ANSWER.match(one)), "")
+        out = _output(site, builder) if builder else None
+        answer = next(iter(out), "") if out and len(out) == 1 else ""
+        named = reversed([*(state or []), *(out or [])])
+        answer = answer or next((one for one in named if _ANSWER.match(one)), "")
         if given.initial and not given.inputs:
             before = [f"START: dict[str, Any] = {given.initial}"]
             parameters = ["state: dict[str, Any]"]
@@ -72,7 +78,7 @@ def call_graph(site: Site) -> AgentAdapter:
             body = call_lines(f"final = {run}", [sent, *options])
             body.append(f'return final["{answer}"]')
             says.append(f"The output is the state's `{answer}`.")
-            returns = (state or {}).get(answer, "Any")
+            returns = {**(state or {}), **(out or {})}.get(answer, "Any")
         else:
             body = call_lines(f"return {run}", [sent, *options])
             returns = "dict[str, Any]"
@@ -115,13 +121,12 @@ def _graph(site: Site, needs: Transplant) -> str:
                 return _graph_of_class(site, site.owner, needs)
             raise CannotCall(f"{site.name} does not return its graph")
         if site.owner is not None:
-            return f"{construct(site, site.owner, needs)}.{node.name}()"
+            return _awaited(node, f"{construct(site, site.owner, needs)}.{node.name}()")
         only = node.body[-1]
         if len(node.body) == 1 and isinstance(only, ast.Return) and only.value is not None:
             return needs.expression(only.value)
         needs.name(node.name)
-        made = f"{node.name}()"
-        return made
+        return _awaited(node, f"{node.name}()")
     needs.name(site.entry.name)
     for one in site.file.tree.body:
         if isinstance(one, ast.Assign) and dotted(one.targets[0]) == site.entry.name:
@@ -130,6 +135,10 @@ def _graph(site: Site, needs: Transplant) -> str:
             )
             return f"{site.entry.name}.compile()" if uncompiled else site.entry.name
     return site.entry.name
+
+
+def _awaited(function: Function, call: str) -> str:
+    return f"(await {call})" if isinstance(function, ast.AsyncFunctionDef) else call
 
 
 def _graph_of_class(site: Site, owner: ast.ClassDef, needs: Transplant) -> str:
@@ -165,6 +174,11 @@ class _Builder:
                 elif not isinstance(named, ast.Constant):
                     self.nodes[dotted(named).rpartition(".")[2]] = named
 
+    def schema(self, *names: str) -> ast.expr | None:
+        """The schema that is given by the first of these names."""
+        given = {one.arg: one.value for one in self.call.keywords}
+        return next((given[one] for one in names if one in given), None)
+
 
 def _builder(site: Site) -> _Builder | None:
     found = []
@@ -195,10 +209,14 @@ def _makes(builder: _Builder, site: Site) -> bool:
 
 def _state(site: Site, builder: _Builder) -> dict[str, str] | None:
     """Keys of the graph's input state with their annotations; None if they are not known."""
-    call = builder.call
-    given = {one.arg: one.value for one in call.keywords}
-    schema = given.get("input_schema") or given.get("input")
-    schema = schema or given.get("state_schema") or next(iter(call.args), None)
+    schema = builder.schema("input_schema", "input", "state_schema")
+    schema = schema or next(iter(builder.call.args), None)
+    return _keys(site, builder.file.path, dotted(schema), 0) if schema is not None else None
+
+
+def _output(site: Site, builder: _Builder) -> dict[str, str] | None:
+    """Keys of the graph's output, where they are others than those of its state."""
+    schema = builder.schema("output_schema", "output")
     return _keys(site, builder.file.path, dotted(schema), 0) if schema is not None else None
 
 
@@ -218,9 +236,34 @@ def _keys(site: Site, path: str, name: str, depth: int) -> dict[str, str] | None
     for line in node.body:
         if isinstance(line, ast.AnnAssign) and isinstance(line.target, ast.Name):
             used = {one.id for one in ast.walk(line.annotation) if isinstance(one, ast.Name)}
-            plain = used <= {"str", "int", "float", "bool", "list", "dict"} and used
+            plain = used <= {"str", "int", "float", "bool", "list", "dict", "Any"} and used
             keys[line.target.id] = ast.unparse(line.annotation) if plain else "Any"
     return keys
+
+
+def _makes_its_context(site: Site, builder: _Builder) -> bool:
+    """Whether the graph's runs have a context whose fields all have defaults.
+
+    Without one, the nodes see None; LangGraph's server gives an empty one, too.
+    """
+    schema = builder.schema("context_schema")
+    found = site.modules.definition(dotted(schema), builder.file.path) if schema else None
+    if found is None or not isinstance(found[1], ast.ClassDef):
+        return False
+    if any(dotted(base).rpartition(".")[2] == "TypedDict" for base in found[1].bases):
+        return True
+    fields = [one for one in found[1].body if isinstance(one, ast.AnnAssign)]
+    return all(one.value is not None and not _is_required(one.value) for one in fields)
+
+
+def _is_required(default: ast.expr) -> bool:
+    """Whether what stands for a field's default gives none: `Field(..., description="…")`."""
+    if not isinstance(default, ast.Call):
+        return False
+    given = [*default.args[:1], *(one.value for one in default.keywords if one.arg == "default")]
+    made = any(one.arg == "default_factory" for one in default.keywords)
+    empty = all(isinstance(one, ast.Constant) and one.value is ... for one in given)
+    return dotted(default.func).rpartition(".")[2] in ("Field", "field") and not made and empty
 
 
 def _is_async(site: Site, builder: _Builder | None) -> bool:
@@ -289,7 +332,7 @@ def _given(site: Site, builder: _Builder | None, state: dict[str, str] | None) -
     """Keys, constants and configuration of the program's own call of the graph."""
     given = _Given()
     made = builder.file.path if builder else site.file.path
-    for path in site.modules.paths:
+    for path in sorted(site.modules.paths, key=_is_test):
         file = site.modules.file(path)
         if file is None or made not in site.modules.closure(path):
             continue
@@ -307,7 +350,7 @@ def _given(site: Site, builder: _Builder | None, state: dict[str, str] | None) -
                     site, scope, call.func.value
                 ):
                     continue
-                _read(site, file, scope, first, given)
+                _read(file, first, given)
                 given.config = _config(scope, file, call)
                 return given
     return given
@@ -334,18 +377,26 @@ def _assigned(scope: ast.AST, file: PythonFile, node: ast.expr) -> ast.expr:
     return node
 
 
-def _read(site: Site, file: PythonFile, scope: ast.AST, state: ast.Dict, given: _Given) -> None:
+def _is_test(path: str) -> bool:
+    return standing_of(path).kind == "test"
+
+
+def _read(file: PythonFile, state: ast.Dict, given: _Given) -> None:
+    """What a call gives: what is written out is the same for each task, but that of a test."""
     for key, value in zip(state.keys, state.values, strict=True):
         assert isinstance(key, ast.Constant)
         name = str(key.value)
+        if name == "messages":
+            continue
         try:
             ast.literal_eval(value)
         except ValueError:
-            if name == "messages":
-                continue
             given.inputs.append(name)
         else:
-            given.constant[name] = ast.unparse(value)
+            if _is_test(file.path):
+                given.inputs.append(name)
+            else:
+                given.constant[name] = ast.unparse(value)
     if not given.inputs and not any(getattr(k, "value", "") == "messages" for k in state.keys):
         given.initial = file.source(state)
 

@@ -19,6 +19,7 @@ from ratchet.wire.entry.javascript_file import is_javascript
 from ratchet.wire.entry.modules import Modules, acts_at_import
 from ratchet.wire.entry.pages import call_page
 from ratchet.wire.entry.python_file import dotted
+from ratchet.wire.entry.service_app import find_app
 from ratchet.wire.entry.side_effects import Marks
 from ratchet.wire.entry.site import Site
 from ratchet.wire.facts import RepositoryLook
@@ -53,8 +54,7 @@ def wire_entry(root: Path, look: RepositoryLook, choices: Choices) -> StepChange
         try:
             config, made, imported = _run(way, look, modules, choices)
         except CannotCall as error:
-            shown = "Python function" if way == "python" else way
-            said = f"It cannot be run as a {shown}: {error}."
+            said = f"It cannot be run as a {_SHOWN[way]}: {error}."
             said += f" {_LINES[way]}" if way == choices.run else ""
             reasons.append(LeftAlone(choices.entry.name, choices.entry.place, said))
             continue
@@ -94,6 +94,20 @@ def task_inputs(look: RepositoryLook, choices: Choices, modules: Modules) -> tup
     return ()
 
 
+def way_to_run(look: RepositoryLook, choices: Choices, modules: Modules) -> tuple[RunWay, str]:
+    """The first way in which the entry can be run, and why it is not the one that was chosen."""
+    why = ""
+    for way in (choices.run, *_OTHERS[choices.run]):
+        try:
+            task_inputs(look, msgspec.structs.replace(choices, run=way), modules)
+        except CannotCall as error:
+            why = why or f"{choices.entry.name} cannot be called as a {_SHOWN[way]}: {error}."
+            continue
+        return way, why
+    return choices.run, ""
+
+
+_SHOWN: dict[RunWay, str] = {"python": "function", "command": "command", "service": "service"}
 _OTHERS: dict[RunWay, tuple[RunWay, ...]] = {
     "python": ("command", "service"),
     "command": ("python",),
@@ -125,7 +139,8 @@ def _run(
     site = Site(look, modules, choices, choices.entry)
     if way == "service":
         url = service_url(site)
-        return {"url": url, "name": choices.agent}, [], []
+        app = find_app(modules, site.file.path)  # what else it imports runs, too
+        return {"url": url, "name": choices.agent}, [], [app.path] if app else []
     if way == "command":
         texts = [file.data.decode(errors="replace") for file in _files(modules, site)]
         path = _free(modules, project, command=True)

@@ -81,6 +81,12 @@ _HELD = re.compile(
 """Parameters that only a running program has a value for."""
 
 
+_READS = re.compile(
+    r"(?:get|list|load|read|clear|delete|reset|save)_\w*(?:history|messages?|state|sessions?|threads?)"
+)
+"""Names of what keeps conversations, and makes none."""
+
+
 def entry_rank(entry: EntryPoint) -> float:
     """How likely an entry is the way in that tasks should take."""
     weight = {
@@ -103,7 +109,7 @@ def entry_rank(entry: EntryPoint) -> float:
         f"{entry.place.path}:{name}".lower(),
     ):
         weight -= 0.25
-    if name.startswith("_"):
+    if name.startswith("_") or _READS.match(name):
         weight -= 0.2
     if entry.reason.startswith("named in "):
         weight += 0.2  # the project itself says so
@@ -324,11 +330,12 @@ def make_choices(
     project: str,
     entry: EntryPoint,
     *,
+    run: RunWay | None = None,
     may_run: tuple[str, ...] = (),
     workflow: bool = False,
 ) -> Choices:
     """All choices, from the three that a person may make."""
-    run = run_way(entry)
+    run = run or run_way(entry)
     folders = [PurePosixPath(look.root).name, *PurePosixPath(project).parts]
     names = [name for name in map(_slug, folders) if name and not _PLACE.fullmatch(name)]
     return Choices(

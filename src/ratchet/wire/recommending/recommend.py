@@ -10,7 +10,7 @@ import msgspec
 
 from ratchet.types import InputError
 from ratchet.wire.choices import Choices
-from ratchet.wire.entry import CannotCall, Modules, task_inputs
+from ratchet.wire.entry import CannotCall, Modules, task_inputs, way_to_run
 from ratchet.wire.facts import EntryPoint, FrameworkUse, PromptSite, RepositoryLook, SecretName
 from ratchet.wire.recommending.choosing import (
     Question,
@@ -98,11 +98,17 @@ def recommend(
     check_tools(acting, may_run)
     if not may_run:
         questions.append(tools_question(acting))
-    choices = make_choices(look, chosen, entry or entries[0], may_run=may_run, workflow=workflow)
+    taken = entry or entries[0]
+    choices = make_choices(look, chosen, taken, may_run=may_run, workflow=workflow)
+    otherwise = ""
+    if taken.place.path.endswith(".py") and taken.kind != "notebook":
+        run, otherwise = way_to_run(look, choices, modules)
+        if run != choices.run:
+            choices = make_choices(look, chosen, taken, run=run, may_run=may_run, workflow=workflow)
     sections = (
         _what_it_is(look, choices, modules, passed_over),
         _what_first(look, choices),
-        _binding(choices),
+        _binding(choices, otherwise),
         _scoring(look, choices),
         _cost(look, choices),
         _risks(look, choices),
@@ -248,7 +254,7 @@ def _words(look: RepositoryLook, site: PromptSite) -> int:
     return sum(len(part.text.split()) for part in site.parts)
 
 
-def _binding(choices: Choices) -> PageSection:
+def _binding(choices: Choices, otherwise: str) -> PageSection:
     how = {
         "python": "Rollouts call a function in ratchet_agent.py, which calls the entry.",
         "command": "Rollouts start the program for each task, with the gateway as its model's URL.",
@@ -260,7 +266,7 @@ def _binding(choices: Choices) -> PageSection:
         "gateway": "to replace in the model calls, without a change of code",
         "leave": "left alone",
     }
-    lines = [how[choices.run]]
+    lines = [how[choices.run], *([otherwise] if otherwise else [])]
     counts = Counter(one.way for one in choices.prompts)
     for way, number in counts.items():
         names = [one.name for one in choices.prompts if one.way == way]

@@ -44,18 +44,16 @@ class ServiceApp(NamedTuple):
         return {"PYTHONPATH": os.pathsep.join(str(root / one) for one in self.folders)}
 
 
-def find_app(root: Path, project: str, entry_path: str) -> ServiceApp | None:
+def find_app(modules: Modules, entry_path: str) -> ServiceApp | None:
     """The application that a route belongs to, or None.
 
     That is one in the route's own file, or else in a file whose imports lead to it. A variable
     comes before a function that makes one.
 
     Args:
-        root: The repository.
-        project: Folder of the project.
+        modules: Those of the project.
         entry_path: The file of the route.
     """
-    modules = Modules(root, project)
     found = []
     for path in modules.paths:
         file = modules.file(path)

@@ -1,10 +1,11 @@
-"""The project in a check's copy: its first task, a made-up one where it has none, its settings."""
+"""A wired project: its first task, a made-up one where it has none, and its settings."""
 
 from __future__ import annotations
 
 import ast
 import json
 import re
+import shlex
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,21 @@ def with_a_task(folder: Path) -> bool:
     entry = str(settings.get("agent", {}).get("entry", ""))
     file.write_text(json.dumps({"input": _made_up(folder, entry)}) + "\n")
     return True
+
+
+def run_once(root: Path, project: str) -> str:
+    """The command that runs a wired agent once: on a task, or on an input that fits it."""
+    folder = root / project
+    command = "ratchet run" if project == "." else f"ratchet run -C {shlex.quote(project)}"
+    try:
+        settings = tomllib.loads((folder / "ratchet.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        settings = {}
+    if "dataset" in settings.get("tasks", {}) or (folder / "tasks.jsonl").is_file():
+        return f"{command} --split all --limit 1"
+    given = _made_up(folder, str(settings.get("agent", {}).get("entry", "")))
+    text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    return f"{command} {shlex.quote(text)}"
 
 
 def _made_up(folder: Path, entry: str) -> Any:
