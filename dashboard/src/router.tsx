@@ -105,6 +105,7 @@ const candidate = createRoute({
 const cycle = createRoute({
   getParentRoute: () => rootRoute,
   path: "/cycles/$id",
+  validateSearch: only("stage", "which", "group"),
   component: lazyRouteComponent(() => import("./features/cycles/page"), "CyclePage"),
 });
 const datasets = createRoute({
@@ -126,6 +127,7 @@ const evaluators = createRoute({
 const evaluator = createRoute({
   getParentRoute: () => rootRoute,
   path: "/evaluators/$id",
+  validateSearch: only("of"),
   component: lazyRouteComponent(() => import("./features/evaluators/page"), "EvaluatorPage"),
 });
 const labelling = createRoute({

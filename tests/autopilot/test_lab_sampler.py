@@ -61,7 +61,7 @@ class RunningLab:
         tasks: Sequence[Task],
         *,
         repetition: int = 0,
-        training: bool = False,
+        training: str = "",
     ) -> list[Evaluation]:
         rollouts = [WORK.rollout(t, candidate.id, repetition, training=training) for t in tasks]
         self.ran += [(candidate.id, rollout) for rollout in rollouts]
@@ -128,6 +128,15 @@ def test_rollouts_that_train_are_others_than_those_that_measure() -> None:
     measured = {one.rollout_id for one in collect(lab, "val-00000")}
     assert not trained & measured
     assert [trains(rollout.purpose) for _, rollout in lab.ran] == [True] * 4 + [False] * 4
+
+
+def test_rollouts_of_a_batch_are_found_by_their_purpose_and_the_weights_that_made_them() -> None:
+    lab = RunningLab()
+    for batch in ("train-00000", "train-00001"):
+        found = collect(lab, batch)
+        ran = [(candidate, rollout.purpose) for candidate, rollout in lab.ran[-4:]]
+        assert {(one.candidate_id, one.purpose) for one in found} == set(ran)
+        assert ran[0][1] == f"train/{WORK.run_id}/{batch}"
 
 
 def test_a_version_of_the_weights_is_a_candidate_that_is_served(tmp_path: Path) -> None:

@@ -176,12 +176,43 @@ def test_a_change_decided_on_another_version_of_the_file_is_refused(
     assert sorted(os.listdir(root)) == [".ratchet", "ratchet.toml"]
 
 
-def test_a_comment_is_never_lost_and_a_table_shared_in_braces_is_left_alone(
-    tmp_path: Path,
+@pytest.mark.parametrize("name", ["comments", "dotted in its parent"])
+def test_a_line_with_a_comment_is_commented_out_and_comes_back_byte_by_byte(
+    tmp_path: Path, name: str
 ) -> None:
-    root = project(tmp_path, FILES["comments"])
-    with pytest.raises(ConfigError, match="has a comment, which would be lost"):
-        change_setting(root, ROLLOUTS, None)
+    root = project(tmp_path, FILES[name])
+    path = root / "ratchet.toml"
+    change = change_setting(root, ROLLOUTS, None)
+    assert "rollouts" not in read_config(path).improve.budget.model_fields_set
+    (old, new) = (line[2:] for line in change.diff)
+    assert new == f"# {old}"
+    without = path.read_text()
+    assert without == FILES[name].replace(old, new)
+    other = change_setting(root, ROLLOUTS, "33")
+    assert new in path.read_text(), "another value gets a line of its own"
+    change_setting(root, ROLLOUTS, other.before)
+    assert path.read_text() == without
+    change_setting(root, ROLLOUTS, change.before)
+    assert path.read_text() == FILES[name]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{AGENT}\n[improve.budget]\n# rollouts = 70\n",
+        f"{AGENT}\n[prove]\n# rollouts = 70 # of another table\n\n[improve.budget]\n",
+        f"{AGENT}\n# rollouts = 70 # of another table\n",
+        f"{AGENT}\n[improve.budget]\n# about 70 rollouts # of ours\n#rollouts = 70 # mine\n",
+    ],
+)
+def test_comments_that_no_setting_left_behind_stay(tmp_path: Path, text: str) -> None:
+    root = project(tmp_path, text)
+    change_setting(root, ROLLOUTS, "70")
+    after = (root / "ratchet.toml").read_text()
+    assert [line for line in text.splitlines() if line not in after.splitlines()] == []
+
+
+def test_a_table_shared_in_braces_is_left_alone(tmp_path: Path) -> None:
     shared = f'improve = {{ options = {{ key = "secret" }}, budget = {{ rollouts = 7 }} }}\n{AGENT}'
     root = project(tmp_path, shared)
     for key in (ROLLOUTS, SECONDS):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,7 @@ from typing import Any
 import pytest
 
 from ratchet.server.serve import ServeSettings
-from ratchet.store import Store
-from tests.dashboard.seeded import make_demo, seed
+from tests.dashboard.seeded import fill, make_demo
 from tests.dashboard.short import FORM
 from tests.serving import RunningServer
 
@@ -24,10 +22,7 @@ def demo(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     """The project of a demo's run, with live traffic and faults in its store."""
     if (form := request.config.stash.get(FORM, None)) is not None:
         return form.store()
-    folder = make_demo(tmp_path_factory.mktemp("dashboard") / "demo")
-    with Store.open(url_of(folder)) as store:
-        seed(store, time.time())
-    return folder
+    return fill(make_demo(tmp_path_factory.mktemp("dashboard") / "demo"))
 
 
 def url_of(folder: Path) -> str:

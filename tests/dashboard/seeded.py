@@ -13,12 +13,14 @@ import msgspec
 
 from ratchet.autopilot.project_settings import change_setting
 from ratchet.cli.demo import Variant, _build, _git
+from ratchet.prove import ShadowPair
 from ratchet.store import Store
 from ratchet.types import (
     Activation,
     AgentSettings,
     Candidate,
     CardCheck,
+    CardOutput,
     Cycle,
     CycleTransition,
     Dataset,
@@ -33,6 +35,7 @@ from ratchet.types import (
     SubgroupResult,
     Task,
 )
+from ratchet.weights.metrics import append_metrics
 
 AGENT = "support"
 CYCLE = "c0ffee00" * 4
@@ -184,6 +187,15 @@ def canary_traces(now: float, candidate_id: str) -> list[Span]:
     return found
 
 
+def fill(folder: Path) -> Path:
+    """Fill the project of a demo's run."""
+    now = time.time()
+    with Store.open(f"sqlite:///{folder}/.ratchet/ratchet.db") as store:
+        _training(store, folder / ".ratchet" / "training", now)
+        seed(store, now)
+    return folder
+
+
 def seed(store: Store, now: float) -> None:
     """Fill a store that already has a demo's run."""
     spans = [
@@ -237,7 +249,7 @@ def seed(store: Store, now: float) -> None:
         reason="One task was corrected and one added.",
     )
     store.datasets.put(grown)
-    store.report_cards.put(_card(now))
+    store.report_cards.put(_card(store, now))
     store.keys.create("a program", ("ingest",), now)
 
 
@@ -289,6 +301,8 @@ def _cycle(store: Store, now: float) -> None:
         updated_at=now - 7200,
         decisions=(_stage(), _canary()),
     )
+    batch = {"observations": msgspec.to_builtins(mirrored_pairs()), "cursor": None}
+    store.journal.append(CYCLE, "shadow/batch/000000", batch, now)
     moves = [("idle", "capture"), ("capture", "learn"), ("learn", "approval")]
     for number, (source, target) in enumerate(moves, start=1):
         at = now - 7200 + 1800 * number
@@ -314,6 +328,22 @@ def _cycle(store: Store, now: float) -> None:
         store.cycles.put(cycle, move)
 
 
+def mirrored_pairs() -> list[ShadowPair]:
+    """What the shadow stage of the seeded cycle saw: four pairs, one blocked and one unscored."""
+    pairs = [
+        ShadowPair(
+            trace_id=f"{number + 1000:032x}",
+            rollout_id=f"mirrored-{number}",
+            baseline=0.6 + number / 100,
+            candidate=0.7,
+            group="refunds" if number < 2 else "orders",
+        )
+        for number in range(4)
+    ]
+    blocked = ShadowPair(trace_id=f"{1004:032x}", baseline=0.5, blocked="It was stopped.")
+    return [*pairs, blocked, ShadowPair(trace_id=f"{1005:032x}", candidate=0.5)]
+
+
 def _stage() -> StageDecision:
     groups = (("refunds", 0.7, 0.4, 90.0, True), ("orders", 0.6, 0.8, 0.1, False))
     return StageDecision(
@@ -328,6 +358,8 @@ def _stage() -> StageDecision:
         e_value=25.0,
         needed=20.0,
         interval=(0.02, 0.16),
+        blocked=1,
+        missing=1,
         subgroups=tuple(
             SubgroupResult(
                 group=group,
@@ -365,41 +397,93 @@ def _canary() -> StageDecision:
     )
 
 
-def _card(now: float) -> ReportCard:
-    curve = [
-        CardCheck(
-            name=f"calibration at {at}",
-            value=at**1.3,
-            low=at**1.3 - 0.08,
-            high=at**1.3 + 0.07,
-            n=30,
-            verdict="decides",
+def _card(store: Store, now: float) -> ReportCard:
+    """Of 150 outputs with five different scores, about as often right as the scores say, and two
+    without a score."""
+    rollouts, _ = store.rollouts.list(status="succeeded", limit=152)
+    scores = (0.1, 0.3, 0.5, 0.7, 0.9)
+    right = [round(30 * at**1.3) for at in scores]
+    outputs = [
+        CardOutput(
+            rollout_id=rollout.id,
+            score=scores[number // 30] if number < 150 else None,
+            label=float(number % 30 < right[number // 30]) if number < 150 else None,
         )
-        for at in (0.1, 0.3, 0.5, 0.7, 0.9)
+        for number, rollout in enumerate(rollouts)
     ]
-    agreement = CardCheck(
-        name="agreement with people",
-        value=0.91,
-        low=0.86,
-        high=0.95,
-        n=150,
-        verdict="decides",
-        detail="It agrees with people in 91 % of cases.",
-    )
+
+    def check(name: str, value: float, n: int, detail: str = "") -> CardCheck:
+        return CardCheck(
+            name=name,
+            value=value,
+            low=max(0.0, value - 0.08),
+            high=min(1.0, value + 0.07),
+            n=n,
+            verdict="decides",
+            detail=detail,
+        )
+
     return ReportCard(
         id="ca4d0000" * 4,
         evaluator="answers_the_question",
         version="v1",
         verdict="decides",
         reasons=("It agrees with people's labels.",),
-        checks=(agreement, *curve),
+        checks=(
+            check("kappa", 0.71, 150, "Kappa 0.71 with people on 150 outputs."),
+            check("true positive rate", 0.9, sum(right), "90 % of right outputs pass."),
+            check("damage", 0.98, 240, "A right output scored above its damaged copy."),
+            check("unscored", 2 / 152, 152, "2 of 152 outputs got no score."),
+            *(
+                check(f"calibration at {at:.2f}", r / 30, 30)
+                for at, r in zip(scores, right, strict=True)
+            ),
+        ),
         labels=150,
-        rollouts=150,
+        rollouts=len(outputs),
+        outputs=tuple(outputs),
         created_at=now,
     )
 
 
+def _training(store: Store, folder: Path, now: float) -> None:
+    """Two trainings of the run: one from rollouts, one from recorded answers."""
+    run = store.runs.list(1)[0]
+    for name in ("grpo", "sft"):
+        (folder / f"{run.id}-{name}").mkdir(parents=True)
+    learned, imitated = folder / f"{run.id}-grpo", folder / f"{run.id}-sft"
+    rollouts: list[Rollout] = []
+    for step in range(31):
+        weights = Candidate.of(
+            {"system": PromptTemplate(text=f"Stands for the weights of {step}.")}
+        )
+        store.candidates.put(weights, now)
+        batches = {f"train/{run.id}/train-{step:05d}": 8}
+        if step % 10 == 0:
+            low, value, high = 0.2 + step / 100, 0.3 + step / 100, 0.4 + step / 100
+            val = {"value": value, "low": low, "high": high, "count": 5, "candidate": weights.id}
+            append_metrics(learned, {"step": step, "val": val})
+            batches[f"learn/{run.id}"] = 5
+        for purpose, count in batches.items():
+            rollouts += [
+                Rollout(
+                    id=f"{purpose.replace('/', '-')}-{step}-{number}",
+                    queue=run.id,
+                    candidate_id=weights.id,
+                    task_id=f"t{number}",
+                    input="How many?",
+                    purpose=purpose,
+                )
+                for number in range(count)
+            ]
+        record = {"rollouts": 8, "reward": 0.3 + step / 100, "kl": 0.001 * step, "gap": 0.01}
+        purpose = f"train/{run.id}/train-{step:05d}"
+        record = {"step": step + 1, "purpose": purpose, "loss": -0.1, "tokens": 900, **record}
+        append_metrics(learned, record)
+        append_metrics(imitated, {"step": step + 1, "loss": 2.0 / (step + 1), "tokens": 700})
+    store.rollouts.create(rollouts, now - 9_000)
+    store.rollouts.cancel([each.id for each in rollouts], now - 9_000)
+
+
 if __name__ == "__main__":  # a store to look at: python -m tests.dashboard.seeded FOLDER
-    project = make_demo(Path(sys.argv[1]))
-    with Store.open(f"sqlite:///{project}/.ratchet/ratchet.db") as opened:
-        seed(opened, time.time())
+    fill(make_demo(Path(sys.argv[1])))

@@ -7,10 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from ratchet.store import Store
-from ratchet.types import Label, ReportCard
+from ratchet.types import (
+    Cycle,
+    CycleTransition,
+    Label,
+    LiveOutcome,
+    ReportCard,
+    StageDecision,
+)
 from tests.dashboard import seeded
 from tests.dashboard.conftest import url_of
 from tests.serving import RunningServer
@@ -143,13 +151,28 @@ def test_figures_of_live_stages_and_groups_lead_to_their_calls(
     links = {
         "3 of the candidate": ("Traces", 3),
         "2 calls of the baseline": ("Traces", 2),
-        "4 of the candidate": ("Rollouts", 4),
+        "4 calls of the baseline": ("Calls", 4),
+        "4 of the candidate": ("Calls", 4),
+        "1 blocked": ("Calls", 1),
+        "1 without a score": ("Calls", 1),
     }
     for text, (table, count) in links.items():
         page.get_by_role("link", name=text).click()
         assert rows(page, table) == count, text
         page.go_back()
-    groups = page.get_by_role("table", name="Groups of the traffic").last
+    calls = page.get_by_role("table", name="Calls")
+    groups = page.get_by_role("table", name="Groups of the traffic")
+    groups.first.get_by_role("row", name="refunds").get_by_role("link").click()
+    page.wait_for_url("**stage=shadow&group=refunds#calls")
+    assert rows(page, "Calls") == 2
+    calls.get_by_role("link", name="0.7").first.click()
+    page.get_by_role("heading", name="Rollout mirrored-0").wait_for()
+    page.go_back()
+    calls.get_by_role("link").first.click()
+    page.get_by_role("heading", name="Trace").wait_for()
+    page.go_back()
+    page.go_back()
+    groups = groups.last
     groups.get_by_role("row", name="refunds").get_by_role("link").click()
     page.wait_for_url("**group=refunds*")
     assert rows(page, "Traces") == 3
@@ -162,6 +185,62 @@ def test_figures_of_live_stages_and_groups_lead_to_their_calls(
     page.locator("dd a.behind").click()
     page.wait_for_url("**candidate=*")
     assert rows(page, "Traces") == 3
+
+
+def test_figures_of_a_watch_lead_to_its_calls_and_to_those_before_it(
+    opened: Opened, serve: Callable[..., RunningServer], project: Path
+) -> None:
+    def batch(count: int, **fields: Any) -> list[Any]:
+        found = [
+            LiveOutcome(trace_id=f"{n + 1000:032x}", unit=str(n), at=1.0, latency_s=1.4, **fields)
+            for n in range(count)
+        ]
+        return list(msgspec.to_builtins(found))
+
+    decision = StageDecision(
+        stage="watch",
+        verdict="pass",
+        metric="score",
+        alpha=0.05,
+        baseline_count=0,
+        candidate_count=3,
+        baseline=None,
+        candidate=0.8,
+        e_value=1.0,
+        needed=20.0,
+        sentence="The watch ended without an alarm.",
+    )
+    cycle = Cycle(
+        id="watched",
+        agent="helper",
+        state="watch",
+        trigger="",
+        started_at=1.0,
+        entered_at=1.0,
+        updated_at=1.0,
+        version=1,
+        decisions=(decision,),
+    )
+    move = CycleTransition(
+        cycle_id="watched",
+        number=1,
+        source="idle",
+        target="watch",
+        rule="",
+        inputs="",
+        actor="autopilot",
+        at=1.0,
+    )
+    with Store.open(url_of(project)) as store:
+        store.cycles.put(cycle, move)
+        seen = {"observations": batch(3, score=0.8), "cursor": None}
+        store.journal.append("watched", "watch/batch/000000", seen, 1.0)
+        store.journal.append("watched", "watch/before", batch(5, score=0.7), 1.0)
+    page = opened(f"{serve(project).url}/cycles/watched")
+    for text, count in {"3 calls of the release": 3, "5 calls before it": 5}.items():
+        page.get_by_role("link", name=text).click()
+        page.get_by_text(f"{count} calls", exact=True).wait_for()
+        assert rows(page, "Calls") == count
 
 
 def test_figures_of_a_dataset_lead_to_its_tasks(
@@ -194,6 +273,54 @@ def test_figures_of_a_dataset_lead_to_its_tasks(
     page.get_by_text(re.compile(f"^{number} tasks?$")).first.wait_for()
 
 
+def test_figures_of_a_report_card_lead_to_its_outputs(
+    opened: Opened, reading: RunningServer
+) -> None:
+    page = opened(f"{reading.url}/evaluators/{'ca4d0000' * 4}")
+    checks = page.get_by_role("table", name="Checks")
+    for check, count in {"kappa": 150, "true positive rate": 65, "unscored": 2}.items():
+        row = checks.get_by_role("row").filter(has=page.get_by_role("cell", name=check, exact=True))
+        row.get_by_role("link").click()
+        page.wait_for_url("**of=*#outputs")
+        page.get_by_text(f"{count} outputs", exact=True).wait_for()
+        assert rows(page, "Outputs") == count, check
+    assert checks.get_by_role("row", name="damage").get_by_role("link").count() == 0
+    page.get_by_text("made for the measurement and not kept").wait_for()
+    page.get_by_role("link", name="152 outputs").click()
+    assert rows(page, "Outputs") == 152
+    page.get_by_role("group", name="Share of right outputs").get_by_role("link").nth(1).click()
+    page.wait_for_url("**of=point*#outputs")
+    assert rows(page, "Outputs") == 30
+    shown = page.get_by_role("table", name="Outputs").locator("tbody tr")
+    assert {row.split("\t")[1] for row in shown.all_inner_texts()} == {"0.3"}
+    shown.first.get_by_role("link").click()
+    page.get_by_role("heading", name=re.compile("^Rollout ")).wait_for()
+
+
+def test_figures_of_a_training_lead_to_the_rollouts_of_its_steps(
+    opened: Opened, reading: RunningServer
+) -> None:
+    page = opened(f"{reading.url}/training")
+    page.get_by_role("link", name=re.compile("-grpo$")).click()
+    val = page.get_by_role("img", name="mean on val: reward, or negative loss over 32 steps")
+    val.locator(".u-legend").get_by_text("0.6").wait_for()
+    step = page.get_by_role("table", name="Steps").get_by_role("row").nth(12)
+    assert step.get_by_role("cell").first.inner_text() == "20"
+    step.get_by_role("link").first.click()
+    page.wait_for_url(re.compile(r"purpose=train%2F.*%2Ftrain-00019$"))
+    assert rows(page, "Rollouts") == 8
+    page.go_back()
+    step.get_by_role("link").last.click()
+    page.wait_for_url("**candidate=*")
+    assert rows(page, "Rollouts") == 5
+    page.go_back()
+    page.get_by_role("link", name=re.compile("^run ")).click()
+    page.get_by_role("heading", name=re.compile("^Run ")).wait_for()
+    page.goto(f"{reading.url}/training")
+    page.get_by_role("link", name=re.compile("-sft$")).click()
+    page.get_by_text("It learns from recorded examples").wait_for()
+
+
 def test_the_labels_that_a_report_card_rests_on_are_listed(
     opened: Opened, serve: Callable[..., RunningServer], project: Path
 ) -> None:
@@ -204,6 +331,6 @@ def test_the_labels_that_a_report_card_rests_on_are_listed(
         card = ReportCard(id="ab" * 16, evaluator="mine", version="1", verdict="decides", labels=3)
         store.report_cards.put(card)
     page = opened(f"{serve(project).url}/evaluators/{card.id}")
-    page.get_by_role("link", name="3 labels").click()
+    page.get_by_role("link", name="3 of them labelled").click()
     page.wait_for_url("**/labels")
     assert rows(page, "Labels") == card.labels

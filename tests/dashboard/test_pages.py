@@ -33,6 +33,7 @@ PAGES = {
     f"/traces/{seeded.ROOTLESS}": "has not been received",
     f"/traces/{seeded.BACKWARDS}": "before its parent",
     f"/traces/{1_003:032x}?view=conversation": "Order 3 is on its way.",
+    f"/traces/{1_003:032x}?with={1_004:032x}": "stop comparing",
     "/conversations": "talk-",
     "/conversations/talk-1": "is on its way",
     "/datasets": "version",
@@ -50,12 +51,24 @@ PAGES = {
     "/labels": "which outputs are right",
     "/rollouts/ROLLOUT": "Is the output right?",
     "/cycles/c0ffee00c0ffee00c0ffee00c0ffee00": "after correction for their number",
-    "/training": "weights have been trained",
+    "/training": "last step",
+    "/training/RUN-grpo": "tasks or examples of val",
     "/agents": "replaced by the active release",
     "/settings": "What one run may spend",
     "/nothing/here": "no page of the dashboard",
 }
 """A text that each page shows. Words in capitals stand for ids."""
+
+
+MISPLACED = """() => {
+  const page = document.querySelector('.page');
+  const wide = page.scrollWidth > page.clientWidth ? ['the page scrolls sideways'] : [];
+  const leaves = [...page.querySelectorAll('*')].filter((each) => each.children.length === 0);
+  const squeezed = leaves.filter((each) => each.textContent.trim().length > 12
+    && each.clientWidth > 0 && each.clientWidth < 24 && each.clientHeight > 100);
+  return [...wide, ...squeezed.map((each) => each.textContent)];
+}"""
+"""What does not fit: a page that is too wide, and words that stand letter under letter."""
 
 
 @pytest.fixture(scope="session")
@@ -97,7 +110,9 @@ def test_a_page_shows_its_content_and_is_accessible(
         page.set_viewport_size({"width": width, "height": 900})
         page.goto(f"{reading.url}{filled(path, ids)}")
         page.get_by_text(PAGES[path]).first.wait_for()
-        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), width
+        for wider in (30, 0):
+            page.set_viewport_size({"width": width + wider, "height": 900})
+            assert page.evaluate(MISPLACED) == [], width + wider
         page.evaluate(axe)
         found = page.evaluate(
             "axe.run({resultTypes: ['violations']}).then(r => r.violations"
@@ -222,7 +237,9 @@ def test_any_id_is_found_from_anywhere(
     page = opened(f"{reading.url}/settings")
     page.get_by_role("heading", name="Audit log").wait_for()
     page.keyboard.press("Control+k")
-    page.keyboard.type(ids["RUN"][:8])
+    page.keyboard.type("12")
+    page.get_by_text("first 3 digits or more").wait_for()
+    page.get_by_role("combobox").fill(ids["RUN"][:8])
     page.get_by_role("option").filter(has_text="run").first.wait_for()
     page.keyboard.press("Enter")
     page.wait_for_url(f"**/runs/{ids['RUN']}")

@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import msgspec
 import pytest
 
 from ratchet.evaluate import (
@@ -269,9 +270,27 @@ def test_a_stored_card_is_found_again_on_the_same_data_only(sqlite_store: Store)
     cases, limits = make_cases(sums()), CardThresholds()
     card = card_of(numeric())
     sqlite_store.report_cards.put(card)
-    assert cached_card(sqlite_store, numeric(), cases, thresholds=limits) == card
+    listed = msgspec.structs.replace(card, outputs=())
+    assert cached_card(sqlite_store, numeric(), cases, thresholds=limits) == listed
     assert cached_card(sqlite_store, numeric(), cases[1:], thresholds=limits) is None
     assert cached_card(sqlite_store, numeric(tolerance=1), cases, thresholds=limits) is None
+
+
+def test_a_card_names_the_outputs_that_its_figures_were_computed_from(sqlite_store: Store) -> None:
+    rollouts = sums()
+    card = card_of(numeric(), rollouts, given=labels(rollouts, 50))
+    sqlite_store.report_cards.put(card)
+    kept = sqlite_store.report_cards.get(card.id)
+    assert kept == card
+    assert [each.outputs for each in sqlite_store.report_cards.list()] == [()]
+    assert len(card.outputs) == card.rollouts == check(card, "unscored").n == 60
+    right = [each.score for each in card.outputs if each.label == 1.0]
+    wrong = [each.score for each in card.outputs if each.label == 0.0]
+    assert len(right) + len(wrong) == card.labels == check(card, "kappa").n == 50
+    passed = check(card, "true positive rate")
+    assert (right.count(1.0) / len(right), len(right)) == (passed.value, passed.n)
+    failed = check(card, "true negative rate")
+    assert (wrong.count(0.0) / len(wrong), len(wrong)) == (failed.value, failed.n)
 
 
 def test_a_limit_of_time_leaves_out_copies_and_not_outputs() -> None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx2
 import msgspec
 import pytest
 
+from ratchet.server.api.training import training_steps
+from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
 from ratchet.types import (
     Activation,
@@ -28,6 +31,7 @@ from ratchet.types import (
     Span,
     SpanRecord,
 )
+from ratchet.weights.metrics import append_metrics
 from tests.serving import RunningServer
 
 NOW = time.time()
@@ -37,6 +41,16 @@ BETTER = Candidate.of(
     {"system": PromptTemplate(text="Be kind."), "knobs": Params({}, {})},
     parents=(SOURCE.id,),
     algorithm="apo",
+)
+IMPROVING = Run(
+    id=RUN,
+    agent="m:f",
+    seed=0,
+    stage="baseline",
+    created_at=NOW,
+    updated_at=NOW,
+    baseline_id=SOURCE.id,
+    best_id=BETTER.id,
 )
 
 
@@ -83,18 +97,7 @@ def fill(store: Store) -> None:
     store.feedback.add([Feedback(id="f", kind="thumbs", value=0.0, trace_id="a" * 32)], NOW)
     for candidate in (SOURCE, BETTER):
         store.candidates.put(candidate, NOW)
-    store.runs.put(
-        Run(
-            id=RUN,
-            agent="m:f",
-            seed=0,
-            stage="baseline",
-            created_at=NOW,
-            updated_at=NOW,
-            baseline_id=SOURCE.id,
-            best_id=BETTER.id,
-        )
-    )
+    store.runs.put(IMPROVING)
     proposal = {"number": 0, "value": 0.5, "tasks": 4, "best": 0.5, "rollouts": 4, "dollars": 0.1}
     notes = {
         "proposal/0": {**proposal, "candidate_id": BETTER.id, "accepted": "It leads."},
@@ -366,6 +369,7 @@ def test_a_release_in_a_repository_needs_a_server_in_its_project(http: httpx2.Cl
         "/v1/experiments/none/explanation",
         "/v1/report-cards/none",
         "/v1/training-runs/none",
+        "/v1/cycles/none/calls",
         "/v1/traces/none/skeleton",
     ],
 )
@@ -373,6 +377,54 @@ def test_what_is_not_there_is_a_sentence(http: httpx2.Client, path: str) -> None
     answer = http.get(path)
     assert answer.status_code == 404
     assert re.search(r"(There is|has) no ", answer.json()["detail"])
+
+
+def test_the_steps_of_a_training_join_what_was_recorded_of_each() -> None:
+    records = [
+        {"step": 0, "val": {"value": 0.2, "low": 0.1, "high": 0.3, "count": 9, "candidate": "c0"}},
+        {"step": 1, "reward": 0.5, "kl": None, "taught": True, "purpose": "train/r/train-00000"},
+        {"step": 2, "reward": float("nan"), "loss": 0.1, "purpose": "train/r/train-00001"},
+        {"step": 2, "val": {"value": 0.4, "low": None, "high": None, "count": 1}},
+    ]
+    steps = training_steps(records)
+    assert [step.metrics for step in steps] == [
+        {"val": 0.2},
+        {"reward": 0.5},
+        {"loss": 0.1, "val": 0.4},
+    ]
+    assert [step.purpose for step in steps] == ["", "train/r/train-00000", "train/r/train-00001"]
+    assert [(step.val_count, step.val_low, step.val_candidate) for step in steps] == [
+        (9, 0.1, "c0"),
+        (0, None, ""),
+        (1, None, ""),
+    ]
+
+
+def test_a_training_is_listed_with_the_last_value_of_each_metric_and_the_run_it_is_part_of(
+    tmp_path: Path,
+) -> None:
+    url = f"sqlite:///{tmp_path}/.ratchet/ratchet.db"
+    folder = tmp_path / ".ratchet" / "training" / f"{RUN}-grpo"
+    folder.mkdir(parents=True)
+    append_metrics(folder, {"step": 0, "val": {"value": 0.2, "low": 0, "high": 1, "count": 9}})
+    for step in range(1, 3_002):
+        append_metrics(folder, {"step": step, "reward": step / 4_000, "loss": 0.1})
+    append_metrics(folder, {"step": 3_001, "val": {"value": 0.4, "low": 0, "high": 1, "count": 9}})
+    with Store.open(url) as store:
+        store.runs.put(IMPROVING)
+    server = RunningServer(url, ServeSettings(port=0, project=str(tmp_path)))
+    try:
+        with server.client() as http:
+            (listed,) = http.get("/v1/training-runs").json()["runs"]
+            curves = http.get(f"/v1/training-runs/{RUN}-grpo").json()
+    finally:
+        server.stop()
+    assert (listed["steps"], listed["last"]) == (
+        3_001,
+        {"reward": 0.75025, "loss": 0.1, "val": 0.4},
+    )
+    assert (curves["run_id"], curves["steps"], curves["every"]) == (RUN, 3_001, 2)
+    assert [s["step"] for s in curves["records"] if "val" in s["metrics"]] == [0, 3_001]
 
 
 def test_an_empty_store_has_an_overview(tmp_path_factory: pytest.TempPathFactory) -> None:

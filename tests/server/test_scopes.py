@@ -62,6 +62,7 @@ EXPECTED: dict[str, set[Scope]] = {
     "GET /v1/agents/{name}/traffic/history": {"read", "run"},
     "GET /v1/cycles": {"read", "run"},
     "GET /v1/cycles/{id}": {"read", "run"},
+    "GET /v1/cycles/{id}/calls": {"read", "run"},
     "POST /v1/agents/{name}/autopilot": {"admin"},
     "POST /v1/datasets": {"run"},
     "GET /v1/datasets": {"read", "run"},

@@ -386,8 +386,10 @@ def test_metrics_say_what_a_step_did(tmp_path: Path) -> None:
         *("reward", "entropy", "clip_share", "gap", "staleness", "skipped_groups", "tokens_per_s"),
         *("loss", "gradient_norm", "learning_rate", "rollouts", "rows", "collect_s", "train_s"),
     }
-    validated = [record["step"] for record in read_metrics(tmp_path) if "val" in record]
-    assert validated == [0, 2]
+    assert record["purpose"] == "train/run/train-00000"
+    validated = [record for record in read_metrics(tmp_path) if "val" in record]
+    assert [each["step"] for each in validated] == [0, 2]
+    assert all(each["val"]["candidate"] for each in validated)
     assert json.loads((tmp_path / "metrics.jsonl").read_text().splitlines()[0])["step"] == 0
 
 

@@ -152,4 +152,6 @@ class TinySampler:
             task_id=task.id,
             reward=self._reward(name, generated),
             transitions=tuple(calls),
+            candidate_id=version,
+            purpose=f"train/run/{name.partition('/')[0]}",
         )

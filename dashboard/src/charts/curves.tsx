@@ -10,12 +10,16 @@ export function Curve({ title, x, y }: { title: string; x: number[]; y: (number 
     if (!box) return;
     const colour = (name: string) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
     const axis = { stroke: colour("--muted"), grid: { stroke: colour("--line"), width: 1 }, ticks: { stroke: colour("--line") } };
+    // Away from the curve, the legend has its last value.
+    const last = y.findLastIndex((value) => value != null);
+    const rest = (plot: uPlot) => void (plot.cursor.idx == null && last >= 0 && plot.setLegend({ idx: last }, false));
     const plot = new uPlot(
       {
         width: box.clientWidth,
         height: 180,
         scales: { x: { time: false } },
-        series: [{ label: "step" }, { label: title, stroke: colour("--blue"), width: 1.5, spanGaps: true }],
+        series: [{ label: "step" }, { label: "value", stroke: colour("--blue"), width: 1.5, spanGaps: true }],
+        hooks: { ready: [rest], setCursor: [rest] },
         axes: [axis, { ...axis, size: 56 }],
       },
       [x, y],

@@ -18,7 +18,7 @@ export function score(value: number | null | undefined): string {
 /** A difference of scores, always with its sign. */
 export function signed(value: number | null | undefined): string {
   if (value == null || !Number.isFinite(value)) return DASH;
-  return (value > 0 ? "+" : value < 0 ? "−" : "±") + Math.abs(value).toFixed(3);
+  return (value > 0 ? "+" : value < 0 ? "−" : "") + Math.abs(value).toFixed(3);
 }
 
 /** Dollars; a cost that is not known in full reads "≥ $0.02" or "not known". */
@@ -32,6 +32,7 @@ export function dollars(cost: number | null | undefined, known?: number): string
 export function duration(seconds: number | null | undefined): string {
   if (seconds == null || !Number.isFinite(seconds)) return DASH;
   if (seconds < 0) return `−${duration(-seconds)}`;
+  if (seconds === 0) return "0 s";
   if (seconds < 0.001) return `${Math.round(seconds * 1e6)} µs`;
   if (seconds < 1) return `${Number((seconds * 1000).toPrecision(3))} ms`;
   if (seconds < 60) return `${Number(seconds.toPrecision(3))} s`;

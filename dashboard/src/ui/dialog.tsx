@@ -64,8 +64,8 @@ export function Ask({ label, named, plain, title, children, confirm, danger, rea
           </AlertDialog.Description>
           {reason && (
             <label className="stack" style={{ alignItems: "stretch", marginTop: 12 }}>
-              Reason
-              <textarea value={why} onChange={(event) => setWhy(event.target.value)} maxLength={2000} />
+              Reason, which the audit log keeps
+              <textarea required value={why} onChange={(event) => setWhy(event.target.value)} maxLength={2000} />
             </label>
           )}
           {error != null && <Problem error={error} />}

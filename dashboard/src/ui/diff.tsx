@@ -3,6 +3,7 @@
 import { type Change, diffLines, diffWordsWithSpace } from "diff";
 import { useMemo, useState } from "react";
 import { number, visible } from "../lib/format";
+import { paired } from "./paired";
 
 const AROUND = 3;
 
@@ -11,7 +12,7 @@ export function TextDiff({ before, after, by }: { before: string; after: string;
   const changes = useMemo(() => {
     // Words of very long texts take too long to compare; lines do not.
     const words = by === "words" && before.length + after.length < 200_000;
-    return words ? diffWordsWithSpace(before, after) : diffLines(before, after);
+    return words ? diffWordsWithSpace(before, after) : paired(diffLines(before, after));
   }, [before, after, by]);
   if (before === after) return <p className="muted">No difference.</p>;
   return (

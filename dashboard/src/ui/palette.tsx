@@ -8,6 +8,8 @@ import { line, short } from "../lib/format";
 import { pathOf } from "../lib/paths";
 import { PAGES } from "./pages";
 
+/** Digits from which an id is looked for. */
+const SHORTEST = 3;
 
 interface Entry {
   kind: string;
@@ -22,13 +24,13 @@ export function Palette({ close }: { close: () => void }) {
   const wanted = text.trim();
   const found = useQuery({
     queryKey: ["find", wanted],
-    enabled: wanted.length >= 3,
+    enabled: wanted.length >= SHORTEST,
     refetchInterval: false,
     queryFn: () => api.GET("/v1/find", { params: { query: { q: wanted } } }),
   });
   const entries: Entry[] = [
     ...PAGES.filter(([, label]) => label.toLowerCase().startsWith(wanted.toLowerCase())).map(([to, label]) => ({ kind: "page", id: to, title: label })),
-    ...(wanted.length >= 3 ? (found.data?.found ?? []) : []),
+    ...(wanted.length >= SHORTEST ? (found.data?.found ?? []) : []),
   ];
   useEffect(() => setAt(0), [wanted]);
   const go = (entry: Entry | undefined) => {
@@ -79,7 +81,8 @@ export function Palette({ close }: { close: () => void }) {
               </li>
             ))}
           </ul>
-          {wanted.length >= 3 && !found.isPending && entries.length === 0 && (
+          {wanted.length > 0 && wanted.length < SHORTEST && entries.length === 0 && <p className="muted">An id is found by its first {SHORTEST} digits or more.</p>}
+          {wanted.length >= SHORTEST && !found.isPending && entries.length === 0 && (
             <p className="muted">Nothing begins with “{line(wanted, 40)}”.</p>
           )}
         </Dialog.Content>

@@ -35,7 +35,7 @@ class DryRunLab(Lab):
         tasks: Sequence[Task],
         *,
         repetition: int = 0,
-        training: bool = False,
+        training: str = "",
     ) -> list[Evaluation]:
         """End the dry run."""
         self._end()

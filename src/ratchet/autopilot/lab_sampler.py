@@ -66,7 +66,10 @@ class LabSampler:
         rounds = await asyncio.gather(
             *(
                 self._lab.evaluate(
-                    candidate, tasks, repetition=first + number, training=not measures
+                    candidate,
+                    tasks,
+                    repetition=first + number,
+                    training="" if measures else batch,
                 )
                 for number in range(repetitions)
             )
@@ -86,6 +89,8 @@ class LabSampler:
                 reward=evaluation.value,
                 transitions=each.transitions,
                 call_rewards=each.rewards,
+                candidate_id=candidate.id,
+                purpose=evaluation.rollout.purpose,
             )
             for evaluation, each in zip(evaluations, tokens, strict=True)
         ]

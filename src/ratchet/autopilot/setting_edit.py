@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 KeyPath = tuple[str, ...]
 
+OUT = b"# "
+"""Makes a comment of a line."""
+
 
 @dataclass(frozen=True)
 class _Entry:
@@ -99,15 +102,16 @@ class _Edit:
         return self.data[: node.start_byte] + value.encode() + self.data[node.end_byte :]
 
     def without(self, entry: _Entry) -> bytes:
-        """The key taken out; a table at the end that it leaves empty goes, too."""
+        """The key taken out; a table at the end that it leaves empty goes, too.
+
+        A line with a comment becomes one. `added` puts it back.
+        """
         if entry.inline is not None:
             return self._without_inline(entry)
-        if any(child.type == "comment" for child in entry.node.children):
-            raise ConfigError(
-                f"The line of {'.'.join(entry.path)} has a comment, which would be lost.",
-                hint="Take it out in the file.",
-            )
         begin, end = self._line(entry.node.start_byte), self._after_line(entry.node.end_byte)
+        if self._has_comment(entry.node):
+            at = entry.node.start_byte
+            return self.data[:at] + OUT + self.data[at:]
         table = entry.table
         if table is not None and end == len(self.data) and self._holds_only(table, entry):
             begin = self._line(table.start_byte)
@@ -118,6 +122,9 @@ class _Edit:
     def added(self, section: KeyPath, name: str, value: str) -> bytes:
         """The key where the section is; a table of its own at the end if there is none."""
         line = f"{name} = {value}"
+        out = self._commented_out((*section, name), value)
+        if out is not None:
+            return self.data[:out] + self.data[out + len(OUT) :]
         for table in self._root.children:
             if table.type == "table" and _header(table) == section:
                 pairs = [child for child in table.children if child.type == "pair"]
@@ -153,6 +160,27 @@ class _Edit:
                 for pair in child.children:
                     if pair.type == "pair":
                         yield from _entries_of(pair, base, child, base, None)
+
+    def _commented_out(self, path: KeyPath, value: str) -> int | None:
+        """Where a line begins that `without` made a comment, if it has this key and this value.
+
+        Lines without a comment of their own are none: they are the user's.
+        """
+        base: KeyPath | None = ()
+        for node in self._root.children:
+            for child in (node, *node.children):
+                if child.type == "comment" and base is not None:
+                    line = (child.text or b"").removeprefix(OUT)
+                    for entry in _Edit(line).entries if line != child.text else ():
+                        same = (*base, *entry.path) == path and entry.value.text == value.encode()
+                        if same and self._has_comment(entry.node):
+                            return child.start_byte
+                elif child.type == "]":
+                    base = _header(node) if node.type == "table" else None
+        return None
+
+    def _has_comment(self, pair: Node) -> bool:
+        return any(child.type == "comment" for child in pair.children)
 
     def _without_inline(self, entry: _Entry) -> bytes:
         assert entry.node.parent is not None

@@ -160,6 +160,7 @@ def show(
     project = project_in(folder)
     with project.open_store() as store:
         found = store.report_cards.list(evaluator=name, limit=1)
+        whole = store.report_cards.get(found[0].id) if found and json else None
     if not found:
         raise InputError(
             f"The evaluator {name!r} has no report card.",
@@ -168,7 +169,7 @@ def show(
     if plot is not None:
         plot_reliability(found, plot)
     if json:
-        print_json(found[0])
+        print_json(whole)
         return
     _print_cards(found)
     out.print()

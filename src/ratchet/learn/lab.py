@@ -178,7 +178,7 @@ class Lab:
         tasks: Sequence[Task],
         *,
         repetition: int = 0,
-        training: bool = False,
+        training: str = "",
     ) -> list[Evaluation]:
         """Run and score a candidate on tasks. Rollouts that ran before come from the journal.
 
@@ -186,8 +186,9 @@ class Lab:
             candidate: The candidate; it is saved in the store.
             tasks: The tasks.
             repetition: Index of the repetition; each index is a separate rollout.
-            training: Whether a model learns from them: the tokens of their calls are kept, which
-                are sampled from the model's own distribution. They are no measure of the candidate.
+            training: Name of the batch, if a model learns from them: the tokens of their calls are
+                kept, which are sampled from the model's own distribution. They are no measure of
+                the candidate.
 
         Returns:
             One evaluation per task, in the order of the tasks.

@@ -104,20 +104,21 @@ class LabSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Path of a part of the lab, `STEP/` for each level, prefixed to the names of its steps."""
 
     def rollout(
-        self, task: Task, candidate_id: str, repetition: int, *, training: bool = False
+        self, task: Task, candidate_id: str, repetition: int, *, training: str = ""
     ) -> Rollout:
         """The rollout of a candidate on a task; each repetition is a separate rollout.
 
-        One that trains a model is another one than one that measures: the model's own distribution
-        is sampled.
+        One that trains a model, in the batch `training`, is another one than one that measures: the
+        model's own distribution is sampled.
         """
+        purpose = f"{TRAIN}/{self.run_id}/{self.part}{training}" if training else ""
         return Rollout.of(
             task,
             candidate_id,
             scope=[self.run_id, self.again, repetition, *([TRAIN] if training else [])],
             seed_parts=[self.seed, repetition],
             queue=self.queue,
-            purpose=f"{TRAIN if training else self.stage}/{self.run_id}",
+            purpose=purpose or f"{self.stage}/{self.run_id}",
             max_attempts=self.max_attempts,
         )
 

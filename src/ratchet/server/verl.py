@@ -175,13 +175,15 @@ class LabRollouts:
         Raises:
             AgentError: The tokens of no call were kept.
         """
+        # Validations too are kept as those that train: verl reads their tokens.
+        batch = f"{'val' if validate else 'train'}-{step:05d}"
         evaluations = await asyncio.gather(
             *(
                 self._lab.evaluate(
                     self._candidates[number % len(self._candidates)],
                     [task],
                     repetition=step * repetitions + number,
-                    training=True,  # validations too: verl reads their tokens
+                    training=batch,
                 )
                 for number in range(repetitions)
             )

@@ -34,7 +34,7 @@ class ReportCards:
         self._database.write(lambda c: c.execute(self._upsert, row))
 
     def latest(self, evaluator: str, version: str) -> ReportCard | None:
-        """Return the newest card of a version of an evaluator, or None."""
+        """Return the newest card of a version of an evaluator, without its outputs; or None."""
         found = self.list(evaluator=evaluator, version=version, limit=1)
         return found[0] if found else None
 
@@ -47,11 +47,12 @@ class ReportCards:
     def list(
         self, *, evaluator: str | None = None, version: str | None = None, limit: int = 100
     ) -> builtins.list[ReportCard]:
-        """Return cards, newest first."""
+        """Return cards, newest first, without their outputs."""
         query = select(report_cards.c.body)
         for name, value in (("evaluator", evaluator), ("version", version)):
             if value is not None:
                 query = query.where(report_cards.c[name] == value)
         newest = (report_cards.c.created_at.desc(), report_cards.c.seq.desc())
         query = query.order_by(*newest).limit(limit)
-        return [_decode(row.body) for row in self._database.read(lambda c: c.execute(query).all())]
+        rows = self._database.read(lambda c: c.execute(query).all())
+        return [msgspec.structs.replace(_decode(row.body), outputs=()) for row in rows]

@@ -61,7 +61,7 @@ from ratchet.types.release import (
     Release,
     ReleaseState,
 )
-from ratchet.types.report_card import CardCheck, CardVerdict, ReportCard
+from ratchet.types.report_card import CardCheck, CardOutput, CardVerdict, ReportCard
 from ratchet.types.resource import (
     Adapter,
     Code,
@@ -140,6 +140,7 @@ __all__ = [
     "Bool",
     "Candidate",
     "CardCheck",
+    "CardOutput",
     "CardVerdict",
     "Cause",
     "Choice",

@@ -28,6 +28,16 @@ class CardCheck(msgspec.Struct, frozen=True, kw_only=True):
     """One sentence for display."""
 
 
+class CardOutput(msgspec.Struct, frozen=True, kw_only=True):
+    """One real output that a report card rests on."""
+
+    rollout_id: str
+    score: float | None = None
+    """By the evaluator; None where it gave none."""
+    label: float | None = None
+    """Mean of people's labels; None without any."""
+
+
 class ReportCard(msgspec.Struct, frozen=True, kw_only=True):
     """What was measured about one version of an evaluator, and what it may therefore do."""
 
@@ -50,6 +60,8 @@ class ReportCard(msgspec.Struct, frozen=True, kw_only=True):
     """Dollars of model answers per score; None when a model's price is unknown."""
     seconds: float = 0.0
     """Seconds per score, while several were made at once."""
+    outputs: tuple[CardOutput, ...] = ()
+    """The outputs that it rests on. Empty in lists of cards."""
     data: str = ""
     """Content hash of the outputs, labels and damaged copies."""
     created_at: float = 0.0

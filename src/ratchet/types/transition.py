@@ -88,7 +88,7 @@ REWARD_VALUE, REWARD_CALL = "ratchet.reward.value", "ratchet.reward.response_id"
 second it is the latest call before the span."""
 
 TRAIN = "train"
-"""Part of the purpose of rollouts that train a model, as in `train/RUN`."""
+"""Part of the purpose of rollouts that train a model, as in `train/RUN/BATCH`."""
 
 
 def trains(purpose: str) -> bool:

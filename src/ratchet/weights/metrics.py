@@ -26,6 +26,8 @@ class ValResult(msgspec.Struct, frozen=True, kw_only=True):
     """Bounds of the interval with 95 % coverage; None for a single task."""
     count: int
     """Tasks or examples that the mean is over."""
+    candidate: str = ""
+    """The weights, where they are a candidate that has made rollouts."""
 
 
 def validation_of(values: Sequence[float]) -> ValResult | None:

@@ -121,7 +121,10 @@ class RolloutMethod(ABC):
         for rollout in rollouts:
             if rollout.reward is not None and usable(rollout):
                 by_task.setdefault(rollout.task_id, []).append(rollout.reward)
-        return validation_of([sum(rewards) / len(rewards) for rewards in by_task.values()])
+        found = validation_of([sum(rewards) / len(rewards) for rewards in by_task.values()])
+        if found is None:
+            return None
+        return msgspec.structs.replace(found, candidate=rollouts[0].candidate_id)
 
     def train(
         self, learner: Learner, batch: Any, step: int, versions: dict[str, int]
@@ -132,6 +135,7 @@ class RolloutMethod(ABC):
         metrics: dict[str, Any] = {
             "reward": sum(rewards) / len(rewards) if rewards else None,
             "rollouts": len(rollouts),
+            "purpose": rollouts[0].purpose if rollouts else "",
             **_staleness(rollouts, step, versions, self._common.staleness),
         }
         rows = [

@@ -23,6 +23,10 @@ class GradedRollout(msgspec.Struct, frozen=True, kw_only=True):
     """The calls of the attempt that was graded; empty when the agent called no model."""
     call_rewards: dict[str, float] = {}
     """Rewards of single calls by transition id, which `reward` must not contain already."""
+    candidate_id: str = ""
+    """The weights that made it, where they are a candidate."""
+    purpose: str = ""
+    """What it was made for, as the store has it; empty where none has."""
 
 
 class Sampler(Protocol):

@@ -13,6 +13,7 @@ import pytest
 from ratchet.autopilot.config import Config
 from ratchet.autopilot.cycle.live_stages import LiveStages, watch_plan
 from ratchet.autopilot.cycle.parts import StageMeasurement
+from ratchet.autopilot.cycle.stage_calls import stage_calls
 from ratchet.autopilot.project import Project
 from ratchet.prove import ShadowPair, level, verify
 from ratchet.store import Store
@@ -167,6 +168,11 @@ def test_a_shadow_stage_decides_and_its_evidence_recomputes(
     verified.require()
     assert verified.pairs == measured.units
     assert verified.decision == measured.decision
+    calls = stage_calls(store, "cycle")
+    assert [call.trace_id for call in calls] == [str(n) for n in range(measured.units)]
+    assert {(call.baseline, call.candidate, call.part) for call in calls} == {
+        (0.5, 0.5 + gain, "pair")
+    }
 
 
 def test_a_stage_that_was_killed_after_reading_sees_what_it_had_read(
@@ -245,6 +251,12 @@ def test_a_watch_expects_what_came_before_the_release(store: Store, tmp_path: Pa
     assert measured.decision.candidate == pytest.approx(0.4)
     assert measured.units < 100
     verify(tmp_path / ".ratchet" / "evidence" / "cycle-watch.json").require()
+    calls = stage_calls(store, "cycle")
+    seen = [call.candidate for call in calls if call.part == "candidate"]
+    assert seen == [0.4] * measured.decision.candidate_count
+    assert [call.trace_id for call in calls if call.part == "before"] == [
+        outcome.trace_id for outcome in before
+    ]
 
 
 def test_a_watch_of_a_merged_request_takes_all_calls_after_it(store: Store, tmp_path: Path) -> None:

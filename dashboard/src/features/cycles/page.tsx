@@ -3,12 +3,14 @@ import { useQuery, useQueryClient } from "@tanstack/react-query";
 import { Link, useParams } from "@tanstack/react-router";
 import { api, type Schemas } from "../../api/client";
 import { Interval } from "../../charts/interval";
-import { dollars, line, moment, number, short, signed, words } from "../../lib/format";
+import { counted, dollars, line, moment, number, short, signed, words } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
 import { Behind, Command, Facts, Page, State, Time, type Where, waiting } from "../../ui/basics";
 import { Ask } from "../../ui/dialog";
 import { Outside } from "../../ui/outside";
 import { useSession } from "../../ui/session";
+import { Calls } from "./calls";
+import type { Which } from "./observed";
 
 const FINAL = ["done", "quarantined", "dropped"];
 
@@ -24,6 +26,17 @@ export function CyclePage() {
 }
 
 function Shown({ cycle, moves }: { cycle: Schemas["Cycle"]; moves: Schemas["CycleTransition"][] }) {
+  const seen = cycle.decisions.map((each) => each.baseline_count + each.candidate_count + each.missing + each.blocked);
+  const { data } = useQuery({
+    queryKey: ["stage-calls", cycle.id, cycle.version, seen],
+    enabled: cycle.decisions.length > 0,
+    refetchInterval: false,
+    placeholderData: (before) => before,
+    queryFn: () => api.GET("/v1/cycles/{id}/calls", { params: { path: { id: cycle.id } } }),
+  });
+  const calls = data?.calls ?? [];
+  const behind = (stage: string, which?: Which, group?: string): Where | undefined =>
+    calls.some((call) => call.stage === stage) ? { to: pathOf("cycle", cycle.id), search: { stage, which, group }, hash: "calls" } : undefined;
   return (
     <>
       <p className="verdict">{cycle.message || cycle.waits || `It is in the state “${words(cycle.state)}”.`}</p>
@@ -56,9 +69,7 @@ function Shown({ cycle, moves }: { cycle: Schemas["Cycle"]; moves: Schemas["Cycl
           </div>
           <p>{decision.sentence}</p>
           <p className="muted">
-            e-value {number(decision.e_value)}, {number(decision.needed)} needed; <Behind where={callsOf(cycle, moves, decision.stage, "baseline")}>{number(decision.baseline_count)} calls of the baseline</Behind>, <Behind where={callsOf(cycle, moves, decision.stage, "candidate")}>{number(decision.candidate_count)} of the candidate</Behind>
-            {decision.blocked > 0 && `; ${number(decision.blocked)} blocked`}
-            {decision.missing > 0 && `; ${number(decision.missing)} without a score`}
+            e-value {number(decision.e_value)}, {number(decision.needed)} needed; <Counts of={decision} behind={behind} kept={(arm) => kept(cycle, moves, decision.stage, arm)} before={calls.filter((call) => call.part === "before").length} />
           </p>
           {decision.interval && decision.baseline != null && decision.candidate != null && (
             <>
@@ -78,9 +89,10 @@ function Shown({ cycle, moves }: { cycle: Schemas["Cycle"]; moves: Schemas["Cycl
               ))}
             </p>
           )}
-          {decision.subgroups.length > 0 && <Groups of={decision.subgroups} behind={(group) => { const where = callsOf(cycle, moves, decision.stage); return where?.to === "/traces" ? { ...where, search: { ...where.search, group } } : where; }} />}
+          {decision.subgroups.length > 0 && <Groups of={decision.subgroups} behind={(group) => behind(decision.stage, undefined, group) ?? groupOf(kept(cycle, moves, decision.stage), group)} />}
         </section>
       ))}
+      {calls.length > 0 && <Calls of={calls} metrics={Object.fromEntries(cycle.decisions.map((each) => [each.stage, each.metric]))} />}
       <h2>Moves</h2>
       <div className="scroll" tabIndex={0}>
         <table aria-label="Moves">
@@ -112,16 +124,49 @@ function Shown({ cycle, moves }: { cycle: Schemas["Cycle"]; moves: Schemas["Cycl
   );
 }
 
+/** How many calls a stage looked at, as links to them. A watch without a control share has no calls of a baseline. */
+function Counts({ of, behind, kept, before }: { of: Schemas["StageDecision"]; behind: (stage: string, which: Which) => Where | undefined; kept: (arm: "baseline" | "candidate") => Where | undefined; before: number }) {
+  const link = (arm: "baseline" | "candidate", said: string) => <Behind where={behind(of.stage, arm) ?? kept(arm)}>{said}</Behind>;
+  return (
+    <>
+      {of.stage === "watch" && of.baseline_count === 0 ? (
+        <>
+          {link("candidate", `${counted(of.candidate_count, "call")} of the release`)}, compared with what{" "}
+          {before > 0 ? <Behind where={behind("watch", "before")}>{counted(before, "call")} before it</Behind> : "came before it"} let expect
+        </>
+      ) : (
+        <>
+          {link("baseline", `${counted(of.baseline_count, "call")} of the baseline`)}, {link("candidate", `${number(of.candidate_count)} of the candidate`)}
+        </>
+      )}
+      {of.blocked > 0 && (
+        <>
+          ; <Behind where={behind(of.stage, "blocked")}>{number(of.blocked)} blocked</Behind>
+        </>
+      )}
+      {of.missing > 0 && (
+        <>
+          ; <Behind where={behind(of.stage, "without a score")}>{number(of.missing)} without a score</Behind>
+        </>
+      )}
+    </>
+  );
+}
+
 /**
- * The calls that a stage looked at. A shadow stage makes rollouts of the candidate, beside calls that were recorded
- * before; a canary's calls carry its id and their arm; a watch looks at all calls since it began.
+ * Where the calls of a stage are that was measured before its calls were listed. A shadow stage makes rollouts of the
+ * candidate; a canary's calls carry its id and their arm; a watch looks at all calls since it began.
  */
-function callsOf(cycle: Schemas["Cycle"], moves: Schemas["CycleTransition"][], stage: string, arm?: "baseline" | "candidate"): Where | undefined {
+function kept(cycle: Schemas["Cycle"], moves: Schemas["CycleTransition"][], stage: string, arm?: "baseline" | "candidate"): Where | undefined {
   if (stage === "shadow") return arm === "baseline" ? undefined : { to: "/rollouts", search: { purpose: `shadow/${cycle.id}`, candidate: cycle.candidate_id } };
   if (stage === "canary") return { to: "/traces", search: { agent: cycle.agent, canary: cycle.id, arm } };
   const begun = moves.find((move) => move.target === "watch")?.at;
   if (stage !== "watch" || begun === undefined || arm === "baseline") return undefined;
   return { to: "/traces", search: { agent: cycle.agent, from: String(begun), candidate: arm && cycle.candidate_id } };
+}
+
+function groupOf(where: Where | undefined, group: string): Where | undefined {
+  return where?.to === "/traces" ? { ...where, search: { ...where.search, group } } : where;
 }
 
 /** A gain overall may harm some: each group of the traffic by itself. */

@@ -1,20 +1,20 @@
 // A report card: what was measured about an evaluator, and what it may therefore do.
 import { useQuery } from "@tanstack/react-query";
-import { Link, useParams } from "@tanstack/react-router";
+import { Link, useNavigate, useParams, useSearch } from "@tanstack/react-router";
+import { useState } from "react";
 import { api, type Schemas } from "../../api/client";
 import { Reliability } from "../../charts/reliability";
 import { Picture } from "../../charts/picture";
 import { counted, dollars, duration, line, moment, number, short } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
-import { Behind, Command, Facts, Page, State, type Tone, waiting } from "../../ui/basics";
-
+import { Behind, Command, Facts, Page, State, type Tone, type Where, waiting } from "../../ui/basics";
+import { Rows } from "../../ui/rows";
+import { groupOf, groupsOf, POINT, pointName, pointsOf } from "./outputs";
 import { TryEvaluator } from "./try";
 
 export function verdictTone(verdict: string): Tone {
   return verdict === "decides" ? "good" : verdict === "rejected" ? "bad" : "warn";
 }
-
-const POINT = "calibration at ";
 
 export function EvaluatorPage() {
   const { id } = useParams({ from: "/evaluators/$id" });
@@ -25,7 +25,8 @@ export function EvaluatorPage() {
     queryFn: () => api.GET("/v1/report-cards", { params: { query: { evaluator: card.data?.evaluator } } }),
   });
   const data = card.data;
-  const curve = data?.checks.filter((check) => check.name.startsWith(POINT)) ?? [];
+  const curve = data ? pointsOf(data) : [];
+  const behind = (of?: string): Where | undefined => (data?.outputs.length ? { to: pathOf("evaluator", id), search: { of }, hash: "outputs" } : undefined);
   return (
     <Page title={data ? `Evaluator ${line(data.evaluator, 60)}` : "Evaluator"} actions={data && <Command text={`ratchet evaluators show ${data.evaluator}`} />}>
       {waiting(card)}
@@ -47,7 +48,7 @@ export function EvaluatorPage() {
           )}
           <Facts
             of={[
-              ["rests on", <span key="rests">{counted(data.rollouts, "output")}, <Behind where={{ to: "/labels" }}>{counted(data.labels, "label")}</Behind></span>],
+              ["rests on", <span key="rests"><Behind where={behind()}>{counted(data.rollouts, "output")}</Behind>, <Behind where={behind("labelled") ?? { to: "/labels" }}>{number(data.labels)} of them labelled</Behind></span>],
               ["a score costs", dollars(data.cost_usd)],
               ["and takes", duration(data.seconds)],
               ["version", <code key="version">{short(data.version)}</code>],
@@ -60,12 +61,13 @@ export function EvaluatorPage() {
               <h2>Reliability</h2>
               <p className="muted">How often outputs of about the same score are right, by people. On the dashed line the score is that share.</p>
               <Picture name="reliability">
-                <Reliability of={curve.map((check) => ({ score: Number(check.name.slice(POINT.length)), right: check.value, low: check.low, high: check.high, n: check.n }))} />
+                <Reliability behind={(at) => behind(pointName(at))} of={curve.map((check) => ({ score: Number(check.name.slice(POINT.length)), right: check.value, low: check.low, high: check.high, n: check.n }))} />
               </Picture>
             </>
           )}
           <h2>Checks</h2>
-          <Checks of={data.checks.filter((check) => !check.name.startsWith(POINT))} />
+          <Checks card={data} behind={behind} />
+          <Outputs card={data} />
           {(older.data?.cards.length ?? 0) > 1 && (
             <>
               <h2>Other cards</h2>
@@ -86,36 +88,109 @@ export function EvaluatorPage() {
   );
 }
 
-function Checks({ of }: { of: Schemas["CardCheck"][] }) {
+function Checks({ card, behind }: { card: Schemas["ReportCard"]; behind: (of: string) => Where | undefined }) {
+  const groups = groupsOf(card);
+  const where = (check: Schemas["CardCheck"]) => {
+    const group = groupOf(check, groups);
+    return group === undefined ? undefined : behind(group);
+  };
   return (
-    <div className="scroll" tabIndex={0}>
-      <table aria-label="Checks">
-        <thead>
-          <tr>
-            <th>check</th>
-            <th>alone it would</th>
-            <th className="num">value and 95 % interval</th>
-            <th className="num">cases</th>
-            <th>what it says</th>
-          </tr>
-        </thead>
-        <tbody>
-          {of.map((check) => (
-            <tr key={check.name}>
-              <td>{check.name}</td>
-              <td>
-                <State of={check.verdict} tone={verdictTone(check.verdict)} />
-              </td>
-              <td className="num">
-                {check.value == null ? "not measured" : number(check.value)}
-                {check.low != null && check.high != null && ` [${number(check.low)}, ${number(check.high)}]`}
-              </td>
-              <td className="num">{number(check.n)}</td>
-              <td className="wrap long">{check.detail}</td>
+    <>
+      <div className="scroll" tabIndex={0}>
+        <table aria-label="Checks">
+          <thead>
+            <tr>
+              <th>check</th>
+              <th>alone it would</th>
+              <th className="num">value and 95 % interval</th>
+              <th className="num">cases</th>
+              <th>what it says</th>
             </tr>
-          ))}
-        </tbody>
-      </table>
-    </div>
+          </thead>
+          <tbody>
+            {card.checks
+              .filter((check) => !check.name.startsWith(POINT))
+              .map((check) => (
+                <tr key={check.name}>
+                  <td>{check.name}</td>
+                  <td>
+                    <State of={check.verdict} tone={verdictTone(check.verdict)} />
+                  </td>
+                  <td className="num">
+                    <Behind where={where(check)}>{check.value == null ? "not measured" : number(check.value)}</Behind>
+                    {check.low != null && check.high != null && ` [${number(check.low)}, ${number(check.high)}]`}
+                  </td>
+                  <td className="num">{number(check.n)}</td>
+                  <td className="wrap long">{check.detail}</td>
+                </tr>
+              ))}
+          </tbody>
+        </table>
+      </div>
+      <p className="muted">Values without a link were computed from changed copies of outputs, or from outputs that were scored once more. These are made for the measurement and not kept.</p>
+    </>
+  );
+}
+
+const SHOWN = 50;
+
+/** The outputs that the card rests on: all, or those that one of its figures counts. */
+function Outputs({ card }: { card: Schemas["ReportCard"] }) {
+  const { of } = useSearch({ from: "/evaluators/$id" });
+  const navigate = useNavigate({ from: "/evaluators/$id" });
+  const [all, setAll] = useState(false);
+  const groups = groupsOf(card);
+  const chosen = (of === undefined ? undefined : groups.get(of)) ?? card.outputs;
+  if (card.outputs.length === 0)
+    return (
+      <>
+        <h2 id="outputs">Outputs</h2>
+        <p className="muted">This card does not say which outputs it rests on. A new one does:</p>
+        <Command text={`ratchet evaluators check ${card.evaluator}`} />
+      </>
+    );
+  return (
+    <>
+      <div className="row">
+        <h2 id="outputs">Outputs</h2>
+        <label>
+          Show
+          <select value={of ?? ""} onChange={(event) => void navigate({ search: { of: event.target.value || undefined }, replace: true })}>
+            <option value="">all</option>
+            {[...groups].map(([name, outputs]) => outputs.length > 0 && <option key={name}>{name}</option>)}
+          </select>
+        </label>
+        <span className="muted">{counted(chosen.length, "output")}</span>
+      </div>
+      <Rows>
+        <table aria-label="Outputs">
+          <thead>
+            <tr>
+              <th>rollout</th>
+              <th className="num">score</th>
+              <th>people say</th>
+            </tr>
+          </thead>
+          <tbody>
+            {(all ? chosen : chosen.slice(0, SHOWN)).map((output) => (
+              <tr key={output.rollout_id}>
+                <td>
+                  <Link to={pathOf("rollout", output.rollout_id)}>
+                    <code>{short(output.rollout_id)}</code>
+                  </Link>
+                </td>
+                <td className="num">{output.score == null ? "none" : number(output.score)}</td>
+                <td>{output.label != null && (output.label === 0.5 ? "as many right as wrong" : <State of={output.label > 0.5 ? "right" : "wrong"} tone={output.label > 0.5 ? "good" : "bad"} />)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Rows>
+      {!all && chosen.length > SHOWN && (
+        <button type="button" onClick={() => setAll(true)}>
+          All {counted(chosen.length, "output")}
+        </button>
+      )}
+    </>
   );
 }

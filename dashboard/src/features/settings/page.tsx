@@ -114,8 +114,8 @@ function Keys() {
           ))}
         </fieldset>
         <label>
-          Days
-          <input type="number" min={1} style={{ width: 70 }} placeholder="∞" value={days} onChange={(event) => setDays(event.target.value)} />
+          Valid for (days)
+          <input type="number" min={1} style={{ width: 80 }} placeholder="ever" value={days} onChange={(event) => setDays(event.target.value)} />
         </label>
         <button type="submit" disabled={!name.trim() || scopes.length === 0}>
           Make a key

@@ -79,24 +79,26 @@ function Steps({ one, other }: { one: Schemas["TraceSkeleton"]; other: Schemas["
   const [a, b] = [one.trace, other.trace];
   return (
     <>
-      <table aria-label="The two traces">
-        <thead>
-          <tr>
-            <th />
-            <th className="num">A</th>
-            <th className="num">B</th>
-          </tr>
-        </thead>
-        <tbody>
-          <Both name="began" of={[moment(a.start_ns / 1e9), moment(b.start_ns / 1e9)]} />
-          <Both name="took" of={[duration(a.duration_s), duration(b.duration_s)]} />
-          <Both name="spans" of={[number(one.total), number(other.total)]} />
-          <Both name="failed" of={[number(a.errors), number(b.errors)]} />
-          <Both name="tokens in" of={[number(a.input_tokens), number(b.input_tokens)]} />
-          <Both name="tokens out" of={[number(a.output_tokens), number(b.output_tokens)]} />
-          <Both name="cost" of={[dollars(a.cost_usd, a.known_usd), dollars(b.cost_usd, b.known_usd)]} />
-        </tbody>
-      </table>
+      <div className="scroll" tabIndex={0}>
+        <table aria-label="The two traces">
+          <thead>
+            <tr>
+              <th />
+              <th className="num">A</th>
+              <th className="num">B</th>
+            </tr>
+          </thead>
+          <tbody>
+            <Both name="began" of={[moment(a.start_ns / 1e9), moment(b.start_ns / 1e9)]} />
+            <Both name="took" of={[duration(a.duration_s), duration(b.duration_s)]} />
+            <Both name="spans" of={[number(one.total), number(other.total)]} />
+            <Both name="failed" of={[number(a.errors), number(b.errors)]} />
+            <Both name="tokens in" of={[number(a.input_tokens), number(b.input_tokens)]} />
+            <Both name="tokens out" of={[number(a.output_tokens), number(b.output_tokens)]} />
+            <Both name="cost" of={[dollars(a.cost_usd, a.known_usd), dollars(b.cost_usd, b.known_usd)]} />
+          </tbody>
+        </table>
+      </div>
       {cut && <p className="note">The first {number(MOST)} spans of each are compared.</p>}
       <h2>Steps</h2>
       <div className="scroll" tabIndex={0} style={{ maxHeight: "50vh" }}>

@@ -1,8 +1,9 @@
 import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { api } from "../../api/client";
-import { line, number } from "../../lib/format";
+import { number } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
+import { titled } from "./names";
 import { Command, Empty, Page, Time, waiting } from "../../ui/basics";
 
 export function TrainingPage() {
@@ -29,7 +30,7 @@ export function TrainingPage() {
               {runs.map((run) => (
                 <tr key={run.name}>
                   <td className="wrap">
-                    <Link to={pathOf("training", run.name)}>{line(run.name, 60)}</Link>
+                    <Link to={pathOf("training", run.name)}>{titled(run.name)}</Link>
                   </td>
                   <td>
                     <Time at={run.updated_at} />
@@ -37,7 +38,7 @@ export function TrainingPage() {
                   <td className="num">{number(run.steps)}</td>
                   {["reward", "loss", "val"].map((metric) => (
                     <td key={metric} className="num">
-                      {number(known((run.last as Record<string, unknown>)[metric]))}
+                      {number(run.last[metric])}
                     </td>
                   ))}
                 </tr>
@@ -48,8 +49,4 @@ export function TrainingPage() {
       )}
     </Page>
   );
-}
-
-export function known(value: unknown): number | null {
-  return typeof value === "number" && Number.isFinite(value) ? value : null;
 }

@@ -1,14 +1,16 @@
 // The curves of a training, while it runs and after.
 import { useQuery } from "@tanstack/react-query";
-import { useParams } from "@tanstack/react-router";
+import { Link, useParams } from "@tanstack/react-router";
 import { useMemo } from "react";
 import { api } from "../../api/client";
 import { Curve } from "../../charts/curves";
 import { Picture } from "../../charts/picture";
 import { download } from "../../lib/export";
-import { counted, line } from "../../lib/format";
+import { counted, short } from "../../lib/format";
+import { pathOf } from "../../lib/paths";
 import { Command, Page, waiting } from "../../ui/basics";
-import { known } from "./list";
+import { about, titled } from "./names";
+import { Steps } from "./steps";
 
 /** Shown first, in this order; other metrics follow by name. */
 const FIRST = ["val", "reward", "loss", "entropy", "kl", "clip_share", "gap", "tokens_per_s", "staleness"];
@@ -18,16 +20,16 @@ export function TrainingRunPage() {
   const curves = useQuery({ queryKey: ["training", name], refetchInterval: 5_000, queryFn: () => api.GET("/v1/training-runs/{name}", { params: { path: { name } } }) });
   const data = curves.data;
   const series = useMemo(() => {
-    const records = (data?.records ?? []) as Record<string, unknown>[];
-    const names = [...new Set(records.flatMap((record) => Object.keys(record)))].filter((each) => each !== "step" && records.some((record) => known(record[each]) != null));
+    const records = data?.records ?? [];
+    const names = [...new Set(records.flatMap((record) => Object.keys(record.metrics)))];
     const rank = (each: string) => (FIRST.includes(each) ? FIRST.indexOf(each) : FIRST.length);
     names.sort((one, other) => rank(one) - rank(other) || one.localeCompare(other));
-    const steps = records.map((record, at) => known(record.step) ?? at);
-    return names.map((each) => ({ name: each, x: steps, y: records.map((record) => known(record[each])) }));
+    const steps = records.map((record) => record.step);
+    return names.map((each) => ({ name: each, x: steps, y: records.map((record) => record.metrics[each] ?? null) }));
   }, [data]);
   return (
     <Page
-      title={`Training ${line(name, 60)}`}
+      title={`Training ${titled(name)}`}
       actions={
         <>
           {data && (
@@ -43,16 +45,23 @@ export function TrainingRunPage() {
       {data && (
         <p className="muted">
           {counted(data.steps, "step")}
-          {data.every > 1 && `; every ${data.every}th is shown`}
+          {data.every > 1 && `; every ${data.every}th is shown, and each that was compared on val`}
+          {data.run_id && (
+            <>
+              {" "}
+              of <Link to={pathOf("run", data.run_id)}>run {short(data.run_id)}</Link>
+            </>
+          )}
         </p>
       )}
       <div className="grid">
         {series.map((each) => (
           <Picture key={each.name} name={`${name}-${each.name}`}>
-            <Curve title={each.name.replaceAll("_", " ")} x={each.x} y={each.y} />
+            <Curve title={about(each.name)} x={each.x} y={each.y} />
           </Picture>
         ))}
       </div>
+      {data && data.records.length > 0 && <Steps of={data.records} run={data.run_id} />}
     </Page>
   );
 }

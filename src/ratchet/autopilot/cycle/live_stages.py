@@ -13,6 +13,13 @@ import msgspec
 
 from ratchet.autopilot.config import Config
 from ratchet.autopilot.cycle.parts import StageMeasurement
+from ratchet.autopilot.cycle.stage_calls import (
+    BEFORE,
+    ObservationBatch,
+    batch_key,
+    observations_in,
+    taken_key,
+)
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.pull_requests import stage_evidence
 from ratchet.prove import (
@@ -40,14 +47,6 @@ CEILING = 4.0
 
 MOST_RELEASES = 10_000
 """Releases that are looked through for candidates that users got."""
-
-
-class ObservationBatch(msgspec.Struct, frozen=True):
-    """Observations that were read at once."""
-
-    observations: list[Any]
-    cursor: str | None
-    """Where the next reading begins."""
 
 
 class LiveTraffic(Protocol):
@@ -151,7 +150,8 @@ class LiveStages:
         for body in batch.observations:
             taken += 1
             if test.add(msgspec.convert(body, kind)) is not None:
-                self._evidence(cycle, stage, test.plan, kind, taken)
+                self.store.journal.append(cycle.id, taken_key(stage), taken, self.clock())
+                self._evidence(cycle, stage, test.plan, kind)
                 break
         progress = {"test": save_stage(test), "cursor": batch.cursor, "taken": taken}
         return StageMeasurement(decision=test.decision(), progress=progress, units=taken)
@@ -175,8 +175,11 @@ class LiveStages:
         if known is None:
             reference = self.project.config.watch.reference
             own = "" if cycle.request else cycle.candidate_id
-            earlier = await self.traffic.before(cycle.entered_at, reference, without=own)
-            plan = watch_plan(self.project.config, earlier)
+            found = await self.traffic.before(cycle.entered_at, reference, without=own)
+            kept = self.store.journal.append(
+                cycle.id, BEFORE, msgspec.to_builtins(found), self.clock()
+            )
+            plan = watch_plan(self.project.config, msgspec.convert(kept, list[LiveOutcome]))
             body = msgspec.to_builtins(plan)
             known = self.store.journal.append(cycle.id, "watch/plan", body, self.clock())
         return msgspec.convert(known, WatchPlan)
@@ -223,7 +226,7 @@ class LiveStages:
 
     def _known(self, cycle: Cycle, stage: LiveStage) -> ObservationBatch | None:
         """The batch that was read before a crash, and that the test has not seen."""
-        body = self.store.journal.get(cycle.id, _key(stage, _taken(cycle)))
+        body = self.store.journal.get(cycle.id, batch_key(stage, _taken(cycle)))
         return None if body is None else msgspec.convert(body, ObservationBatch)
 
     def _journaled(
@@ -231,7 +234,7 @@ class LiveStages:
     ) -> ObservationBatch:
         batch = ObservationBatch(observations=msgspec.to_builtins(found), cursor=cursor)
         if found:
-            body, key = msgspec.to_builtins(batch), _key(stage, _taken(cycle))
+            body, key = msgspec.to_builtins(batch), batch_key(stage, _taken(cycle))
             self.store.journal.append(cycle.id, key, body, self.clock())
         return batch
 
@@ -241,15 +244,10 @@ class LiveStages:
         stage: LiveStage,
         plan: StagePlan,
         kind: type[Any],
-        count: int,
     ) -> None:
         """Write the stage's evidence file, which `ratchet verify` recomputes."""
-        observations = [
-            msgspec.convert(each, kind)
-            for key, body in self.store.journal.read(cycle.id)
-            if key.startswith(f"{stage}/batch/")
-            for each in body["observations"]
-        ][:count]
+        seen = observations_in(dict(self.store.journal.read(cycle.id)), stage)
+        observations = [msgspec.convert(each, kind) for each in seen]
         alpha = self.project.config.prove.alpha
         history = () if stage == "watch" else self._history(cycle)
         write_stage_evidence(
@@ -358,10 +356,6 @@ def _watched(
 def _is_of(outcome: LiveOutcome, cycle: Cycle) -> bool:
     """Whether an outcome is the release's: at run time by its candidate, else by its time alone."""
     return bool(cycle.request) or outcome.candidate_id == cycle.candidate_id
-
-
-def _key(stage: LiveStage, number: int) -> str:
-    return f"{stage}/batch/{number:06}"
 
 
 def _taken(cycle: Cycle) -> int:

@@ -18,7 +18,15 @@ from ratchet.evaluate.report_card.self_preference import self_preference
 from ratchet.evaluate.report_card.thresholds import CardThresholds
 from ratchet.evaluate.report_card.variants import compare_variants
 from ratchet.store import Store
-from ratchet.types import CardCheck, CardVerdict, Cost, ReportCard, Span, content_hash, dollars_text
+from ratchet.types import (
+    CardCheck,
+    CardVerdict,
+    Cost,
+    ReportCard,
+    Span,
+    content_hash,
+    dollars_text,
+)
 
 AT_ONCE = 16
 """Number of concurrent verdicts."""
@@ -128,6 +136,7 @@ async def make_card(
         rollouts=len(used),
         cost_usd=dollars,
         seconds=seconds,
+        outputs=measured.outputs(),
         data=data,
         created_at=now,
     )

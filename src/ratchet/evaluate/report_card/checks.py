@@ -21,7 +21,7 @@ from ratchet.stats.agreement import (
     kappa,
     wilson,
 )
-from ratchet.types import CardCheck, CardVerdict
+from ratchet.types import CardCheck, CardOutput, CardVerdict
 
 CUT = 0.5
 """The lowest score that counts as a pass."""
@@ -61,6 +61,16 @@ class Measured(msgspec.Struct, frozen=True):
             if probe.kind == kind and value is not None and base is not None:
                 found.append((probe, value, base))
         return found
+
+    def outputs(self) -> tuple[CardOutput, ...]:
+        """The real outputs with their scores and labels."""
+        found = []
+        for probe, value in zip(self.probes, self.values, strict=True):
+            if probe.kind == "real":
+                case = self.cases[probe.case]
+                output = CardOutput(rollout_id=case.rollout.id, score=value, label=case.label)
+                found.append(output)
+        return tuple(found)
 
     def labelled(self) -> tuple[list[float], list[bool]]:
         """Scores of labelled outputs, and whether people call each right."""

@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from ratchet.autopilot.cycle.stage_calls import StageCall, stage_calls
 from ratchet.server.api.agents import checked_name
 from ratchet.server.api.fields import Limit, Name, Request, ShortText, Version
 from ratchet.server.problems import Problem
@@ -61,11 +62,22 @@ async def list_cycles(server: Services, query: CycleQuery) -> CycleList:
 @group.route("GET", "/v1/cycles/{id}", READ)
 async def get_cycle(server: Services, id: str) -> CycleDetail:
     """Get a cycle with its moves."""
-    found = await server.in_thread(server.store.cycles.get, id)
-    if found is None:
-        raise Problem(404, f"There is no cycle {id[:200]!r}.", field="id")
+    found = await _found(server, id)
     moves = await server.in_thread(server.store.cycles.transitions, id)
     return CycleDetail(_shown(found), moves)
+
+
+class StageCalls(msgspec.Struct, frozen=True):
+    """Live calls that a cycle's stages looked at, in the order of the stages and of the calls."""
+
+    calls: list[StageCall]
+
+
+@group.route("GET", "/v1/cycles/{id}/calls", READ)
+async def list_stage_calls(server: Services, id: str) -> StageCalls:
+    """List the live calls that a cycle's stages looked at."""
+    await _found(server, id)
+    return StageCalls(await server.in_thread(stage_calls, server.store, id))
 
 
 @group.route("POST", "/v1/agents/{name}/autopilot", ADMIN, audited=True)
@@ -84,6 +96,13 @@ async def tell_autopilot(server: Services, name: str, body: NewCommand) -> Opera
     )
     await server.in_thread(server.store.operator_commands.add, command)
     return command
+
+
+async def _found(server: Services, id: str) -> Cycle:
+    found = await server.in_thread(server.store.cycles.get, id)
+    if found is None:
+        raise Problem(404, f"There is no cycle {id[:200]!r}.", field="id")
+    return found
 
 
 def _shown(cycle: Cycle) -> Cycle:

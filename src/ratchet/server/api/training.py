@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +30,8 @@ class TrainingSummary(msgspec.Struct, frozen=True, kw_only=True):
     """Steps recorded so far."""
     updated_at: float
     """Unix seconds."""
-    last: dict[str, Any]
-    """Metrics of the last step."""
+    last: dict[str, float]
+    """The last value of each metric."""
 
 
 class TrainingRuns(msgspec.Struct, frozen=True):
@@ -38,14 +40,33 @@ class TrainingRuns(msgspec.Struct, frozen=True):
     runs: list[TrainingSummary]
 
 
+class TrainingStep(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of a step. Step 0 is the weights at the start."""
+
+    step: int
+    metrics: dict[str, float]
+    """By name; `val` is the result on val tasks."""
+    val_low: float | None = None
+    val_high: float | None = None
+    """Bounds of the interval of `val` with 95 % coverage."""
+    val_count: int = 0
+    """Tasks or examples that `val` is the mean over."""
+    val_candidate: str = ""
+    """The weights after the step, where they have made rollouts of val tasks."""
+    purpose: str = ""
+    """Of the rollouts that the step learned from; empty where they are not kept."""
+
+
 class TrainingCurves(msgspec.Struct, frozen=True, kw_only=True):
     """The metrics of a training by step."""
 
     name: str
+    run_id: str
+    """The run of `ratchet improve` that it is a part of; empty if the store has none."""
     steps: int
     every: int
-    """Each n-th step is here; 1 for all of them."""
-    records: list[dict[str, Any]]
+    """Each n-th step is here, and each that was compared on val; 1 for all of them."""
+    records: list[TrainingStep]
 
 
 @group.route("GET", "/v1/training-runs", READ)
@@ -70,13 +91,13 @@ def _folders(server: Services) -> list[Path]:
 def _runs(server: Services) -> list[TrainingSummary]:
     found = []
     for folder in _folders(server):
-        records = read_metrics(folder)
+        steps = training_steps(read_metrics(folder))
         found.append(
             TrainingSummary(
                 name=folder.name,
-                steps=len(records),
+                steps=steps[-1].step if steps else 0,
                 updated_at=folder.stat().st_mtime,
-                last=records[-1] if records else {},
+                last={name: value for step in steps for name, value in step.metrics.items()},
             )
         )
     return sorted(found, key=lambda run: run.updated_at, reverse=True)
@@ -86,8 +107,44 @@ def _curves(server: Services, name: str) -> TrainingCurves:
     folder = next((each for each in _folders(server) if each.name == name), None)
     if folder is None:
         raise Problem(404, f"There is no training {name[:200]!r} on this machine.", field="name")
-    records = read_metrics(folder)
-    every = max(1, -(-len(records) // POINTS))
+    steps = training_steps(read_metrics(folder))
+    run = server.store.runs.get(name.partition("-")[0])
+    every = max(1, -(-len(steps) // POINTS))
     return TrainingCurves(
-        name=name, steps=len(records), every=every, records=list(records[::every])
+        name=name,
+        run_id=run.id if run else "",
+        steps=steps[-1].step if steps else 0,
+        every=every,
+        records=[s for n, s in enumerate(steps) if n % every == 0 or "val" in s.metrics],
     )
+
+
+def training_steps(records: Iterable[dict[str, Any]]) -> list[TrainingStep]:
+    """The steps of a training, each from its records: of the step itself, and of a comparison."""
+    found: dict[int, TrainingStep] = {}
+    for record in records:
+        number = record.get("step")
+        if not isinstance(number, int):
+            continue
+        step = found.get(number) or TrainingStep(step=number, metrics={})
+        numbers = {
+            name: float(value)
+            for name, value in record.items()
+            if type(value) in (int, float) and name != "step" and math.isfinite(value)
+        }
+        val = record.get("val")
+        if isinstance(val, dict):
+            numbers["val"] = val["value"]
+            step = msgspec.structs.replace(
+                step,
+                val_low=val["low"],
+                val_high=val["high"],
+                val_count=val["count"],
+                val_candidate=val.get("candidate", ""),
+            )
+        found[number] = msgspec.structs.replace(
+            step,
+            metrics=step.metrics | numbers,
+            purpose=record.get("purpose") or step.purpose,
+        )
+    return [found[number] for number in sorted(found)]
