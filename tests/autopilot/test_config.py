@@ -440,7 +440,7 @@ def test_an_entry_that_is_no_entry_is_shown(tmp_path: Path, entry: str) -> None:
 
 
 def test_the_agent_is_needed(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="the key 'agent' is missing"):
+    with pytest.raises(ConfigError, match="does not say how to run the agent"):
         read(tmp_path, "")
     with pytest.raises(ConfigError, match=r"\[agent\] needs one of entry .*, command .* and url"):
         read(tmp_path, "[agent]")

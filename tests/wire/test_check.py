@@ -113,6 +113,21 @@ def test_an_address_that_the_code_reads_under_a_name_of_its_own_leads_to_the_sim
     assert _states(report)["agent"] == "verified", report
 
 
+def test_an_agent_that_no_task_can_run_is_said_to_need_a_function(
+    repository: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    desk = repository / "desk.py"
+    code = desk.read_text().replace("return answer.choices", "print(answer.choices")
+    desk.write_text(f"{code.rstrip()})\n".replace('return "The library is closed."', "return"))
+    _git(repository, "commit", "-qam", "prints")
+    assert run(["init", str(repository), "--yes", "--no-check", "--entry", "desk.py:ask"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "ask cannot be called as a function: ask returns nothing" in said
+    assert "Next: write ratchet_agent.py, then: ratchet init" in said
+    (found,) = check(repository, python=Path(sys.executable)).findings
+    assert (found.state, "has no [agent]" in found.why) == ("not verified", True)
+
+
 def test_a_missing_package_is_not_verified_and_named(repository: Path) -> None:
     desk = repository / "desk.py"
     desk.write_text("import a_package_of_nobody\n" + desk.read_text())

@@ -12,6 +12,7 @@ from pathlib import Path
 import httpx2
 import pytest
 
+from ratchet.autopilot.config import read_config
 from ratchet.cli.app import run
 from ratchet.wire.checking import CheckReport, check
 from ratchet.wire.checking.findings import last_error, same_finding
@@ -108,6 +109,21 @@ def test_a_program_runs_once_with_its_prompts_and_its_tools_denied(
     }, report
     assert "until the denied tool 'send_mail'" in report.findings[0].why
     assert not (tmp_path / "mail").exists()
+
+
+def test_prompts_in_files_of_a_function_that_only_runs_as_a_command_are_the_gateway_s(
+    wire: Wire, tmp_path: Path
+) -> None:
+    rules = PROGRAM.partition('RULES = "')[2].partition('"')[0]
+    program = PROGRAM.format(mail=str(tmp_path / "mail")).replace(
+        f'"{rules}"', 'pathlib.Path("rules.md").read_text()'
+    )
+    files = {"main.py": f"import pathlib\n{program}", "rules.md": rules}
+    root = wire(files, "--entry", "main.py:main")
+    assert "prompt_files" not in (root / "ratchet.toml").read_text()
+    assert read_config(root / "ratchet.toml").agent.command == "python ratchet_command.py"
+    report = check(root, python=Path(sys.executable))
+    assert _states(report)["agent"] == "verified", report
 
 
 @pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed.")

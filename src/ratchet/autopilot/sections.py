@@ -97,6 +97,10 @@ def _sentence(problem: Mapping[str, Any], model: type[BaseModel]) -> str:
         near = difflib.get_close_matches(str(location[-1]), known, n=1, cutoff=0.4)
         meant = f" Did you mean {near[0]!r}?" if near else f" Known here: {', '.join(known)}."
         return f"there is no key {where!r}.{meant}"
+    if problem["type"] == "missing" and where == "agent":
+        return (
+            'it does not say how to run the agent: [agent] entry = "module:function", or command.'
+        )
     if problem["type"] == "missing":
         return f"the key {where!r} is missing."
     if where == "agent.entry" and problem["type"] == "string_pattern_mismatch":

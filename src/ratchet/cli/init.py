@@ -365,6 +365,9 @@ def _apply(
         out.print(f"\nCommitted to {done.branch} ({done.commit[:8]}).", markup=False)
         if not done.switched:
             out.print(done.why_not, markup=False)
-    once = run_once(root, plan.choices.project)
-    out.print(f"Next: install what was added, then: {once}", markup=False)
+    if "agent" in plan.config:
+        once = run_once(root, plan.choices.project)
+        out.print(f"Next: install what was added, then: {once}", markup=False)
+    else:
+        out.print("Next: write ratchet_agent.py, then: ratchet init", markup=False)
     out.print("To take it back: ratchet init --undo", markup=False)

@@ -143,6 +143,10 @@ class _Run:
         """All findings; the first that makes the others impossible is the last."""
         app: ServiceApp | None = None
         agent = self._agent_section()
+        if not agent:
+            why = "No way to run it was found: ratchet.toml has no [agent]."
+            step = "Write ratchet_agent.py with one @ratchet.agent function, then: ratchet init"
+            return [CheckFinding("agent", "not verified", why, step)]
         if "url" in agent:
             found_app = app_finding(
                 self._root, self._record.project, self._record.entry_path, self._once

@@ -94,8 +94,10 @@ def task_inputs(look: RepositoryLook, choices: Choices, modules: Modules) -> tup
     return ()
 
 
-def way_to_run(look: RepositoryLook, choices: Choices, modules: Modules) -> tuple[RunWay, str]:
-    """The first way in which the entry can be run, and why it is not the one that was chosen."""
+def way_to_run(
+    look: RepositoryLook, choices: Choices, modules: Modules
+) -> tuple[RunWay | None, str]:
+    """The first way in which the entry can be run, if any, and why not as was chosen."""
     why = ""
     for way in (choices.run, *_OTHERS[choices.run]):
         try:
@@ -104,7 +106,7 @@ def way_to_run(look: RepositoryLook, choices: Choices, modules: Modules) -> tupl
             why = why or f"{choices.entry.name} cannot be called as a {_SHOWN[way]}: {error}."
             continue
         return way, why
-    return choices.run, ""
+    return None, why
 
 
 _SHOWN: dict[RunWay, str] = {"python": "function", "command": "command", "service": "service"}

@@ -38,6 +38,10 @@ _WRAPPERS = re.compile(
     r"(?i)llm|models?/|model\.|middleware|provider|Chat(?:OpenAI|Anthropic)|/eval"
 )
 """Wrappers of a model and what stands around a call: a part of the agent, not the way in."""
+_TO_WRITE = (
+    "Write ratchet_agent.py with one @ratchet.agent function that takes a task's input, calls the"
+    " agent and returns its output; then run ratchet init again."
+)
 NAMED = 12
 """Prompts that the page names."""
 
@@ -103,7 +107,9 @@ def recommend(
     otherwise = ""
     if taken.place.path.endswith(".py") and taken.kind != "notebook":
         run, otherwise = way_to_run(look, choices, modules)
-        if run != choices.run:
+        if run is None:
+            otherwise += f" {_TO_WRITE}"
+        elif run != choices.run:
             choices = make_choices(look, chosen, taken, run=run, may_run=may_run, workflow=workflow)
     sections = (
         _what_it_is(look, choices, modules, passed_over),
@@ -266,7 +272,9 @@ def _binding(choices: Choices, otherwise: str) -> PageSection:
         "gateway": "to replace in the model calls, without a change of code",
         "leave": "left alone",
     }
-    lines = [how[choices.run], *([otherwise] if otherwise else [])]
+    lines = [how[choices.run], otherwise] if otherwise else [how[choices.run]]
+    if otherwise.endswith(_TO_WRITE):
+        lines = [otherwise]
     counts = Counter(one.way for one in choices.prompts)
     for way, number in counts.items():
         names = [one.name for one in choices.prompts if one.way == way]
