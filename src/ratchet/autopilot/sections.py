@@ -23,8 +23,10 @@ Several = Annotated[tuple[T, ...], Field(strict=False)]
 
 class Section(BaseModel):
     # Strict: a number in quotes, or true for 1, is reported as an error. Validators are built once
-    # with the whole file's, not also for each section.
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, defer_build=True)
+    # with the whole file's, not also for each section. Names that begin with model_ are ours.
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, strict=True, defer_build=True, protected_namespaces=()
+    )
 
 
 Sections = TypeVar("Sections", bound=Section)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ratchet.client.address import ClientKey
 from ratchet.client.call import ApiRequest, ApiResponse, AsyncTransport, Steps
-from ratchet.client.events import READ_S, EventStream, ServerEvent
+from ratchet.client.events import READ_S, EventMessages, EventStream, ServerEvent
 from ratchet.client.failures import RequestRefused, ServerUnreachable
 from ratchet.client.http import BaseClient, ResponseBody, transport_errors
 from ratchet.client.repositories import Repositories
@@ -143,10 +143,12 @@ class AsyncClient(BaseClient, Repositories[AsyncTransport]):
                     )
                 else:
                     events.connected()
-                    async for message in httpx2.EventSource(response):
-                        event = events.received(message.event, message.data, message.id)
-                        if event is not None:
-                            yield event
+                    messages = EventMessages()
+                    async for piece in response.aiter_bytes():
+                        for message in messages.feed(piece):
+                            event = events.received(*message)
+                            if event is not None:
+                                yield event
                     ended = ServerUnreachable(
                         reason="it ended the stream of events", place=self.url
                     )

@@ -30,6 +30,35 @@ class ServerEvent(msgspec.Struct, frozen=True, kw_only=True):
     """Details: ids, counts."""
 
 
+_READ = (b"event", b"data", b"id")
+
+
+class EventMessages:
+    """Reads the messages of a stream of events out of its bytes."""
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._fields: dict[bytes, list[bytes]] = {}
+
+    def feed(self, piece: bytes) -> list[tuple[str, str, str]]:
+        """Kind, data and id of each message that the next bytes complete."""
+        *lines, self._rest = (self._rest + piece).split(b"\n")
+        found = []
+        for line in lines:
+            line = line.removesuffix(b"\r")
+            name, _, value = line.partition(b":")
+            if name:  # a comment has none
+                self._fields.setdefault(name, []).append(value.removeprefix(b" "))
+            elif not line:
+                fields, self._fields = self._fields, {}
+                text = {
+                    one: b"\n".join(fields.get(one, [])).decode(errors="replace") for one in _READ
+                }
+                if b"data" in fields:
+                    found.append((text[b"event"], text[b"data"], text[b"id"]))
+        return found
+
+
 class EventStream:
     """Position in the stream of events, and its retry state.
 

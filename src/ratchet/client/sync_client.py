@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from ratchet.client.address import ClientKey
 from ratchet.client.call import ApiRequest, ApiResponse, BlockingTransport, Steps
-from ratchet.client.events import READ_S, EventStream, ServerEvent
+from ratchet.client.events import READ_S, EventMessages, EventStream, ServerEvent
 from ratchet.client.failures import RequestRefused, ServerUnreachable
 from ratchet.client.http import BaseClient, ResponseBody, transport_errors
 from ratchet.client.repositories import Repositories
@@ -142,10 +142,12 @@ class Client(BaseClient, Repositories[BlockingTransport]):
                         request, response.status_code, response.headers, body
                     )
                 events.connected()
-                for message in httpx2.EventSource(response):
-                    event = events.received(message.event, message.data, message.id)
-                    if event is not None:
-                        yield event
+                messages = EventMessages()
+                for piece in response.iter_bytes():
+                    for message in messages.feed(piece):
+                        event = events.received(*message)
+                        if event is not None:
+                            yield event
         except transport_errors() as error:
             return self._server.unreached(error)
         return ServerUnreachable(reason="it ended the stream of events", place=self.url)

@@ -78,7 +78,10 @@ class OpenAIService:
         options: dict[str, Any] = {
             "model": job.model,
             "training_file": job.training_id,
-            "method": {"type": kind, kind: {"hyperparameters": job.hyperparameters}},
+            # Not by name: the client has it since 1.56 only.
+            "extra_body": {
+                "method": {"type": kind, kind: {"hyperparameters": job.hyperparameters}}
+            },
         }
         if job.validation_id:
             options["validation_file"] = job.validation_id
