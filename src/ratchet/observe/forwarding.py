@@ -6,7 +6,7 @@ import logging
 import queue
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
@@ -89,7 +89,6 @@ class OtlpForwarder:
 
 def exportable(records: Sequence[SpanRecord], resource: Any) -> list[Any]:
     """Convert records to finished spans of OpenTelemetry's SDK."""
-    from opentelemetry.attributes import BoundedAttributes
     from opentelemetry.sdk.trace import Event, ReadableSpan
     from opentelemetry.sdk.util.instrumentation import InstrumentationScope
     from opentelemetry.trace import SpanContext, SpanKind, Status, StatusCode, TraceFlags
@@ -105,7 +104,7 @@ def exportable(records: Sequence[SpanRecord], resource: Any) -> list[Any]:
         span = record.span
         trace_id, sampled = int(span.trace_id, 16), TraceFlags(TraceFlags.SAMPLED)
         above = span.parent_id
-        attributes = _plain_values(span.attributes)
+        attributes = {key: _plain(value) for key, value in span.attributes.items()}
         code = {"ok": StatusCode.OK, "error": StatusCode.ERROR}.get(span.status, StatusCode.UNSET)
         made.append(
             ReadableSpan(
@@ -113,12 +112,10 @@ def exportable(records: Sequence[SpanRecord], resource: Any) -> list[Any]:
                 context=SpanContext(trace_id, int(span.span_id, 16), False, sampled),
                 parent=SpanContext(trace_id, int(above, 16), False, sampled) if above else None,
                 resource=resource,
-                attributes=BoundedAttributes(attributes=attributes),
+                attributes=attributes,
                 events=[
                     Event(
-                        each.name,
-                        BoundedAttributes(attributes=_plain_values(each.attributes)),
-                        each.time_ns,
+                        each.name, {k: _plain(v) for k, v in each.attributes.items()}, each.time_ns
                     )
                     for each in span.events
                 ],
@@ -132,10 +129,6 @@ def exportable(records: Sequence[SpanRecord], resource: Any) -> list[Any]:
             )
         )
     return made
-
-
-def _plain_values(attributes: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: _plain(value) for key, value in attributes.items()}
 
 
 def _plain(value: Any) -> Any:
