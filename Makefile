@@ -147,8 +147,9 @@ clean:  ## Delete .venv, caches and builds; ./demo stays
 .venv/.train: .venv/.dev
 	$(call install,.[train])
 
-LOWEST := $(addprefix tests/,bind client run store types cli/test_commands.py cli/test_traces.py \
-	observe/test_live.py observe/test_otel_bridge.py server/api server/test_process.py)
+LOWEST := $(addprefix tests/,bind client/test_server.py client/test_events.py run store types \
+	cli/test_commands.py cli/test_traces.py observe/test_live.py observe/test_otel_bridge.py \
+	server/api server/test_process.py)
 .bench/lowest/.done: .venv/.dev pyproject.toml
 	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip -q
 	$(BIN)/python -m pip install -q uv

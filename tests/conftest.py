@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import httpcore2
 import pytest
 from hypothesis import settings
 
+from ratchet._http import httpx2
 from ratchet.store import Store
 
 if TYPE_CHECKING:
@@ -48,7 +48,10 @@ class _SharedContext:
         return self.made[key]
 
 
-httpcore2.default_ssl_context = _SharedContext(httpcore2.default_ssl_context)  # type: ignore[assignment]
+if httpx2.__name__ == "httpx2":
+    import httpcore2
+
+    httpcore2.default_ssl_context = _SharedContext(httpcore2.default_ssl_context)  # type: ignore[assignment]
 
 # The same examples each time, so that nothing fails by chance. `make faults` looks for new ones.
 settings.register_profile("same", derandomize=True, deadline=None, max_examples=30)

@@ -187,11 +187,12 @@ def _serve(control: socket.socket) -> dict[str, Any] | None:
         In a forked process what it is to run, and None where there are no more requests.
     """
     import gc
-    import importlib
+    import importlib.util
     import select
 
     for module in PRELOADED:
-        importlib.import_module(module)
+        if importlib.util.find_spec(module.partition(".")[0]):
+            importlib.import_module(module)
     gc.collect()
     gc.freeze()
     woken, wake = os.pipe()

@@ -7,9 +7,9 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-import httpx2
 import uvloop
 
+from ratchet._http import httpx2
 from ratchet.server.serve import ServeSettings, make_server
 from ratchet.store import Store
 from tests.impatient import end_servers_at_once

@@ -38,11 +38,11 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import psutil
 from queue_over_http import postgres, serving
 from sqlalchemy import text
 
+from ratchet._http import httpx2
 from ratchet.server.retention import LARGEST
 from ratchet.server.span_writer import BATCH
 from ratchet.store import Store

@@ -19,9 +19,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 
+from ratchet._http import httpx2
 from ratchet.server.gateway.upstream import Upstream
 from ratchet.server.serve import ServeSettings
 from ratchet.store import Store

@@ -11,11 +11,11 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
+from ratchet._http import httpx2
 from ratchet.cli.mcp_answers import MAX_CHARACTERS, answer
 from ratchet.types import InputError
 from tests.cli.conftest import CONFIG, INLINE, MakeProject

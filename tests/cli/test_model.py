@@ -14,10 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import psutil
 import pytest
 
+from ratchet._http import httpx2
 from ratchet.cli import app
 from ratchet.store import Store
 from ratchet.types import Rollout

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 
+from ratchet._http import httpx2
 from tests.cli.test_any_language import MakeAgent, eventually
 from tests.cli.test_any_language import make_agent as make_agent
 from tests.cli.test_any_language import upstream as upstream

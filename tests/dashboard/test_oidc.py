@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 
+from ratchet._http import httpx2
 from ratchet.server.oidc import OidcSettings
 from ratchet.server.serve import ServeSettings
 from ratchet.store import Store

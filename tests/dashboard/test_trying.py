@@ -7,9 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 
+from ratchet._http import httpx2
 from ratchet.store import Store
 from tests.dashboard.conftest import Complaints, url_of
 from tests.serving import RunningServer

@@ -10,8 +10,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import httpx2
-
+from ratchet._http import httpx2
 from ratchet.store import Store
 from ratchet.types import Feedback, Span
 

@@ -17,9 +17,9 @@ import uuid
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 
+from ratchet._http import httpx2
 from ratchet.types import Rollout, Span
 from tests import interpreters
 from tests.cli.simulated_model import simulated_model

@@ -6,9 +6,9 @@ import shutil
 import uuid
 from typing import Any
 
-import httpx2
 import pytest
 
+from ratchet._http import httpx2
 from tests.examples.room_agent import Site
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")

@@ -22,11 +22,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 from tests import interpreters
 from tests.free_ports import free_port
 
+from ratchet._http import httpx2
 from ratchet.store import Store
 
 LONG = bool(os.environ.get("RATCHET_LONG_FAULTS"))

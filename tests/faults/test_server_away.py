@@ -18,9 +18,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 from tests.free_ports import free_port
+
+from ratchet._http import httpx2
 
 LONG = bool(os.environ.get("RATCHET_LONG_FAULTS"))
 BEFORE_S = 5.0 if LONG else 1.0

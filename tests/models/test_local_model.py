@@ -11,13 +11,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import openai
 import psutil
 import pytest
 from openai import OpenAI
 from tests.local_models import GROUP, require_model
 
+from ratchet._http import httpx2
 from ratchet.llm import Usage, dollars
 from ratchet.models import LocalModel, ModelUnavailable, find_model, local_model, shared_model
 from ratchet.models.local_model import default_threads

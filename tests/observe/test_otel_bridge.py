@@ -264,7 +264,7 @@ def test_a_span_whose_clock_was_set_back_is_kept_and_marked(start: Start, projec
 def test_our_own_requests_are_not_recorded(
     start: Start, server: Any, caplog: pytest.LogCaptureFixture
 ) -> None:
-    import httpx2
+    from ratchet._http import httpx2
 
     handle = start(url=server.url)
     send = httpx2.Client.send

@@ -38,6 +38,8 @@ NAMED = {"httptools": '"httptools"', "psycopg": '"postgresql+psycopg"'}
 
 THERE_BY_THEN = {
     "opentelemetry-instrumentation": "each package of the extra instruments brings it",
+    "httpx": "openai brings it, or httpx2",
+    "httpx2": "openai brings it, or httpx",
     "streamlit": "the agent's page is one of Streamlit",
     "opentelemetry-exporter-otlp-proto-http": "the user's, who is told when it is missing",
 }

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import msgspec
 import pytest
 
+from ratchet._http import httpx2
 from ratchet.server.api.training import training_steps
 from ratchet.server.serve import ServeSettings
 from ratchet.store import Store

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx2
 import msgspec
 import pytest
 from joserfc.jwk import RSAKey
 
+from ratchet._http import httpx2
 from ratchet.server.oidc import OidcLogin, OidcSettings, Person
 from ratchet.server.serve import ServeSettings
 from ratchet.store import Store

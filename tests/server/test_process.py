@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import httpx2
 import psutil
 import pytest
 
 import ratchet
+from ratchet._http import httpx2
 from ratchet.types import unpack_ids
 from tests import interpreters
 from tests.server.gateway.upstreams import StubUpstream

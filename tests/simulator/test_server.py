@@ -7,11 +7,11 @@ import json
 import time
 from typing import Any
 
-import httpx2
 import openai
 import pytest
 from openai import AsyncOpenAI, OpenAI
 
+from ratchet._http import httpx2
 from tests.examples.room_booking import PROMPT, TOOLS, tasks
 from tests.simulator import Settings, SimulatorProcess, SimulatorThread, asking
 from tests.simulator.server import SERVER

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 
+from ratchet._http import httpx2
 from ratchet.cli.app import run
 from ratchet.wire.checking import CheckReport, check
 from ratchet.wire.checking.simulated_answers import Asked, Tool, answer, sample

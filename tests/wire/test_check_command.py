@@ -9,9 +9,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import httpx2
 import pytest
 
+from ratchet._http import httpx2
 from ratchet.autopilot.config import read_config
 from ratchet.cli.app import run
 from ratchet.wire.checking import CheckReport, check

@@ -19,13 +19,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import msgspec
 from benchmarks.ingest import free_port, mlflow_server, ratchet_server
 from dashboard.seed import EVERY, SPANS, WEEK_S, large_trace, trace_of
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from otlp_load import pairs
 
+from ratchet._http import httpx2
 from ratchet.types import Span
 
 ROOT = Path(__file__).resolve().parents[3]

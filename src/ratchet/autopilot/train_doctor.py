@@ -150,7 +150,7 @@ def _logprobs(server: PolicyServer, model: str, ids: list[int]) -> list[float]:
 
 
 def _ask(server: PolicyServer, path: str, body: dict[str, Any]) -> Any:
-    import httpx2
+    from ratchet._http import httpx2
 
     try:
         answer = httpx2.post(

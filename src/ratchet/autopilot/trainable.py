@@ -133,8 +133,7 @@ class TrainableModel:
         Raises:
             ModelUnavailable: The server refuses it.
         """
-        import httpx2
-
+        from ratchet._http import httpx2
         from ratchet.models.failure import ModelUnavailable
 
         try:

@@ -64,7 +64,7 @@ async def _running(project: Project, host: str, port: int) -> str:
     Raises:
         ConfigError: What runs there is no server of this project's store.
     """
-    import httpx2
+    from ratchet._http import httpx2
 
     url = f"http://{f'[{host}]' if ':' in host else host}:{port}"
     try:

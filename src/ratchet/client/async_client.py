@@ -17,7 +17,7 @@ from ratchet.client.repositories import Repositories
 from ratchet.client.retry_policy import RequestResult, RetryPause, with_retries
 
 if TYPE_CHECKING:
-    import httpx2
+    from ratchet._http import httpx2
 
 T = TypeVar("T")
 
@@ -129,7 +129,7 @@ class AsyncClient(BaseClient, Repositories[AsyncTransport]):
         self, events: EventStream
     ) -> AsyncGenerator[ServerEvent | RequestRefused | ServerUnreachable, None]:
         """Yield events until the stream ends, and then the reason."""
-        import httpx2
+        from ratchet._http import httpx2
 
         http, request = self._connected(), events.request()
         arguments = {**self._server.arguments(request), "timeout": httpx2.Timeout(READ_S)}
@@ -160,7 +160,7 @@ class AsyncClient(BaseClient, Repositories[AsyncTransport]):
         self._check_open()
         loop = asyncio.get_running_loop()
         if self._http is None or self._loop is not loop:
-            import httpx2
+            from ratchet._http import httpx2
 
             # Connections belong to the loop that opened them, so another loop needs new ones.
             self._loop = loop

@@ -40,7 +40,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def options(self) -> dict[str, Any]:
         """Arguments of httpx2's clients."""
-        import httpx2
+        from ratchet._http import httpx2
 
         headers = {"user-agent": f"ratchet/{__version__}", "accept": "application/json"}
         if self.key is not None:
@@ -61,7 +61,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def arguments(self, request: ApiRequest) -> dict[str, Any]:
         """Arguments of httpx2's `build_request`."""
-        import httpx2
+        from ratchet._http import httpx2
 
         headers = dict(request.headers)
         if request.body:
@@ -98,7 +98,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     def unreached(self, error: Exception) -> ServerUnreachable:
         """Convert an exception of a request without a response."""
-        import httpx2
+        from ratchet._http import httpx2
 
         place = self.address.url
         if isinstance(error, UnreadableResponse):
@@ -168,7 +168,7 @@ class BaseClient:
 @functools.cache
 def transport_errors() -> tuple[type[Exception], ...]:
     """Exceptions of a request that received no complete response."""
-    import httpx2
+    from ratchet._http import httpx2
 
     return (httpx2.RequestError, UnreadableResponse)
 

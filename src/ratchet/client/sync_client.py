@@ -18,7 +18,7 @@ from ratchet.client.repositories import Repositories
 from ratchet.client.retry_policy import RequestResult, RetryPause, with_retries
 
 if TYPE_CHECKING:
-    import httpx2
+    from ratchet._http import httpx2
 
 T = TypeVar("T")
 
@@ -130,7 +130,7 @@ class Client(BaseClient, Repositories[BlockingTransport]):
         self, events: EventStream
     ) -> Generator[ServerEvent, None, RequestRefused | ServerUnreachable]:
         """Yield events until the stream ends; return the reason."""
-        import httpx2
+        from ratchet._http import httpx2
 
         http, request = self._connected(), events.request()
         arguments = {**self._server.arguments(request), "timeout": httpx2.Timeout(READ_S)}
@@ -156,7 +156,7 @@ class Client(BaseClient, Repositories[BlockingTransport]):
         self._check_open()
         with self._lock:
             if self._http is None or self._pid != os.getpid():
-                import httpx2
+                from ratchet._http import httpx2
 
                 # After a fork the sockets belong to the parent: leave them open, and use new ones.
                 self._pid = os.getpid()

@@ -21,7 +21,7 @@ import msgspec
 from ratchet.types import SCOPES, ConfigError, RatchetError, Scope
 
 if TYPE_CHECKING:
-    import httpx2
+    from ratchet._http import httpx2
 
 CALLBACK = "/v1/login/oidc/callback"
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA")
@@ -373,7 +373,7 @@ async def _json(http: httpx2.AsyncClient, method: str, url: str, **options: Any)
     Raises:
         LoginRefused: There is none, or it is an error or not an object.
     """
-    import httpx2
+    from ratchet._http import httpx2
 
     content = b""
     try:
@@ -398,7 +398,7 @@ async def _json(http: httpx2.AsyncClient, method: str, url: str, **options: Any)
 
 
 def _client() -> httpx2.AsyncClient:
-    import httpx2
+    from ratchet._http import httpx2
 
     return httpx2.AsyncClient(timeout=TIMEOUT_S, follow_redirects=False)
 

@@ -7,11 +7,11 @@ import random
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 from tests.local_models import GROUP, require_model
 from tests.models.policy.tiny_models import save_adapter, save_model
 
+from ratchet._http import httpx2
 from ratchet.models import LocalModel, ModelUnavailable
 from ratchet.models.policy import Base, adapter_hash, load_base
 from ratchet.models.policy.base import check_weights

@@ -12,7 +12,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import openai
 import psutil
 import pytest
@@ -20,6 +19,7 @@ from openai import OpenAI
 from tests.local_models import GROUP, require_model
 from tests.models.policy.tiny_models import save_adapter, save_model
 
+from ratchet._http import httpx2
 from ratchet.models import LocalModel, ModelUnavailable
 from ratchet.models.policy import Base, PolicyServer, adapter_hash, load_base
 

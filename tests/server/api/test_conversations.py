@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-import httpx2
 import pytest
 
+from ratchet._http import httpx2
 from ratchet.client import Client
 from ratchet.types import Span, SpanRecord
 from tests.serving import RunningServer

@@ -6,9 +6,9 @@ import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import httpx2
 import pytest
 
+from ratchet._http import httpx2
 from ratchet.server.limits import ServerLimits
 from ratchet.server.serve import ServeSettings
 from ratchet.store import Store

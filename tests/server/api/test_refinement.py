@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import httpx2
 import pytest
 
+from ratchet._http import httpx2
 from tests.serving import RunningServer
 
 TASKS = [

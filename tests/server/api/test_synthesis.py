@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 
+from ratchet._http import httpx2
 from ratchet.server.serve import ServeSettings
 from tests.serving import RunningServer
 

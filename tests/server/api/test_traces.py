@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import httpx2
 import pytest
 
+from ratchet._http import httpx2
 from ratchet.client import AsyncClient, Client
 from ratchet.store import Store
 from ratchet.types import InputError, Span, SpanRecord

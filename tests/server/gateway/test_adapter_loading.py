@@ -14,10 +14,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 from multidict import CIMultiDict
 
+from ratchet._http import httpx2
 from ratchet.autopilot.adapters import AdapterFolder, served_name
 from ratchet.server.gateway.adapter_loading import RETRY_S, AdapterLoader
 from ratchet.server.gateway.mirroring import MIRROR_OF

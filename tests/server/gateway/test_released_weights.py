@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import httpx2
 import pytest
 
+from ratchet._http import httpx2
 from ratchet.autopilot.adapters import AdapterFolder, served_name
 from ratchet.models.policy import PolicyServer, load_base
 from ratchet.server.gateway.adapter_loading import AdapterLoader

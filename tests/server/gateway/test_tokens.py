@@ -9,11 +9,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import httpx2
 import jinja2
 import openai
 import pytest
 
+from ratchet._http import httpx2
 from ratchet.observe.model_apis import DIALECTS, chat, completions
 from ratchet.server.gateway import Upstream
 from ratchet.server.gateway.substitution import Substitution

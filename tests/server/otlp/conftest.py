@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-import httpx2
 import pytest
 
+from ratchet._http import httpx2
 from ratchet.store import Store
 from tests.server.otlp.requests import PROTOBUF
 from tests.serving import RunningServer

@@ -5,11 +5,11 @@ from __future__ import annotations
 import gzip
 from collections.abc import Callable, Iterator
 
-import httpx2
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from ratchet._http import httpx2
 from ratchet.store import Store
 from tests.server.otlp.requests import JSON, PROTOBUF, as_json, encoded, request, span
 from tests.serving import RunningServer

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 from tests.free_ports import free_port
 from tests.node_packages import installed, node
@@ -17,6 +16,7 @@ from tests.ship.forges.fake_github import DESCRIPTION, REPOSITORY
 from tests.ship.forges.github_facts import FACTS
 from tests.ship.forges.openapi import ABSENT
 
+from ratchet._http import httpx2
 from ratchet.ship.forges.github import GitHub
 from ratchet.ship.forges.http import ForgeHttp, ForgeRefused
 from ratchet.ship.forges.record import RequestDraft

@@ -63,7 +63,7 @@ async def notify(
         ConfigError: The variable of the address is not set, or is no address.
         NotificationFailed: The receiver cannot be reached or refuses.
     """
-    import httpx2
+    from ratchet._http import httpx2
 
     if section.url_env is None:
         return {"sent": "to nobody"}

@@ -132,7 +132,7 @@ class ForgeHttp:
         time.sleep(seconds)
 
     def _once(self, method: str, path: str, body: Any) -> bytes:
-        import httpx2
+        from ratchet._http import httpx2
 
         headers = {
             "user-agent": f"ratchet/{__version__}",

@@ -33,7 +33,7 @@ class Rest:
         timeout_s: float = 60.0,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        import httpx2
+        from ratchet._http import httpx2
 
         self._httpx = httpx2
         self.url = base_url.rstrip("/")

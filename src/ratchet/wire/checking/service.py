@@ -109,7 +109,7 @@ class ServiceCheck:
         )
 
     def _ask(self, port: int) -> tuple[int, str]:
-        import httpx2
+        from ratchet._http import httpx2
 
         base = f"http://127.0.0.1:{port}"
         try:
@@ -128,7 +128,7 @@ class ServiceCheck:
 
     def _example(self, client: Any, base: str) -> tuple[str, Any, dict[str, str]]:
         """Path, body and query: of the service's own OpenAPI document, if it has one."""
-        import httpx2
+        from ratchet._http import httpx2
 
         path = re.sub(r"[{<][^}>]*[}>]", "1", self._route)
         try:
