@@ -49,4 +49,35 @@ RUNS = (
         ("clerk.yml", "desk/tools.py:6"),
         ("database write desk/shelves.py",),
     ),
+    LookAlike(
+        "runner-of-the-program-that-hands-on-what-it-is-given",
+        {
+            "requirements.txt": "openai-agents\nopenai\n",
+            "desk/runner.py": (
+                "from agents import Runner\n"
+                "class DeskRunner(Runner):\n"
+                "    @classmethod\n"
+                "    async def run(cls, *given, **named):\n"
+                "        result = await Runner.run(*given, **named)\n"
+                "        return result.final_output\n"
+                "def asked(client, *, tries=2, **named):\n"
+                "    for _ in range(tries):\n"
+                "        return client.chat.completions.create(model='m', **named)\n"
+            ),
+            "desk/shelve.py": (
+                "import json\nfrom agents import Agent\nfrom openai import OpenAI\nfrom desk.runner import DeskRunner, asked\n"
+                f"clerk = Agent(name='clerk', instructions='{LONG}')\n"
+                "\n\n\nasync def shelve(books, most):\n"
+                '    text = f"""\n    The books that came in today:\n    {json.dumps(books)}\n\n    Name at most {most} shelves for all of them.\n    """\n'
+                "    return await DeskRunner.run(clerk, text)\n"
+                "def check(title):\n"
+                "    return asked(OpenAI(), tries=3, messages=[\n\n\n"
+                "        {'role': 'user', 'content': f'Say in one word whether a book of the title {title} may be lent to a child of ten.'}])\n"
+            ),
+        },
+        "openai-agents",
+        "desk/shelve.py:shelve",
+        ("desk/shelve.py:5", "desk/shelve.py:10", "desk/shelve.py:20"),
+        tracing=("openai-agents desk/runner.py",),
+    ),
 )
