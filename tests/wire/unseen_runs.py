@@ -80,4 +80,71 @@ RUNS = (
         ("desk/shelve.py:5", "desk/shelve.py:10", "desk/shelve.py:20"),
         tracing=("openai-agents desk/runner.py",),
     ),
+    LookAlike(
+        "model-of-the-settings-that-a-method-asks",
+        {
+            "requirements.txt": "dspy\n",
+            "desk.py": (
+                "import dspy\n"
+                "class Kind(dspy.Signature):\n"
+                f'    """{LONG}"""\n'
+                "    title = dspy.InputField()\n"
+                "class Desk(dspy.Module):\n"
+                "    def __init__(self):\n"
+                "        super().__init__()\n        self.lm = dspy.settings.lm\n        self.kind = dspy.Predict(Kind)\n"
+                "    def request(self, prompt):\n        return self.lm(prompt)\n"
+                "    def refine(self, title, found):\n"
+                "        prompt = f'Title: {title}\\nFound by us: {found}\\nBetter shelf:'\n"
+                "        return self.request(prompt)\n"
+                "def ask(title):\n    return Desk().refine(title, '')\n"
+            ),
+        },
+        "dspy",
+        "desk.py:ask",
+        ("desk.py:2", "desk.py:13"),
+    ),
+    LookAlike(
+        "text-added-to-an-item-of-a-message",
+        {
+            "requirements.txt": "anthropic\n",
+            "desk.py": (
+                "import anthropic\n"
+                "def ask(book, searches=False):\n"
+                "    said = [{'role': 'user', 'content': [{'type': 'text', 'text': book}]}]\n"
+                "    if searches:\n"
+                "        said[0]['content'].append({'type': 'text', 'text': 'Name also the one question that should be looked up before the book is put away.'})\n"
+                "    return anthropic.Anthropic().messages.create(model='m', max_tokens=9, messages=said)\n"
+            ),
+        },
+        "anthropic",
+        "desk.py:ask",
+        ("desk.py:5",),
+    ),
+    LookAlike(
+        "message-of-many-pieces-that-is-spliced-into-a-history",
+        {
+            "package.json": '{"name": "shelves", "type": "module", "dependencies": {"@openai/agents": "latest"}}',
+            "desk.ts": (
+                "import { Agent, Runner } from '@openai/agents';\n"
+                f"const clerk = new Agent({{ name: 'clerk', instructions: `{LONG}` }});\n"
+                "export class Desk {\n"
+                "  private enriched(input: any[], reader: any) {\n"
+                "    let notes = 'Reader:\\n';\n"
+                + "".join(
+                    f"    if (reader.a{n}) notes += `- A${{n}}: ${{reader.a{n}}}\\n`;\n"
+                    for n in range(12)
+                )
+                + "    notes += 'This reader is known already. Never ask for the card again, and never look the reader up.';\n"
+                "    const all = [...input];\n"
+                "    all.splice(0, 0, { role: 'system', content: notes });\n    return all;\n  }\n"
+                "  async answer(input: any[], reader: any) {\n"
+                "    input = this.enriched(input, reader);\n"
+                "    return new Runner().run(clerk, input);\n  }\n}\n"
+            ),
+        },
+        "openai-agents",
+        "desk.ts:Desk.answer",
+        ("desk.ts:2", "desk.ts:5"),
+        tracing=("openai-agents desk.ts",),
+    ),
 )

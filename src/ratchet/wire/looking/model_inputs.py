@@ -189,6 +189,7 @@ MODEL_INPUTS = [
         "signature",
         True,
     ),
+    *_one("dspy", "settings.lm", "prompt:user messages:user", "prompt", True),
     *_one("google-adk", "Agent LlmAgent", "instruction:system global_instruction:system"),
     *_one("google-adk", "SequentialAgent ParallelAgent LoopAgent", ""),
     *_one(
