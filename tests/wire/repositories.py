@@ -9,6 +9,7 @@ from tests.wire.look_alike import LONG, LookAlike
 from tests.wire.unseen import UNSEEN
 from tests.wire.unseen_flows import FLOWS
 from tests.wire.unseen_javascript import UNSEEN_JAVASCRIPT
+from tests.wire.unseen_runs import RUNS
 from tests.wire.unseen_servers import UNSEEN_SERVERS
 from tests.wire.unseen_settings import SETTINGS
 
@@ -419,6 +420,7 @@ LOOK_ALIKES = (
     *UNSEEN_JAVASCRIPT,
     *UNSEEN_SERVERS,
     *SETTINGS,
+    *RUNS,
     *FLOWS,
     *IDIOMS,
 )

@@ -13,6 +13,28 @@ LISTED = (
     # kind, what a function imports, what it calls
     ("file write", "from git import Repo", "Repo.clone_from('u', 'a', depth=1)"),
     ("file write", "", "open('a', 'a' if self else 'w')"),
+    (
+        "file write",
+        "import yt_dlp",
+        "with yt_dlp.YoutubeDL({}) as loader:\n        loader.download(['u'])",
+    ),
+    ("file write", "from pytube import YouTube", "YouTube('u').streams.first().download('a')"),
+    ("file write", "import ffmpeg", "ffmpeg.run(ffmpeg.output(self, 'a.mp4'))"),
+    ("file write", "from pydub import AudioSegment", "AudioSegment.empty().export('a.mp3')"),
+    ("file write", "from pyvis.network import Network", "Network().save_graph('a.html')"),
+    ("file write", "from whisper.utils import get_writer", "get_writer('srt', 'a')(self, 'b')"),
+    (
+        "file write",
+        "from pathlib import Path",
+        "Path('a').with_suffix('.b').rename('c')",
+    ),
+    ("file write", "", "self.document.asave_all_images('a')"),
+    ("database write", "import cognee", "cognee.add('a')"),
+    (
+        "post",
+        "from evolutionapi.client import EvolutionClient",
+        "EvolutionClient('u').messages.send_text('a', 'b', 'c')",
+    ),
     ("file write", "import faiss", "faiss.write_index(index, 'a')"),
     ("desktop", "from browser_use import Agent", "agent = Agent(task='a'); agent.run()"),
     (
@@ -252,6 +274,11 @@ UNLISTED = (
 )
 PYTHON = (*LISTED, *UNLISTED)
 READS = (
+    ("from pathlib import Path", "Path('a').stem.replace('b', 'c')"),
+    (
+        "from google.cloud import storage",
+        "storage.Client().bucket('a').blob('b').download_as_text()",
+    ),
     (
         "from e2b_code_interpreter import Sandbox",
         "found: Sandbox = self; close = getattr(found, self.kind); close(upsert=True)",
@@ -333,6 +360,7 @@ READS = (
     ("", "ask(tools=[{'type': 'web_search_20250305'}, {'type': 'file_search'}])"),
 )
 JAVASCRIPT = (
+    ("desktop", "import { mouse } from '@nut-tree-fork/nut-js'", "mouse.drag([])"),
     (
         "post",
         "import { WebClient } from '@slack/web-api'",

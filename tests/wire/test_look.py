@@ -46,6 +46,20 @@ def test_the_bytes_of_a_part_are_its_literal(tmp_path: Path) -> None:
     assert str(prompt.place) == "a🚚.py:3"
 
 
+def test_of_an_agent_that_a_file_describes_only_the_prompts_are_parts(tmp_path: Path) -> None:
+    case = next(one for one in LOOK_ALIKES if one.name == "agent-that-a-file-describes")
+    [described] = [one for one in look(case.write(tmp_path)).prompts if one.kind == "yaml"]
+    fields = [part.field for part in described.parts]
+    assert fields == ["system_prompt", "instructions.0", "instructions.1"]
+
+
+def test_the_last_of_many_pieces_is_part_of_a_message_that_is_spliced_in(tmp_path: Path) -> None:
+    name = "message-of-many-pieces-that-is-spliced-into-a-history"
+    case = next(one for one in LOOK_ALIKES if one.name == name)
+    texts = [part.text for one in look(case.write(tmp_path)).prompts for part in one.parts]
+    assert any(text.startswith("This reader is known already.") for text in texts)
+
+
 def test_env_files_are_named_and_never_opened(tmp_path: Path) -> None:
     names = (".env", ".env.prod", ".env.example", "deploy/.env.local", "deploy/.env_copy")
     root = _write(tmp_path, **{"agent.py": _agent(), **dict.fromkeys(names, "KEY=v\n")})

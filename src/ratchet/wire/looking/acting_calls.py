@@ -98,6 +98,13 @@ _NAMED: tuple[tuple[EffectKind, str], ...] = (
         r"|hf_hub_download$",
     ),
     (
+        "file write",  # videos, sounds, graphs of pages
+        r"(?:YoutubeDL|youtube_dl\S*|yt_dlp\S*|pytube\w*\.\S*)\.download$|^ffmpeg\.(?:\S+\.)?run(?:_async)?$"
+        r"|pydub\.\S*\.export$|pyvis\.\S*\.(?:save_graph|write_html|show)$|\.a?save_all_\w+$"
+        r"|^(?:whisper\w*|imageio\w*)\.(?:\S+\.)?get_writer$"
+        r"|^pathlib\.Path(?:\.(?:with_\w+|resolve|absolute|expanduser|parent))*\.(?:rename|replace)$",
+    ),
+    (
         "database write",
         r"insert_(?:one|many)|update_(?:one|many)|replace_one|(?:delete|drop)_(?:one|many)$"
         r"|find_one_and_(?:update|replace|delete)$|bulk_write$|add_documents|add_texts"
@@ -141,7 +148,7 @@ _NAMED: tuple[tuple[EffectKind, str], ...] = (
         r"|\bdesktop\.(?:\w*[cC]lick|write|press|drag|scroll|moveMouse)$|^webbrowser\.open"
         r"|\.(?:click|fill|goto|send_keys|select_option|selectOption|set_input_files|setInputFiles|press_sequentially|pressSequentially|goBack|go_back)$"
         r"|\bpage\.(?:act|type|press|check|hover)$"
-        r"|(?:keyboard|mouse)\.(?:type|press|click|move|down)$|ImageGrab|(?:^|\.)ComputerTool$"
+        r"|(?:keyboard|mouse)\.(?:type|press(?:Key)?|(?:left|right|double)?[cC]lick|move|down|drag|setPosition)$|ImageGrab|(?:^|\.)ComputerTool$"
         r"|computerTool$|StagehandTool$|PlayWright\w*Toolkit$|PlaywrightToolSpec$"
         r"|MultimodalWebSurfer$|browser_use\.(?:\w+\.)*Agent(?:\.run(?:_sync)?)?$"
         r"|browser_use\.\S*\.(?:execute_action|multi_act)$",
@@ -195,7 +202,7 @@ _CLIENTS: tuple[tuple[EffectKind, str], ...] = (
     (
         "post",  # messages and social networks
         r"slack_sdk|slack_bolt|slack|@slack|twilio|discord|nextcord|disnake|discord\.js|telegram"
-        r"|telebot|aiogram|pyrogram|telethon|grammy|telegraf|node-telegram-bot-api|pywa"
+        r"|evolutionapi|telebot|aiogram|pyrogram|telethon|grammy|telegraf|node-telegram-bot-api|pywa"
         r"|whatsapp\w*|heyoo|linebot|nio|mattermostdriver|zulip|webexteamssdk|rocketchat_API"
         r"|tweepy|twitter|twitter-api-v2|twikit|praw|asyncpraw|snoowrap|linkedin_api|instagrapi"
         r"|instabot|mastodon|atproto|@atproto|facebook|pyfacebook|vk_api|pushbullet|vonage"
@@ -241,7 +248,7 @@ _CLIENTS: tuple[tuple[EffectKind, str], ...] = (
         r"|couchbase|arango|surrealdb|tinydb|diskcache|duckdb|neo4j|py2neo|graphiti_core|kuzu"
         r"|chromadb|pinecone|@pinecone-database|qdrant_client|@qdrant|weaviate|weaviate-client"
         r"|pymilvus|@zilliz|lancedb|vectordb|@lancedb|zep_cloud|zep_python|mem0|mem0ai"
-        r"|letta_client|azure\.cosmos|@azure/cosmos|azure\.search|@azure/search|convex",
+        r"|letta_client|cognee|azure\.cosmos|@azure/cosmos|azure\.search|@azure/search|convex",
     ),
     ("file write", r"git|simple-git|isomorphic-git|fpdf|reportlab|pypdf|fitz|xlsxwriter|h5py|zarr"),
     (

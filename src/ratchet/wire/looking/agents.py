@@ -21,7 +21,7 @@ from ratchet.wire.looking.syntax import (
 AGENTS = {
     "google-adk": {"Agent", "LlmAgent", "SequentialAgent", "ParallelAgent", "LoopAgent"},
     "openai-agents": {"Agent"},
-    "pydantic-ai": {"Agent"},
+    "pydantic-ai": {"Agent", "Agent.from_file", "Agent.from_spec"},
     "autogen": {"Agent", "AssistantAgent", "ConversableAgent"},
     "llama-index": {"FunctionAgent", "ReActAgent", "AgentWorkflow", "from_tools_or_functions"},
     "smolagents": {"CodeAgent", "ToolCallingAgent"},

@@ -49,6 +49,9 @@ _ACTING = {
     "put_item",
     "track",
     "execute_action",
+    "download",
+    "export",
+    "get_writer",
 }
 """Methods that act if they are those of certain clients."""
 _VERBS = re.compile(

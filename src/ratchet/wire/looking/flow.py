@@ -45,6 +45,8 @@ _TEXTS = (TextValue, TextTemplate, BinaryOperation)
 
 MAX_DEPTH = 32
 _SLOT_WORDS = 6
+_PIECES = 40
+"""Texts added to one name that are followed."""
 FUEL = 12_000
 """Expressions followed for one argument of a call."""
 
@@ -175,7 +177,8 @@ class TextFlow:
             return
         for key, value in syntax.entries:
             name = key.value if isinstance(key, TextValue) else ""
-            if key is None or name in CARRIERS:
+            number = isinstance(key, OtherSyntax) and not key.children  # an item of a list
+            if key is None or number or name in CARRIERS:
                 inner = "system" if name in SYSTEM_KEYS else step.role
                 yield from self.follow(step.to(value, role=inner))
 
@@ -193,8 +196,9 @@ class TextFlow:
         values, function = self.names.bound(name, step.scope)
         if not values and function is None:
             return
-        pieced = any(one.how == "added" and isinstance(one.value, _TEXTS) for one in values)
-        for bound in values[:12]:
+        pieces = [one for one in values if one.how == "added" and isinstance(one.value, _TEXTS)]
+        pieced = bool(pieces)
+        for bound in dict.fromkeys((*values[:12], *pieces[:_PIECES])):
             yield from self._bound(step, bound, name, pieced=pieced)
         if function is not None:
             yield from self._parameter(step, function, name)

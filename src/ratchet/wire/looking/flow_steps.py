@@ -26,6 +26,8 @@ class TextOrigin:
     """The function whose result it is, or a part of it."""
     keys: tuple[str, ...] = ()
     """Of a file of data: the keys that are read; empty for the whole file."""
+    fields: frozenset[str] = frozenset()
+    """Of a file of data: the keys that hold prompts; empty if any may."""
     joined: bool = False
     """Joined with other text in the program."""
     whole: Syntax | None = None

@@ -17,7 +17,19 @@ from ratchet.wire.looking.model_inputs import (
     named_input,
 )
 from ratchet.wire.looking.names import Names
-from ratchet.wire.looking.syntax import CodeModule, CodeScope, Invocation, chain_of, last_name
+from ratchet.wire.looking.syntax import (
+    CodeModule,
+    CodeScope,
+    Invocation,
+    NameUse,
+    OtherSyntax,
+    Syntax,
+    chain_of,
+    last_name,
+)
+
+_WRAPPERS = 2
+"""Functions one around another that hand on what they are given."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +82,37 @@ def input_sites(names: Names) -> Iterator[InputSite]:
                 framework = what.framework or next(iter(frameworks), "")
                 framework = framework or _around(names, module) or "openai"
                 callee = outside[0] if outside else written
-                yield InputSite(call, scope, what, framework, callee)
+                site = InputSite(call, scope, what, framework, callee)
+                yield site
+                yield from _passed_on(names, site)
+
+
+def _passed_on(names: Names, site: InputSite, depth: int = 0) -> Iterator[InputSite]:
+    """Calls of the function around a call that hands on its own arguments: `run(*given)`."""
+    call, function = site.invocation, site.scope
+    own = [one.name for one in function.parameters if not one.rest]
+    rest = {one.name for one in function.parameters if one.rest}
+    spread = {one.name for one in call.spreads if isinstance(one, NameUse)}
+    makes = function.name in ("__init__", "constructor")  # what calls those is such a call itself
+    if not site.what.roles or rest.isdisjoint(spread) or makes or depth > _WRAPPERS:
+        return
+    first = len([one for one in own if one not in ("self", "cls")])
+    for other, scope in names.calls.of(function):
+        if other is call or scope is function:
+            continue
+        place = (other.line, other.start, other.end)
+        before: list[Syntax] = [OtherSyntax(*place, []) for _ in call.arguments]
+        keywords = {key: one for key, one in other.keywords.items() if key not in own}
+        made = Invocation(
+            *place,
+            call.function,
+            [*before, *other.arguments[first:]],
+            keywords,
+            other.spreads,
+        )
+        passing = InputSite(made, scope, site.what, site.framework, site.callee)
+        yield passing
+        yield from _passed_on(names, passing, depth + 1)
 
 
 def _around(names: Names, module: CodeModule) -> str:

@@ -52,7 +52,8 @@ _TRANSPARENT = {
     "non_null_expression",
     "type_assertion",
 }
-_ADDING = {"push", "unshift", "set", "concat"}
+_ADDING = {"push": 0, "unshift": 0, "set": 0, "concat": 0, "splice": 2}
+"""Methods that add to what they are of, by the number of the first argument that is added."""
 
 
 def read_javascript(path: str, text: str) -> CodeModule:
@@ -589,7 +590,7 @@ class _Reader:
         if isinstance(called, AttributeUse) and called.name in _ADDING and function is not None:
             base = function.child_by_field_name("object")
             if base is not None and base.type in ("identifier", "member_expression"):
-                for value in arguments:
+                for value in arguments[_ADDING[called.name] :]:
                     self.pattern(base, value, "added")
         origin = self.required(node)
         if origin:

@@ -58,6 +58,19 @@ MODEL_INPUTS = [
         True,
     ),
     *_one("pydantic-ai", "Agent", "system_prompt:system instructions:system"),
+    *_one(
+        "pydantic-ai",
+        "Agent.from_file",
+        "path:described system_prompt:system instructions:system",
+        "path",
+    ),
+    *_one(
+        "pydantic-ai",
+        "Agent.from_spec",
+        "spec:system system_prompt:system instructions:system",
+        "spec",
+    ),
+    *_one("pydantic-ai", "FunctionToolset", "instructions:system"),
     *_one("pydantic-ai", "run run_sync run_stream iter", "user_prompt:user", "user_prompt", True),
     *_one(
         "autogen",
@@ -176,6 +189,7 @@ MODEL_INPUTS = [
         "signature",
         True,
     ),
+    *_one("dspy", "settings.lm", "prompt:user messages:user", "prompt", True),
     *_one("google-adk", "Agent LlmAgent", "instruction:system global_instruction:system"),
     *_one("google-adk", "SequentialAgent ParallelAgent LoopAgent", ""),
     *_one(

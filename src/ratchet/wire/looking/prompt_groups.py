@@ -8,7 +8,15 @@ from dataclasses import dataclass, field
 from ratchet.wire.facts import BindingWay, Place, PromptKind, PromptPart, PromptSite
 from ratchet.wire.looking.syntax import TextTemplate, TextValue, static_text
 
-LEAST_WORDS = {"system": 4, "user": 10, "tool": 20, "joined": 10, "template": 8, "named": 6}
+LEAST_WORDS = {
+    "system": 4,
+    "user": 10,
+    "tool": 20,
+    "joined": 10,
+    "template": 8,
+    "named": 6,
+    "cued": 4,
+}
 """Words of static text from which text counts as a prompt: shorter messages are data."""
 
 HOW: dict[str, tuple[BindingWay, str]] = {
@@ -25,6 +33,8 @@ HOW: dict[str, tuple[BindingWay, str]] = {
     "framework default": ("gateway", "replace it in the gateway; the text is the framework's"),
     "store": ("adapter", "read and write it through the store's adapter"),
 }
+_CUE = re.compile(r"\w:\s*$")
+"""The end of a text that leaves the rest to the model: `Answer:`."""
 FILES = ("yaml", "json", "toml", "text")
 
 
@@ -70,6 +80,8 @@ class PromptGroup:
         least = LEAST_WORDS.get(self.role, 4)
         if any(part.slots for part in self.parts.values()):
             least = min(least, LEAST_WORDS["named" if self.named else "template"])
+            if self.named and any(_CUE.search(part.text) for part in self.parts.values()):
+                least = LEAST_WORDS["cued"]
         return sum(counts) >= least
 
     def made(self) -> PromptSite:

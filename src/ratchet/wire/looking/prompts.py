@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ratchet.wire.facts import Place, PromptKind, PromptPart, PromptSite
 from ratchet.wire.looking.flow import TextFlow
@@ -27,7 +28,7 @@ from ratchet.wire.looking.syntax import (
 )
 from ratchet.wire.looking.system_messages import system_messages
 from ratchet.wire.looking.text_words import CARRIERS, role_of
-from ratchet.wire.looking.yaml_fields import yaml_parts
+from ratchet.wire.looking.yaml_fields import AGENT, CREW, yaml_parts
 
 _DEFAULT = re.compile(r"\.[A-Z][A-Z0-9_]*(?:PROMPT|INSTRUCTIONS?)[A-Z0-9_]*$|\.PROMPT$")
 """Constants of a framework that hold text for a model."""
@@ -93,6 +94,9 @@ class PromptFinder:
                 elif role == "file":
                     for origin in self.flow.files(syntax, site.scope, "system"):
                         self._add(site, argument, origin, groups)
+                elif role == "described":
+                    for origin in self.flow.files(syntax, site.scope, "system"):
+                        self._add(site, argument, replace(origin, fields=AGENT), groups)
                 else:
                     for origin in self.flow.origins(syntax, site.scope, role):
                         self._add(site, argument, origin, groups)
@@ -371,7 +375,8 @@ class PromptFinder:
             group.add(origin.path, origin.syntax, field_)
         elif kind == "yaml":
             text = self.names.program.files.text(origin.path) or ""
-            for part in yaml_parts(origin.path, text, framework, origin.keys):
+            fields = CREW if framework == "crewai" else origin.fields
+            for part in yaml_parts(origin.path, text, origin.keys, fields):
                 group.parts[origin.path, part.start, ""] = part
         if not group.parts:
             place = Place(origin.path, origin.line)

@@ -396,7 +396,7 @@ class _Reader:
         if isinstance(node.func, ast.Attribute) and node.func.attr in _ADDING and arguments:
             value = arguments[-1] if node.func.attr in ("insert", "setdefault") else arguments[0]
             base = node.func.value
-            if isinstance(base, (ast.Name, ast.Attribute)):
+            if isinstance(base, (ast.Name, ast.Attribute, ast.Subscript)):
                 self.assign(base, value, "added")
         return made
 

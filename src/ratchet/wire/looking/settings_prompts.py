@@ -104,7 +104,7 @@ def settings_prompts(names: Names) -> Iterator[tuple[str, Place, list[PromptPart
             read = _read(names) if read is None else read
             parts = [
                 part
-                for part in yaml_parts(path, names.program.files.text(path) or "", "", ())
+                for part in yaml_parts(path, names.program.files.text(path) or "")
                 if _FIELD.search(last := part.field.rpartition(".")[2])
                 and last in read
                 and len(_WORD.findall(part.text)) >= _LEAST_WORDS

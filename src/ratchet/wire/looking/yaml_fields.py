@@ -11,21 +11,27 @@ from ratchet.wire.facts import Place, PromptPart
 MAX_TEXT = 500_000
 """Characters of a file; of a larger one no fields are told."""
 
-_CREW = {
-    *("role", "goal", "backstory", "description", "expected_output"),
-    *("system_template", "prompt_template", "response_template"),
-}
+CREW = frozenset(
+    {
+        *("role", "goal", "backstory", "description", "expected_output"),
+        *("system_template", "prompt_template", "response_template"),
+    }
+)
 """Fields that CrewAI puts into its prompts."""
+AGENT = frozenset({"system_prompt", "instructions"})
+"""Fields of an agent that a file describes, as those of Pydantic AI."""
 
 
-def yaml_parts(path: str, text: str, framework: str, keys: tuple[str, ...]) -> list[PromptPart]:
+def yaml_parts(
+    path: str, text: str, keys: tuple[str, ...] = (), fields: frozenset[str] = frozenset()
+) -> list[PromptPart]:
     """Fields of a file, in its order; none if it does not parse.
 
     Args:
         path: The file.
         text: Its text.
-        framework: What reads it.
         keys: The keys that are read, outermost first; empty for the whole file.
+        fields: Keys of texts, or of lists of them, that are wanted alone; empty for all long texts.
     """
     import yaml
 
@@ -38,8 +44,8 @@ def yaml_parts(path: str, text: str, framework: str, keys: tuple[str, ...]) -> l
     parts = []
     for names, node in _scalars(root, (), set()):
         wanted = (
-            names[-1] in _CREW
-            if framework == "crewai"
+            next((one for one in reversed(names) if not one.isdigit()), "") in fields
+            if fields
             else all(key in names for key in keys)
             and len(re.findall(r"[^\W\d_]{2,}", node.value)) > 3
         )
