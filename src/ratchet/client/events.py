@@ -30,11 +30,11 @@ class ServerEvent(msgspec.Struct, frozen=True, kw_only=True):
     """Details: ids, counts."""
 
 
-_READ = (b"event", b"data", b"id")
-
-
 class EventMessages:
-    """Reads the messages of a stream of events out of its bytes."""
+    """Reads the messages of a stream of events out of its bytes.
+
+    httpx has no reader of them; that of httpx2 asks for an idna that many agents pin lower.
+    """
 
     def __init__(self) -> None:
         self._rest = b""
@@ -43,7 +43,7 @@ class EventMessages:
     def feed(self, piece: bytes) -> list[tuple[str, str, str]]:
         """Kind, data and id of each message that the next bytes complete."""
         *lines, self._rest = (self._rest + piece).split(b"\n")
-        found = []
+        found: list[Any] = []
         for line in lines:
             line = line.removesuffix(b"\r")
             name, _, value = line.partition(b":")
@@ -51,11 +51,10 @@ class EventMessages:
                 self._fields.setdefault(name, []).append(value.removeprefix(b" "))
             elif not line:
                 fields, self._fields = self._fields, {}
-                text = {
-                    one: b"\n".join(fields.get(one, [])).decode(errors="replace") for one in _READ
-                }
-                if b"data" in fields:
-                    found.append((text[b"event"], text[b"data"], text[b"id"]))
+                if data := fields.get(b"data"):
+                    kind, id = (fields.get(one, [b""])[-1] for one in (b"event", b"id"))
+                    whole = (kind, b"\n".join(data), id)
+                    found.append(tuple(one.decode(errors="replace") for one in whole))
         return found
 
 

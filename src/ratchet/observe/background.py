@@ -34,12 +34,12 @@ def run_at_end_of_child(shutdown: Callable[[], None]) -> bool:
 
 
 LOGGERS = (
-    "httpx2",
-    "httpcore2.connection",
-    "httpcore2.http11",
-    "httpcore2.http2",
-    "httpcore2.proxy",
-    "httpcore2.socks",
+    *("httpx2", "httpx"),
+    *(
+        f"{library}.{part}"
+        for library in ("httpcore2", "httpcore")
+        for part in ("connection", "http11", "http2", "proxy", "socks")
+    ),
     "urllib3.connectionpool",
     "alembic.runtime.migration",
     "opentelemetry.exporter.otlp.proto.http.trace_exporter",

@@ -104,7 +104,7 @@ def _call(tool: Tool, asked: Asked, mark: str, valued: Sample) -> Turn:
     return Turn("", tool.name, {name: fitting(name, value) for name, value in found.items()})
 
 
-_ADDRESS = re.compile(r"(?i)(?:^|_|[a-z](?=U))(?:url|uri|link|href)$")
+_ADDRESS = re.compile(r"(?:^|_)(?:url|uri|link|href)$|[a-z](?:U[Rr][Ll]|Uri|Link|Href)$")
 
 
 def _any_object(text: str) -> str:

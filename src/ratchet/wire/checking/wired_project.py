@@ -28,9 +28,8 @@ def without_prompt_files(file: Path) -> None:
 def first_input(folder: Path) -> Any:
     """The input of a project's first task; None without tasks."""
     settings = tomllib.loads((folder / "ratchet.toml").read_text(encoding="utf-8"))
-    file = folder / settings.get("tasks", {}).get("file", "tasks.jsonl")
     try:
-        with file.open(encoding="utf-8-sig") as lines:
+        with _task_file(folder, settings).open(encoding="utf-8-sig") as lines:
             first = json.loads(next(lines))
     except (OSError, ValueError, StopIteration):
         return None
@@ -40,9 +39,8 @@ def first_input(folder: Path) -> Any:
 def with_a_task(folder: Path) -> bool:
     """Give a copy without tasks a made-up one; return whether it did."""
     settings = tomllib.loads((folder / "ratchet.toml").read_text(encoding="utf-8"))
-    tasks = settings.get("tasks", {})
-    file = folder / tasks.get("file", "tasks.jsonl")
-    if "dataset" in tasks or file.exists():
+    file = _task_file(folder, settings)
+    if "dataset" in settings.get("tasks", {}) or file.exists():
         return False
     entry = str(settings.get("agent", {}).get("entry", ""))
     file.write_text(json.dumps({"input": _made_up(folder, entry)}) + "\n")
@@ -57,11 +55,15 @@ def run_once(root: Path, project: str) -> str:
         settings = tomllib.loads((folder / "ratchet.toml").read_text(encoding="utf-8"))
     except (OSError, ValueError):
         settings = {}
-    if "dataset" in settings.get("tasks", {}) or (folder / "tasks.jsonl").is_file():
+    if "dataset" in settings.get("tasks", {}) or _task_file(folder, settings).exists():
         return f"{command} --split all --limit 1"
     given = _made_up(folder, str(settings.get("agent", {}).get("entry", "")))
     text = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
     return f"{command} {shlex.quote(text)}"
+
+
+def _task_file(folder: Path, settings: dict[str, Any]) -> Path:
+    return folder / str(settings.get("tasks", {}).get("file", "tasks.jsonl"))
 
 
 def _made_up(folder: Path, entry: str) -> Any:

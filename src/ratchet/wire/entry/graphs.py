@@ -31,7 +31,7 @@ def call_graph(site: Site) -> AgentAdapter:
     builder = _builder(site)
     state = _state(site, builder) if builder else None
     acting = _acting_nodes(site, builder) if builder else []
-    asynchronous = _is_async(site, builder) or "await " in graph
+    asynchronous = _is_async(site, builder) or isinstance(site.node, ast.AsyncFunctionDef)
     given = _given(site, builder, state)
     says = [f"Invokes the graph of {site.file.path}."]
     options = [given.config] if given.config else []

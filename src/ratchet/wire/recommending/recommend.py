@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ratchet.types import InputError
-from ratchet.wire.choices import Choices
+from ratchet.wire.choices import Choices, RunWay
 from ratchet.wire.entry import CannotCall, Modules, task_inputs, way_to_run
 from ratchet.wire.facts import EntryPoint, FrameworkUse, PromptSite, RepositoryLook, SecretName
 from ratchet.wire.recommending.choosing import (
@@ -104,17 +104,16 @@ def recommend(
         questions.append(tools_question(acting))
     taken = entry or entries[0]
     choices = make_choices(look, chosen, taken, may_run=may_run, workflow=workflow)
+    run: RunWay | None = choices.run
     otherwise = ""
     if taken.place.path.endswith(".py") and taken.kind != "notebook":
         run, otherwise = way_to_run(look, choices, modules)
-        if run is None:
-            otherwise += f" {_TO_WRITE}"
-        elif run != choices.run:
+        if run not in (choices.run, None):
             choices = make_choices(look, chosen, taken, run=run, may_run=may_run, workflow=workflow)
     sections = (
         _what_it_is(look, choices, modules, passed_over),
         _what_first(look, choices),
-        _binding(choices, otherwise),
+        _binding(choices, run, otherwise),
         _scoring(look, choices),
         _cost(look, choices),
         _risks(look, choices),
@@ -260,7 +259,7 @@ def _words(look: RepositoryLook, site: PromptSite) -> int:
     return sum(len(part.text.split()) for part in site.parts)
 
 
-def _binding(choices: Choices, otherwise: str) -> PageSection:
+def _binding(choices: Choices, run: RunWay | None, otherwise: str) -> PageSection:
     how = {
         "python": "Rollouts call a function in ratchet_agent.py, which calls the entry.",
         "command": "Rollouts start the program for each task, with the gateway as its model's URL.",
@@ -272,9 +271,9 @@ def _binding(choices: Choices, otherwise: str) -> PageSection:
         "gateway": "to replace in the model calls, without a change of code",
         "leave": "left alone",
     }
-    lines = [how[choices.run], otherwise] if otherwise else [how[choices.run]]
-    if otherwise.endswith(_TO_WRITE):
-        lines = [otherwise]
+    lines = [how[run]] if run else []
+    if otherwise:
+        lines.append(otherwise if run else f"{otherwise} {_TO_WRITE}")
     counts = Counter(one.way for one in choices.prompts)
     for way, number in counts.items():
         names = [one.name for one in choices.prompts if one.way == way]
