@@ -1,0 +1,36 @@
+"""What a missing score counts as in a decision.
+
+A score can be missing for a reason that depends on the answer: the judge was undecided, the
+rollout ended without a result. If such pairs were dropped, a candidate could gain by failing to
+give an answer that can be scored. So a missing side counts as the worst value against the claim
+under test, and a known side keeps its score:
+
+- for "better" the candidate's is 0 and the baseline's 1;
+- for "worse" and for "no relevant gain" the candidate's is 1 and the baseline's 0;
+- for a guardrail, the pair is the largest possible worsening.
+
+Each test then bets on numbers that are no more favourable to its claim than the true ones, so its
+error stays within its level whatever the reasons are (worst-case bounds of Manski, "Nonparametric
+bounds on treatment effects", 1990).
+"""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+MissingRule: TypeAlias = Literal["worst", "skip"]
+"""worst: as above. skip: the pair is dropped, and more than `SKIP_LIMIT` of them promote nothing;
+only evidence that was written under that rule is recomputed by it."""
+
+SKIP_LIMIT = 0.1
+"""Share of dropped pairs above which the rule `skip` promotes nothing."""
+
+
+def gain_against_better(baseline: float | None, candidate: float | None) -> float:
+    """Candidate minus baseline, in [-1, 1], as the claim "better" has to count it."""
+    return (0.0 if candidate is None else candidate) - (1.0 if baseline is None else baseline)
+
+
+def gain_against_worse(baseline: float | None, candidate: float | None) -> float:
+    """Candidate minus baseline, in [-1, 1], as the claims of harm and futility count it."""
+    return (1.0 if candidate is None else candidate) - (0.0 if baseline is None else baseline)
