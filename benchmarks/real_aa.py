@@ -123,16 +123,16 @@ def main() -> int:
     parser.add_argument("--answers", type=int, default=20, help="answers a task, at least 4")
     parser.add_argument("--output", type=Path, help="file for the scores; by default none")
     parser.add_argument("--resamples", type=int, default=2000)
-    parser.add_argument("--quick", action="store_true", help="6 tasks, 4 answers, 50 resamples")
+    parser.add_argument("--quick", action="store_true", help="12 tasks, 4 answers, 50 resamples")
     options = parser.parse_args()
     if options.quick:
-        options.tasks, options.answers, options.resamples = 6, 4, 50
+        options.tasks, options.answers, options.resamples = 12, 4, 50
         if options.model == "smollm2" and find_smollm2() is None:
             print("Skipped: SmolLM2 is not in the cache (ratchet model --fetch).", file=sys.stderr)
             print(json.dumps({"skipped": "no model"}))
             return 0
-    if options.tasks < 2 or options.answers < 4 or options.resamples < 1:
-        parser.error("at least 2 tasks, 4 answers and 1 resample are needed")
+    if options.tasks < 10 or options.answers < 4 or options.resamples < 1:
+        parser.error("at least 10 tasks, 4 answers and 1 resample are needed")
     began = time.monotonic()
     try:
         require_engine()

@@ -52,20 +52,30 @@ KINDS: dict[str, Callable[[np.random.Generator, Shape, float], tuple[Scores, Sco
 }
 
 
-def lose_at_random(rng: np.random.Generator, scores: Scores, share: float) -> Scores:
-    """Each score is missing with the same probability."""
-    return np.where(rng.random(scores.shape) < share, np.nan, scores)
+def lose_at_random(
+    rng: np.random.Generator, baseline: Scores, candidate: Scores, share: float
+) -> tuple[Scores, Scores]:
+    """Each score of either side is missing with the same probability."""
+    lost = rng.random((2, *baseline.shape)) < share
+    return np.where(lost[0], np.nan, baseline), np.where(lost[1], np.nan, candidate)
 
 
-def lose_worst(baseline: Scores, candidate: Scores, share: float) -> Scores:
-    """The candidate's scores, without those of the tasks where it loses the most.
-
-    In each experiment the same share of tasks is missing, rounded down.
-    """
-    tasks = baseline.shape[1]
+def lose_worst(baseline: Scores, candidate: Scores, share: float) -> tuple[Scores, Scores]:
+    """The candidate's scores are missing on the tasks where it loses the most."""
     order = np.argsort(candidate - baseline, axis=1, kind="stable")
-    kept = candidate.copy()
-    np.put_along_axis(kept, order[:, : int(share * tasks)], np.nan, axis=1)
+    return baseline, _without(candidate, order[:, : int(share * order.shape[1])])
+
+
+def lose_best(baseline: Scores, candidate: Scores, share: float) -> tuple[Scores, Scores]:
+    """The candidate's are missing on the tasks where it wins most, the baseline's on the next."""
+    order = np.argsort(baseline - candidate, axis=1, kind="stable")
+    count = int(share * order.shape[1])
+    return _without(baseline, order[:, count : 2 * count]), _without(candidate, order[:, :count])
+
+
+def _without(scores: Scores, tasks: NDArray[np.int64]) -> Scores:
+    kept = scores.copy()
+    np.put_along_axis(kept, tasks, np.nan, axis=1)
     return kept
 
 
