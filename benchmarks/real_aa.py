@@ -61,7 +61,7 @@ class Task:
     right: str
 
     def score(self, answer: str) -> float:
-        """1 if the answer is the right name, in or without back quotes, else 0."""
+        """1 if the answer is the right name, with or without back quotes, else 0."""
         name = answer.strip().strip("`.").removesuffix("()")
         return float(name == self.right)
 

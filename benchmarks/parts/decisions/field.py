@@ -58,7 +58,7 @@ def report(shares: list[dict[str, float]]) -> dict[str, object]:
     }
     keys: dict[str, object] = {}
     for key, share in kinds.items():
-        for gate in ("ours", "best_mean", "peeking"):
+        for gate in ("ours", "ours_first", "best_mean", "peeking"):
             keys[f"{key}_{gate}"] = share[gate]
         keys[f"{key}_k_se"] = {"1": share["1_se"], "2": share["2_se"]}
     return {**keys, "gates": [{**asdict(cell), **share} for cell, share in by_cell.items()]}

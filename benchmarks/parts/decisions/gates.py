@@ -1,8 +1,8 @@
 """The gates of this field and Ratchet's, on the same paired scores of many experiments at once.
 
 Scores have the shape (experiments, tasks), NaN where one is missing. A gate returns for each
-experiment whether it promotes the candidate. The first three have no rule for a missing score of
-their own: they leave out what is missing.
+experiment whether it promotes the candidate. All but Ratchet leave out what is missing: they have
+no rule for it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ratchet.prove import Comparison, ExperimentPlan, Guardrail, PairedScore
+from ratchet.prove import Comparison, ExperimentPlan, Guardrail, PairedScore, level
 from ratchet.stats.student_t import t_quantile
 
 Scores = NDArray[np.float64]
@@ -61,7 +61,7 @@ class PeekingT:
         for tasks in range(BATCH, difference.shape[1] + 1, BATCH):
             known, mean, error = _moments(difference[:, :tasks])
             needed = np.array([t_quantile(1.0 - self.alpha, max(1, n - 1)) for n in known])
-            promoted |= (known > 1) & (error > 0.0) & (mean > needed * error)
+            promoted |= (known > 1) & (mean > needed * error)
         return promoted
 
 
@@ -70,7 +70,6 @@ class Ratchet:
     """`ratchet.prove.Comparison` with the guardrail on errors that a project has by default."""
 
     alpha: float
-    missing: str = "worst"
 
     def __call__(self, baseline: Scores, candidate: Scores) -> Flags:
         tasks = baseline.shape[1]
@@ -111,11 +110,12 @@ def _moments(difference: Scores) -> tuple[NDArray[np.int64], Scores, Scores]:
 
 
 def gates(alpha: float) -> dict[str, Gate]:
-    """The gates that are compared, by name."""
+    """The gates that are compared, by name; ours also at a stream's first level."""
     return {
         "best_mean": best_mean,
         "1_se": StandardErrors(1.0),
         "2_se": StandardErrors(2.0),
         "peeking": PeekingT(alpha),
         "ours": Ratchet(alpha),
+        "ours_first": Ratchet(level(alpha, [])),
     }
