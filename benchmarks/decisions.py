@@ -37,7 +37,7 @@ import numpy as np
 
 from parts.decisions import field as gate_field
 from parts.decisions import missing_scores
-from parts.decisions.drawn_answers import ALPHA, flips, read_answers
+from parts.decisions.drawn_answers import ALPHA, RESULTS, flips, read_answers
 from parts.decisions.few_tasks import FewTasks, few_tasks
 from parts.decisions.paired_scores import graded
 from ratchet.prove import (
@@ -61,9 +61,6 @@ FEW_RUNS = 500
 
 Array = np.ndarray
 Share = TypeVar("Share")
-
-REAL_AA = Path(__file__).parent / "results" / "real_aa.json"
-"""Scores that `real_aa.py` drew from a real model."""
 
 
 @dataclass(frozen=True)
@@ -491,7 +488,7 @@ def main() -> int:
         result["aa_cells"] = gate_field.false_promotions(beside)
         unscored = shares(missing_scores.counted, len(missing_scores.SCENARIOS), *simulated)
         result.update(missing_scores.report(unscored))
-        result.update(flips(read_answers(REAL_AA), runs, options.seed))
+        result.update(flips(read_answers(RESULTS), runs, options.seed))
         result.update(check_evidence())
         result["us_per_pair"] = round(speed(), 2)
     except Exception as error:

@@ -8,19 +8,21 @@ and a gate that promotes one of them is wrong. A task is a question from
 right. The model answers at temperature 1, and an answer is right or wrong.
 
 Answers are kept under `.bench/real_aa/` task by task: the same command goes on where it was
-stopped. The file of the results has the scores only. `benchmarks/decisions.py` resamples the one
-that is kept in `benchmarks/results/`.
+stopped. The file of the results has the scores only. Without --model nothing is drawn, and the
+scores in `benchmarks/results/` are resampled, as `benchmarks/decisions.py` does. With --quick a few
+answers of SmolLM2 are drawn, if it is in the cache.
 
 Progress goes to stderr. The last line of stdout is one JSON object: the model, tasks, answers,
 their mean score, the share of tasks whose answers differ in score, seconds; and for each gate the
 share of A/A comparisons that it promoted, and of repeated ones in which it changed its verdict.
 The exit code is 1 where Ratchet promoted more than its alpha and two standard errors, and 2 where
-no answer could be drawn. With --quick and no model in the cache, nothing is drawn.
+no answer could be drawn.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import math
 import os
@@ -35,7 +37,14 @@ from pathlib import Path
 
 import openai
 
-from parts.decisions.drawn_answers import ALPHA, DrawnAnswers, flips, write_answers
+from parts.decisions.drawn_answers import (
+    ALPHA,
+    RESULTS,
+    DrawnAnswers,
+    flips,
+    read_answers,
+    write_answers,
+)
 from ratchet.models import LocalModel, ModelFile, ModelUnavailable, find_model
 from ratchet.models.local_model import require_engine
 from ratchet.models.smollm2 import find_smollm2
@@ -82,14 +91,24 @@ def tasks(count: int) -> list[Task]:
     return chosen
 
 
+def asked_for(file: ModelFile, chosen: Sequence[Task], count: int) -> str:
+    """Identifies what is drawn: answers to anything else are not continued."""
+    everything = repr((file.version, PROMPT, TEMPERATURE, MAX_TOKENS, list(chosen), count))
+    return hashlib.sha256(everything.encode()).hexdigest()[:16]
+
+
 def drawn(file: ModelFile, chosen: Sequence[Task], count: int, kept: Path) -> list[list[float]]:
     """Scores of `count` answers to each task; those that are kept already are not drawn again."""
-    scores = [json.loads(line) for line in kept.read_text().splitlines()] if kept.exists() else []
-    if len(scores) >= len(chosen):
-        return scores[: len(chosen)]
     kept.parent.mkdir(parents=True, exist_ok=True)
+    text = kept.read_text() if kept.exists() else ""
+    whole = text[: text.rfind("\n") + 1]  # a kill may have cut the last line
+    scores = [json.loads(line) for line in whole.splitlines()]
+    if len(scores) >= len(chosen):
+        return scores
     # One conversation at a time: the prompt of a task is read once for all of its answers.
-    with LocalModel(file, slots=1, threads=1, context=1024) as model, kept.open("a") as lines:
+    with LocalModel(file, slots=1, threads=1, context=1024) as model, kept.open("w") as lines:
+        lines.write(whole)
+        lines.flush()
         client = openai.OpenAI(base_url=model.base_url, api_key=model.key, timeout=TIMEOUT_S)
         for number in range(len(scores), len(chosen)):
             task = chosen[number]
@@ -114,38 +133,21 @@ def drawn(file: ModelFile, chosen: Sequence[Task], count: int, kept: Path) -> li
     return scores
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--model", default="smollm2", help="smollm2, or a file in GGUF format")
-    parser.add_argument("--tasks", type=int, default=120)
-    parser.add_argument("--answers", type=int, default=20, help="answers a task, at least 4")
-    parser.add_argument("--output", type=Path, help="file for the scores; by default none")
-    parser.add_argument("--resamples", type=int, default=2000)
-    parser.add_argument("--quick", action="store_true", help="12 tasks, 4 answers, 50 resamples")
-    options = parser.parse_args()
-    if options.quick:
-        options.tasks, options.answers, options.resamples = 12, 4, 50
-        if options.model == "smollm2" and find_smollm2() is None:
-            print("Skipped: SmolLM2 is not in the cache (ratchet model --fetch).", file=sys.stderr)
-            print(json.dumps({"skipped": "no model"}))
-            return 0
-    if options.tasks < 10 or options.answers < 4 or options.resamples < 1:
-        parser.error("at least 10 tasks, 4 answers and 1 resample are needed")
-    began = time.monotonic()
-    try:
-        require_engine()
-        file = find_model(options.model, lambda text: print(text, file=sys.stderr))
-        shape = f"{options.tasks}x{options.answers}"
-        kept = KEPT / f"{file.version.replace('/', '-')}-{shape}.jsonl"
-        if options.quick:
-            kept.unlink(missing_ok=True)
-        scores = drawn(file, tasks(options.tasks), options.answers, kept)
-    except (ModelUnavailable, openai.OpenAIError) as error:
-        print(f"could not measure: {error}", file=sys.stderr)
-        return 2
-    answers = DrawnAnswers(
+def draw_answers(model: str, count: int, answers: int, *, anew: bool) -> DrawnAnswers:
+    """So many answers of the model to so many tasks; `anew`, whatever is kept.
+
+    Raises:
+        ModelUnavailable: The model cannot be had or started.
+        openai.OpenAIError: It does not answer.
+    """
+    require_engine()
+    file = find_model(model, lambda text: print(text, file=sys.stderr))
+    chosen = tasks(count)
+    kept = KEPT / f"{asked_for(file, chosen, answers)}.jsonl"
+    if anew:
+        kept.unlink(missing_ok=True)
+    scores = drawn(file, chosen, answers, kept)
+    return DrawnAnswers(
         model=f"{file.header.name} ({file.path.name}, {file.bytes} bytes)",
         machine=f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}",
         date=datetime.now(UTC).date().isoformat(),
@@ -153,8 +155,39 @@ def main() -> int:
         temperature=TEMPERATURE,
         scores=tuple(tuple(row) for row in scores),
     )
-    if options.output is not None:
-        write_answers(options.output, answers)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--model", help="smollm2, or a file in GGUF format; by default none")
+    parser.add_argument("--tasks", type=int, default=120)
+    parser.add_argument("--answers", type=int, default=20, help="answers a task, at least 4")
+    parser.add_argument("--output", type=Path, help="file for the scores that are drawn")
+    parser.add_argument("--resamples", type=int, default=2000)
+    parser.add_argument("--quick", action="store_true", help="12 tasks, 4 answers, 50 resamples")
+    options = parser.parse_args()
+    if options.quick:
+        options.tasks, options.answers, options.resamples = 12, 4, 50
+        if options.model is None and find_smollm2() is not None:
+            options.model = "smollm2"
+    if options.tasks < 10 or options.answers < 4 or options.resamples < 1:
+        parser.error("at least 10 tasks, 4 answers and 1 resample are needed")
+    began = time.monotonic()
+    if options.model is None:
+        print("Nothing is drawn without a model; kept scores are resampled.", file=sys.stderr)
+        answers = read_answers(RESULTS)
+    else:
+        try:
+            answers = draw_answers(
+                options.model, options.tasks, options.answers, anew=options.quick
+            )
+        except (ModelUnavailable, openai.OpenAIError) as error:
+            print(f"could not measure: {error}", file=sys.stderr)
+            return 2
+        if options.output is not None:
+            write_answers(options.output, answers)
     result = flips(answers, options.resamples, seed=0)
     described = {name: value for name, value in asdict(answers).items() if name != "scores"}
     print(
@@ -172,8 +205,7 @@ def main() -> int:
         )
     )
     error = math.sqrt(ALPHA * (1.0 - ALPHA) / options.resamples)
-    promoted = result["real_aa_ours"]
-    return 1 if promoted > ALPHA + 2.0 * error else 0
+    return 1 if result["real_aa_ours"] > ALPHA + 2.0 * error else 0
 
 
 if __name__ == "__main__":

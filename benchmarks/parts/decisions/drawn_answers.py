@@ -12,6 +12,9 @@ from parts.decisions.gates import Scores, gates
 
 ALPHA = 0.05
 
+RESULTS = Path(__file__).parents[2] / "results" / "real_aa.json"
+"""Scores that `real_aa.py` drew from a real model."""
+
 
 @dataclass(frozen=True)
 class DrawnAnswers:

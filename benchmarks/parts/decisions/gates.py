@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratchet.prove import Comparison, ExperimentPlan, Guardrail, PairedScore, level
+from ratchet.prove.smallest_margin import smallest_margin
 from ratchet.stats.student_t import t_quantile
 
 Scores = NDArray[np.float64]
@@ -73,11 +74,8 @@ class Ratchet:
 
     def __call__(self, baseline: Scores, candidate: Scores) -> Flags:
         tasks = baseline.shape[1]
-        plan = ExperimentPlan(
-            alpha=self.alpha,
-            max_pairs=tasks,
-            guardrails=(Guardrail("errors", 0.1),),
-        )
+        errors = smallest_margin(Guardrail("errors", 0.1), alpha=self.alpha, pairs=tasks)
+        plan = ExperimentPlan(alpha=self.alpha, max_pairs=tasks, guardrails=(errors,))
         return np.array(
             [
                 verdict(plan, before, after) == "promote"
