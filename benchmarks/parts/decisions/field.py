@@ -35,7 +35,7 @@ def draw(cell: Cell, rng: np.random.Generator, runs: int) -> tuple[Scores, Score
     if cell.missing == "random":
         return lose_at_random(rng, baseline, candidate, SHARE)
     if cell.missing == "worst":
-        return lose_worst(baseline, candidate, SHARE)
+        return lose_worst(rng, baseline, candidate, SHARE)
     return baseline, candidate
 
 

@@ -40,9 +40,9 @@ class Unscored:
     def draw(self, rng: np.random.Generator, runs: int) -> tuple[Scores, Scores]:
         baseline, candidate = KINDS[self.scores](rng, (runs, self.pairs), self.gain)
         if self.lost == "worst":
-            return lose_worst(baseline, candidate, self.share)
+            return lose_worst(rng, baseline, candidate, self.share)
         if self.lost == "best":
-            return lose_best(baseline, candidate, self.share)
+            return lose_best(rng, baseline, candidate, self.share)
         baseline, candidate = lose_at_random(rng, baseline, candidate, self.share)
         if self.lost == "zero":
             return np.nan_to_num(baseline), np.nan_to_num(candidate)

@@ -60,17 +60,27 @@ def lose_at_random(
     return np.where(lost[0], np.nan, baseline), np.where(lost[1], np.nan, candidate)
 
 
-def lose_worst(baseline: Scores, candidate: Scores, share: float) -> tuple[Scores, Scores]:
+def lose_worst(
+    rng: np.random.Generator, baseline: Scores, candidate: Scores, share: float
+) -> tuple[Scores, Scores]:
     """The candidate's scores are missing on the tasks where it loses the most."""
-    order = np.argsort(candidate - baseline, axis=1, kind="stable")
+    order = _from_lowest(rng, candidate - baseline)
     return baseline, _without(candidate, order[:, : int(share * order.shape[1])])
 
 
-def lose_best(baseline: Scores, candidate: Scores, share: float) -> tuple[Scores, Scores]:
+def lose_best(
+    rng: np.random.Generator, baseline: Scores, candidate: Scores, share: float
+) -> tuple[Scores, Scores]:
     """The candidate's are missing on the tasks where it wins most, the baseline's on the next."""
-    order = np.argsort(baseline - candidate, axis=1, kind="stable")
+    order = _from_lowest(rng, baseline - candidate)
     count = int(share * order.shape[1])
     return _without(baseline, order[:, count : 2 * count]), _without(candidate, order[:, :count])
+
+
+def _from_lowest(rng: np.random.Generator, difference: Scores) -> NDArray[np.int64]:
+    """The tasks of each experiment from the lowest difference on, equal ones in random order."""
+    order: NDArray[np.int64] = np.lexsort((rng.random(difference.shape), difference), axis=1)
+    return order
 
 
 def _without(scores: Scores, tasks: NDArray[np.int64]) -> Scores:
