@@ -465,21 +465,35 @@ class Project:
                 )
         return tuple(made)
 
-    def fingerprint(self) -> dict[str, object]:
-        """The part of the configuration that determines the course of an improvement.
+    def unchosen_margins(self, guardrails: Sequence[Guardrail]) -> frozenset[str]:
+        """The metrics of guardrails whose margin the configuration does not name."""
+        named = {section.metric for section in self.config.guardrails}
+        return frozenset(guardrail.metric for guardrail in guardrails) - named
 
-        The guardrails in force, with their defaults, are added by the loop.
-        """
+    def conditions(self) -> dict[str, object]:
+        """The part of the configuration that determines how a rollout ends."""
         config = self.config
         return {
-            "objective": config.objective.model_dump(),
             # With more time or memory, rollouts that failed for lack of it must run again.
             "run": config.run.model_dump(include={"attempts", "timeout_s", "memory_mb"})
             # Without it, candidates of prompts that are read at import are like the source.
             | ({"import_per_candidate": True} if config.imports_per_candidate else {}),
-            "improve": msgspec.to_builtins(config.improve.model_dump(exclude={"seed"})),
-            "prove": config.prove.model_dump(),
             # Elsewhere and with other limits, rollouts may end differently.
             "sandbox": config.sandbox.model_dump(),
+        }
+
+    def rules(self) -> dict[str, object]:
+        """The part of the configuration that determines a decision, besides the conditions.
+
+        The guardrails in force, with their defaults, are added by the loop.
+        """
+        config = self.config
+        return {"objective": config.objective.model_dump(), "prove": config.prove.model_dump()}
+
+    def learning(self) -> dict[str, object]:
+        """The part of the configuration that determines the course of learning alone."""
+        config = self.config
+        return {
+            "improve": msgspec.to_builtins(config.improve.model_dump(exclude={"seed"})),
             "checks": config.checks.model_dump(),
         }

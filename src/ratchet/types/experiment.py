@@ -8,11 +8,15 @@ import msgspec
 
 from ratchet.types.notebook import table_html
 
-Verdict: TypeAlias = Literal["promote", "harm", "futile", "no_gain", "guardrail", "unconfirmed"]
+Verdict: TypeAlias = Literal[
+    "promote", "harm", "futile", "no_gain", "not_proved", "guardrail", "unconfirmed"
+]
 """promote: proved better, guardrails hold. harm: proved worse. futile: the gain, if any, is proved
-to be below the smallest gain worth having. no_gain: the tasks ran out. guardrail: proved better,
-but a guardrail was not proved to hold or its metric was not measured. unconfirmed: better by a
-judge's scores, but not proved so by people's labels."""
+to be below the smallest gain worth having. no_gain: the tasks ran out. not_proved: the tasks ran
+out too, but it looks better and there were fewer of them than a proof usually takes; more of them
+continue the comparison. guardrail: proved better, but a guardrail was not proved to hold or its
+metric was not measured. unconfirmed: better by a judge's scores, but not proved so by people's
+labels."""
 
 
 MAX_REPETITIONS = 100
