@@ -183,9 +183,10 @@ def reach(setting: ExperimentSettings, store: Store) -> list[str]:
     said = []
     if least > tasks:
         said.append(
-            f"{tasks} test tasks cannot prove a gain: even a perfect candidate needs about {least}"
-            f" at the level {alpha:.3g} of the next experiment, after {others} others. It learns all"
-            " the same; test tasks that are added later continue the comparison."
+            f"{tasks} test {'task' if tasks == 1 else 'tasks'} cannot prove a gain: even a perfect"
+            f" candidate needs about {least} at the level {alpha:.3g} of the next experiment, after"
+            f" {others} others. Learning runs all the same, and test tasks that are added later"
+            " continue the comparison."
         )
     for guardrail in plan.guardrails:
         if guardrail.metric not in setting.widened and not passes(
@@ -193,8 +194,8 @@ def reach(setting: ExperimentSettings, store: Store) -> list[str]:
         ):
             said.append(
                 f"Guardrail {guardrail.metric}: {least} pairs cannot prove its margin"
-                f" of {guardrail.margin:g}, even without any change in it. So nothing can be"
-                " promoted: add tasks, or widen the margin under [[guardrails]]."
+                f" of {guardrail.margin:g}, even without any change in it, so nothing can be"
+                " promoted on them. Add test tasks, or widen the margin under [[guardrails]]."
             )
     return said
 
@@ -259,7 +260,7 @@ def _widened(setting: ExperimentSettings, plan: ExperimentPlan) -> list[str]:
     for guardrail in plan.guardrails:
         if guardrail.margin != chosen[guardrail.metric]:
             relative = guardrail.aggregate == "relative"
-            most = f"{guardrail.margin:.0%}" if relative else f"{guardrail.margin:g}"
+            most = f"{100 * guardrail.margin:.0f} %" if relative else f"{guardrail.margin:g}"
             said.append(
                 f"Guardrail {guardrail.metric}: at most {most} more, the least that {pairs} pairs"
                 " can prove."

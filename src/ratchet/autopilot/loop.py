@@ -251,7 +251,11 @@ class _ImproveRun:
         )
         note_continuation(run, instead_of, self.store)
         continued = msgspec.structs.replace(
-            run, stage="prove", dataset_version=self.dataset.version, updated_at=time.time()
+            run,
+            stage="prove",
+            dataset_version=self.dataset.version,
+            earlier_versions=(*run.earlier_versions, run.dataset_version),
+            updated_at=time.time(),
         )
         self.store.runs.put(continued)
         return continued

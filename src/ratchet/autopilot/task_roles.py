@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
+
+import msgspec
 
 from ratchet.curate.split import input_key
 from ratchet.store import Store
-from ratchet.types import Split, Task
+from ratchet.types import Dataset, Split, Task
 
 _NEWEST = 1000
 
@@ -20,14 +22,21 @@ class TaskRoles:
 
     Args:
         store: Its runs and their datasets are read.
-        project: The project's identity.
+        project: Says the project's identity; asked if there are runs.
     """
 
-    def __init__(self, store: Store, project: str) -> None:
+    def __init__(self, store: Store, project: Callable[[], str]) -> None:
         self._by_input: dict[bytes, Split] = {}
-        runs = [run for run in store.runs.list(_NEWEST) if run.project == project]
+        runs = store.runs.list(_NEWEST)
+        identity = project() if runs else ""
         oldest_first = sorted(runs, key=lambda run: run.created_at)
-        for version in dict.fromkeys(run.dataset_version for run in oldest_first):
+        versions = [
+            version
+            for run in oldest_first
+            if run.project == identity
+            for version in (*run.earlier_versions, run.dataset_version)
+        ]
+        for version in dict.fromkeys(versions):
             for value, split in store.datasets.inputs(version):
                 self._note(value, split)
 
@@ -44,3 +53,22 @@ class TaskRoles:
     def of_learning(self, tasks: Sequence[Task]) -> dict[str, Split]:
         """Those of the tasks that learning or selection has used, with their role."""
         return {id: role for id, role in self.of(tasks).items() if role != "test"}
+
+
+def without_learned(dataset: Dataset, roles: TaskRoles | None) -> Dataset:
+    """The dataset without test tasks that learning has used; its reason says how many.
+
+    They go back to the split in which learning used them.
+    """
+    learned = roles.of_learning(dataset.split("test")) if roles else {}
+    if not learned:
+        return dataset
+    count = len(learned)
+    tasks, are = ("task", "is") if count == 1 else ("tasks", "are")
+    return msgspec.structs.replace(
+        dataset,
+        splits={**dataset.splits, **learned},
+        parent=dataset.version,
+        reason=f"{count} {tasks} of the test split {are} left out of it, since learning has used"
+        f" {'it' if count == 1 else 'them'}.",
+    )

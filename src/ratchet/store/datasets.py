@@ -13,7 +13,16 @@ from sqlalchemy import Connection, func, select, text
 from ratchet.store.engine import Database, starts_with
 from ratchet.store.pruning import PRUNE_LOCK
 from ratchet.store.tables import dataset_tasks, datasets, tasks
-from ratchet.types import Conflict, Dataset, DatasetSummary, InputError, NotFound, Origin, Split, Task
+from ratchet.types import (
+    Conflict,
+    Dataset,
+    DatasetSummary,
+    InputError,
+    NotFound,
+    Origin,
+    Split,
+    Task,
+)
 
 _NAME_LOCK = 7_411
 """Advisory lock on Postgres, with the hash of a dataset's name."""

@@ -21,7 +21,7 @@ False for an unfinished one."""
 
 
 class Experiments(NounRepository[Experiment]):
-    """Experiments by id. A decision never changes, but that added tasks decide what was not proved."""
+    """Experiments by id. No decision changes but "not proved", when added tasks decide."""
 
     table = tables.experiments
     kind = Experiment

@@ -41,6 +41,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     created_at: float
     updated_at: float
     dataset_version: str = ""
+    earlier_versions: tuple[str, ...] = ()
+    """Versions of the dataset before tasks were added to its comparison, oldest first."""
     baseline_id: str = ""
     best_id: str = ""
     """Id of the best candidate on val; empty until learning has ended."""
