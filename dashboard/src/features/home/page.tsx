@@ -130,7 +130,7 @@ function Needs({ waiting: items }: { waiting: Schemas["Waiting"][] }) {
 }
 
 function Underway({ runs }: { runs: Schemas["Run"][] }) {
-  const open = runs.filter((run) => !["shipped", "no_gain", "failed"].includes(run.stage));
+  const open = runs.filter((run) => !["shipped", "no_gain", "not_proved", "failed"].includes(run.stage));
   if (open.length === 0) return null;
   return (
     <>

@@ -115,6 +115,12 @@ def _would_change(decided: Decision, needed: float) -> list[str]:
             f"More test tasks could change it: at this rate, about {about} would decide. Nothing"
             " promises that the rate stays."
         ]
+    if decided.verdict == "not_proved":
+        return [
+            f"About {decided.more_pairs} more test tasks would prove it, if the gain seen so far is"
+            " the true one. Add them, and ratchet improve goes on with the same comparison, at the"
+            " same level; what was compared is not run again. Nothing promises that the gain stays."
+        ]
     if decided.verdict == "guardrail":
         which = " and ".join(failed) or "every guardrail"
         return [
