@@ -220,7 +220,9 @@ class _ImproveRun:
             rules=content_hash(rules),
         )
         known = self.store.runs.get(run.id)
-        goes_on = known or continued_run(run, self.dataset, self.store, answered=self.answered)
+        goes_on = known
+        if known is None and not self._by_judge:  # the pairs to label are drawn from all, at first
+            goes_on = continued_run(run, self.dataset, self.store, answered=self.answered)
         if only_run is not None and (goes_on or run).id != only_run:
             raise Conflict(
                 f"The agent, its tasks or its settings are not those of run {only_run[:12]} any"

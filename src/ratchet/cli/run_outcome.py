@@ -54,8 +54,8 @@ def more_tasks(decided: Decision) -> str:
     """What to do about a gain that was not proved."""
     return (
         f"Add about {counted(decided.more_pairs, 'test task')} to the task file, or take them from"
-        " use: ratchet datasets capture. Then ratchet improve goes on with the same comparison."
-        " Or let people judge a draft: ratchet ship --draft."
+        " use: ratchet datasets capture. Then run ratchet improve again. Or let people judge a"
+        " draft: ratchet ship --draft."
     )
 
 

@@ -116,10 +116,15 @@ def _would_change(decided: Decision, needed: float) -> list[str]:
             " promises that the rate stays."
         ]
     if decided.verdict == "not_proved":
+        then = (
+            " Add them, and ratchet improve goes on with the same comparison, at the same level;"
+            " what was compared is not run again."
+            if decided.labelled is None
+            else " Add them, and ratchet improve compares anew, with pairs to label drawn from all."
+        )
         return [
             f"About {decided.more_pairs} more test tasks would prove it, if the gain seen so far is"
-            " the true one. Add them, and ratchet improve goes on with the same comparison, at the"
-            " same level; what was compared is not run again. Nothing promises that the gain stays."
+            f" the true one; nothing promises that it is.{then}"
         ]
     if decided.verdict == "guardrail":
         which = " and ".join(failed) or "every guardrail"
