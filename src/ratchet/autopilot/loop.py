@@ -45,10 +45,10 @@ from ratchet.autopilot.weights_algorithm import WeightsAlgorithm
 from ratchet.evaluate import Evaluator, Scorer
 from ratchet.learn import Algorithm, Budget, Finding, Lab, LabSettings, mean
 from ratchet.learn.auto import Auto
-from ratchet.learn.work import RolloutRunner
 from ratchet.llm import Coach
 from ratchet.prove import ExperimentPlan, RepetitionPlan
 from ratchet.run import FileLock, Runner
+from ratchet.run.paid import RolloutRunner
 from ratchet.run.program import AnyAgent, ProgramAgent
 from ratchet.ship import activate, check_clean, find_literal, make_patch, ship
 from ratchet.store import Store

@@ -245,18 +245,14 @@ class CoachCall:
 
     def _cost(self, answer: Completion) -> float | None:
         model, usage = self._model, answer.usage
-        if model.input_price is not None or model.output_price is not None:
-            input_cost = usage.input_tokens * (model.input_price or 0.0)
-            output_cost = usage.output_tokens * (model.output_price or 0.0)
-            return (input_cost + output_cost) / 1e6
-        if answer.cost_usd is not None:
-            return answer.cost_usd
-        known = _published(self._state.endpoint, answer, usage)
+        known = answer.cost_usd
+        if known is None or has_own_price(model):
+            known = configured_or_published(model, self._state.endpoint, (answer.model,), usage)
         if known is None:
             self._coach.notify_once(
-                f"The price of the coach's model {model.name!r} is unknown: the cost of its calls"
-                " is not measured, and a budget in dollars cannot include it. Set input_price and"
-                " output_price under [coach] to include it."
+                f"The price of the {self._coach.agent}'s model {model.name!r} is unknown: the cost"
+                " of its calls is not measured, and a budget in dollars cannot include it. Set"
+                " input_price and output_price to include it."
             )
         if answer.estimated:
             self._coach.notify_once(
@@ -285,15 +281,32 @@ class CoachCall:
 _MAX_ADAPTATIONS = 6
 
 
-def _published(endpoint: Endpoint, answer: Completion, usage: Usage) -> float | None:
-    """Dollars of a call by published prices.
+def has_own_price(model: CoachModel) -> bool:
+    """Whether the configuration states a price of the model."""
+    return model.input_price is not None or model.output_price is not None
 
-    Uses the prices of the provider at that address, else OpenAI's for a model of that name, since
-    company gateways resell those.
+
+def configured_or_published(
+    model: CoachModel, endpoint: Endpoint, names: Sequence[str], usage: Usage
+) -> float | None:
+    """Dollars of a call by its configured price, else by published ones; None if there is none.
+
+    Published are the prices of the provider at that address, else OpenAI's for a model of that
+    name, since company gateways resell those.
+
+    Args:
+        model: The model.
+        endpoint: Where it is.
+        names: Names that its answer reports.
+        usage: Tokens of the call.
     """
+    if has_own_price(model):
+        input_cost = usage.input_tokens * (model.input_price or 0.0)
+        output_cost = usage.output_tokens * (model.output_price or 0.0)
+        return (input_cost + output_cost) / 1e6
     sellers = (endpoint.base_url, "openai") if endpoint.base_url else ("",)
     for seller in sellers:
-        for name in dict.fromkeys((answer.model, endpoint.model)):
+        for name in dict.fromkeys((*names, endpoint.model)):
             found = dollars(seller, name.removeprefix("openai/"), usage) if name else None
             found = dollars(seller, name, usage) if found is None and name else found
             if found is not None:
