@@ -27,6 +27,7 @@ from ratchet.prove import (
     write_evidence,
 )
 from ratchet.run import Runner
+from ratchet.run.paid import PaidRunner
 from ratchet.store import Store
 from ratchet.types import (
     Candidate,
@@ -77,7 +78,7 @@ async def run_experiment(
     setting: ExperimentSettings,
     *,
     store: Store,
-    runner: Runner,
+    runner: Runner | PaidRunner,
     scorer: Scorer,
     evidence_dir: Path,
     watcher: Watcher,
@@ -311,7 +312,7 @@ async def _pairs(
     setting: ExperimentSettings,
     tasks: Sequence[Task],
     repetitions: int,
-    runner: Runner,
+    runner: Runner | PaidRunner,
     scorer: Scorer,
     watcher: Watcher,
 ) -> list[PairedScore]:

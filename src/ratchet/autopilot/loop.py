@@ -35,9 +35,12 @@ from ratchet.autopilot.project import Project
 from ratchet.autopilot.prompt_discovery import discover_prompts, unrecognised
 from ratchet.autopilot.proof_outlook import proof_outlook
 from ratchet.autopilot.pull_requests import propose_release, text_options
+from ratchet.autopilot.pulse import pulse
 from ratchet.autopilot.release_notes import release_notes
 from ratchet.autopilot.repetitions import plan_repetitions
 from ratchet.autopilot.report_cards import check_objective, trust_objective
+from ratchet.autopilot.run_outcome import COACH_GONE
+from ratchet.autopilot.run_spending import RunSpending, announced
 from ratchet.autopilot.runner import open_runner
 from ratchet.autopilot.trainable import ADAPTERS, TrainableModel
 from ratchet.autopilot.watcher import Watcher
@@ -45,10 +48,10 @@ from ratchet.autopilot.weights_algorithm import WeightsAlgorithm
 from ratchet.evaluate import Evaluator, Scorer
 from ratchet.learn import Algorithm, Budget, Finding, Lab, LabSettings, mean
 from ratchet.learn.auto import Auto
-from ratchet.llm import Coach
+from ratchet.llm import ChatClient, CoachUnavailable, paid_from
 from ratchet.prove import ExperimentPlan, RepetitionPlan
 from ratchet.run import FileLock, Runner
-from ratchet.run.paid import RolloutRunner
+from ratchet.run.paid import PaidRunner, RolloutRunner
 from ratchet.run.program import AnyAgent, ProgramAgent
 from ratchet.ship import activate, check_clean, find_literal, make_patch, ship
 from ratchet.store import Store
@@ -58,6 +61,7 @@ from ratchet.types import (
     AgentError,
     Candidate,
     Conflict,
+    Cost,
     Dataset,
     Decision,
     Experiment,
@@ -72,6 +76,7 @@ from ratchet.types import (
     Stage,
     Task,
     content_hash,
+    total_cost,
 )
 
 L = TypeVar("L", bound=Lab)
@@ -162,10 +167,11 @@ class _ImproveRun:
         self.algorithm = self._make_algorithm()
         self.seed = project.config.improve.seed if seed is None else seed
         release_tests(project)  # refused before anything is spent
-        self.coach: Coach | None = None
+        self.coach: ChatClient | None = None
         self.waits = False
         """Whether the decision waits for people's labels."""
         self.run = self._begin(only_run)
+        self.spending = RunSpending(store, self.run.id, project.config.improve.budget.dollars)
 
     def _make_algorithm(self) -> Algorithm:
         section = self.project.config.improve
@@ -220,6 +226,10 @@ class _ImproveRun:
 
     async def advance(self, ship_it: bool) -> Run:
         """Run the remaining stages."""
+        with pulse(self.store, self.run.id, self.watcher):
+            return await self._advance(ship_it)
+
+    async def _advance(self, ship_it: bool) -> Run:
         if self.run.stage == "failed":
             if self.run.failed_at == "baseline":
                 # The cause of the failures (a service that was down, a missing key) may be fixed by
@@ -280,7 +290,7 @@ class _ImproveRun:
         coach = NoRunner() if uses_coach(self.project.config.coach, algorithm) else None
         await dry_run(algorithm, self._lab_of(DryRunLab, NoRunner(), coach))
 
-    def _open_coach(self) -> AbstractAsyncContextManager[Coach | None]:
+    def _open_coach(self) -> AbstractAsyncContextManager[ChatClient | None]:
         return open_coach(
             self.project.config.coach,
             self.algorithm,
@@ -330,8 +340,14 @@ class _ImproveRun:
 
     async def _baseline(self, runner: Runner) -> None:
         lab = self._lab(runner)
-        self.watcher.expects(len(self._tasks("val")))
-        evaluations = await lab.evaluate(self.baseline, self._tasks("val"))
+        val = self._tasks("val")
+        self.watcher.expects(len(val))
+        self._announce("The baseline", len(val))
+        used = self._used
+        evaluations = await lab.evaluate(self.baseline, val)
+        costs = [evaluation.rollout.cost for evaluation in evaluations]
+        judged = lab.spent.dollars - total_cost(costs).known_usd
+        self.spending.set_price(costs, max(0.0, judged, self._used - used))
         failed = [e.rollout for e in evaluations if e.rollout.status != "succeeded"]
         if len(failed) == len(evaluations):
             raise AgentError(
@@ -374,19 +390,31 @@ class _ImproveRun:
         known, _ = self.store.rollouts.list(
             queue=self.run.id, status="succeeded", candidate_id=self.baseline.id, limit=CASES
         )
-        trust = await trust_objective(
-            self.project, self.store, self.evaluators, self.objective, known
-        )
+        with paid_from(await self.spending.purse()):
+            trust = await trust_objective(
+                self.project, self.store, self.evaluators, self.objective, known
+            )
         found = {**msgspec.to_builtins(trust), "evaluator": self.objective}
         self.store.journal.append(self.run.id, "trust", found, time.time())
         self.watcher.message(trust.sentence)
 
     async def _learn(self, runner: Runner) -> None:
         await self._trust()
-        async with self._lab(runner) as lab:
+        spent = (await self.spending.purse()).cost.known_usd
+        dollars, sentence = self.spending.for_learning(self._proof_rollouts, spent)
+        if sentence:
+            self.watcher.message(sentence)
+        budget = self.project.config.improve.budget
+        self._announce("Learning, if it runs as many rollouts as it may,", budget.rollouts or 0)
+        async with self._lab(runner, dollars) as lab:
+            lab.count_spent(self.spending.outside_labs())
             self.watcher.expects(lab.budget.rollouts or 0)
             finding = await checked_finding(lab, await self.algorithm.learn(lab))
             await lab.settle()
+        if lab.overtime:
+            self.watcher.message(lab.overtime)
+        if lab.coach_gone is not None:
+            self._note_coach_gone(lab.coach_gone, finding)
         both = len(lab.compared("finding", self.baseline, finding.best))
         finding = msgspec.structs.replace(finding, val_tasks=both)
         self.store.candidates.put(finding.best, time.time())
@@ -417,20 +445,27 @@ class _ImproveRun:
         candidate = self.store.candidates.get(self.run.best_id)
         await self._trust()  # journaled, unless the run began before there were report cards
 
+        purse = await self.spending.purse()
+
         async def repetitions(plan: ExperimentPlan) -> RepetitionPlan:
-            return await self._repetitions(runner, candidate, plan)
+            chosen = await self._repetitions(runner, candidate, plan)
+            pilot = (await self.spending.purse()).cost.known_usd - purse.cost.known_usd
+            purse.add([Cost(known_usd=max(0.0, pilot))])
+            return chosen
 
         self.watcher.expects(2 * len(self._tasks("test")))
-        experiment = await run_experiment(
-            self._setting(candidate),
-            store=self.store,
-            runner=runner,
-            scorer=self._scorer(),
-            evidence_dir=self.project.state / "evidence",
-            watcher=self.watcher,
-            plan_repetitions=repetitions,
-            trust=self.store.journal.get(self.run.id, "trust"),
-        )
+        self._announce("The proof, if it runs every test task once,", 2 * len(self._tasks("test")))
+        with paid_from(purse):
+            experiment = await run_experiment(
+                self._setting(candidate),
+                store=self.store,
+                runner=PaidRunner(runner, purse, self.store),
+                scorer=self._scorer(),
+                evidence_dir=self.project.state / "evidence",
+                watcher=self.watcher,
+                plan_repetitions=repetitions,
+                trust=self.store.journal.get(self.run.id, "trust"),
+            )
         decided = experiment.decision
         if decided is None:
             self._withhold(experiment)
@@ -440,8 +475,14 @@ class _ImproveRun:
         self._enter(
             "ship" if promoted else "no_gain",
             experiment_id=experiment.id,
-            message=decided.sentence,
+            message=self._told(decided),
         )
+
+    def _told(self, decision: Decision) -> str:
+        """How the run ends: the decision, and that learning lost its coach if it did."""
+        gone = self.store.journal.get(self.run.id, COACH_GONE)
+        without = f" It was found without the coach: {gone['message']}" if gone else ""
+        return decision.sentence + without
 
     def _withhold(self, experiment: Experiment) -> None:
         """Note which pairs people have to label, and stop before the decision."""
@@ -465,7 +506,16 @@ class _ImproveRun:
         if known is None:
             wanted = self.project.config.prove.repetitions
             async with self._lab(runner) as lab:
-                chosen = await plan_repetitions(plan, wanted, lab=lab, candidate=candidate)
+                _, judged = self.spending.price()
+                left = (await self.spending.purse()).left
+                chosen = await plan_repetitions(
+                    plan,
+                    wanted,
+                    lab=lab,
+                    candidate=candidate,
+                    dollars=None if self.spending.dollars is None else left,
+                    judged_usd=judged,
+                )
             body = {"count": chosen.count, "reason": chosen.reason}
             known = self.store.journal.append(self.run.id, "repetitions", body, time.time())
         return msgspec.convert(known, RepetitionPlan)
@@ -548,7 +598,7 @@ class _ImproveRun:
     def _released(self, release: Release, decision: Decision) -> Release:
         self.store.releases.put(release)
         self.watcher.released(release)
-        self._enter("shipped", release_id=release.id, message=decision.sentence)
+        self._enter("shipped", release_id=release.id, message=self._told(decision))
         self._propose(release)
         return release
 
@@ -606,10 +656,50 @@ class _ImproveRun:
     def _scorer(self) -> Scorer:
         return Scorer(self.store, self.evaluators)
 
-    def _lab(self, runner: RolloutRunner) -> Lab:
-        return self._lab_of(Lab, runner, self.coach)
+    @property
+    def _used(self) -> float:
+        """Dollars of the judges' answers that scores of this process rest on, kept ones too."""
+        used = [getattr(evaluator, "used", Cost()) for evaluator in self.evaluators]
+        return total_cost(used).known_usd
 
-    def _lab_of(self, kind: type[L], runner: RolloutRunner, coach: Any) -> L:
+    @property
+    def _proof_rollouts(self) -> int:
+        """Number of rollouts of the proof, each test task run as often as it has to be."""
+        repetitions = self.project.config.prove.repetitions
+        times = repetitions if isinstance(repetitions, int) else 1
+        return 2 * times * len(self._tasks("test"))
+
+    def _announce(self, step: str, rollouts: int) -> None:
+        """Tell how many model calls the judges of a step make, if they are many."""
+        calls = sum(getattr(each, "calls_per_score", 0) for each in self.evaluators)
+        if not calls:
+            return
+        _, judged = self.spending.price()
+        each = judged / calls if judged else None
+        if sentence := announced(f"{step} judged by a model,", calls * rollouts, each):
+            self.watcher.message(sentence)
+
+    def _note_coach_gone(self, error: CoachUnavailable, finding: Finding) -> None:
+        """Keep that learning lost its coach.
+
+        Raises:
+            CoachUnavailable: Nothing better was found without it.
+        """
+        if finding.best.id == self.baseline.id:
+            raise CoachUnavailable(
+                f"{error.message} Nothing better was found without it. {finding.sentence}",
+                hint=error.hint,
+            )
+        body = {"message": error.message, "hint": error.hint}
+        self.store.journal.append(self.run.id, COACH_GONE, body, time.time())
+        self.watcher.message(f"{error.message} What was found without it goes on to the proof.")
+
+    def _lab(self, runner: RolloutRunner, dollars: float | None = None) -> Lab:
+        return self._lab_of(Lab, runner, self.coach, dollars)
+
+    def _lab_of(
+        self, kind: type[L], runner: RolloutRunner, coach: Any, dollars: float | None = None
+    ) -> L:
         budget = self.project.config.improve.budget
         checks = make_checks(self.project, self.agent, self.baseline, self.watcher.message)
         return kind(
@@ -632,8 +722,9 @@ class _ImproveRun:
                 rollouts=budget.rollouts,
                 seconds=budget.seconds,
                 coach_calls=budget.coach_calls,
-                dollars=budget.dollars,
+                dollars=budget.dollars if dollars is None else dollars,
             ),
+            record=self.spending.record,
             coach=coach,
             checks=checks,
             tests=checks.test,

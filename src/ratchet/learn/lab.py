@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -176,6 +176,10 @@ class Lab:
     def spent(self) -> Spent:
         """Amounts spent so far."""
         return self._ledger.spent
+
+    def count_spent(self, costs: Iterable[Cost]) -> None:
+        """Count what the run spent outside the lab, such as on checks before learning."""
+        self._ledger.pay(costs)
 
     async def evaluate(
         self,

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from ratchet._waiting import WAITS
 from ratchet.llm.backoff import delay
 from ratchet.llm.chat import STEP, CoachUnavailable, Message, Reply
 from ratchet.llm.completion import Completion, NotACompletion, read_completion
@@ -27,6 +28,12 @@ MAX_REPEATED = 6_000
 """Maximum characters of a malformed answer that are repeated in the repair request."""
 
 
+EMPTY = "The model's answer was empty."
+
+MOST_SILENT = 2
+"""Number of time-outs in a row after which an endpoint that answers nobody is given up."""
+
+
 class CoachSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Limits and sampling settings of a coach."""
 
@@ -42,6 +49,8 @@ class CoachSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Sampling temperature; the model's own when None."""
     max_tokens: int | None = 16_000
     """Maximum tokens of one answer, reasoning included; no limit when None."""
+    patient: bool = False
+    """Whether later calls still try an endpoint that answered nobody during all tries of a call."""
 
 
 class CallContext(Protocol):
@@ -73,6 +82,8 @@ class EndpointState:
         self.dialect = EndpointDialect.of(endpoint.model, endpoint.host)
         self.answered = 0
         """Number of answers received."""
+        self.empty = 0
+        """Number of empty answers, while none had any text."""
         self.opens_at = 0.0
         """Time of the coach's clock before which no request is sent, as the endpoint asked."""
 
@@ -134,7 +145,7 @@ class CoachCall:
         if not answer.text:
             if answer.finish == "length":
                 return None, f"The model spent its limit{limit} without an answer.", ""
-            return None, "The model's answer was empty.", "Your answer was empty. Please answer."
+            return None, EMPTY, "Your answer was empty. Please answer."
         if self._shape is None:
             if answer.finish == "length":
                 return None, f"The answer was cut at the limit{limit}.", ""
@@ -160,8 +171,12 @@ class CoachCall:
             RequestFailed: This request failed; others may succeed.
             CoachUnavailable: The endpoint does not answer.
         """
+        with WAITS.on(f"the {self._coach.agent}"):
+            return await self._answered(messages)
+
+    async def _answered(self, messages: Sequence[Message]) -> Completion:
         coach, state = self._coach, self._state
-        answered, tries, adapted = state.answered, 0, 0
+        answered, tries, adapted, silent = state.answered, 0, 0, 0
         while True:
             await self._gate()
             dialect = state.dialect
@@ -192,10 +207,15 @@ class CoachCall:
                         raise
                     raise _unavailable(failure) from None
                 tries += 1
+                silent = silent + 1 if failure.kind == "timeout" else 0
                 wait = delay(tries, failure.wait_s, coach.rng)
-                if tries > self._retries or self._clock() + wait >= self._until:
+                dead = silent >= MOST_SILENT and state.answered == answered
+                if dead or tries > self._retries or self._clock() + wait >= self._until:
                     if state.answered > answered and failure.status != 429:
                         raise  # others were answered meanwhile: this request is at fault
+                    # Nobody was answered through all of this: the next would wait as long.
+                    patient = coach.settings.patient
+                    self.is_final = state.answered == answered and not patient
                     raise _unavailable(failure, tries) from None
                 if failure.status in (429, 503):
                     state.opens_at = max(state.opens_at, self._clock() + wait)
@@ -203,6 +223,7 @@ class CoachCall:
                     await coach.sleep(wait)
                 continue
             state.answered += 1
+            WAITS.came(f"the {coach.agent}")
             cost = self._cost(answer)
             self._paid.append((answer, cost))
             self.record.request(state.endpoint, body, since_ns, tries, answer, cost)

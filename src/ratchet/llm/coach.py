@@ -11,7 +11,13 @@ from typing import Any
 
 import msgspec
 
-from ratchet.llm.call import CoachCall, CoachSettings, EndpointState, configured_or_published
+from ratchet.llm.call import (
+    EMPTY,
+    CoachCall,
+    CoachSettings,
+    EndpointState,
+    configured_or_published,
+)
 from ratchet.llm.chat import STEP, CoachUnavailable, Message, Reply
 from ratchet.llm.completion import CHARACTERS_A_TOKEN
 from ratchet.llm.endpoint import endpoint_of
@@ -24,6 +30,9 @@ from ratchet.types import ConfigError, InputError, Span, content_hash
 
 CHECK_TOKENS, CHECK_RETRIES = 16, 2
 """Token limit and retries of the check request, which the user waits for."""
+
+MOST_EMPTY = 3
+"""Number of empty answers after which a model that has said nothing else is given up."""
 
 OnSpans = Callable[[list[Span]], None]
 
@@ -244,6 +253,7 @@ class Coach:
         try:
             reply = await call.run(messages)
             problem = reply.problem
+            self._count_empty(model, state, reply)
             return reply
         except CoachUnavailable as error:
             problem = error.message
@@ -256,6 +266,19 @@ class Coach:
         finally:
             if self._on_spans is not None:
                 self._on_spans(call.record.spans(problem))
+
+    def _count_empty(self, model: CoachModel, state: EndpointState, reply: Reply) -> None:
+        """Give up a model that says nothing, ever."""
+        if reply.problem != EMPTY:
+            state.empty = MOST_EMPTY + 1 if reply.text else state.empty
+            return
+        state.empty += 1
+        if state.empty == MOST_EMPTY:
+            self._unavailable[model.name] = CoachUnavailable(
+                f"The {self.agent} is unavailable: {model.name!r} at {state.endpoint.shown} gave"
+                f" {MOST_EMPTY} empty answers, each asked for twice, and no other.",
+                hint="Use another model.",
+            )
 
     def notify_once(self, sentence: str) -> None:
         if sentence not in self._notified:

@@ -20,6 +20,9 @@ import msgspec
 from ratchet.llm.chat import ChatClient, Message, Reply
 from ratchet.types import BudgetExhausted, Cost, dollars_text, total_cost
 
+_ROUNDING = 1e-9
+"""Dollars by which a sum of dollars may be wrong."""
+
 MOST_OVER = 4
 """Maximum number of calls under way whose bound does not fit into what is left."""
 
@@ -133,7 +136,7 @@ class Purse:
             return 0
         if kind not in self._largest:
             return min(count, MOST_OVER)
-        return min(count, int(left / largest)) if largest else count
+        return min(count, int((left + _ROUNDING) / largest)) if largest else count
 
     async def _settled(self) -> None:
         settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -208,11 +211,11 @@ class Purse:
         if left <= 0:
             return -1
         asked, under_way = self._reservation(kind, most), self._reserved.values()
-        if sum(each.most for each in under_way) + asked.most <= left:
+        if sum(each.most for each in under_way) + asked.most <= left + _ROUNDING:
             return 1
         if len(under_way) >= MOST_OVER:
             return 0
-        if sum(each.expected for each in under_way) + asked.expected <= left:
+        if sum(each.expected for each in under_way) + asked.expected <= left + _ROUNDING:
             return 1
         return 0 if under_way else -1
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from ratchet.llm import Purse
-from ratchet.types import Candidate, Rollout
+from ratchet.store import Store
+from ratchet.types import FINAL, Candidate, Rollout
 
 KIND = "rollout"
 """Kind of the work, by which a purse remembers what it costs."""
@@ -66,3 +68,34 @@ async def run_paid(
         ended.update(done)
         known = []
     return ended
+
+
+class PaidRunner:
+    """A runner whose rollouts a purse pays for, except those that ended before.
+
+    Args:
+        runner: Runs them.
+        purse: Pays for them.
+        store: Knows which have ended.
+    """
+
+    def __init__(self, runner: RolloutRunner, purse: Purse, store: Store) -> None:
+        self._runner = runner
+        self._purse = purse
+        self._store = store
+        self.slots = int(getattr(runner, "slots", 1))
+
+    async def run(
+        self,
+        rollouts: Sequence[Rollout],
+        candidates: Sequence[Candidate],
+        on_finish: Callable[[Rollout], None] | None = None,
+    ) -> dict[str, Rollout]:
+        """Run the rollouts; returns the ended ones by id.
+
+        Raises:
+            BudgetExhausted: What is left does not cover another. Those that ran are kept.
+        """
+        known = await asyncio.to_thread(self._store.rollouts.get, [each.id for each in rollouts])
+        free = frozenset(id for id, rollout in known.items() if rollout.status in FINAL)
+        return await run_paid(self._runner, self._purse, rollouts, candidates, on_finish, free=free)

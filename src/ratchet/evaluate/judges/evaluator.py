@@ -220,6 +220,7 @@ def judge(
         retries=retries,
         concurrency=concurrency,
         max_tokens=max_tokens,
+        patient=True,
     )
     bound = None if max_dollars is None else Purse(max_dollars, name="The judge's max_dollars")
     models_asked = JudgeModels(jury, settings, folder=root)
