@@ -45,7 +45,7 @@ from ratchet.autopilot.runner import open_runner
 from ratchet.autopilot.trainable import ADAPTERS, TrainableModel
 from ratchet.autopilot.watcher import Watcher
 from ratchet.autopilot.weights_algorithm import WeightsAlgorithm
-from ratchet.evaluate import Evaluator, Scorer
+from ratchet.evaluate import Evaluator, FunctionEvaluator, Scorer
 from ratchet.learn import Algorithm, Budget, Finding, Lab, LabSettings, mean
 from ratchet.learn.auto import Auto
 from ratchet.llm import ChatClient, CoachUnavailable, paid_from
@@ -70,6 +70,7 @@ from ratchet.types import (
     PromptTemplate,
     RatchetError,
     Release,
+    Rollout,
     Run,
     ShipError,
     Split,
@@ -392,7 +393,12 @@ class _ImproveRun:
         )
         with paid_from(await self.spending.purse()):
             trust = await trust_objective(
-                self.project, self.store, self.evaluators, self.objective, known
+                self.project,
+                self.store,
+                self.evaluators,
+                self.objective,
+                known,
+                self.watcher.message,
             )
         found = {**msgspec.to_builtins(trust), "evaluator": self.objective}
         self.store.journal.append(self.run.id, "trust", found, time.time())
@@ -671,12 +677,26 @@ class _ImproveRun:
 
     def _announce(self, step: str, rollouts: int) -> None:
         """Tell how many model calls the judges of a step make, if they are many."""
-        calls = sum(getattr(each, "calls_per_score", 0) for each in self.evaluators)
+        functions = [each for each in self.evaluators if isinstance(each, FunctionEvaluator)]
+        asking = [each for each in functions if each.calls_per_score]
+        calls = sum(each.calls_per_score for each in asking)
         if not calls:
             return
         _, judged = self.spending.price()
-        each = judged / calls if judged else None
-        if sentence := announced(f"{step} judged by a model,", calls * rollouts, each):
+        each_usd: float | None = judged / calls
+        if not judged:
+            task = self._tasks("val")[0]
+            answered = Rollout.of(
+                task, "", scope=(), seed_parts=(), queue="", purpose="", max_attempts=1
+            )
+            answered = msgspec.structs.replace(answered, output=task.expected)
+            bounds = [each.most_usd(answered) for each in asking]
+            known = [bound for bound in bounds if bound is not None]
+            each_usd = max(known) if len(known) == len(bounds) else None
+        sentence = announced(
+            f"{step} judged by a model,", calls * rollouts, each_usd, at_most=not judged
+        )
+        if sentence:
             self.watcher.message(sentence)
 
     def _note_coach_gone(self, error: CoachUnavailable, finding: Finding) -> None:

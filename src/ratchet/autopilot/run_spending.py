@@ -11,6 +11,7 @@ from uuid import uuid4
 
 import msgspec
 
+from ratchet.autopilot.project import Project
 from ratchet.llm import Purse, Reply
 from ratchet.store import Store
 from ratchet.types import BudgetExhausted, Cost, RatchetError, dollars_text, total_cost
@@ -160,6 +161,12 @@ class RunSpending:
         if not kept:
             return left, ""
         return left, f"Of ${self.dollars:g}, about {dollars_text(kept)} are kept for {proof}."
+
+
+def command_purse(project: Project) -> Purse:
+    """What one command of a project may spend on models and rollouts."""
+    dollars = project.config.improve.budget.dollars
+    return Purse(dollars, name="The budget of one command", hint=RAISE)
 
 
 def announced(step: str, calls: int, each_usd: float | None, *, at_most: bool = False) -> str:

@@ -66,6 +66,9 @@ class TerminalWatcher(Watcher):
         )
         self._proposals: list[Proposal] = []
         self._run: Run | None = None
+        self._waits = ""
+        self._printed: dict[tuple[str, float], float] = {}
+        """Seconds that each wait had lasted when it was last printed."""
         self._live = Live(
             get_renderable=self._view, console=console, transient=True, refresh_per_second=4
         )
@@ -73,9 +76,6 @@ class TerminalWatcher(Watcher):
         self._seen: set[str] = set()
         self._expected = 0
         self._note = ""
-        self._waits = ""
-        self._printed: dict[tuple[str, float], float] = {}
-        """Seconds that each wait had lasted when it was last printed."""
         self._last_line = time.monotonic()
 
     def __enter__(self) -> TerminalWatcher:

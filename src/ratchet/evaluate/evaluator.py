@@ -161,6 +161,10 @@ class FunctionEvaluator:
         """Number of model calls of one verdict."""
         return 0
 
+    def most_usd(self, rollout: Rollout) -> float | None:
+        """The most that one model call for a verdict costs in dollars; None if it is unknown."""
+        return 0.0
+
     @property
     def used(self) -> Cost:
         """What the model answers behind its verdicts cost; nothing if it asks no model."""

@@ -98,6 +98,7 @@ class BudgetLedger:
         whole: The parent ledger.
         now: Current time in seconds, on the clock passed to `tick`.
         record: Called with each reply of a model that was paid for, and who asked.
+        within: The purse that pays, too, such as a command's.
     """
 
     def __init__(
@@ -107,12 +108,14 @@ class BudgetLedger:
         now: float,
         whole: BudgetLedger | None = None,
         record: Callable[[str, Reply], None] | None = None,
+        within: Purse | None = None,
     ) -> None:
         self.budget = budget
         self.purse: Purse = Purse(
             budget.dollars,
             name="The part of the budget" if whole else "The budget for learning",
-            within=whole.purse if whole else None,
+            hint="Raise dollars under [improve.budget] in ratchet.toml.",
+            within=whole.purse if whole else within,
             record=record,
         )
         """Pays for rollouts and model calls."""

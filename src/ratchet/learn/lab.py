@@ -67,6 +67,7 @@ class Lab:
         redact: Removes sensitive data from a text; the built-in rules by default.
         clock: Monotonic time in seconds, for the budget.
         record: Called with each reply of a model that was paid for, and who asked.
+        purse: The purse that pays, too, such as a command's.
         whole: The parent lab, if this one is a part of it.
         only: Names of the resources that may change; all by default.
     """
@@ -94,6 +95,7 @@ class Lab:
         redact: Callable[[str], str] | None = None,
         clock: Callable[[], float] = time.monotonic,
         record: Callable[[str, Reply], None] | None = None,
+        purse: Purse | None = None,
         whole: Lab | None = None,
         only: Collection[str] | None = None,
     ) -> None:
@@ -108,7 +110,11 @@ class Lab:
         self._train_ids = {task.id for task in self.train}
         self.val = tuple(val)
         self._ledger: BudgetLedger = BudgetLedger(
-            budget, now=clock(), whole=whole._ledger if whole else None, record=record
+            budget,
+            now=clock(),
+            whole=whole._ledger if whole else None,
+            record=record,
+            within=purse,
         )
         self._whole = whole
         seed = f"{work.seed}/{work.part}" if work.part else work.seed

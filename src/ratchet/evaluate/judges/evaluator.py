@@ -98,6 +98,10 @@ class JudgeEvaluator(FunctionEvaluator):
         orders = 2 if spec.form == "pairwise" and spec.swap else 1
         return len(spec.models) * spec.samples * orders
 
+    def most_usd(self, rollout: Rollout) -> float | None:
+        """The most that one model call for a verdict costs in dollars; None if it is unknown."""
+        return self.judge.most_usd(rollout)
+
     @property
     def used(self) -> Cost:
         """What the answers behind its verdicts cost when they were asked."""

@@ -170,6 +170,18 @@ class Judge:
         other._trial = trial
         return other
 
+    def most_usd(self, rollout: Rollout) -> float | None:
+        """The most that one request about a rollout costs in dollars, on average of the models.
+
+        None if a price is unknown. The steps of its trace are not counted.
+        """
+        spec = self.spec
+        sections = material(rollout, (), spec.reads, spec.spans)
+        questions = [criterion.question for criterion in spec.criteria] or [BETTER]
+        asked = messages(spec.prompt, sections, questions, spec.examples)
+        most = self._models.most_usd(sum(len(message.content) for message in asked))
+        return None if most is None else most / len(spec.models)
+
     async def value(self, rollout: Rollout, spans: Sequence[Span] = ()) -> float | None:
         """The score of a rollout; None when there is none."""
         try:
