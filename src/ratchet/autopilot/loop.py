@@ -344,10 +344,10 @@ class _ImproveRun:
         val = self._tasks("val")
         self.watcher.expects(len(val))
         self._announce("The baseline", len(val))
-        used = self._used
+        used, before = self._used, lab.spent.dollars
         evaluations = await lab.evaluate(self.baseline, val)
         costs = [evaluation.rollout.cost for evaluation in evaluations]
-        judged = lab.spent.dollars - total_cost(costs).known_usd
+        judged = lab.spent.dollars - before - total_cost(costs).known_usd
         self.spending.set_price(costs, max(0.0, judged, self._used - used))
         failed = [e.rollout for e in evaluations if e.rollout.status != "succeeded"]
         if len(failed) == len(evaluations):
@@ -410,10 +410,11 @@ class _ImproveRun:
         dollars, sentence = self.spending.for_learning(self._proof_rollouts, spent)
         if sentence:
             self.watcher.message(sentence)
-        budget = self.project.config.improve.budget
-        self._announce("Learning, if it runs as many rollouts as it may,", budget.rollouts or 0)
+        most = self.project.config.improve.budget.rollouts or 0
+        if dollars is not None and (each := self.spending.price()[0]):
+            most = min(most or 10**9, int((dollars - spent) / each))
+        self._announce("Learning, if it runs as many rollouts as it may,", most)
         async with self._lab(runner, dollars) as lab:
-            lab.count_spent(self.spending.outside_labs())
             self.watcher.expects(lab.budget.rollouts or 0)
             finding = await checked_finding(lab, await self.algorithm.learn(lab))
             await lab.settle()
@@ -715,7 +716,9 @@ class _ImproveRun:
         self.watcher.message(f"{error.message} What was found without it goes on to the proof.")
 
     def _lab(self, runner: RolloutRunner, dollars: float | None = None) -> Lab:
-        return self._lab_of(Lab, runner, self.coach, dollars)
+        lab = self._lab_of(Lab, runner, self.coach, dollars)
+        lab.count_spent(self.spending.outside_labs())
+        return lab
 
     def _lab_of(
         self, kind: type[L], runner: RolloutRunner, coach: Any, dollars: float | None = None

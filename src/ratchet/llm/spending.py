@@ -31,10 +31,10 @@ PURSE: ContextVar[Purse | None] = ContextVar("purse that pays for model calls", 
 
 
 class _Reserved(msgspec.Struct, frozen=True):
+    kind: str
+    pieces: int
     most: float
     """Dollars that the work can cost; infinite if unknown."""
-    expected: float
-    """Dollars that such work has cost at most so far; 0 if there was none."""
 
 
 class Purse:
@@ -130,7 +130,7 @@ class Purse:
         if self.dollars is None:
             return count
         left = self.dollars - self.cost.known_usd
-        left -= sum(each.expected for each in self._reserved.values())
+        left -= sum(map(self._expected, self._reserved.values()))
         largest = self._largest.get(kind, 0.0)
         if left <= 0:
             return 0
@@ -145,8 +145,7 @@ class Purse:
 
     def reserve(self, kind: str, pieces: int) -> int:
         """Reserve what so many pieces of work are expected to cost; returns the reservation."""
-        expected = pieces * (self._largest.get(kind) or 0.0)
-        return self._begin(_Reserved(expected, expected))
+        return self._begin(_Reserved(kind, pieces, pieces * (self._largest.get(kind) or 0.0)))
 
     async def begin(self, kind: str, most: float | None) -> int:
         """Reserve the price of a call, once there is room for it; returns the reservation.
@@ -201,7 +200,11 @@ class Purse:
         if most is None:
             # A price that stays unknown reserves nothing; one that nobody has seen yet may be any.
             most = 0.0 if largest is None else math.inf
-        return _Reserved(most, min(most, largest or 0.0))
+        return _Reserved(kind, 1, most)
+
+    def _expected(self, reserved: _Reserved) -> float:
+        """Dollars that such work has cost at most so far; 0 if there was none."""
+        return min(reserved.most, reserved.pieces * (self._largest.get(reserved.kind) or 0.0))
 
     def _admits(self, kind: str, most: float | None) -> int:
         """1 if a call may begin, 0 if it has to wait for others to end, -1 if it may not."""
@@ -215,7 +218,7 @@ class Purse:
             return 1
         if len(under_way) >= MOST_OVER:
             return 0
-        if sum(each.expected for each in under_way) + asked.expected <= left + _ROUNDING:
+        if sum(map(self._expected, under_way)) + self._expected(asked) <= left + _ROUNDING:
             return 1
         return 0 if under_way else -1
 
