@@ -7,6 +7,7 @@ from rich.markup import escape
 from ratchet.autopilot.run_outcome import RunCosts, RunOutcome
 from ratchet.cli.console import counted, display_path, number, out, short, table
 from ratchet.types import Cost, Decision, GuardrailResult
+from ratchet.types.interval_text import interval_ends
 
 
 def costs_text(costs: RunCosts) -> str:
@@ -28,13 +29,13 @@ def _calls(calls: int, whose: str, cost: Cost) -> list[str]:
 
 def print_decision(decided: Decision) -> None:
     """Print a decision as a table: scores and guardrails, before and after."""
-    low, high = decided.interval
+    low, high = interval_ends(*decided.interval)
     rows = table("", "baseline", "candidate", "change", "e-value", right=("baseline", "candidate"))
     rows.add_row(
         decided.metric,
         number(decided.baseline),
         number(decided.candidate),
-        escape(f"{decided.candidate - decided.baseline:+.3f} [{low:+.3f}, {high:+.3f}]"),
+        escape(f"{decided.candidate - decided.baseline:+.3f} [{low}, {high}]"),
         f"{decided.e_value:.3g} (needs {1 / decided.alpha:.3g})",
     )
     for guardrail in decided.guardrails:
