@@ -19,6 +19,7 @@ from ratchet.types import (
     LiveVersions,
     PromptTemplate,
     TrafficSplit,
+    unit_digest,
 )
 from ratchet.types.trace import ARM, CANDIDATE, EXPERIMENT, UNIT
 
@@ -92,7 +93,7 @@ def test_a_canary_gives_half_of_its_units_the_candidate_and_says_which(
         found = attributes(chooser, unit)
         version = "new" if found[ARM] == "candidate" else "one"
         assert found[CANDIDATE] == system(chooser, unit) == version
-        assert (found[EXPERIMENT], found[UNIT]) == ("e", unit)
+        assert (found[EXPERIMENT], found[UNIT]) == ("e", unit_digest(unit))
 
 
 def test_a_ramp_only_adds_units(chooser: LiveChooser) -> None:

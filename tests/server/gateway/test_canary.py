@@ -12,7 +12,14 @@ from ratchet.server.gateway.headers import CONVERSATION_HEADER
 from ratchet.server.gateway.substitution import TTL_S, PromptSubstituter, Substitution
 from ratchet.server.gateway.units import CallUnit, conversation_of, unit_of
 from ratchet.store import Store
-from ratchet.types import Activation, AgentSettings, Candidate, PromptTemplate, TrafficSplit
+from ratchet.types import (
+    Activation,
+    AgentSettings,
+    Candidate,
+    PromptTemplate,
+    TrafficSplit,
+    unit_digest,
+)
 
 CHAT = DIALECTS["openai", "chat/completions"]
 BOT = GatewayTarget(agent="bot")
@@ -80,7 +87,7 @@ def test_half_of_the_users_get_the_candidate_and_keep_it(agent: Agent) -> None:
         version = BETTER if arm == "candidate" else RELEASE
         assert said(found) == version.resources["system"].text  # type: ignore[union-attr]
         assert found.attributes["ratchet.candidate_id"] == version.id
-        assert found.attributes["ratchet.unit"] == f"u{number}"
+        assert found.attributes["ratchet.unit"] == unit_digest(f"u{number}")
         arms[f"u{number}"] = arm
     assert set(arms.values()) == {"baseline", "candidate"}
     for user, arm in arms.items():
