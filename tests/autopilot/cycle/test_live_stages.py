@@ -237,7 +237,8 @@ def test_a_canary_that_scores_better_has_to_keep_its_guardrails(
     measured, _ = to_the_end(found, begun(store, "canary"))
     assert measured.decision.verdict == verdict
     assert said in measured.decision.sentence
-    assert [one.metric for one in measured.decision.guardrails] == ["errors", "latency"]
+    metrics = [each.metric for each in measured.decision.guardrails]
+    assert metrics == ["errors", "latency", "negative feedback or errors", "coverage"]
 
 
 def test_a_watch_expects_what_came_before_the_release(store: Store, tmp_path: Path) -> None:
