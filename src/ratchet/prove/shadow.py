@@ -320,23 +320,17 @@ class ShadowTest(msgspec.Struct, kw_only=True):
         return stage_sentence(found, limit=-plan.margin, reasons=reasons, left_out=left_out)
 
     def _interval(self) -> tuple[float, float]:
-        """Of the gain whatever the missing scores are: from the lower end of its lower bounds to
-        the upper end of its upper ones."""
-        lower = [None if each is None else each[0] for each in self.gains]
-        upper = [None if each is None else each[1] for each in self.gains]
-        low, high = self._ends(lower)
-        if self.plan.missing == "worst" and lower != upper:
-            _, high = self._ends(upper)
-        return low, high
-
-    def _ends(self, gains: list[float | None]) -> tuple[float, float]:
         plan = self.plan
+        lowest, highest = (
+            [None if bounds is None else bounds[end] for bounds in self.gains] for end in (0, 1)
+        )
         return interval(
-            gains,
+            lowest,
             alpha=plan.alpha,
             min_gain=0.0,
             horizon=plan.max_pairs,
             boundary=-plan.margin,
+            highest=highest if plan.missing == "worst" else None,
         )
 
     def _obstacles(self) -> list[str]:
