@@ -46,7 +46,7 @@ def test_a_better_candidate_passes_though_four_of_five_units_say_nothing() -> No
     assert decided.verdict == "pass"
     assert [(each.metric, each.passed) for each in decided.guardrails] == [
         ("negative feedback or errors", True),
-        ("coverage", True),
+        ("share with feedback", True),
     ]
     assert decided.missing == test.ratio.units - test.scored > 0.75 * test.ratio.units
     assert f"{decided.missing} of {test.ratio.units} units gave no feedback" in decided.sentence

@@ -442,7 +442,8 @@ class CanaryTest(msgspec.Struct, kw_only=True):
                 " are the candidate's, so that scores are missing for its sake"
             )
         if self.scored < plan.min_units:
-            reasons.append(f"there are fewer than {plan.min_units} units with a score")
+            scored = "a score" if self.coverage is None else "feedback"
+            reasons.append(f"there are fewer than {plan.min_units} units with {scored}")
         if self.too_many_missing:
             reasons.append("too many units have no score")
         for each in self.guardrails:

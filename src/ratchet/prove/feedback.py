@@ -30,8 +30,7 @@ from ratchet.types import GuardrailResult, LiveOutcome
 
 DAY_S = 86_400.0
 
-COVERAGE = "coverage"
-"""The share of units with feedback."""
+COVERAGE = "share with feedback"
 
 GAIN = 0.1
 """Rise of the mean feedback for which the units of a proof are told in advance."""
