@@ -98,7 +98,7 @@ class CanarySection(Section):
     margin: Share = 0.03
     harm_alpha: Level = 0.05
     min_units: Count = 100
-    max_units: Count = 5000
+    max_units: Count | None = None
     guardrails: Several[Literal["errors", "latency", "cost"]] = ("errors",)
     error_margin: Annotated[float, Field(gt=0, lt=1)] = 0.05
     relative_margin: Annotated[float, Field(gt=0, lt=3)] = 0.5

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from ratchet.autopilot.config import Config
-from ratchet.autopilot.cycle.live_stages import LiveStages, watch_plan
+from ratchet.autopilot.cycle.live_stages import LiveStages, canary_plan, watch_plan
 from ratchet.autopilot.cycle.parts import StageMeasurement
 from ratchet.autopilot.cycle.stage_calls import stage_calls
 from ratchet.autopilot.project import Project
@@ -250,7 +250,32 @@ def test_a_canary_that_scores_better_has_to_keep_its_guardrails(
     measured, _ = to_the_end(found, begun(store, "canary"))
     assert measured.decision.verdict == verdict
     assert said in measured.decision.sentence
-    assert [one.metric for one in measured.decision.guardrails] == ["errors", "latency"]
+    metrics = [each.metric for each in measured.decision.guardrails]
+    assert metrics == ["errors", "latency", "negative feedback or errors", "share with feedback"]
+
+
+def test_a_canary_on_feedback_says_how_many_units_it_takes_before_its_first(
+    store: Store, tmp_path: Path
+) -> None:
+    before = outcomes(500, None, at=BEGAN - 3600)
+    told = [
+        msgspec.structs.replace(outcome, score=1.0) if number % 10 == 0 else outcome
+        for number, outcome in enumerate(before)
+    ]
+    found = stages(store, tmp_path, Recorded(told))
+    measured = measure(found, begun(store, "canary"))
+    assert measured.decision.verdict is None
+    said = "With feedback on 10 % of the units, as before it, it takes about 8,600 units"
+    assert said in measured.decision.sentence
+    assert "raises" not in measured.decision.sentence
+    limited = stages(store, tmp_path, Recorded(told), canary={"max_units": 1000})
+    plan = canary_plan(limited.project.config, 0.0146, told)
+    assert plan.max_units == 1000
+    scored = Config.model_validate(
+        {"agent": {"entry": "a:b"}, "autopilot": {"evaluator": "contains"}}
+    )
+    plan = canary_plan(scored, 0.0146, told)
+    assert (plan.feedback, plan.missing, plan.max_units) == (None, "worst", 5000)
 
 
 def test_a_watch_expects_what_came_before_the_release(store: Store, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from ratchet.bind.recognise import Recogniser
 from ratchet.prove import (
     CanaryPlan,
     CanaryTest,
+    FeedbackRule,
     ShadowPair,
     ShadowPlan,
     ShadowTest,
@@ -43,6 +44,12 @@ from ratchet.store import Store
 from ratchet.types import Candidate, Cycle, Experiment, LiveOutcome, LiveStage
 
 StageTest = TypeVar("StageTest", bound=msgspec.Struct)
+
+FEEDBACK = "feedback"
+"""The objective of live stages without an evaluator."""
+
+FEWEST_MAX_UNITS = 5000
+"""Units after which a canary ends, unless [canary] says otherwise or feedback takes more."""
 
 CEILING = 4.0
 """Latency and cost above so many times their mean before count as that."""
@@ -343,15 +350,18 @@ def canary_plan(config: Config, alpha: float, earlier: Sequence[LiveOutcome]) ->
         if mean > 0:
             margin = section.relative_margin * mean
             guardrails.append(LiveGuardrail(metric=metric, margin=margin, ceiling=CEILING * mean))
-    return CanaryPlan(
-        metric=config.autopilot.evaluator or SCORE,
+    plan = CanaryPlan(
+        metric=config.autopilot.evaluator or FEEDBACK,
         alpha=alpha,
         min_effect=-section.margin,
         harm_alpha=section.harm_alpha,
-        min_units=section.min_units,
-        max_units=section.max_units,
         guardrails=tuple(guardrails),
+        feedback=None if config.autopilot.evaluator else FeedbackRule.after(earlier),
+        min_units=section.min_units,
+        max_units=max(FEWEST_MAX_UNITS, section.min_units),
     )
+    needed = plan.units_needed or 0
+    return msgspec.structs.replace(plan, max_units=section.max_units or max(plan.max_units, needed))
 
 
 def watch_plan(config: Config, earlier: Sequence[LiveOutcome]) -> WatchPlan:
