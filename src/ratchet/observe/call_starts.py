@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ratchet._live_calls import LiveCall
 from ratchet.observe.delivery import frame_of
@@ -40,6 +41,26 @@ _TOLD = (EXPERIMENT, ARM, UNIT, CANDIDATE, GROUP, RESOURCES, RELEASE)
 """Attributes of a start. None is content: it is written before anything is redacted."""
 
 _log = logging.getLogger("ratchet")
+
+
+def start_of(trace_id: str, span_id: str, start_ns: int, attributes: Mapping[str, Any]) -> Span:
+    """The span that says that a call has begun.
+
+    Args:
+        trace_id: The call's trace.
+        span_id: The call's own span.
+        start_ns: When it began, Unix time in nanoseconds.
+        attributes: Those of the call's span so far.
+    """
+    return Span(
+        trace_id=trace_id,
+        span_id=f"{new_span_id():016x}",
+        parent_id=span_id,
+        name=START,
+        start_ns=start_ns,
+        end_ns=start_ns,
+        attributes={key: attributes[key] for key in _TOLD if key in attributes},
+    )
 
 
 class _Start(NamedTuple):
@@ -77,20 +98,11 @@ class CallStarts:
         Returns:
             Whether it is due before all others: whoever waits for that has to wait anew.
         """
-        told = span.attributes
-        record = SpanRecord(
-            span=Span(
-                trace_id=f"{span.trace_id:032x}",
-                span_id=f"{new_span_id():016x}",
-                parent_id=f"{span.span_id:016x}",
-                name=START,
-                start_ns=span.start_ns,
-                end_ns=span.start_ns,
-                attributes={key: told[key] for key in _TOLD if key in told},
-            ),
-            agent=agent,
+        started = start_of(
+            f"{span.trace_id:032x}", f"{span.span_id:016x}", span.start_ns, span.attributes
         )
-        due = now + (ENROLLED_S if EXPERIMENT in told else OTHERS_S)
+        record = SpanRecord(span=started, agent=agent)
+        due = now + (ENROLLED_S if EXPERIMENT in started.attributes else OTHERS_S)
         start = _Start(record, frame_of(record), call, due)
         with self._lock:
             if len(self._waiting) >= MOST:

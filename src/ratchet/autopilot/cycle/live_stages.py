@@ -390,7 +390,12 @@ def watch_plan(config: Config, earlier: Sequence[LiveOutcome]) -> WatchPlan:
             metrics.append(watched)
     if not metrics:  # nothing came before: failures at least are noticed
         metrics.append(WatchedMetric(metric="errors", expected=0.5))
-    return WatchPlan(metrics=tuple(metrics), alpha=section.alpha, outcomes=section.outcomes)
+    return WatchPlan(
+        metrics=tuple(metrics),
+        alpha=section.alpha,
+        outcomes=section.outcomes,
+        missing="worst" if config.autopilot.evaluator else "skip",
+    )
 
 
 def _watched(
