@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from tests.autopilot.live_traces import START_S, record
 
 from ratchet.autopilot.config import Config
 from ratchet.autopilot.cycle.live_stages import LiveStages, canary_plan, watch_plan
+from ratchet.autopilot.cycle.live_traffic import ProjectTraffic
 from ratchet.autopilot.cycle.parts import StageMeasurement
 from ratchet.autopilot.cycle.stage_calls import stage_calls
 from ratchet.autopilot.project import Project
@@ -345,6 +348,50 @@ def test_a_watch_of_a_merged_request_counts_calls_of_the_merged_version_only(
     passed = measure(found, cycle)
     assert (passed.decision.verdict, passed.units) == ("pass", 300)
     verify(tmp_path / ".ratchet" / "evidence" / "cycle-watch.json").require()
+
+
+def says(version: Candidate) -> dict[str, Any]:
+    """What an agent's own process records of the version that it runs."""
+    versions = version.resources.items()
+    return {"ratchet.resources": [f"{name}@{short_version(each)}" for name, each in versions]}
+
+
+def sends(version: Candidate) -> dict[str, Any]:
+    """What the gateway records of an agent that says nothing: the prompt that it sends."""
+    prompt = version.resources["system"]
+    assert isinstance(prompt, PromptTemplate)
+    return {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.usage.input_tokens": 1,
+        "gen_ai.system_instructions": json.dumps([{"type": "text", "content": prompt.text}]),
+    }
+
+
+@pytest.mark.parametrize("told", [says, sends], ids=["by the process", "by the prompt"])
+def test_a_watch_of_recorded_calls_waits_for_the_merged_version(
+    store: Store, tmp_path: Path, told: Callable[[Candidate], dict[str, Any]]
+) -> None:
+    config = Config.model_validate(
+        {"agent": {"entry": "agent:answer"}, "watch": {"metrics": ["errors"], "outcomes": 30}}
+    )
+    project, now = Project(tmp_path, config), START_S + 10_000.0
+    traffic = ProjectTraffic(project, store, "bot", lambda: now, print)
+    found = LiveStages(project, store, traffic, lambda: now)
+    cycle = msgspec.structs.replace(merged(store), entered_at=START_S + 100.0)
+    for number in range(50):
+        record(store, number, **told(OLD))
+    for number in range(101, 161):
+        record(store, number, **told(OLD))
+    waits = measure(found, cycle)
+    assert (waits.decision.verdict, waits.units) == (None, 0)
+    assert "60 calls so far are all of the version before" in waits.decision.sentence
+    for number in range(161, 261):
+        record(store, number, **told(NEW if number % 2 else OLD))
+    cycle = msgspec.structs.replace(cycle, progress=waits.progress)
+    passed = measure(found, cycle)
+    assert (passed.decision.verdict, passed.units) == ("pass", 30)
+    calls = [call.trace_id for call in stage_calls(store, "cycle") if call.part == "candidate"]
+    assert calls == [f"{number:032x}" for number in range(161, 221, 2)]
 
 
 def test_a_watch_tells_deployments_by_their_names_where_calls_say_no_more(
