@@ -68,8 +68,8 @@ def explain_stage(found: StageDecision) -> list[str]:
     changes = {
         "inconclusive": "More live traffic would have decided; what is not proved is not shipped.",
         "harm": "Only another candidate would do: this one is not tried again.",
-        "hold": "The arms are not of the planned sizes, so nothing can be concluded: look for calls"
-        " that are lost, or counted in one arm only, and let a new cycle begin.",
+        "hold": "The arms cannot be compared, so nothing can be concluded: look for calls that are"
+        " lost, or that are counted, scored or rated in one arm only, and let a new cycle begin.",
         "drift": "Rolling back would not help, since what was released before got worse, too: look"
         " for a change in the traffic or at a provider.",
         "alarm": "The release is rolled back. A wider tolerance under [watch] would have raised the"
