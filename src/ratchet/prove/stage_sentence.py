@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ratchet.prove.feedback import GAIN, FeedbackRule
+from ratchet.prove.feedback import FeedbackRule
 from ratchet.prove.missing import MissingRule
 from ratchet.types import StageDecision
 from ratchet.types.interval_text import interval_text
@@ -124,12 +124,13 @@ def silent_units(decision: StageDecision, total: int) -> list[str]:
     ]
 
 
-def feedback_outlook(rule: FeedbackRule, needed: int | None, most: int) -> str:
+def feedback_outlook(rule: FeedbackRule, needed: int | None, gain: float, most: int) -> str:
     """How many units a canary on feedback takes, and how long.
 
     Args:
         rule: What is known of the time before.
         needed: See `units_needed`.
+        gain: The rise of the mean feedback for which they are told.
         most: Units after which the stage ends.
     """
     if needed is None or rule.coverage is None:
@@ -140,16 +141,15 @@ def feedback_outlook(rule: FeedbackRule, needed: int | None, most: int) -> str:
     text += f" {_rounded(needed):,} units"
     if rule.units_per_day:
         text += f", or {needed / rule.units_per_day:.1f} days of all traffic,"
-    text += f" if the mean feedback rises by {GAIN:g}"
+    text += f" if the mean feedback rises by {gain:g}"
     if needed > most:
         text += f"; it ends after {most:,} units, which max_units raises"
     return text + "."
 
 
 def _rounded(count: int) -> int:
-    """Up to two digits that count."""
-    step = int(10 ** max(len(str(count)) - 2, 0))
-    return -(-count // step) * step
+    """To two digits that count."""
+    return int(float(f"{count:.2g}"))
 
 
 def _harmed_groups(decision: StageDecision) -> str:
