@@ -42,7 +42,16 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from parts.live_decisions.feedback import BOUNDED, UNBOUNDED, Case, feedback_power, passes
+from parts.live_decisions.feedback import (
+    BOUNDED,
+    COVERAGES,
+    UNBOUNDED,
+    Case,
+    feedback_power,
+    passes,
+    silent_bets,
+    told_units,
+)
 from parts.live_decisions.hangs import hanging
 from parts.live_decisions.missing_scores import canary_missing, shadow_missing
 from parts.live_decisions.stages import (
@@ -142,7 +151,14 @@ def all_jobs(size: Size) -> dict[str, Callable[[Size], Any]]:
         )
     for name, case in (BOUNDED | UNBOUNDED).items():
         jobs[f"feedback, {name}"] = lambda size, name=name, case=case: feedback(size, name, case)
+    for coverage in COVERAGES:
+        jobs[f"feedback, told at {coverage}"] = lambda size, coverage=coverage: told_units(
+            seeded("feedback, told", coverage), size.runs, level(ALPHA, []), coverage
+        )
     return jobs | {
+        "feedback, silent bets": lambda size: silent_bets(
+            seeded("feedback, silent bets"), size.runs, level(ALPHA, [])
+        ),
         "feedback, better": lambda size: feedback_power(
             seeded("feedback, better"), size.runs, level(ALPHA, [])
         ),
@@ -458,6 +474,8 @@ def report(found: dict[str, Any], size: Size) -> dict[str, Any]:
         "watch_median_delay_cautious": found["watch, worse, cautious"],
         "feedback_canary_power": found["feedback, better"]["passed"],
         "feedback_canary_median": found["feedback, better"]["median to pass"],
+        "feedback_canary_told": min(found[f"feedback, told at {each}"] for each in COVERAGES),
+        "feedback_canary_proved": found["feedback, silent bets"]["proved"],
         "feedback_canary_false": max(found[f"feedback, {name}"] for name in BOUNDED),
         "feedback_canary_false_silence": found["feedback, silence by arm"],
         "feedback_canary_false_leaving": found["feedback, leaving without a word"],
@@ -474,6 +492,7 @@ def report(found: dict[str, Any], size: Size) -> dict[str, Any]:
             "interval_missed_without_waiting": max(
                 each["interval missed without waiting"] for each in false.values()
             ),
+            "feedback_canary_proved_skipping": found["feedback, silent bets"]["skipped"],
             "shadow_missing_false_left_out": found["shadow, missing"]["promoted if left out"],
             "canary_missing_false_left_out": found["canary, missing"]["promoted if left out"],
             "canary_pass_equal_fixed_bets": found["canary, equal"]["fixed bets"],
@@ -497,8 +516,9 @@ def bounds_missed(result: dict[str, Any], size: Size) -> list[str]:
     ):
         if result[name] > ALPHA + 2.0 * math.sqrt(ALPHA * (1.0 - ALPHA) / size.runs):
             missed.append(f"{name} is {result[name]}, more than {ALPHA}")
-    if result["feedback_canary_power"] < 0.8:
-        missed.append(f"feedback_canary_power is {result['feedback_canary_power']}, less than 0.8")
+    for name in ("feedback_canary_power", "feedback_canary_told"):
+        if result[name] < 0.8:
+            missed.append(f"{name} is {result[name]}, less than 0.8")
     for name, bound, runs in (
         ("stream_false_promotion", ALPHA, size.runs),
         ("canary_false_promotion", ALPHA, size.canary_runs),

@@ -8,9 +8,10 @@ import msgspec
 import numpy as np
 
 from ratchet.prove import CanaryPlan, FeedbackRule
+from ratchet.prove.feedback import GAIN
 
-from .eprocesses import Flags, Floats
-from .scarce import FeedbackCanaries
+from .eprocesses import EProcesses, Flags, Floats
+from .scarce import FeedbackCanaries, PartialEffects
 from .stages import PASS
 
 
@@ -66,29 +67,61 @@ UNBOUNDED = {
 the first, as many more of the content speak: what is seen is what a better one would show."""
 
 
+COVERAGES = (0.1, 0.2, 0.5, 0.8)
+"""Shares of units with feedback, at which the units that are told have to suffice."""
+
+
 def passes(rng: np.random.Generator, runs: int, alpha: float, case: Case) -> float:
     """Share of canaries of a case that pass."""
-    plan = feedback_plan(alpha, case)
-    test = FeedbackCanaries(runs, plan)
-    for _ in range(plan.max_units):
-        test.add(*unit(rng, runs, case))
-    return test.ends.share(PASS)
+    return _ended(rng, runs, feedback_plan(alpha, case), case).ends.share(PASS)
 
 
 def feedback_power(rng: np.random.Generator, runs: int, alpha: float) -> dict[str, float | None]:
     """Canaries at a coverage of 20 % whose candidate's feedback is better by 0.2."""
-    speak = (0.2, 0.2, 0.2)
-    case = Case(People((0.4, 0.0, 0.6), speak), People((0.2, 0.0, 0.8), speak))
+    case = better(0.2, coverage=0.2)
+    ends = _ended(rng, runs, feedback_plan(alpha, case), case).ends
+    return {"passed": ends.share(PASS), "median to pass": ends.median(PASS)}
+
+
+def told_units(rng: np.random.Generator, runs: int, alpha: float, coverage: float) -> float:
+    """Share of canaries that pass within as many units as were told, with the gain of that."""
+    case = better(GAIN, coverage=coverage)
     plan = feedback_plan(alpha, case)
+    assert plan.units_needed is not None
+    plan = msgspec.structs.replace(plan, max_units=plan.units_needed)
+    return _ended(rng, runs, plan, case).ends.share(PASS)
+
+
+def silent_bets(rng: np.random.Generator, runs: int, alpha: float) -> dict[str, float]:
+    """Share of gains of 0.05 at a coverage of 20 % that are proved among those who speak, and how
+    many if silent units were skipped."""
+    case = better(0.05, coverage=0.2)
+    plan = feedback_plan(alpha, case)
+    effect = PartialEffects(runs, plan.share)
+    null = plan.min_effect / effect.bound
+    bets, skipping = (
+        EProcesses(runs, null=null, threshold=1.0 / alpha, horizon=plan.max_units) for _ in range(2)
+    )
+    for _ in range(plan.max_units):
+        scores, treated, answered = unit(rng, runs, case)
+        gain, _ = effect.observe(scores, treated, answered)
+        bets.observe(np.where(answered, gain, null))
+        skipping.observe(gain, answered)
+    return {"proved": float(bets.reached.mean()), "skipped": float(skipping.reached.mean())}
+
+
+def better(gain: float, *, coverage: float) -> Case:
+    """A candidate whose share of content people is 0.6, or 0.6 - `gain` with the baseline."""
+    speak = (coverage, coverage, coverage)
+    before = People((0.4 + gain, 0.0, 0.6 - gain), speak)
+    return Case(before, People((0.4, 0.0, 0.6), speak))
+
+
+def _ended(rng: np.random.Generator, runs: int, plan: CanaryPlan, case: Case) -> FeedbackCanaries:
     test = FeedbackCanaries(runs, plan)
     for _ in range(plan.max_units):
         test.add(*unit(rng, runs, case))
-    return {
-        "passed": test.ends.share(PASS),
-        "median to pass": test.ends.median(PASS),
-        "max_units": plan.max_units,
-        "told": plan.units_needed,
-    }
+    return test
 
 
 def feedback_plan(alpha: float, case: Case) -> CanaryPlan:

@@ -29,10 +29,10 @@ from ratchet.autopilot.recorded_rollout import (
 from ratchet.autopilot.recorded_scores import RecordedScores
 from ratchet.evaluate import Scorer
 from ratchet.evaluate.evaluator import Evaluator
-from ratchet.learn.work import RolloutRunner
 from ratchet.observe.decorators import MIRROR
 from ratchet.observe.replay import REPLAY, REPLAYED, recorded_calls
 from ratchet.prove.shadow import ShadowPair
+from ratchet.run.paid import RolloutRunner
 from ratchet.store import Store
 from ratchet.types import Candidate, Rollout, Score, Task
 from ratchet.types.trace import CANDIDATE, GROUP, TraceFilter, TraceRecording

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ratchet.prove.feedback import CoverageEvidence, FeedbackRule, units_needed
+from ratchet.prove.feedback import CoverageEvidence, FeedbackRule, told_gain, units_needed
 from ratchet.prove.live_metrics import (
     NEGATIVE,
     SCORE,
@@ -124,7 +124,11 @@ class CanaryPlan(msgspec.Struct, frozen=True, kw_only=True):
         if self.feedback is None:
             return None
         return units_needed(
-            self.feedback, alpha=self.alpha, share=self.share, min_effect=self.min_effect
+            self.feedback,
+            alpha=self.alpha,
+            share=self.share,
+            min_effect=self.min_effect,
+            min_units=self.min_units,
         )
 
     @property
@@ -407,7 +411,9 @@ class CanaryTest(msgspec.Struct, kw_only=True):
             return counted_against(found, self.ratio.units, plan.missing)
         sentences = silent_units(found, self.ratio.units)
         if self.verdict is None:
-            sentences.append(feedback_outlook(plan.feedback, plan.units_needed, plan.max_units))
+            gain = told_gain(plan.min_effect)
+            outlook = feedback_outlook(plan.feedback, plan.units_needed, gain, plan.max_units)
+            sentences.append(outlook)
         return sentences
 
     def _harms(self, found: StageDecision) -> list[str]:

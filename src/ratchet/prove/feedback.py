@@ -33,15 +33,15 @@ DAY_S = 86_400.0
 COVERAGE = "share with feedback"
 
 GAIN = 0.1
-"""Rise of the mean feedback for which the units of a proof are told in advance."""
+"""Rise of the mean feedback, above what has to be excluded, for which a proof's units are told."""
 
 EACH_POWER = 0.9
 """Probability that each of the two tests of the coverage succeeds, of 0.8 for both."""
 
 SEQUENTIAL = 1.2
 """Units of a proof that is looked at after each, as a multiple of those of one that is looked at
-once. Measured: with it, both tests of the coverage succeed in 80 % or more at each of the coverages
-0.1, 0.2, 0.5, 0.8 and levels 0.0146 and 0.003."""
+once. With it, 80 % or more pass at coverages from 0.1 to 0.8 (`feedback_canary_told` of
+`benchmarks/live_decisions.py`)."""
 
 
 class FeedbackRule(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,12 +156,17 @@ class CoverageEvidence(msgspec.Struct, kw_only=True):
         )
 
 
+def told_gain(min_effect: float) -> float:
+    """The rise of the mean feedback for which the units of a proof are told."""
+    return GAIN + max(min_effect, 0.0)
+
+
 def units_needed(
-    rule: FeedbackRule, *, alpha: float, share: float, min_effect: float
+    rule: FeedbackRule, *, alpha: float, share: float, min_effect: float, min_units: int
 ) -> int | None:
     """Units within which a candidate passes in 80 % of all canaries, at the coverage before it.
 
-    Its feedback is better by `GAIN`, and its coverage is the same. A test whose observations have
+    Its feedback is better by `told_gain`, its coverage is the same. A test whose observations have
     the variance v / (share (1 - share)) needs (z(alpha) + z(power))² times that variance, over the
     square of the distance from what it has to exclude, if it is looked at once. The largest of the
     tests' numbers counts; each v is the largest possible one at the coverage.
@@ -172,7 +177,7 @@ def units_needed(
     coverage = rule.coverage
     if not coverage:
         return None
-    gain = max(GAIN, min_effect + GAIN)
+    gain = told_gain(min_effect)
     quantile = NormalDist().inv_cdf
     once = (quantile(1.0 - alpha) + quantile(EACH_POWER)) ** 2 / (share * (1.0 - share))
     negative = coverage / 2.0
@@ -181,4 +186,4 @@ def units_needed(
         negative * (1.0 - negative) / (rule.negative_margin + coverage * gain) ** 2,
         coverage * (1.0 - coverage) / rule.coverage_margin**2,
     )
-    return ceil(SEQUENTIAL * once * least)
+    return ceil(max(SEQUENTIAL * once * least, min_units / coverage))

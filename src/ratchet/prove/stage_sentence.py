@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ratchet.prove.feedback import GAIN, FeedbackRule
+from ratchet.prove.feedback import FeedbackRule
 from ratchet.prove.missing import MissingRule
 from ratchet.types import StageDecision
+from ratchet.types.interval_text import interval_text
 
 PLACES = {"shadow": "In shadow", "canary": "In the canary"}
 
@@ -58,9 +59,8 @@ def _moved(decision: StageDecision) -> str:
         f" candidate ({decision.candidate - decision.baseline:+.3f}"
     )
     if decision.interval is not None:
-        low, high = decision.interval
         level = 100.0 * (1.0 - decision.alpha)
-        text += f"; {level:.3g} % interval {low:+.3f} to {high:+.3f}"
+        text += f"; {level:.3g} % interval {interval_text(*decision.interval)}"
     if decision.stage == "shadow":
         return text + f") over {decision.baseline_count} pairs"
     return text + f") over {decision.baseline_count} and {decision.candidate_count} units"
@@ -124,12 +124,13 @@ def silent_units(decision: StageDecision, total: int) -> list[str]:
     ]
 
 
-def feedback_outlook(rule: FeedbackRule, needed: int | None, most: int) -> str:
+def feedback_outlook(rule: FeedbackRule, needed: int | None, gain: float, most: int) -> str:
     """How many units a canary on feedback takes, and how long.
 
     Args:
         rule: What is known of the time before.
         needed: See `units_needed`.
+        gain: The rise of the mean feedback for which they are told.
         most: Units after which the stage ends.
     """
     if needed is None or rule.coverage is None:
@@ -140,16 +141,15 @@ def feedback_outlook(rule: FeedbackRule, needed: int | None, most: int) -> str:
     text += f" {_rounded(needed):,} units"
     if rule.units_per_day:
         text += f", or {needed / rule.units_per_day:.1f} days of all traffic,"
-    text += f" if the mean feedback rises by {GAIN:g}"
+    text += f" if the mean feedback rises by {gain:g}"
     if needed > most:
         text += f"; it ends after {most:,} units, which max_units raises"
     return text + "."
 
 
 def _rounded(count: int) -> int:
-    """Up to two digits that count."""
-    step = int(10 ** max(len(str(count)) - 2, 0))
-    return -(-count // step) * step
+    """To two digits that count."""
+    return int(float(f"{count:.2g}"))
 
 
 def _harmed_groups(decision: StageDecision) -> str:

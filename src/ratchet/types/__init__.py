@@ -22,6 +22,7 @@ from ratchet.types.cycle import (
 from ratchet.types.errors import (
     NOT_FOUND,
     AgentError,
+    BudgetExhausted,
     ConfigError,
     Conflict,
     ForgeUnavailable,
@@ -146,6 +147,7 @@ __all__ = [
     "Attempt",
     "AttemptStatus",
     "Bool",
+    "BudgetExhausted",
     "Candidate",
     "CardCheck",
     "CardOutput",

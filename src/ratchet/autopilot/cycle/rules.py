@@ -166,7 +166,7 @@ class StateRules:
         if learned.verdict == "waits":
             return Stay(changes={"run_id": learned.run_id}, wait=Wait(learned.sentence))
         ended = None
-        if learned.verdict == "no_gain":
+        if learned.verdict in ("no_gain", "not_proved"):
             ended = learned.sentence
         elif self._is_quarantined(learned.candidate_id):
             ended = "The same candidate was rolled back before; it is not tried again."
