@@ -493,6 +493,7 @@ def report(found: dict[str, Any], size: Size) -> dict[str, Any]:
                 each["interval missed without waiting"] for each in false.values()
             ),
             "feedback_canary_proved_skipping": found["feedback, silent bets"]["skipped"],
+            "hang_passed_left_out": found["canary, hanging"]["passed if left out"],
             "shadow_missing_false_left_out": found["shadow, missing"]["promoted if left out"],
             "canary_missing_false_left_out": found["canary, missing"]["promoted if left out"],
             "canary_pass_equal_fixed_bets": found["canary, equal"]["fixed bets"],
