@@ -12,6 +12,9 @@ canary on feedback are exactly as bad as must not pass, in each of the ways that
 (`parts/live_decisions/feedback.py`). Where people fall silent as no test can see, what passes is
 counted too, without a bound.
 
+Of a candidate some of whose calls hang, calls are stored as an agent leaves them, and read
+(`parts/live_decisions/hangs.py`).
+
 The same units go to a z-test that is looked at after each of them, to the confidence sequence
 without waiting for ten successes and failures, and to a mixture of bets of fixed size.
 
@@ -46,6 +49,7 @@ from parts.live_decisions.feedback import (
     silent_bets,
     told_units,
 )
+from parts.live_decisions.hangs import hanging
 from parts.live_decisions.missing_scores import canary_missing, shadow_missing
 from parts.live_decisions.stages import (
     HARM,
@@ -71,6 +75,9 @@ ALPHA = 0.05
 BASE_RATES = (0.80, 0.90, 0.95, 0.99)
 SHARES = (0.5, 0.1)
 """Of the candidate: 50/50 and 10/90."""
+STORED = 100
+"""Simulated canaries with hanging calls for each of stored calls."""
+
 RULES = {"no worse": -0.03, "better": 0.0}
 """Largest effect that must not pass."""
 Z = NormalDist().inv_cdf(1.0 - ALPHA)
@@ -151,6 +158,9 @@ def all_jobs(size: Size) -> dict[str, Callable[[Size], Any]]:
         "shadow, missing": lambda size: shadow_missing(seeded("shadow, missing"), size.runs, ALPHA),
         "canary, missing": lambda size: canary_missing(
             seeded("canary, missing"), size.runs, ALPHA, size.units
+        ),
+        "canary, hanging": lambda size: hanging(
+            seeded("canary, hanging"), size.runs, ALPHA, max(1, size.runs // STORED)
         ),
         "watch, unchanged": watch_unchanged,
         "watch, worse": lambda size: watch_delay(size, expected=0.9),
@@ -449,6 +459,9 @@ def report(found: dict[str, Any], size: Size) -> dict[str, Any]:
         "shadow_missing_harm": found["shadow, missing"]["harm"],
         "canary_missing_false": found["canary, missing"]["promoted"],
         "canary_missing_harm": found["canary, missing"]["harm"],
+        "hang_passed": found["canary, hanging"]["passed"],
+        "hang_passed_stored": found["canary, hanging"]["passed, stored"],
+        "hang_counted": found["canary, hanging"]["hanging calls that count"],
         "candidate_share": found["assignment"]["candidate's share"],
         "peers": {
             "z_test_false_promotion": false["canary 0.5 0.9 better"]["promoted by a z-test"],
@@ -475,7 +488,7 @@ def bounds_missed(result: dict[str, Any], size: Size) -> list[str]:
     missed = []
     for name in (
         *("feedback_canary_false", "shadow_missing_false", "canary_missing_false"),
-        *("shadow_missing_harm", "canary_missing_harm"),
+        *("shadow_missing_harm", "canary_missing_harm", "hang_passed"),
     ):
         if result[name] > ALPHA + 2.0 * math.sqrt(ALPHA * (1.0 - ALPHA) / size.runs):
             missed.append(f"{name} is {result[name]}, more than {ALPHA}")

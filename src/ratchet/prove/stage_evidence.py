@@ -37,6 +37,9 @@ SCHEMA_STAGE_SKIPPING = "ratchet.stage/1"
 NEW_IN_PLANS = ("missing", "feedback")
 """Fields of plans that the layout before does not have."""
 
+LEFT_OUT = ("release", "versions")
+"""Fields of observations that no test reads: a watch is given only what ran the release."""
+
 STATED = ("baseline", "candidate", "created_at", "context")
 """Fields that are not recomputed, only covered by the digest."""
 
@@ -208,7 +211,8 @@ def _document(
             break
         test.add(observation)
         found = msgspec.to_builtins(observation)
-        rows.append({"observation": number, **found, "e_values": test.e_values})
+        kept = {key: value for key, value in found.items() if key not in LEFT_OUT}
+        rows.append({"observation": number, **kept, "e_values": test.e_values})
     test.finish()
     return {
         "schema": schema,
@@ -224,11 +228,10 @@ def _document(
 
 def _plan(stated: dict[str, Any], kind: type[StagePlan], schema: str) -> StagePlan:
     """The plan of a file, with the rule for missing values that its layout stands for."""
-    if kind is not WatchPlan:
-        if schema == SCHEMA_STAGE_SKIPPING:
-            stated = {**stated, "missing": "skip"}
-        elif "missing" not in stated:
-            raise VerificationError("the plan does not say what a missing value counts as.")
+    if schema == SCHEMA_STAGE_SKIPPING:
+        stated = {**stated, "missing": "skip"}
+    elif "missing" not in stated:
+        raise VerificationError("the plan does not say what a missing value counts as.")
     return msgspec.convert(stated, kind)
 
 

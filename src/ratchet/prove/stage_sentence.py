@@ -9,6 +9,7 @@ import msgspec
 from ratchet.prove.feedback import FeedbackRule
 from ratchet.prove.missing import MissingRule
 from ratchet.types import StageDecision
+from ratchet.types.interval_text import interval_text
 
 PLACES = {"shadow": "In shadow", "canary": "In the canary"}
 
@@ -58,9 +59,8 @@ def _moved(decision: StageDecision) -> str:
         f" candidate ({decision.candidate - decision.baseline:+.3f}"
     )
     if decision.interval is not None:
-        low, high = decision.interval
         level = 100.0 * (1.0 - decision.alpha)
-        text += f"; {level:.3g} % interval {low:+.3f} to {high:+.3f}"
+        text += f"; {level:.3g} % interval {interval_text(*decision.interval)}"
     if decision.stage == "shadow":
         return text + f") over {decision.baseline_count} pairs"
     return text + f") over {decision.baseline_count} and {decision.candidate_count} units"
