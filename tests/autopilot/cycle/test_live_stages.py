@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import random
 import json
+import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
