@@ -53,8 +53,9 @@ async def learn_and_prove(
         "candidate_id": run.best_id,
         "experiment_id": run.experiment_id,
         "sentence": run.message,
-        "rollouts": sum(store.rollouts.counts(queue=run.id).values()),
-        "dollars": _dollars(store, run),
+        # A comparison that goes on has been paid in part by an earlier cycle.
+        "rollouts": sum(store.rollouts.counts(queue=run.id, since=cycle.started_at).values()),
+        "dollars": _dollars(store, run, cycle.started_at),
     }
     if run.stage == "no_gain":
         return Learned(verdict="no_gain", **found)
@@ -107,13 +108,16 @@ def _least(*limits: Any) -> Any:
     return min((limit for limit in limits if limit is not None), default=None)
 
 
-def _dollars(store: Store, run: Run) -> float:
-    """What the run's rollouts and coach calls cost, as far as prices are known."""
+def _dollars(store: Store, run: Run, since: float) -> float:
+    """What the run's rollouts and coach calls cost since a time, as far as prices are known.
+
+    The coach is called while learning only: an earlier run's was paid before.
+    """
     replies: list[Any] = []
-    for key, body in store.journal.read(run.id):
+    for key, body in store.journal.read(run.id) if run.created_at >= since else ():
         if key.startswith("coach/"):
             replies.append(body)
         elif key.startswith("coach-check/"):
             replies += body
     coach = total_cost(Cost.of(reply["cost_usd"], reply["model"]) for reply in replies)
-    return total_cost([store.rollouts.cost(queue=run.id), coach]).known_usd
+    return total_cost([store.rollouts.cost(queue=run.id, since=since), coach]).known_usd
