@@ -28,6 +28,7 @@ from ratchet.prove import (
 )
 from ratchet.prove.smallest_margin import passes, smallest_margin
 from ratchet.run import Runner
+from ratchet.run.paid import PaidRunner
 from ratchet.store import Store
 from ratchet.types import (
     Candidate,
@@ -80,7 +81,7 @@ async def run_experiment(
     setting: ExperimentSettings,
     *,
     store: Store,
-    runner: Runner,
+    runner: Runner | PaidRunner,
     scorer: Scorer,
     evidence_dir: Path,
     watcher: Watcher,
@@ -369,7 +370,7 @@ async def _pairs(
     setting: ExperimentSettings,
     tasks: Sequence[Task],
     repetitions: int,
-    runner: Runner,
+    runner: Runner | PaidRunner,
     scorer: Scorer,
     watcher: Watcher,
 ) -> list[PairedScore]:

@@ -37,20 +37,23 @@ from ratchet.autopilot.project import Project
 from ratchet.autopilot.prompt_discovery import discover_prompts, unrecognised
 from ratchet.autopilot.proof_outlook import proof_outlook
 from ratchet.autopilot.pull_requests import propose_release, text_options
+from ratchet.autopilot.pulse import pulse
 from ratchet.autopilot.release_notes import release_notes
 from ratchet.autopilot.repetitions import plan_repetitions
 from ratchet.autopilot.report_cards import check_objective, trust_objective
+from ratchet.autopilot.run_outcome import COACH_GONE
+from ratchet.autopilot.run_spending import RunSpending, announced
 from ratchet.autopilot.runner import open_runner
 from ratchet.autopilot.trainable import ADAPTERS, TrainableModel
 from ratchet.autopilot.watcher import Watcher
 from ratchet.autopilot.weights_algorithm import WeightsAlgorithm
-from ratchet.evaluate import Evaluator, Scorer
+from ratchet.evaluate import Evaluator, FunctionEvaluator, Scorer
 from ratchet.learn import Algorithm, Budget, Finding, Lab, LabSettings, mean
 from ratchet.learn.auto import Auto
-from ratchet.learn.work import RolloutRunner
-from ratchet.llm import Coach
+from ratchet.llm import ChatClient, CoachUnavailable, paid_from
 from ratchet.prove import ExperimentPlan, RepetitionPlan
 from ratchet.run import FileLock, Runner
+from ratchet.run.paid import PaidRunner, RolloutRunner
 from ratchet.run.program import AnyAgent, ProgramAgent
 from ratchet.ship import activate, check_clean, find_literal, make_patch, ship
 from ratchet.store import Store
@@ -60,6 +63,7 @@ from ratchet.types import (
     AgentError,
     Candidate,
     Conflict,
+    Cost,
     Dataset,
     Decision,
     Experiment,
@@ -68,12 +72,14 @@ from ratchet.types import (
     PromptTemplate,
     RatchetError,
     Release,
+    Rollout,
     Run,
     ShipError,
     Split,
     Stage,
     Task,
     content_hash,
+    total_cost,
 )
 
 L = TypeVar("L", bound=Lab)
@@ -167,10 +173,11 @@ class _ImproveRun:
         self.algorithm = self._make_algorithm()
         self.seed = project.config.improve.seed if seed is None else seed
         release_tests(project)  # refused before anything is spent
-        self.coach: Coach | None = None
+        self.coach: ChatClient | None = None
         self.waits = False
         """Whether the decision waits for people's labels."""
         self.run = self._begin(only_run)
+        self.spending = RunSpending(store, self.run.id, project.config.improve.budget.dollars)
 
     def _make_algorithm(self) -> Algorithm:
         section = self.project.config.improve
@@ -264,6 +271,10 @@ class _ImproveRun:
 
     async def advance(self, ship_it: bool) -> Run:
         """Run the remaining stages."""
+        with pulse(self.store, self.run.id, self.watcher):
+            return await self._advance(ship_it)
+
+    async def _advance(self, ship_it: bool) -> Run:
         if self.run.stage == "failed":
             if self.run.failed_at == "baseline":
                 # The cause of the failures (a service that was down, a missing key) may be fixed by
@@ -324,7 +335,7 @@ class _ImproveRun:
         coach = NoRunner() if uses_coach(self.project.config.coach, algorithm) else None
         await dry_run(algorithm, self._lab_of(DryRunLab, NoRunner(), coach))
 
-    def _open_coach(self) -> AbstractAsyncContextManager[Coach | None]:
+    def _open_coach(self) -> AbstractAsyncContextManager[ChatClient | None]:
         return open_coach(
             self.project.config.coach,
             self.algorithm,
@@ -384,8 +395,14 @@ class _ImproveRun:
 
     async def _baseline(self, runner: Runner) -> None:
         lab = self._lab(runner)
-        self.watcher.expects(len(self._tasks("val")))
-        evaluations = await lab.evaluate(self.baseline, self._tasks("val"))
+        val = self._tasks("val")
+        self.watcher.expects(len(val))
+        self._announce("The baseline", len(val))
+        used, before = self._used, lab.spent.dollars
+        evaluations = await lab.evaluate(self.baseline, val)
+        costs = [evaluation.rollout.cost for evaluation in evaluations]
+        judged = lab.spent.dollars - before - total_cost(costs).known_usd
+        self.spending.set_price(costs, max(0.0, judged, self._used - used))
         failed = [e.rollout for e in evaluations if e.rollout.status != "succeeded"]
         if len(failed) == len(evaluations):
             raise AgentError(
@@ -436,19 +453,37 @@ class _ImproveRun:
                 limit=CASES,
             )[0]
         ][:CASES]
-        trust = await trust_objective(
-            self.project, self.store, self.evaluators, self.objective, known
-        )
+        with paid_from(await self.spending.purse()):
+            trust = await trust_objective(
+                self.project,
+                self.store,
+                self.evaluators,
+                self.objective,
+                known,
+                self.watcher.message,
+            )
         found = {**msgspec.to_builtins(trust), "evaluator": self.objective}
         self.store.journal.append(self.run.id, "trust", found, time.time())
         self.watcher.message(trust.sentence)
 
     async def _learn(self, runner: Runner) -> None:
         await self._trust()
-        async with self._lab(runner) as lab:
+        spent = (await self.spending.purse()).cost.known_usd
+        dollars, sentence = self.spending.for_learning(self._proof_rollouts, spent)
+        if sentence:
+            self.watcher.message(sentence)
+        most = self.project.config.improve.budget.rollouts or 0
+        if dollars is not None and (each := self.spending.price()[0]):
+            most = min(most or 10**9, int((dollars - spent) / each))
+        self._announce("Learning, if it runs as many rollouts as it may,", most)
+        async with self._lab(runner, dollars) as lab:
             self.watcher.expects(lab.budget.rollouts or 0)
             finding = await checked_finding(lab, await self.algorithm.learn(lab))
             await lab.settle()
+        if lab.overtime:
+            self.watcher.message(lab.overtime)
+        if lab.coach_gone is not None:
+            self._note_coach_gone(lab.coach_gone, finding)
         both = len(lab.compared("finding", self.baseline, finding.best))
         finding = msgspec.structs.replace(finding, val_tasks=both)
         self.store.candidates.put(finding.best, time.time())
@@ -479,20 +514,27 @@ class _ImproveRun:
         candidate = self.store.candidates.get(self.run.best_id)
         await self._trust()  # journaled, unless the run began before there were report cards
 
+        purse = await self.spending.purse()
+
         async def repetitions(plan: ExperimentPlan) -> RepetitionPlan:
-            return await self._repetitions(runner, candidate, plan)
+            chosen = await self._repetitions(runner, candidate, plan)
+            pilot = (await self.spending.purse()).cost.known_usd - purse.cost.known_usd
+            purse.add([Cost(known_usd=max(0.0, pilot))])
+            return chosen
 
         self.watcher.expects(2 * len(self._tasks("test")))
-        experiment = await run_experiment(
-            self._setting(candidate),
-            store=self.store,
-            runner=runner,
-            scorer=self._scorer(),
-            evidence_dir=self.project.state / "evidence",
-            watcher=self.watcher,
-            plan_repetitions=repetitions,
-            trust=self.store.journal.get(self.run.id, "trust"),
-        )
+        self._announce("The proof, if it runs every test task once,", 2 * len(self._tasks("test")))
+        with paid_from(purse):
+            experiment = await run_experiment(
+                self._setting(candidate),
+                store=self.store,
+                runner=PaidRunner(runner, purse, self.store),
+                scorer=self._scorer(),
+                evidence_dir=self.project.state / "evidence",
+                watcher=self.watcher,
+                plan_repetitions=repetitions,
+                trust=self.store.journal.get(self.run.id, "trust"),
+            )
         decided = experiment.decision
         if decided is None:
             self._withhold(experiment)
@@ -501,8 +543,14 @@ class _ImproveRun:
         self._enter(
             {"promote": "ship", "not_proved": "not_proved"}.get(decided.verdict, "no_gain"),
             experiment_id=experiment.id,
-            message=decided.sentence,
+            message=self._told(decided),
         )
+
+    def _told(self, decision: Decision) -> str:
+        """How the run ends: the decision, and that learning lost its coach if it did."""
+        gone = self.store.journal.get(self.run.id, COACH_GONE)
+        without = f" It was found without the coach: {gone['message']}" if gone else ""
+        return decision.sentence + without
 
     def _withhold(self, experiment: Experiment) -> None:
         """Note which pairs people have to label, and stop before the decision."""
@@ -526,7 +574,16 @@ class _ImproveRun:
         if known is None:
             wanted = self.project.config.prove.repetitions
             async with self._lab(runner) as lab:
-                chosen = await plan_repetitions(plan, wanted, lab=lab, candidate=candidate)
+                _, judged = self.spending.price()
+                left = (await self.spending.purse()).left
+                chosen = await plan_repetitions(
+                    plan,
+                    wanted,
+                    lab=lab,
+                    candidate=candidate,
+                    dollars=None if self.spending.dollars is None else left,
+                    judged_usd=judged,
+                )
             body = {"count": chosen.count, "reason": chosen.reason}
             known = self.store.journal.append(self.run.id, "repetitions", body, time.time())
         return msgspec.convert(known, RepetitionPlan)
@@ -609,7 +666,7 @@ class _ImproveRun:
     def _released(self, release: Release, decision: Decision) -> Release:
         self.store.releases.put(release)
         self.watcher.released(release)
-        self._enter("shipped", release_id=release.id, message=decision.sentence)
+        self._enter("shipped", release_id=release.id, message=self._told(decision))
         self._propose(release)
         return release
 
@@ -679,10 +736,66 @@ class _ImproveRun:
             again=self._retries(run),
         )
 
-    def _lab(self, runner: RolloutRunner) -> Lab:
-        return self._lab_of(Lab, runner, self.coach)
+    @property
+    def _used(self) -> float:
+        """Dollars of the judges' answers that scores of this process rest on, kept ones too."""
+        used = [getattr(evaluator, "used", Cost()) for evaluator in self.evaluators]
+        return total_cost(used).known_usd
 
-    def _lab_of(self, kind: type[L], runner: RolloutRunner, coach: Any) -> L:
+    @property
+    def _proof_rollouts(self) -> int:
+        """Number of rollouts of the proof, each test task run as often as it has to be."""
+        repetitions = self.project.config.prove.repetitions
+        times = repetitions if isinstance(repetitions, int) else 1
+        return 2 * times * len(self._tasks("test"))
+
+    def _announce(self, step: str, rollouts: int) -> None:
+        """Tell how many model calls the judges of a step make, if they are many."""
+        functions = [each for each in self.evaluators if isinstance(each, FunctionEvaluator)]
+        asking = [each for each in functions if each.calls_per_score]
+        calls = sum(each.calls_per_score for each in asking)
+        if not calls:
+            return
+        _, judged = self.spending.price()
+        each_usd: float | None = judged / calls
+        if not judged:
+            task = self._tasks("val")[0]
+            answered = Rollout.of(
+                task, "", scope=(), seed_parts=(), queue="", purpose="", max_attempts=1
+            )
+            answered = msgspec.structs.replace(answered, output=task.expected)
+            bounds = [each.most_usd(answered) for each in asking]
+            known = [bound for bound in bounds if bound is not None]
+            each_usd = max(known) if len(known) == len(bounds) else None
+        sentence = announced(
+            f"{step} judged by a model,", calls * rollouts, each_usd, at_most=not judged
+        )
+        if sentence:
+            self.watcher.message(sentence)
+
+    def _note_coach_gone(self, error: CoachUnavailable, finding: Finding) -> None:
+        """Keep that learning lost its coach.
+
+        Raises:
+            CoachUnavailable: Nothing better was found without it.
+        """
+        if finding.best.id == self.baseline.id:
+            raise CoachUnavailable(
+                f"{error.message} Nothing better was found without it. {finding.sentence}",
+                hint=error.hint,
+            )
+        body = {"message": error.message, "hint": error.hint}
+        self.store.journal.append(self.run.id, COACH_GONE, body, time.time())
+        self.watcher.message(f"{error.message} What was found without it goes on to the proof.")
+
+    def _lab(self, runner: RolloutRunner, dollars: float | None = None) -> Lab:
+        lab = self._lab_of(Lab, runner, self.coach, dollars)
+        lab.count_spent(self.spending.outside_labs())
+        return lab
+
+    def _lab_of(
+        self, kind: type[L], runner: RolloutRunner, coach: Any, dollars: float | None = None
+    ) -> L:
         budget = self.project.config.improve.budget
         checks = make_checks(self.project, self.agent, self.baseline, self.watcher.message)
         earlier = earlier_runs(self.run, self.store)
@@ -701,8 +814,9 @@ class _ImproveRun:
                 rollouts=budget.rollouts,
                 seconds=budget.seconds,
                 coach_calls=budget.coach_calls,
-                dollars=budget.dollars,
+                dollars=budget.dollars if dollars is None else dollars,
             ),
+            record=self.spending.record,
             coach=coach,
             checks=checks,
             tests=checks.test,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from ratchet.autopilot.project import Project
+from ratchet.autopilot.run_spending import announced
 from ratchet.evaluate import Evaluator, basis_of
 from ratchet.evaluate.report_card import (
     CardThresholds,
@@ -99,6 +100,7 @@ async def trust_objective(
     evaluators: Sequence[Evaluator],
     objective: str,
     rollouts: Sequence[Rollout],
+    say: Callable[[str], None] = lambda _: None,
 ) -> Trust:
     """Make the report card of the objective's evaluator, or find it, and refuse one that fails.
 
@@ -108,6 +110,7 @@ async def trust_objective(
         evaluators: Its evaluators.
         objective: Name of the objective.
         rollouts: Rollouts of the baseline on train and val tasks.
+        say: Called with sentences for the user.
 
     Raises:
         ConfigError: The evaluator may not decide.
@@ -132,6 +135,11 @@ async def trust_objective(
     whole = card_thresholds(project)
     limits = msgspec.structs.replace(whole, copies=min(COPIES, whole.copies))
     card = cached_card(store, evaluator, cases, thresholds=limits, vouched=vouched)
+
+    def begins(done: int, of: int) -> None:
+        if not done and (said := announced_card(evaluator, cases, of)):
+            say(said)
+
     if card is None:
         card = await make_card(
             evaluator,
@@ -141,6 +149,7 @@ async def trust_objective(
             vouched=vouched,
             now=time.time(),
             limit_s=LIMIT_S,
+            on_probe=begins,
         )
         store.report_cards.put(card)
     if card.verdict != "decides":
@@ -148,6 +157,21 @@ async def trust_objective(
     agreed = f"; {card.labels} outputs are labelled" if card.labels else ""
     sentence = f"The evaluator {objective!r} decides: {_clause(card)}{agreed}."
     return Trust(card.verdict, sentence, card.id)
+
+
+def announced_card(evaluator: Evaluator, cases: Sequence[Case], scores: int) -> str:
+    """Sentence on the model calls that a report card takes; empty if they are few.
+
+    Args:
+        evaluator: The evaluator.
+        cases: Its cases; one of them tells what a call costs at most.
+        scores: Number of scores that the card takes.
+    """
+    calls = scores * getattr(evaluator, "calls_per_score", 0)
+    if not calls or not cases:
+        return ""
+    most = getattr(evaluator, "most_usd", lambda rollout: None)(cases[0].rollout)
+    return announced(f"The report card of {evaluator.name!r}", calls, most, at_most=True)
 
 
 def _is_judge(evaluator: Evaluator) -> bool:

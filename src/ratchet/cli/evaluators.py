@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from ratchet.autopilot import Project
 from ratchet.autopilot.agent_model import agent_model
 from ratchet.autopilot.evaluator_trial import models_asked
-from ratchet.autopilot.report_cards import card_thresholds, cases_in, vouched_for
+from ratchet.autopilot.report_cards import announced_card, card_thresholds, cases_in, vouched_for
 from ratchet.cli.console import (
     Folder,
     Json,
@@ -34,9 +34,9 @@ from ratchet.cli.generate_evaluators import generate
 from ratchet.cli.reliability_plot import plot_reliability
 from ratchet.cli.try_evaluator import try_
 from ratchet.evaluate import Evaluator, FunctionEvaluator, basis_of
-from ratchet.evaluate.report_card import make_card
+from ratchet.evaluate.report_card import Case, make_card
 from ratchet.store import Store
-from ratchet.types import CardCheck, InputError, ReportCard
+from ratchet.types import BudgetExhausted, CardCheck, InputError, ReportCard
 
 evaluators = typer.Typer(
     help="List evaluators, and measure how far each can be trusted.", no_args_is_help=True
@@ -125,7 +125,9 @@ def check(
         agent_model(project, lambda said: err.print(said, style="dim", markup=False)),
     ):
         made = _selected(_evaluators(project), names)
-        cards = wait_for(_check(project, store, made, seed, quiet=json), quiet=json)
+        cards = wait_for(
+            _check(project, store, made, seed, quiet=json), quiet=json, paid_by=project
+        )
         spent = [said for each in made if (said := getattr(each, "spending", ""))]
     if plot is not None:
         plot_reliability(cards, plot)
@@ -213,7 +215,7 @@ async def _check(
             hint="Make some: ratchet eval",
         )
     vouched, limits = vouched_for(project, made), card_thresholds(project)
-    cards = []
+    cards: list[ReportCard] = []
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     hidden = quiet or not err.is_terminal
     with Progress(*columns, console=err, transient=True, disable=hidden) as progress:
@@ -221,22 +223,39 @@ async def _check(
             if isinstance(evaluator, FunctionEvaluator):
                 evaluator.attach(store)
             bar = progress.add_task(evaluator.name, total=None)
-            card = await make_card(
-                evaluator,
-                cases,
-                spans_of=store.spans.of,
-                thresholds=limits,
-                seed=seed,
-                vouched=evaluator.name in vouched,
-                now=time.time(),
-                on_probe=functools.partial(_advance, progress, bar),
-            )
+            try:
+                card = await make_card(
+                    evaluator,
+                    cases,
+                    spans_of=store.spans.of,
+                    thresholds=limits,
+                    seed=seed,
+                    vouched=evaluator.name in vouched,
+                    now=time.time(),
+                    on_probe=functools.partial(_advance, progress, bar, evaluator, cases),
+                )
+            except BudgetExhausted as error:
+                made_so_far = ", ".join(each.evaluator for each in cards) or "none"
+                raise BudgetExhausted(
+                    f"There is no report card of {evaluator.name!r}: {error.message} Report cards"
+                    f" made: {made_so_far}.",
+                    hint=error.hint,
+                ) from None
             store.report_cards.put(card)
             cards.append(card)
     return cards
 
 
-def _advance(progress: Progress, bar: TaskID, done: int, of: int) -> None:
+def _advance(
+    progress: Progress,
+    bar: TaskID,
+    evaluator: Evaluator,
+    cases: Sequence[Case],
+    done: int,
+    of: int,
+) -> None:
+    if not done and (said := announced_card(evaluator, cases, of)):
+        err.print(said, style="dim", markup=False)
     progress.update(bar, completed=done, total=of)
 
 

@@ -5,30 +5,37 @@ from __future__ import annotations
 from rich.markup import escape
 
 from ratchet.autopilot.run_outcome import RunCosts, RunOutcome
-from ratchet.cli.console import counted, display_path, format_dollars, number, out, short, table
+from ratchet.cli.console import counted, display_path, number, out, short, table
 from ratchet.types import Cost, Decision, GuardrailResult
+from ratchet.types.interval_text import interval_ends
 
 
 def costs_text(costs: RunCosts) -> str:
-    """What a run has spent, as text."""
-    parts = [counted(costs.rollouts, "rollout")]
-    if costs.coach_calls:
-        parts.append(counted(costs.coach_calls, "coach call"))
+    """What a run has spent in all its stages, as text: each number with what it counts."""
+    parts = [
+        f"{counted(costs.rollouts, 'rollout')} of the agent",
+        *_calls(costs.coach_calls, "coach", costs.of_coach),
+        *_calls(costs.judge_calls, "judge", costs.of_judges),
+    ]
     if costs.cost != Cost():
-        of_coach = f", {format_dollars(costs.of_coach.usd)} of it for the coach"
-        parts.append(f"{costs.cost}{of_coach if costs.of_coach.usd else ''}")
+        parts.append(f"{costs.cost} in all")
     return "; ".join(parts)
+
+
+def _calls(calls: int, whose: str, cost: Cost) -> list[str]:
+    dollars = f" for {cost}" if cost != Cost() else ""
+    return [f"{counted(calls, f'{whose} call')}{dollars}"] if calls else []
 
 
 def print_decision(decided: Decision) -> None:
     """Print a decision as a table: scores and guardrails, before and after."""
-    low, high = decided.interval
+    low, high = interval_ends(*decided.interval)
     rows = table("", "baseline", "candidate", "change", "e-value", right=("baseline", "candidate"))
     rows.add_row(
         decided.metric,
         number(decided.baseline),
         number(decided.candidate),
-        escape(f"{decided.candidate - decided.baseline:+.3f} [{low:+.3f}, {high:+.3f}]"),
+        escape(f"{decided.candidate - decided.baseline:+.3f} [{low}, {high}]"),
         f"{decided.e_value:.3g} (needs {1 / decided.alpha:.3g})",
     )
     for guardrail in decided.guardrails:

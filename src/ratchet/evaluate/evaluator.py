@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args, o
 
 import msgspec
 
-from ratchet.types import Cost, InputError, Rollout, Score, Span
+from ratchet.types import BudgetExhausted, Cost, InputError, Rollout, Score, Span
 from ratchet.types.hashing import HASH_LENGTH, content_hash
 
 if TYPE_CHECKING:
@@ -62,7 +62,11 @@ class Evaluator(Protocol):
         ...
 
     async def score(self, rollout: Rollout, spans_of: SpansOf) -> Score:
-        """The score of a rollout. Failures become an error score; this does not raise."""
+        """The score of a rollout. Failures become an error score.
+
+        Raises:
+            BudgetExhausted: The dollars for the model calls of a verdict are spent.
+        """
         ...
 
 
@@ -153,6 +157,15 @@ class FunctionEvaluator:
         return ""
 
     @property
+    def calls_per_score(self) -> int:
+        """Number of model calls of one verdict."""
+        return 0
+
+    def most_usd(self, rollout: Rollout) -> float | None:
+        """The most that one model call for a verdict costs in dollars; None if it is unknown."""
+        return 0.0
+
+    @property
     def used(self) -> Cost:
         """What the model answers behind its verdicts cost; nothing if it asks no model."""
         return Cost()
@@ -187,6 +200,8 @@ class FunctionEvaluator:
                 return self._judged(started.result())
             finally:
                 started.cancel()  # a function that swallows the cancellation is abandoned
+        except BudgetExhausted:
+            raise  # nobody has judged the output: that is no verdict on it
         except Exception as error:  # the user's function: its failure is reported, never scored 0
             return self._error(_described(error))
 

@@ -10,7 +10,7 @@ from types import TracebackType
 
 from ratchet.evaluate.evaluator import Evaluator, FunctionEvaluator, SpansOf
 from ratchet.store import Store
-from ratchet.types import Rollout, Score
+from ratchet.types import BudgetExhausted, Rollout, Score
 
 AT_ONCE = 16
 """Number of concurrent verdicts."""
@@ -48,6 +48,8 @@ class Scorer:
 
         Raises:
             StoreError: The store cannot be read or written.
+            BudgetExhausted: The dollars for an evaluator's model calls are spent; what models have
+                answered is kept.
         """
         ended = list(rollouts)
         known = await asyncio.to_thread(self._store.scores.of, [r.id for r in ended])
@@ -109,6 +111,8 @@ class Scorer:
         if rollout.status == "succeeded" or measured:
             try:
                 return await evaluator.score(rollout, spans_of or self._store.spans.of)
+            except BudgetExhausted:
+                raise
             except Exception as error:  # an evaluator that breaks its protocol affects no other
                 return Score(
                     evaluator=evaluator.name,

@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from ratchet.types import TRAIN, Candidate, Cost, Rollout, Score, Task, Transition
-
-
-class RolloutRunner(Protocol):
-    """Runs rollouts to completion; implemented by `Runner`."""
-
-    async def run(
-        self,
-        rollouts: Sequence[Rollout],
-        candidates: Sequence[Candidate],
-        on_finish: Callable[[Rollout], None] | None = None,
-    ) -> dict[str, Rollout]:
-        """Run the rollouts; returns the ended ones by id."""
-        ...
+from ratchet.types import TRAIN, Cost, Rollout, Score, Task, Transition
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):

@@ -26,6 +26,7 @@ from ratchet.types import (
     PromptTemplate,
     ShipError,
 )
+from ratchet.types.interval_text import interval_ends
 
 MOST_TITLE = 200
 """Most characters of a title; GitLab allows 255, with a prefix for drafts."""
@@ -243,13 +244,13 @@ def _change(name: str, baseline: Candidate, candidate: Candidate) -> str:
 
 def _proof(decision: Decision) -> str:
     gain = decision.candidate - decision.baseline
-    low, high = decision.interval
+    low, high = interval_ends(*decision.interval, 4)
     cells = {
         "metric": code(decision.metric),
         "baseline": f"{decision.baseline:.4f}",
         "candidate": f"{decision.candidate:.4f}",
         "gain": f"{gain:+.4f}",
-        f"interval at level {1 - decision.alpha:.4g}": f"[{low:+.4f}, {high:+.4f}]",
+        f"interval at level {1 - decision.alpha:.4g}": f"[{low}, {high}]",
         "pairs": f"{decision.pairs}",
         "e-value": f"{decision.e_value:.4g}",
         "needed": f"{1 / decision.alpha:.4g}",

@@ -6,6 +6,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from ratchet.types.interval_text import interval_ends
 from ratchet.types.notebook import table_html
 
 Verdict: TypeAlias = Literal[
@@ -115,12 +116,12 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         found = self.decision
         values: dict[str, object] = {"run": self.run_id, "candidate": self.candidate_id}
         if found is not None:
-            low, high = found.interval
+            low, high = interval_ends(*found.interval)
             values |= {
                 "verdict": found.verdict,
                 "decision": found.sentence,
                 found.metric: f"{found.baseline:.3f} → {found.candidate:.3f}",
-                "gain": f"{found.candidate - found.baseline:+.3f} [{low:+.3f}, {high:+.3f}]",
+                "gain": f"{found.candidate - found.baseline:+.3f} [{low}, {high}]",
                 "e-value": f"{found.e_value:.3g} ({1 / found.alpha:.3g} needed)",
                 "pairs": found.pairs,
                 "evidence": self.evidence_path,
