@@ -87,6 +87,7 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
             "evidence": self.evidence or None,
             "message": self.run.message,
             "evaluator": self.trust,
+            "coach_gone": self.coach_gone["message"] if self.coach_gone else None,
             **self.costs.for_machines(),
         }
 
