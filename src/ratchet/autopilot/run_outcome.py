@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ratchet.autopilot.run_spending import call_costs
+from ratchet.autopilot.call_costs import call_costs
 from ratchet.learn import Proposal
 from ratchet.store import Store
 from ratchet.types import Cost, Decision, Release, Run, total_cost

@@ -11,15 +11,13 @@ from uuid import uuid4
 
 import msgspec
 
+from ratchet.autopilot.call_costs import JUDGE_CALL, call_costs
 from ratchet.autopilot.project import Project
 from ratchet.llm import Purse, Reply
 from ratchet.store import Store
 from ratchet.types import BudgetExhausted, Cost, RatchetError, dollars_text, total_cost
 
 _log = logging.getLogger("ratchet")
-
-JUDGE_CALL = "judge-call/"
-"""Key prefix of a judge's calls in a run's journal."""
 
 JUDGED = "judged/"
 """Key prefix of what judges cost in a step of learning, in a run's journal."""
@@ -31,33 +29,6 @@ RAISE = "Raise dollars under [improve.budget] in ratchet.toml."
 
 MANY_CALLS = 100
 """Number of model calls of a step from which on they are announced."""
-
-
-class CallCosts(msgspec.Struct, frozen=True, kw_only=True):
-    """Model calls that Ratchet itself made for a run, and their cost."""
-
-    coach_calls: int = 0
-    judge_calls: int = 0
-    of_coach: Cost = Cost()
-    of_judges: Cost = Cost()
-
-    @property
-    def cost(self) -> Cost:
-        """Cost of all of them."""
-        return total_cost([self.of_coach, self.of_judges])
-
-
-def call_costs(entries: Sequence[tuple[str, Any]]) -> CallCosts:
-    """What the model calls of a run cost, by its journal."""
-    coach = [body for key, body in entries if key.startswith("coach/")]
-    checks = [reply for key, body in entries if key.startswith("coach-check/") for reply in body]
-    judges = [body for key, body in entries if key.startswith(JUDGE_CALL)]
-    return CallCosts(
-        coach_calls=len(coach),
-        judge_calls=sum(body["requests"] for body in judges),
-        of_coach=total_cost(Cost.of(each["cost_usd"], each["model"]) for each in (*coach, *checks)),
-        of_judges=total_cost(Cost.of(each["cost_usd"], each["model"]) for each in judges),
-    )
 
 
 class RunSpending:

@@ -11,10 +11,9 @@ from ratchet.autopilot import Project
 from ratchet.autopilot.explaining_runs import at_work
 from ratchet.autopilot.run_outcome import RunOutcome, outcome_of
 from ratchet.cli.console import Folder, Json, number, out, print_json, project_in, short, table
-from ratchet.cli.progress import TITLES
 from ratchet.cli.run_outcome import costs_text
 from ratchet.store import Store
-from ratchet.types import FINAL_CYCLE_STATES, Stage
+from ratchet.types import FINAL_CYCLE_STATES, STAGE_TRANSITIONS, Stage
 
 NEXT: dict[Stage, str] = {
     "baseline": "ratchet improve continues it",
@@ -111,7 +110,7 @@ def _print_run(outcome: RunOutcome, learning: dict[str, Any], following: str, wo
         f"\nNewest run [bold]{short(run.id)}[/], seed {run.seed}:"
         f" [bold]{run.stage.replace('_', ' ')}[/] since {when:%Y-%m-%d %H:%M}"
     )
-    if run.stage in TITLES:
+    if STAGE_TRANSITIONS[run.stage] and run.stage != "failed":
         out.print(f"  {working}", markup=False)
     if learning["proposals"]:
         out.print(
