@@ -418,8 +418,8 @@ class _ImproveRun:
             self.watcher.expects(lab.budget.rollouts or 0)
             finding = await checked_finding(lab, await self.algorithm.learn(lab))
             await lab.settle()
-        if lab.overtime:
-            self.watcher.message(lab.overtime)
+        if late := lab.overtime(time.time()):
+            self.watcher.message(late)
         if lab.coach_gone is not None:
             self._note_coach_gone(lab.coach_gone, finding)
         both = len(lab.compared("finding", self.baseline, finding.best))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -145,8 +146,8 @@ class Lab:
         """Models already reported as unpriced."""
         self._judged = 0
         self._notes = 0
-        self._late: dict[str, int] = {}
-        """Work that ended after the time was up: its number by kind."""
+        self._ended: list[tuple[str, float]] = []
+        """Kind and end, in Unix seconds, of each piece of work."""
         self._coach_gone: CoachUnavailable | None = None
         self._stats: dict[str, CandidateStats] = {} if whole is None else whole._stats
 
@@ -230,7 +231,7 @@ class Lab:
 
                 def ended_one(rollout: Rollout) -> None:
                     begun.add(rollout.id)
-                    self._note_late("rollout")
+                    self._note_end("rollout", rollout.ended_at or 0.0)
                     stream.add(rollout)
                     if self._on_rollout:
                         self._on_rollout(rollout)
@@ -264,28 +265,29 @@ class Lab:
             self._stats.setdefault(candidate.id, CandidateStats(candidate)).add(evaluations)
         return evaluations
 
-    @property
-    def overtime(self) -> str:
-        """Sentence on how much longer learning took than it may, and why; empty if it did not."""
+    def overtime(self, now: float) -> str:
+        """Sentence on how much longer learning took than it may, and why; empty if it did not.
+
+        Args:
+            now: Unix seconds.
+        """
         limit, seconds = self.budget.seconds, self._ledger.elapsed(self._clock())
-        if limit is None or not self._late:
+        if limit is None or seconds <= limit:
             return ""
-        late = " and ".join(
-            f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in self._late.items()
-        )
+        late = Counter(kind for kind, ended in self._ended if ended > now - (seconds - limit))
+        if not late:
+            return ""
+        what = " and ".join(f"{n} {kind}{'' if n == 1 else 's'}" for kind, n in late.items())
         return (
             f"Learning took {seconds:.0f} s, and seconds = {limit:g}: after that nothing new was"
-            f" looked for, but {late} ended that were under way or compare what had been found."
+            f" looked for, but {what} ended that were under way or compare what had been found."
         )
 
-    def _note_late(self, kind: str) -> None:
-        """Count a piece of work that ends after the time is up."""
+    def _note_end(self, kind: str, ended: float) -> None:
         if self._whole is not None:
-            self._whole._note_late(kind)
-            return
-        limit = self.budget.seconds
-        if limit is not None and self._ledger.elapsed(self._clock()) > limit:
-            self._late[kind] = self._late.get(kind, 0) + 1
+            self._whole._note_end(kind, ended)
+        else:
+            self._ended.append((kind, ended))
 
     def _pay_judges(self, rollouts: Sequence[str], live: Cost) -> None:
         """Journal what judges of new rollouts cost; a resumed run pays what the first one paid."""
@@ -389,7 +391,7 @@ class Lab:
             except CoachUnavailable as error:
                 self._lose_coach(error)
                 raise
-            self._note_late("coach call")
+            self._note_end("coach call", time.time())
             self._lose_coach(None)
             return reply
 
