@@ -8,6 +8,7 @@ from typing import Any
 
 from ratchet._waiting import Wait
 from ratchet.autopilot.run_outcome import RunOutcome, refusals_in
+from ratchet.types import STAGE_TRANSITIONS
 
 REASONS = 3
 """Most reasons of refusals that are told."""
@@ -33,7 +34,7 @@ def explain_run(
             f"The run stopped in its stage {run.failed_at or 'baseline'}: {run.message}",
             "Nothing was decided. Once the cause is mended, ratchet improve goes on there.",
         ]
-    if run.stage not in ("no_gain", "shipped"):
+    if STAGE_TRANSITIONS[run.stage]:
         return [
             f"Nothing is decided yet: the run is in its stage {run.stage}.",
             at_work(waits, now),

@@ -22,15 +22,17 @@ from ratchet.autopilot.checks import checked_finding, make_checks
 from ratchet.autopilot.coach import coach_identity, open_coach, uses_coach
 from ratchet.autopilot.code_sandbox import release_tests, repository_of
 from ratchet.autopilot.dry_run import DryRunLab, NoRunner, dry_run
+from ratchet.autopilot.earlier_runs import continued_run, earlier_runs, note_continuation
 from ratchet.autopilot.experiment import (
     ExperimentSettings,
-    check_reach,
     next_level,
     pairs_to_label,
+    reach,
     run_experiment,
 )
 from ratchet.autopilot.import_binding import check_import_binding
 from ratchet.autopilot.model_card import write_model_card
+from ratchet.autopilot.planned_tasks import tasks_to_continue
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.prompt_discovery import discover_prompts, unrecognised
 from ratchet.autopilot.proof_outlook import proof_outlook
@@ -85,10 +87,13 @@ L = TypeVar("L", bound=Lab)
 LABELS = "pairs-to-label"
 """Key in a run's journal of the rollouts that people label for its experiment, pair by pair."""
 
+LEARN = "learn"
+"""Prefix of the purpose of learning's rollouts."""
+
 CASES = 200
 """Maximum number of the baseline's rollouts behind the report card of the objective."""
 
-FINAL_STAGES: frozenset[Stage] = frozenset({"shipped", "no_gain"})
+FINAL_STAGES: frozenset[Stage] = frozenset({"shipped", "no_gain", "not_proved"})
 
 
 async def improve(
@@ -113,7 +118,7 @@ async def improve(
         only_run: Id of the run to resume; no other is begun.
 
     Returns:
-        The run: shipped, without gain, or (with `ship_it` False) about to ship.
+        The run: shipped, without gain, not proved, or (with `ship_it` False) about to ship.
 
     Raises:
         Conflict: Another `improve` is running in this project; or the agent, its tasks or its
@@ -125,7 +130,7 @@ async def improve(
     ):
         async with in_thread(agent_model(project, watcher.message)):
             agent = project.load_agent()
-            dataset, bad = project.dataset(skip_bad=skip_bad)
+            dataset, bad = project.dataset(skip_bad=skip_bad, store=store)
             for sentence in bad:
                 watcher.message(f"Skipped: {sentence}")
             if isinstance(agent, ProgramAgent):
@@ -186,34 +191,30 @@ class _ImproveRun:
         return algorithm
 
     def _begin(self, only_run: str | None) -> Run:
-        identity = [
+        conditions = [
+            self.identity,
             self.agent.spec.entry,
             self.agent.source_version(),
             self.baseline.id,
-            self.dataset.version,
-            [[e.name, e.version] for e in self.evaluators],
-            self.project.fingerprint(),
-            msgspec.to_builtins(self.guardrails),
+            self.project.conditions(),
             __version__,
+        ]
+        rules = [
+            *conditions,
+            [[e.name, e.version] for e in self.evaluators],
+            self.project.rules(),
+            msgspec.to_builtins(self.guardrails),
             self.seed,
+        ]
+        learning = [
+            *rules,
+            self.dataset.version,
+            self.project.learning(),
             *coach_identity(self.project.config.coach, self.algorithm),
         ]
-        run_id = content_hash(identity)
-        if only_run is not None and run_id != only_run:
-            raise Conflict(
-                f"The agent, its tasks or its settings are not those of run {only_run[:12]} any"
-                " more, so what that run proved does not hold for them.",
-                hint="Undo the change, or let a new run prove it again.",
-            )
-        existing = self.store.runs.find(run_id)
-        if existing:
-            return existing[0]
         now = time.time()
-        self.store.candidates.put(self.baseline, now)
-        if self.project.config.tasks.dataset is None:
-            self.store.datasets.put(self.dataset, now)
         run = Run(
-            id=run_id,
+            id=content_hash(learning),
             agent=self.agent.spec.entry,
             seed=self.seed,
             stage="baseline",
@@ -221,9 +222,52 @@ class _ImproveRun:
             updated_at=now,
             dataset_version=self.dataset.version,
             baseline_id=self.baseline.id,
+            project=self.identity,
+            conditions=content_hash(conditions),
+            rules=content_hash(rules),
         )
-        self.store.runs.put(run)
-        return run
+        known = self.store.runs.get(run.id)
+        goes_on = known
+        if known is None and not self._by_judge:  # the pairs to label are drawn from all, at first
+            goes_on = continued_run(run, self.dataset, self.store, answered=self.answered)
+        if only_run is not None and (goes_on or run).id != only_run:
+            raise Conflict(
+                f"The agent, its tasks or its settings are not those of run {only_run[:12]} any"
+                " more, so what that run proved does not hold for them.",
+                hint="Undo the change, or let a new run prove it again.",
+            )
+        if known is None:
+            self.project.keep_dataset(self.dataset, self.store, now)
+        if goes_on is None:
+            self.store.candidates.put(self.baseline, now)
+            self.store.runs.put(run)
+            return run
+        if known is None and goes_on.stage == "not_proved":
+            added = tasks_to_continue(goes_on, self.dataset, self.store, answered=self.answered)
+            if added:
+                return self._continued(goes_on, run, added)
+        if goes_on.dataset_version != self.dataset.version:
+            # Tasks were added to its comparison since, which it keeps.
+            self.dataset = self.store.datasets.get(goes_on.dataset_version)
+        return goes_on
+
+    def _continued(self, run: Run, instead_of: Run, added: int) -> Run:
+        """Continue the comparison of a run that was not proved, with the tasks that were added."""
+        self.watcher.message(
+            f"{added} test task{'s were' if added > 1 else ' was'} added: the comparison of"
+            f" candidate {run.best_id[:8]}, which was not proved, goes on. To learn anew instead:"
+            f" ratchet improve --seed {run.seed + 1}."
+        )
+        note_continuation(run, instead_of, self.store)
+        continued = msgspec.structs.replace(
+            run,
+            stage="prove",
+            dataset_version=self.dataset.version,
+            earlier_versions=(*run.earlier_versions, run.dataset_version),
+            updated_at=time.time(),
+        )
+        self.store.runs.put(continued)
+        return continued
 
     async def advance(self, ship_it: bool) -> Run:
         """Run the remaining stages."""
@@ -235,7 +279,7 @@ class _ImproveRun:
             if self.run.failed_at == "baseline":
                 # The cause of the failures (a service that was down, a missing key) may be fixed by
                 # now: failed rollouts are run again.
-                again = self._retries() + 1
+                again = self._retries(self.run) + 1
                 self.store.journal.append(self.run.id, f"again/{again:03d}", True, time.time())
             self._enter(self.run.failed_at, message="")
             resumed = True
@@ -249,7 +293,7 @@ class _ImproveRun:
         try:
             if self.run.stage in ("baseline", "learn"):
                 self._say_unanswered()
-                check_reach(self._setting(self.baseline), self.store)
+                self._say_reach()
                 check_objective(self.project, self.store, self.evaluators, self.objective)
             if ship_it:
                 # Checked before anything is spent: a dirty tree would be refused at the end.
@@ -303,9 +347,9 @@ class _ImproveRun:
             folder=self.project.root,
         )
 
-    def _retries(self) -> int:
+    def _retries(self, run: Run) -> int:
         times = 0
-        while self.store.journal.get(self.run.id, f"again/{times + 1:03d}"):
+        while self.store.journal.get(run.id, f"again/{times + 1:03d}"):
             times += 1
         return times
 
@@ -339,6 +383,16 @@ class _ImproveRun:
             f" {self.objective!r} needs: they are left out."
         )
 
+    def _say_reach(self) -> None:
+        """Tell how the tasks are split, and what cannot be proved on them."""
+        splits = ", ".join(f"{len(self.dataset.split(split))} {split}" for split in SPLITS)
+        if self.dataset.reason and self.project.config.tasks.dataset is None:
+            self.watcher.message(
+                f"{len(self.dataset.tasks)} tasks: {splits}. {self.dataset.reason}"
+            )
+        for sentence in reach(self._setting(self.baseline), self.store):
+            self.watcher.message(sentence)
+
     async def _baseline(self, runner: Runner) -> None:
         lab = self._lab(runner)
         val = self._tasks("val")
@@ -348,7 +402,11 @@ class _ImproveRun:
         evaluations = await lab.evaluate(self.baseline, val)
         costs = [evaluation.rollout.cost for evaluation in evaluations]
         judged = lab.spent.dollars - before - total_cost(costs).known_usd
-        self.spending.set_price(costs, max(0.0, judged, self._used - used))
+        self.spending.set_price(
+            costs,
+            max(0.0, judged, self._used - used),
+            [run.id for run in earlier_runs(self.run, self.store)],
+        )
         failed = [e.rollout for e in evaluations if e.rollout.status != "succeeded"]
         if len(failed) == len(evaluations):
             raise AgentError(
@@ -388,9 +446,17 @@ class _ImproveRun:
         """Refuse an objective that may not decide, by the baseline's own outputs."""
         if self.store.journal.get(self.run.id, "trust") is not None:
             return
-        known, _ = self.store.rollouts.list(
-            queue=self.run.id, status="succeeded", candidate_id=self.baseline.id, limit=CASES
-        )
+        known = [
+            rollout
+            for run in (self.run, *earlier_runs(self.run, self.store))
+            for rollout in self.store.rollouts.list(
+                queue=run.id,
+                status="succeeded",
+                purpose=LEARN,
+                candidate_id=self.baseline.id,
+                limit=CASES,
+            )[0]
+        ][:CASES]
         with paid_from(await self.spending.purse()):
             trust = await trust_objective(
                 self.project,
@@ -478,9 +544,8 @@ class _ImproveRun:
             self._withhold(experiment)
             return
         self.watcher.decided(decided, experiment.evidence_path)
-        promoted = decided.verdict == "promote"
         self._enter(
-            "ship" if promoted else "no_gain",
+            {"promote": "ship", "not_proved": "not_proved"}.get(decided.verdict, "no_gain"),
             experiment_id=experiment.id,
             message=self._told(decided),
         )
@@ -495,7 +560,7 @@ class _ImproveRun:
         """Note which pairs people have to label, and stop before the decision."""
         repetitions = self.store.journal.get(self.run.id, "repetitions", {"count": 1})["count"]
         setting = self._setting(self.store.candidates.get(self.run.best_id))
-        body = pairs_to_label(setting, repetitions)
+        body = pairs_to_label(setting, repetitions, self.store)
         self.store.journal.append(self.run.id, LABELS, body, time.time())
         self.waits = True
         self._enter(
@@ -648,6 +713,7 @@ class _ImproveRun:
             futility_alpha=config.prove.futility_alpha,
             min_pairs=config.prove.min_pairs,
             guardrails=self.guardrails,
+            widened=self.project.unchosen_margins(self.guardrails),
             max_attempts=self.project.local_attempts,
             queue=self.run.id,
             labels=config.prove.labels if self._by_judge else 0,
@@ -662,6 +728,17 @@ class _ImproveRun:
 
     def _scorer(self) -> Scorer:
         return Scorer(self.store, self.evaluators)
+
+    def _lab_settings(self, run: Run) -> LabSettings:
+        return LabSettings(
+            run_id=run.id,
+            stage=LEARN,
+            queue=run.id,
+            objective=self.objective,
+            seed=run.seed,
+            max_attempts=self.project.local_attempts,
+            again=self._retries(run),
+        )
 
     @property
     def _used(self) -> float:
@@ -725,15 +802,11 @@ class _ImproveRun:
     ) -> L:
         budget = self.project.config.improve.budget
         checks = make_checks(self.project, self.agent, self.baseline, self.watcher.message)
+        earlier = earlier_runs(self.run, self.store)
         return kind(
-            LabSettings(
-                run_id=self.run.id,
-                stage="learn",
-                queue=self.run.id,
-                objective=self.objective,
-                seed=self.run.seed,
-                max_attempts=self.project.local_attempts,
-                again=self._retries(),
+            msgspec.structs.replace(
+                self._lab_settings(self.run),
+                earlier=tuple(self._lab_settings(run) for run in earlier),
             ),
             baseline=self.baseline,
             train=self._tasks("train"),

@@ -92,10 +92,20 @@ class RunSpending:
             *(Cost.of(each["cost_usd"], each["model"]) for each in checks),
         ]
 
-    def set_price(self, rollouts: Sequence[Cost], judged_usd: float) -> None:
-        """Keep what a scored rollout costs, by those of the baseline."""
-        dollars = total_cost(rollouts).known_usd + judged_usd
-        body = {"each_usd": dollars / len(rollouts), "judged_usd": judged_usd / len(rollouts)}
+    def set_price(
+        self, rollouts: Sequence[Cost], judged_usd: float, earlier: Sequence[str]
+    ) -> None:
+        """Keep what a scored rollout costs, by those of the baseline.
+
+        Args:
+            rollouts: Cost of each of the baseline's rollouts.
+            judged_usd: Dollars of the judges' answers that their scores rest on.
+            earlier: Ids of runs that may have paid for these answers.
+        """
+        known = [self._store.journal.get(id, PROOF_PRICE, {}) for id in earlier]
+        judged = max(judged_usd / len(rollouts), *(k.get("judged_usd", 0.0) for k in known), 0.0)
+        each = total_cost(rollouts).known_usd / len(rollouts) + judged
+        body = {"each_usd": each, "judged_usd": judged}
         self._store.journal.append(self._run_id, PROOF_PRICE, body, time.time())
 
     def price(self) -> tuple[float, float]:

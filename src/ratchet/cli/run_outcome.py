@@ -57,6 +57,15 @@ def standing(guardrail: GuardrailResult) -> str:
     return "holds" if guardrail.passed else "not proved to hold"
 
 
+def more_tasks(decided: Decision) -> str:
+    """What to do about a gain that was not proved."""
+    return (
+        f"Add about {counted(decided.more_pairs, 'test task')} to the task file, or take them from"
+        " use: ratchet datasets capture. Then run ratchet improve again. Or let people judge a"
+        " draft: ratchet ship --draft."
+    )
+
+
 def _mean(value: float | None) -> str:
     return "not measured" if value is None else number(value, 4)
 
@@ -104,6 +113,11 @@ def print_outcome(outcome: RunOutcome) -> None:
     elif run.stage == "prove":
         out.print("[bold yellow]The decision is withheld until people have labelled.[/]")
         out.print(run.message, markup=False)
+    elif run.stage == "not_proved":
+        out.print("[bold yellow]Not proved: nothing is released.[/]")
+        out.print(run.message, markup=False)
+        if decided is not None:
+            out.print(more_tasks(decided), markup=False)
     elif run.stage == "no_gain":
         out.print("[bold yellow]No significant gain: nothing is shipped.[/]")
         out.print(run.message, markup=False)

@@ -118,6 +118,8 @@ class Lab:
             within=purse,
         )
         self._whole = whole
+        self._source_id: str = baseline.id if whole is None else whole._source_id
+        """Id of the agent as it is, from which the outermost lab starts."""
         seed = f"{work.seed}/{work.part}" if work.part else work.seed
         self.rng = random.Random(seed)  # noqa: S311 - reproducible, not secret
         self.seed = work.seed
@@ -217,7 +219,12 @@ class Lab:
         rollouts = [
             self._work.rollout(task, candidate.id, repetition, training=training) for task in tasks
         ]
-        new = self._ledger.fresh(rollout.id for rollout in rollouts)
+        earlier: dict[str, Rollout] = {}
+        if candidate.id == self._source_id and not training:
+            earlier = await asyncio.to_thread(self._paid_earlier, rollouts, tasks, repetition)
+            rollouts = [earlier.get(rollout.id, rollout) for rollout in rollouts]
+        paid = {rollout.id for rollout in earlier.values()}
+        new = self._ledger.fresh(r.id for r in rollouts if r.id not in paid)
         reached = self._ledger.refusal(rollouts=len(new)) if new else ""
         if reached:
             raise BudgetExhausted(f"{len(new)} more rollouts would exceed the budget: {reached}.")
@@ -264,6 +271,35 @@ class Lab:
         if not training:
             self._stats.setdefault(candidate.id, CandidateStats(candidate)).add(evaluations)
         return evaluations
+
+    def _paid_earlier(
+        self, rollouts: Sequence[Rollout], tasks: Sequence[Task], repetition: int
+    ) -> dict[str, Rollout]:
+        """Succeeded rollouts of the baseline in earlier runs, by the id of those they replace.
+
+        A rollout that this run has begun stays its own, so that a resumed run takes the same ones.
+        """
+        if not self._work.earlier:
+            return {}
+        own = self._store.rollouts.get([rollout.id for rollout in rollouts])
+        ids = {
+            rollout.id: [
+                settings.rollout(task, rollout.candidate_id, repetition).id
+                for settings in self._work.earlier
+            ]
+            for rollout, task in zip(rollouts, tasks, strict=True)
+            if rollout.id not in own
+        }
+        known = self._store.rollouts.get([id for each in ids.values() for id in each])
+        return {
+            own_id: succeeded[0]
+            for own_id, each in ids.items()
+            if (
+                succeeded := [
+                    known[id] for id in each if id in known and known[id].status == "succeeded"
+                ]
+            )
+        }
 
     def overtime(self, now: float) -> str:
         """Sentence on how much longer learning took than it may, and why; empty if it did not.

@@ -87,6 +87,9 @@ class LabSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_attempts: int
     again: int = 0
     """Number of restarts because the agent had failed on every task."""
+    earlier: tuple[LabSettings, ...] = ()
+    """Labs of earlier runs of the same agent, oldest first: what the baseline did there is not run
+    and paid for again."""
     part: str = ""
     """Path of a part of the lab, `STEP/` for each level, prefixed to the names of its steps."""
 

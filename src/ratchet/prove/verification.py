@@ -14,7 +14,7 @@ from ratchet.prove.comparison import replay
 from ratchet.prove.decide import decision
 from ratchet.prove.evidence import OLDER_SCHEMAS, SCHEMA, digest_of, document
 from ratchet.prove.plan import ExperimentPlan, PairedScore
-from ratchet.prove.stage_evidence import SCHEMA_STAGE, recompute_stage
+from ratchet.prove.stage_evidence import SCHEMA_STAGE, SCHEMA_STAGE_SKIPPING, recompute_stage
 from ratchet.prove.stated import ABSENT, budget_of, compare, part, short
 from ratchet.types import Decision, InputError, RatchetError, StageDecision, VerificationError
 
@@ -24,7 +24,10 @@ LARGEST_FILE = 256 * 1024 * 1024
 LARGEST_EXPERIMENT = 1_000_000
 """Maximum number of pairs."""
 
-SCHEMAS = (*OLDER_SCHEMAS, SCHEMA, SCHEMA_STAGE)
+STAGE_SCHEMAS = (SCHEMA_STAGE_SKIPPING, SCHEMA_STAGE)
+"""Layouts of the evidence of stages."""
+
+SCHEMAS = (*OLDER_SCHEMAS, SCHEMA, *STAGE_SCHEMAS)
 """Layouts that can be verified."""
 
 STATED = ("baseline", "candidate", "dataset", "created_at", "context")
@@ -87,7 +90,7 @@ def verify(path: str | os.PathLike[str]) -> Verification:
             f" {', '.join(map(repr, SCHEMAS))}.",
             hint="Verify it with the version of Ratchet that it names.",
         )
-    if content["schema"] == SCHEMA_STAGE:
+    if content["schema"] in STAGE_SCHEMAS:
         stage = recompute_stage(name, content)
         return Verification(
             path=name,

@@ -59,7 +59,8 @@ def release_message(
     names = ", ".join(dict.fromkeys(_one_line(target.name) for target in targets))
     gain = decision.candidate - decision.baseline
     low, high = interval_ends(*decision.interval, 4)
-    subject = f"Improve {names}: {_one_line(decision.metric)} {gain:+.4f}"
+    verb = "Improve" if decision.verdict == "promote" else "Not proved: change"
+    subject = f"{verb} {names}: {_one_line(decision.metric)} {gain:+.4f}"
     runs = f" of means of {decision.repetitions} runs" if decision.repetitions > 1 else ""
     body = (
         f"{_one_line(decision.metric)}: {decision.baseline:.4f} -> {decision.candidate:.4f} over"

@@ -58,7 +58,7 @@ export function HomePage() {
 }
 
 function LastChange({ latest, releases }: { latest: Schemas["Experiment"][]; releases: Schemas["Release"][] }) {
-  const release = releases[0];
+  const release = releases.find((each) => !each.draft);
   const newest = latest[0];
   if (!release && !newest)
     return (

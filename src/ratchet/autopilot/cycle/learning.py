@@ -66,6 +66,8 @@ async def learn_and_prove(
     }
     if run.stage == "no_gain":
         return Learned(verdict="no_gain", **found)
+    if run.stage == "not_proved":
+        return Learned(verdict="not_proved", **found)
     if run.stage == "prove":
         return Learned(verdict="waits", **found)
     return Learned(verdict="promote", **found, **_ways_out(project, store, run))
