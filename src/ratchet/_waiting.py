@@ -13,7 +13,7 @@ LONG_S = 10.0
 """Seconds from which on a wait is told."""
 
 
-class Wait(msgspec.Struct, frozen=True, kw_only=True):
+class LongWait(msgspec.Struct, frozen=True, kw_only=True):
     """Something that is awaited."""
 
     what: str
@@ -40,14 +40,14 @@ class Waits:
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
         self._numbers = itertools.count()
-        self._open: dict[int, Wait] = {}
+        self._open: dict[int, LongWait] = {}
         self._came: dict[str, float] = {}
 
     @contextmanager
     def on(self, what: str) -> Iterator[None]:
         """Mark that something is awaited in this context."""
         number = next(self._numbers)
-        self._open[number] = Wait(what=what, since=self._clock())
+        self._open[number] = LongWait(what=what, since=self._clock())
         try:
             yield
         finally:
@@ -57,13 +57,13 @@ class Waits:
         """Mark that some of what is awaited came."""
         self._came[what] = self._clock()
 
-    def long(self) -> list[Wait]:
+    def long(self) -> list[LongWait]:
         """The waits of at least `LONG_S`, the longest first."""
         now, first = self._clock(), dict[str, float]()
         for wait in tuple(self._open.values()):
             first[wait.what] = min(wait.since, first.get(wait.what, wait.since))
         found = [
-            Wait(what=what, since=max(since, self._came.get(what, since)))
+            LongWait(what=what, since=max(since, self._came.get(what, since)))
             for what, since in first.items()
         ]
         long = [wait for wait in found if now - wait.since >= LONG_S]

@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 from tests.llm.endpoint import HANG, Endpoint, Reaction
 
-from ratchet._waiting import WAITS, Wait, Waits
+from ratchet._waiting import WAITS, LongWait, Waits
 from ratchet.autopilot.explaining_runs import at_work
 from ratchet.autopilot.pulse import Pulse, pulse
 from ratchet.autopilot.watcher import Watcher
@@ -82,7 +82,7 @@ def test_something_that_comes_begins_the_wait_anew() -> None:
         clock.now = 11.0
         waits.came("4 rollouts")
         clock.now = 15.0
-        assert waits.long() == [Wait(what="the judge", since=0.0)]
+        assert waits.long() == [LongWait(what="the judge", since=0.0)]
         clock.now = 30.0
         assert [wait.what for wait in waits.long()] == ["the judge", "4 rollouts"]
     assert waits.long() == []
@@ -91,7 +91,7 @@ def test_something_that_comes_begins_the_wait_anew() -> None:
 def test_the_terminal_shows_a_wait_under_its_bar() -> None:
     console = Console(file=io.StringIO(), width=120, force_terminal=True)
     watcher = TerminalWatcher(console)
-    watcher.waits([Wait(what="the coach", since=5.0)], 100.0)
+    watcher.waits([LongWait(what="the coach", since=5.0)], 100.0)
     with console.capture() as shown:
         view: Any = watcher._view()
         console.print(view)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import time
 
-from ratchet._waiting import Wait
+from ratchet._waiting import LongWait
 from ratchet.autopilot import Project as Opened
 from ratchet.types import Run
 from tests.cli.conftest import CONFIG, INLINE, MakeProject
@@ -53,7 +53,7 @@ def test_a_run_under_way_says_so_and_what_it_waits_for(make_project: MakeProject
         store.runs.put(run)
         said = project.ratchet("status").stdout
         assert "No process is at work on it; ratchet improve continues it." in said
-        store.activity.put(run.id, [Wait(what="the coach", since=now - 95)], now)
+        store.activity.put(run.id, [LongWait(what="the coach", since=now - 95)], now)
         said = project.ratchet("status").stdout
         waiting = r"A process is at work on it, waiting for the coach, \d\d+ s\."
         assert re.search(waiting, said)

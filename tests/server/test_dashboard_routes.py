@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from ratchet._http import httpx2
-from ratchet._waiting import Wait
+from ratchet._waiting import LongWait
 from ratchet.server.api import overview, runs
 from ratchet.server.api.training import training_steps
 from ratchet.server.serve import ServeSettings
@@ -299,7 +299,7 @@ def test_a_run_that_waits_is_shown_with_what_it_waits_for(store: Store) -> None:
     store.candidates.put(SOURCE, NOW)
     store.runs.put(IMPROVING)
     assert overview._overview(store, 1.0, NOW).at_work == {}
-    waits = [Wait(what="the coach", since=NOW - 95)]
+    waits = [LongWait(what="the coach", since=NOW - 95)]
     store.activity.put(RUN, waits, time.time())
     assert overview._overview(store, 1.0, time.time()).at_work == {RUN: waits}
     shown = runs._detail(store, RUN)

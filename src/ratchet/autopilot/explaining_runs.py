@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from ratchet._waiting import Wait
+from ratchet._waiting import LongWait
 from ratchet.autopilot.run_outcome import RunOutcome, refusals_in
 from ratchet.types import STAGE_TRANSITIONS
 
@@ -17,7 +17,7 @@ REASONS = 3
 def explain_run(
     outcome: RunOutcome,
     entries: Sequence[tuple[str, Any]],
-    waits: Sequence[Wait] | None,
+    waits: Sequence[LongWait] | None,
     now: float,
 ) -> list[str]:
     """Sentences about a run without a decision.
@@ -45,7 +45,7 @@ def explain_run(
     return [*told, *_would_change(outcome)]
 
 
-def at_work(waits: Sequence[Wait] | None, now: float) -> str:
+def at_work(waits: Sequence[LongWait] | None, now: float) -> str:
     """Sentence on whether a process is at work on a run, and what it waits for."""
     if waits is None:
         return "No process is at work on it; ratchet improve continues it."

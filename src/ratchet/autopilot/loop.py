@@ -457,7 +457,7 @@ class _ImproveRun:
                 limit=CASES,
             )[0]
         ][:CASES]
-        with paid_from(await self.spending.purse()):
+        with paid_from(await self.spending.account()):
             trust = await trust_objective(
                 self.project,
                 self.store,
@@ -472,7 +472,7 @@ class _ImproveRun:
 
     async def _learn(self, runner: Runner) -> None:
         await self._trust()
-        spent = (await self.spending.purse()).cost.known_usd
+        spent = (await self.spending.account()).cost.known_usd
         dollars, sentence = self.spending.for_learning(self._proof_rollouts, spent)
         if sentence:
             self.watcher.message(sentence)
@@ -518,21 +518,21 @@ class _ImproveRun:
         candidate = self.store.candidates.get(self.run.best_id)
         await self._trust()  # journaled, unless the run began before there were report cards
 
-        purse = await self.spending.purse()
+        account = await self.spending.account()
 
         async def repetitions(plan: ExperimentPlan) -> RepetitionPlan:
             chosen = await self._repetitions(runner, candidate, plan)
-            pilot = (await self.spending.purse()).cost.known_usd - purse.cost.known_usd
-            purse.add([Cost(known_usd=max(0.0, pilot))])
+            pilot = (await self.spending.account()).cost.known_usd - account.cost.known_usd
+            account.add([Cost(known_usd=max(0.0, pilot))])
             return chosen
 
         self.watcher.expects(2 * len(self._tasks("test")))
         self._announce("The proof, if it runs every test task once,", 2 * len(self._tasks("test")))
-        with paid_from(purse):
+        with paid_from(account):
             experiment = await run_experiment(
                 self._setting(candidate),
                 store=self.store,
-                runner=PaidRunner(runner, purse, self.store),
+                runner=PaidRunner(runner, account, self.store),
                 scorer=self._scorer(),
                 evidence_dir=self.project.state / "evidence",
                 watcher=self.watcher,
@@ -579,7 +579,7 @@ class _ImproveRun:
             wanted = self.project.config.prove.repetitions
             async with self._lab(runner) as lab:
                 _, judged = self.spending.price()
-                left = (await self.spending.purse()).left
+                left = (await self.spending.account()).left
                 chosen = await plan_repetitions(
                     plan,
                     wanted,

@@ -13,7 +13,7 @@ import msgspec
 
 from ratchet.autopilot.call_costs import JUDGE_CALL, call_costs
 from ratchet.autopilot.project import Project
-from ratchet.llm import Purse, Reply
+from ratchet.llm import Account, Reply
 from ratchet.store import Store
 from ratchet.types import BudgetExhausted, Cost, RatchetError, dollars_text, total_cost
 
@@ -69,11 +69,11 @@ class RunSpending:
         except RatchetError as error:  # the answer is worth more than its receipt
             _log.warning("The cost of a judge's call is not stored: %s", error)
 
-    async def purse(self) -> Purse:
-        """A purse of what is left of the budget, with all that the run has spent so far."""
+    async def account(self) -> Account:
+        """A account of what is left of the budget, with all that the run has spent so far."""
         await asyncio.gather(*self._writing)
         cost = await asyncio.to_thread(self._spent)
-        return Purse(self.dollars, name="The budget", hint=RAISE, spent=cost, record=self.record)
+        return Account(self.dollars, name="The budget", hint=RAISE, spent=cost, record=self.record)
 
     def _spent(self) -> Cost:
         calls = call_costs(self._store.journal.read(self._run_id))
@@ -144,10 +144,10 @@ class RunSpending:
         return left, f"Of ${self.dollars:g}, about {dollars_text(kept)} are kept for {proof}."
 
 
-def command_purse(project: Project) -> Purse:
+def command_account(project: Project) -> Account:
     """What one command of a project may spend on models and rollouts."""
     dollars = project.config.improve.budget.dollars
-    return Purse(dollars, name="The budget of one command", hint=RAISE)
+    return Account(dollars, name="The budget of one command", hint=RAISE)
 
 
 def announced(step: str, calls: int, each_usd: float | None, *, at_most: bool = False) -> str:

@@ -39,7 +39,7 @@ from ratchet.learn.work import (
     RolloutTokens,
     objective_value,
 )
-from ratchet.llm import ChatClient, CoachUnavailable, Message, Purse, Reply, paid_from
+from ratchet.llm import Account, ChatClient, CoachUnavailable, Message, Reply, paid_from
 from ratchet.run.paid import RolloutRunner, run_paid
 from ratchet.store import Store
 from ratchet.types import Candidate, Cost, RatchetError, Resource, Rollout, Span, Task, content_hash
@@ -68,7 +68,7 @@ class Lab:
         redact: Removes sensitive data from a text; the built-in rules by default.
         clock: Monotonic time in seconds, for the budget.
         record: Called with each reply of a model that was paid for, and who asked.
-        purse: The purse that pays, too, such as a command's.
+        account: The account that pays, too, such as a command's.
         whole: The parent lab, if this one is a part of it.
         only: Names of the resources that may change; all by default.
     """
@@ -96,7 +96,7 @@ class Lab:
         redact: Callable[[str], str] | None = None,
         clock: Callable[[], float] = time.monotonic,
         record: Callable[[str, Reply], None] | None = None,
-        purse: Purse | None = None,
+        account: Account | None = None,
         whole: Lab | None = None,
         only: Collection[str] | None = None,
     ) -> None:
@@ -115,7 +115,7 @@ class Lab:
             now=clock(),
             whole=whole._ledger if whole else None,
             record=record,
-            within=purse,
+            within=account,
         )
         self._whole = whole
         self._source_id: str = baseline.id if whole is None else whole._source_id
@@ -231,7 +231,7 @@ class Lab:
         self._ledger.take_rollouts(new)
         await self._journal.flush()
         await asyncio.to_thread(self._store.candidates.put, candidate, time.time())
-        judges = Purse(within=self._ledger.purse)
+        judges = Account(within=self._ledger.account)
         begun: set[str] = set()
         with paid_from(judges):
             async with ScoreStream(self._scorer) as stream:
@@ -246,7 +246,7 @@ class Lab:
                 try:
                     ended = await run_paid(
                         self._runner,
-                        self._ledger.purse,
+                        self._ledger.account,
                         rollouts,
                         [candidate],
                         ended_one,
@@ -356,7 +356,7 @@ class Lab:
         rollout = msgspec.structs.replace(
             rollout, id=f"{rollout.id}/made-up", status="succeeded", output=output
         )
-        with paid_from(self._ledger.purse):
+        with paid_from(self._ledger.account):
             score = await self._scorer.rate(rollout, self._work.objective)
         value = score.value if score is not None else None
         self._append(key, {"value": value})

@@ -132,7 +132,7 @@ function Needs({ waiting: items }: { waiting: Schemas["Waiting"][] }) {
   );
 }
 
-function Underway({ runs, atWork, now }: { runs: Schemas["Run"][]; atWork: Record<string, Schemas["Wait"][]>; now: number }) {
+function Underway({ runs, atWork, now }: { runs: Schemas["Run"][]; atWork: Record<string, Schemas["LongWait"][]>; now: number }) {
   const open = runs.filter((run) => atWork[run.id]);
   if (open.length === 0) return null;
   return (

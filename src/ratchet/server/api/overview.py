@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from ratchet._waiting import Wait
+from ratchet._waiting import LongWait
 from ratchet.llm import price
 from ratchet.server.api.fields import Request
 from ratchet.server.routes import READ, RouteGroup
@@ -107,7 +107,7 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """Newest first."""
     runs: list[Run]
     """The last changed first."""
-    at_work: dict[str, list[Wait]]
+    at_work: dict[str, list[LongWait]]
     """By its id, each of these runs that a process is at work on, with what it waits for."""
     counted: int
     """Traces that were counted."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 import msgspec
 
-from ratchet._waiting import Wait
+from ratchet._waiting import LongWait
 from ratchet.autopilot.run_outcome import RunOutcome, outcome_of, refusals_in
 from ratchet.server.api.fields import Limit, Request, Version
 from ratchet.server.problems import Problem
@@ -92,7 +92,7 @@ class RunDetail(msgspec.Struct, frozen=True, kw_only=True):
     val_tasks: int | None
     at_work: bool
     """Whether a process is at work on it."""
-    waits: list[Wait]
+    waits: list[LongWait]
     """What that process has been waiting for, the longest first; empty while it works."""
     rollouts: int
     """Number of its rollouts of the agent, those of the proof included."""

@@ -10,12 +10,12 @@ from uuid import uuid4
 
 from ratchet.autopilot.cycle.policy import day_of
 from ratchet.autopilot.cycle_sections import AutopilotSection
-from ratchet.llm import Purse, Reply
+from ratchet.llm import Account, Reply
 from ratchet.store import Store
 from ratchet.types import Cost, Spending
 
 
-class DayPurse:
+class DayAccount:
     """The day's dollars of an agent's autopilot, for what is no part of a cycle's learning.
 
     Args:
@@ -37,7 +37,7 @@ class DayPurse:
         """Dollars that this process took, by day."""
         self._lock = threading.Lock()
 
-    def purse(self) -> Purse:
+    def account(self) -> Account:
         """What is left of today's dollars."""
         day = day_of(self._policy, self._clock())
 
@@ -46,7 +46,7 @@ class DayPurse:
             usd = reply.cost.known_usd
             asyncio.get_running_loop().run_in_executor(None, self._take, day, usd)
 
-        return Purse(
+        return Account(
             self._policy.dollars_per_day,
             name="Today's budget (dollars_per_day)",
             hint="It goes on tomorrow, or with a higher dollars_per_day under [autopilot].",
