@@ -34,6 +34,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The clock of this process's waits."""
     made = Clock(1_000.0)
     monkeypatch.setattr(WAITS, "_clock", made)
+    monkeypatch.setattr(WAITS, "_came", {})
     return made
 
 
