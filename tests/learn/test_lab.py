@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -332,3 +333,23 @@ def test_a_budget_in_dollars_says_once_which_models_it_cannot_count(make_store: 
         " [prices] in ratchet.toml sets it."
         " The budget of $1 cannot count them."
     ]
+
+
+def test_what_ends_after_the_time_is_up_is_told(make_store: MakeStore) -> None:
+    now = [0.0]
+    store = make_store()
+    runner = FakeRunner(store, share)
+    lab = make_lab(runner, store, BASELINE, budget=Budget(seconds=300), clock=lambda: now[0])
+
+    async def work() -> None:
+        await lab.evaluate(BASELINE, lab.train[:4])
+        assert lab.overtime(time.time()) == ""
+        now[0] = 312.0
+        # The rollouts of this lab ended twelve seconds after the time was up.
+        ended = time.time() - 1.0
+        lab._ended[:] = [("rollout", ended - 60.0), *[("rollout", ended)] * 3]
+        assert not lab.may_continue("again")
+        assert "Learning took 312 s, and seconds = 300" in lab.overtime(time.time())
+        assert "but 3 rollouts ended that were under way" in lab.overtime(time.time())
+
+    asyncio.run(work())

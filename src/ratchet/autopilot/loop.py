@@ -402,7 +402,11 @@ class _ImproveRun:
         evaluations = await lab.evaluate(self.baseline, val)
         costs = [evaluation.rollout.cost for evaluation in evaluations]
         judged = lab.spent.dollars - before - total_cost(costs).known_usd
-        self.spending.set_price(costs, max(0.0, judged, self._used - used))
+        self.spending.set_price(
+            costs,
+            max(0.0, judged, self._used - used),
+            [run.id for run in earlier_runs(self.run, self.store)],
+        )
         failed = [e.rollout for e in evaluations if e.rollout.status != "succeeded"]
         if len(failed) == len(evaluations):
             raise AgentError(
@@ -453,7 +457,7 @@ class _ImproveRun:
                 limit=CASES,
             )[0]
         ][:CASES]
-        with paid_from(await self.spending.purse()):
+        with paid_from(await self.spending.account()):
             trust = await trust_objective(
                 self.project,
                 self.store,
@@ -468,7 +472,7 @@ class _ImproveRun:
 
     async def _learn(self, runner: Runner) -> None:
         await self._trust()
-        spent = (await self.spending.purse()).cost.known_usd
+        spent = (await self.spending.account()).cost.known_usd
         dollars, sentence = self.spending.for_learning(self._proof_rollouts, spent)
         if sentence:
             self.watcher.message(sentence)
@@ -480,8 +484,8 @@ class _ImproveRun:
             self.watcher.expects(lab.budget.rollouts or 0)
             finding = await checked_finding(lab, await self.algorithm.learn(lab))
             await lab.settle()
-        if lab.overtime:
-            self.watcher.message(lab.overtime)
+        if late := lab.overtime(time.time()):
+            self.watcher.message(late)
         if lab.coach_gone is not None:
             self._note_coach_gone(lab.coach_gone, finding)
         both = len(lab.compared("finding", self.baseline, finding.best))
@@ -514,21 +518,21 @@ class _ImproveRun:
         candidate = self.store.candidates.get(self.run.best_id)
         await self._trust()  # journaled, unless the run began before there were report cards
 
-        purse = await self.spending.purse()
+        account = await self.spending.account()
 
         async def repetitions(plan: ExperimentPlan) -> RepetitionPlan:
             chosen = await self._repetitions(runner, candidate, plan)
-            pilot = (await self.spending.purse()).cost.known_usd - purse.cost.known_usd
-            purse.add([Cost(known_usd=max(0.0, pilot))])
+            pilot = (await self.spending.account()).cost.known_usd - account.cost.known_usd
+            account.add([Cost(known_usd=max(0.0, pilot))])
             return chosen
 
         self.watcher.expects(2 * len(self._tasks("test")))
         self._announce("The proof, if it runs every test task once,", 2 * len(self._tasks("test")))
-        with paid_from(purse):
+        with paid_from(account):
             experiment = await run_experiment(
                 self._setting(candidate),
                 store=self.store,
-                runner=PaidRunner(runner, purse, self.store),
+                runner=PaidRunner(runner, account, self.store),
                 scorer=self._scorer(),
                 evidence_dir=self.project.state / "evidence",
                 watcher=self.watcher,
@@ -575,7 +579,7 @@ class _ImproveRun:
             wanted = self.project.config.prove.repetitions
             async with self._lab(runner) as lab:
                 _, judged = self.spending.price()
-                left = (await self.spending.purse()).left
+                left = (await self.spending.account()).left
                 chosen = await plan_repetitions(
                     plan,
                     wanted,

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ratchet.autopilot.run_spending import call_costs
+from ratchet.autopilot.call_costs import call_costs
 from ratchet.learn import Proposal
 from ratchet.store import Store
 from ratchet.types import Cost, Decision, Release, Run, total_cost
@@ -87,6 +87,7 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
             "evidence": self.evidence or None,
             "message": self.run.message,
             "evaluator": self.trust,
+            "coach_gone": self.coach_gone["message"] if self.coach_gone else None,
             **self.costs.for_machines(),
         }
 

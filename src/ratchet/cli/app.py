@@ -148,7 +148,7 @@ COMMANDS: dict[str, Command] = {
     "explain": Command(
         "explain",
         "explain",
-        "Explain a decision or a cycle of the autopilot in plain words.",
+        "Explain a decision, a run or a cycle of the autopilot in plain words.",
     ),
     "report": Command(
         "report",

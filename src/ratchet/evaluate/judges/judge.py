@@ -22,7 +22,7 @@ from ratchet.evaluate.judges.prompt import (
     messages,
     schema,
 )
-from ratchet.llm import STEP, CoachUnavailable, Message, Purse, Reply, ask_paid
+from ratchet.llm import STEP, Account, CoachUnavailable, Message, Reply, ask_paid
 from ratchet.llm.recording import records_of
 from ratchet.store import Store
 from ratchet.types import (
@@ -84,8 +84,8 @@ class JudgeSpec(msgspec.Struct, frozen=True, kw_only=True):
 class JudgeSpending:
     """What a judge and its variants have spent in this process."""
 
-    def __init__(self, purse: Purse | None = None) -> None:
-        self.purse = purse
+    def __init__(self, account: Account | None = None) -> None:
+        self.account = account
         """Bounds what its calls may cost; None for no bound of their own."""
         self.calls = 0
         """Number of calls; answers from the journal are none."""
@@ -321,7 +321,7 @@ class Judge:
                 schema=form,
                 temperature=self.spec.temperature,
                 model=model,
-                own=self.spending.purse,
+                own=self.spending.account,
             )
         except CoachUnavailable as error:
             await self._store_traces()
@@ -354,7 +354,7 @@ class Judge:
             BudgetExhausted: Its calls cannot be counted.
         """
         unpriced = self.spending.cost.unpriced
-        if self.spending.purse is not None and unpriced:
+        if self.spending.account is not None and unpriced:
             models = ", ".join(map(repr, unpriced))
             raise BudgetExhausted(
                 f"The cost of the judge {self.name!r} is bounded by max_dollars, and the price of"
