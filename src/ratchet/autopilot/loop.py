@@ -37,7 +37,7 @@ from ratchet.autopilot.proof_outlook import proof_outlook
 from ratchet.autopilot.pull_requests import propose_release, text_options
 from ratchet.autopilot.release_notes import release_notes
 from ratchet.autopilot.repetitions import plan_repetitions
-from ratchet.autopilot.report_cards import check_objective, trust_objective
+from ratchet.autopilot.report_cards import check_evaluators, check_objective, trust_objective
 from ratchet.autopilot.runner import open_runner
 from ratchet.autopilot.trainable import ADAPTERS, TrainableModel
 from ratchet.autopilot.watcher import Watcher
@@ -339,8 +339,11 @@ class _ImproveRun:
                 f" ({failed[0].task_id}): {failed[0].error}",
                 hint="Run one by hand: ratchet run.",
             )
+        check_evaluators(
+            self.evaluators, {self.objective, *(g.metric for g in self.guardrails)}, evaluations
+        )
         value = mean(evaluations)
-        if value is None:
+        if all(evaluation.value is None for evaluation in evaluations):
             error = next(iter(s.error for s in evaluations[0].scores.values() if s.error), "")
             raise AgentError(
                 f"The objective {self.objective!r} gave no score on any of {len(evaluations)} val"
@@ -348,7 +351,7 @@ class _ImproveRun:
                 hint="Run one by hand: ratchet run.",
             )
         self.watcher.baseline(value, len(evaluations))
-        scores = [evaluation.value for evaluation in evaluations if evaluation.value is not None]
+        scores = [evaluation.worth for evaluation in evaluations]
         for sentence in proof_outlook(
             self.dataset,
             scores,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
 
 from ratchet.autopilot.project import Project
-from ratchet.evaluate import Evaluator, basis_of
+from ratchet.evaluate import Evaluator, basis_of, broken
 from ratchet.evaluate.report_card import (
     CardThresholds,
     Case,
@@ -18,6 +18,7 @@ from ratchet.evaluate.report_card import (
     make_cases,
     may_decide,
 )
+from ratchet.learn import Evaluation
 from ratchet.store import Store
 from ratchet.types import ConfigError, ReportCard, Rollout
 
@@ -91,6 +92,34 @@ def check_objective(
             f" {'is' if labels <= 1 else 'are'} labelled",
             missing,
         )
+
+
+def check_evaluators(
+    evaluators: Sequence[Evaluator], names: Collection[str], evaluations: Sequence[Evaluation]
+) -> None:
+    """Refuse to learn by evaluators that have not scored most of the baseline's outputs.
+
+    Args:
+        evaluators: The project's evaluators.
+        names: Those that the decision depends on: the objective and the guardrails.
+        evaluations: The baseline's.
+
+    Raises:
+        ConfigError: One of them is broken, and the sentence names its exception.
+    """
+    for evaluator in evaluators:
+        if evaluator.name not in names or basis_of(evaluator) == "measurement":
+            continue
+        scores = [
+            evaluation.scores[evaluator.name]
+            for evaluation in evaluations
+            if evaluation.rollout.status == "succeeded" and evaluator.name in evaluation.scores
+        ]
+        if sentence := broken(evaluator.name, scores, "the baseline's outputs"):
+            raise ConfigError(
+                sentence,
+                hint=f"Look at one output: ratchet evaluators try {evaluator.name} ROLLOUT.",
+            )
 
 
 async def trust_objective(

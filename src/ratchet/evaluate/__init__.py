@@ -12,6 +12,7 @@ from ratchet.evaluate.evaluator import (
     basis_of,
     evaluator,
 )
+from ratchet.evaluate.failures import Unscored, broken
 from ratchet.evaluate.groundedness import groundedness
 from ratchet.evaluate.json_match import json_match
 from ratchet.evaluate.language import language
@@ -36,7 +37,9 @@ __all__ = [
     "Judgement",
     "ScoreStream",
     "Scorer",
+    "Unscored",
     "basis_of",
+    "broken",
     "code_tests",
     "contains",
     "cost",

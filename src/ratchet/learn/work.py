@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -29,9 +30,14 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     task: Task
     rollout: Rollout
     value: float | None
-    """The objective's score; None if the evaluator failed."""
+    """The objective's score; None if it is missing."""
     scores: dict[str, Score]
     """All scores by evaluator name."""
+
+    @property
+    def worth(self) -> float:
+        """What it counts in learning: a missing score as 0, or whoever cannot be scored wins."""
+        return 0.0 if self.value is None else self.value
 
 
 class RolloutTokens(NamedTuple):
@@ -136,11 +142,10 @@ def objective_value(rollout: Rollout, scores: Mapping[str, Score], objective: st
 
 
 def scores_of(evaluations: Sequence[Evaluation]) -> dict[str, float]:
-    """Scores by task id; evaluations without a score are skipped."""
-    return {e.task.id: e.value for e in evaluations if e.value is not None}
+    """Scores by task id; a missing one counts as 0."""
+    return {evaluation.task.id: evaluation.worth for evaluation in evaluations}
 
 
-def mean(evaluations: Sequence[Evaluation]) -> float | None:
-    """Mean objective over the evaluations with a score; None if there are none."""
-    values = [e.value for e in evaluations if e.value is not None]
-    return sum(values) / len(values) if values else None
+def mean(evaluations: Sequence[Evaluation]) -> float:
+    """Mean objective of at least one evaluation; a missing score counts as 0."""
+    return math.fsum(evaluation.worth for evaluation in evaluations) / len(evaluations)
