@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
 
-from ratchet.types import TRAIN, Candidate, Cost, Rollout, Score, Task, Transition
+from ratchet.types import TRAIN, Candidate, Cost, InputError, Rollout, Score, Task, Transition
 
 
 class RolloutRunner(Protocol):
@@ -144,6 +144,19 @@ def objective_value(rollout: Rollout, scores: Mapping[str, Score], objective: st
 def scores_of(evaluations: Sequence[Evaluation]) -> dict[str, float]:
     """Scores by task id; a missing one counts as 0."""
     return {evaluation.task.id: evaluation.worth for evaluation in evaluations}
+
+
+def require_scores(evaluations: Iterable[Evaluation], split: str) -> None:
+    """Refuse to learn where nothing has a score: only missing ones would count.
+
+    Raises:
+        InputError: No evaluation has a score.
+    """
+    if all(evaluation.value is None for evaluation in evaluations):
+        raise InputError(
+            f"No {split} task has a score: the objective's evaluator failed on every rollout.",
+            hint="See why: ratchet eval.",
+        )
 
 
 def mean(evaluations: Sequence[Evaluation]) -> float:

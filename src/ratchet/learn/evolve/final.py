@@ -15,7 +15,7 @@ from ratchet.learn.evolve.budget import SearchLedger, SearchPlan
 from ratchet.learn.evolve.judging import Judging
 from ratchet.learn.evolve.population import Member
 from ratchet.learn.lab import Lab
-from ratchet.learn.work import Evaluation
+from ratchet.learn.work import Evaluation, scores_of
 from ratchet.types import Candidate, InputError, Task
 
 MOST = 10
@@ -87,7 +87,7 @@ class FinalComparison:
     def take(self, candidate: Candidate, evaluations: Sequence[Evaluation]) -> None:
         """Record a candidate's evaluations."""
         self._under_way[candidate.id] -= 1
-        values = {e.task.id: e.value for e in evaluations if e.value is not None}
+        values = scores_of(evaluations)
         self._values.setdefault(candidate.id, {}).update(values)
         named = {f"val/{task}": value for task, value in values.items()}
         if named:
