@@ -79,9 +79,6 @@ L = TypeVar("L", bound=Lab)
 LABELS = "pairs-to-label"
 """Key in a run's journal of the rollouts that people label for its experiment, pair by pair."""
 
-CASES = 200
-"""Maximum number of the baseline's rollouts behind the report card of the objective."""
-
 FINAL_STAGES: frozenset[Stage] = frozenset({"shipped", "no_gain"})
 
 
@@ -240,6 +237,7 @@ class _ImproveRun:
                 self._say_unanswered()
                 check_reach(self._setting(self.baseline), self.store)
                 check_objective(self.project, self.store, self.evaluators, self.objective)
+                await self._trust()
             if ship_it:
                 # Checked before anything is spent: a dirty tree would be refused at the end.
                 check_clean(self.project.root)
@@ -371,15 +369,16 @@ class _ImproveRun:
         self._enter("learn")
 
     async def _trust(self) -> None:
-        """Refuse an objective that may not decide, by the baseline's own outputs."""
+        """Refuse an objective that may not decide: before anything is run, if expected answers can
+        serve as outputs, else by those of the baseline.
+        """
         if self.store.journal.get(self.run.id, "trust") is not None:
             return
-        known, _ = self.store.rollouts.list(
-            queue=self.run.id, status="succeeded", candidate_id=self.baseline.id, limit=CASES
-        )
         trust = await trust_objective(
-            self.project, self.store, self.evaluators, self.objective, known
+            self.project, self.store, self.evaluators, self.objective, self.dataset
         )
+        if trust is None:
+            return
         found = {**msgspec.to_builtins(trust), "evaluator": self.objective}
         self.store.journal.append(self.run.id, "trust", found, time.time())
         self.watcher.message(trust.sentence)

@@ -99,6 +99,10 @@ class FunctionEvaluator:
             default a comparison if the function asks for `expected`, else an opinion.
         on_error: What a failure on an answer counts as; by default 0 if the evaluator can score
             another answer to the same task, else missing. An outage is missing whatever this says.
+        remedy: What would make it more reliable, as a sentence for a report card that turns it
+            down.
+        benchmarked: Measured by `benchmarks/evaluators.py`: few outputs for a report card are then
+            no reason to doubt it.
     """
 
     is_judge = False
@@ -115,12 +119,16 @@ class FunctionEvaluator:
         timeout_s: float = TIMEOUT_S,
         basis: EvaluatorBasis | None = None,
         on_error: OnError | None = None,
+        remedy: str = "",
+        benchmarked: bool = False,
     ) -> None:
         functools.update_wrapper(self, function)
         self.name = name
         self.unit = unit
         self.version = content_hash([_source_hash(function), name, unit, dict(options or {})])
         self.on_error: OnError | None = None
+        self.remedy = remedy
+        self.benchmarked = benchmarked
         self._function = function
         self._trusted = trusted
         self._timeout_s = timeout_s
@@ -171,11 +179,6 @@ class FunctionEvaluator:
             )
         self.on_error = on_error
         self.version = content_hash([self.version, "on_error", on_error])
-
-    @property
-    def remedy(self) -> str:
-        """What would make it more reliable, as a sentence for its report card; mostly empty."""
-        return ""
 
     @property
     def reads_expected(self) -> bool:

@@ -296,6 +296,7 @@ def _study(seed: int, batch: int) -> optuna.Study:
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
+    optuna.logging.disable_default_handler()  # it would print to the terminal
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         sampler = optuna.samplers.TPESampler(

@@ -1,0 +1,25 @@
+"""What libraries log stays off the terminal: it may quote outputs, prompts and attacks."""
+
+from __future__ import annotations
+
+import logging
+import sysconfig
+
+_FOLDERS = tuple(
+    sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib", "platstdlib")
+)
+"""Where installed packages and Python's own modules are."""
+
+
+def silence_libraries() -> None:
+    """Of what is logged where nobody has set up logging, show what Ratchet and the project log.
+
+    Python prints warnings of any logger there (`logging.lastResort`).
+    """
+    if logging.lastResort is not None:
+        logging.lastResort.addFilter(_is_of_no_library)  # adding it again has no effect
+
+
+def _is_of_no_library(record: logging.LogRecord) -> bool:
+    own = record.name.partition(".")[0] == "ratchet"
+    return own or not record.pathname.startswith(_FOLDERS)
