@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sysconfig
 
 _FOLDERS = tuple(
@@ -21,5 +22,7 @@ def silence_libraries() -> None:
 
 
 def _is_of_no_library(record: logging.LogRecord) -> bool:
-    own = record.name.partition(".")[0] == "ratchet"
-    return own or not record.pathname.startswith(_FOLDERS)
+    if record.name.partition(".")[0] == "ratchet":
+        return True
+    # Compiled modules name their source as it was called where they were built.
+    return os.path.isabs(record.pathname) and not record.pathname.startswith(_FOLDERS)

@@ -204,7 +204,7 @@ def verdict_of(
             "execution": "It executes what it checks.",
             "measurement": "It measures a quantity.",
         }[basis]
-        doubtful = [check.detail for check in open_ if _is_doubtful(check, thresholds)]
+        doubtful = [check.detail for check in open_ if _is_doubtful(check, labels, thresholds)]
         if doubtful and not benchmarked:
             return "insufficient", [f"{doubtful[0]} More outputs are needed.", *doubtful[1:]], None
         return "decides", [how, *(check.detail for check in open_ if check.name == "damage")], None
@@ -233,10 +233,20 @@ def verdict_of(
     return "decides", [f"It agrees with people on {labels} labelled outputs."], None
 
 
-def _is_doubtful(check: CardCheck, thresholds: CardThresholds) -> bool:
-    """Whether damage goes unseen more often than is allowed, on too few copies to be sure."""
-    limit = thresholds.damage if check.name == "damage" else thresholds.damage_kind
-    return check.name.startswith("damage") and check.value is not None and check.value < limit
+def _is_doubtful(check: CardCheck, labels: int, limits: CardThresholds) -> bool:
+    """Whether a share is below its limit, on too few cases to be sure: of damage that is seen, and
+    of agreement with people once there are enough labels.
+    """
+    if check.value is None:
+        return False
+    if check.name.startswith("damage"):
+        return check.value < (limits.damage if check.name == "damage" else limits.damage_kind)
+    agreed = {
+        "kappa": limits.kappa,
+        "true positive rate": limits.rates,
+        "true negative rate": limits.rates,
+    }
+    return labels >= limits.labels and check.value < agreed.get(check.name, 0.0)
 
 
 def unlabelled(reads_expected: bool) -> str:

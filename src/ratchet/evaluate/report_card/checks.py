@@ -55,8 +55,8 @@ class Measured(msgspec.Struct, frozen=True):
     """Whether it compares with the expected answer: form may then matter."""
     known: bool
     """Whether labels or expected answers tell which outputs are right; else they are presumed."""
-    faults: Sequence[str] = ()
-    """Why there is no score, as many; empty where there is one."""
+    faults: Sequence[str]
+    """Why there is no score, as many; empty where there is one, or it was not asked."""
 
     @property
     def scored(self) -> int:
@@ -102,8 +102,8 @@ def unscored(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
     """The share of real outputs without a score."""
     real = [number for number, probe in enumerate(measured.probes) if probe.kind == "real"]
     missing = [number for number in real if measured.values[number] is None]
-    faults = [measured.faults[number] for number in missing if measured.faults]
-    why = f": {_most_frequent(faults).rstrip('.')}" if any(faults) else ""
+    faults = list(filter(None, (measured.faults[number] for number in missing)))
+    why = f": {_most_frequent(faults).rstrip('.')}" if faults else ""
     return [
         small_share(
             "unscored",
