@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
 import sysconfig
+from pathlib import PurePath
 
-_FOLDERS = tuple(
-    sysconfig.get_path(name) for name in ("purelib", "platlib", "stdlib", "platstdlib")
-)
-"""Where installed packages and Python's own modules are."""
+_INSTALLED = frozenset({"site-packages", "dist-packages"})
+"""Folders of installed packages, whichever environment they belong to."""
+
+_PYTHON = (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib"))
 
 
 def silence_libraries() -> None:
@@ -24,5 +24,10 @@ def silence_libraries() -> None:
 def _is_of_no_library(record: logging.LogRecord) -> bool:
     if record.name.partition(".")[0] == "ratchet":
         return True
+    path = PurePath(record.pathname)
     # Compiled modules name their source as it was called where they were built.
-    return os.path.isabs(record.pathname) and not record.pathname.startswith(_FOLDERS)
+    return (
+        path.is_absolute()
+        and _INSTALLED.isdisjoint(path.parts)
+        and not record.pathname.startswith(_PYTHON)
+    )
