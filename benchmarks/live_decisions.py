@@ -7,6 +7,14 @@ False promotions are counted where they are likeliest: without guardrails, and a
 is exactly as bad as a stage must not let pass. A canary's are the worst over base rates, splits,
 and the rules "no worse by 0.03" and "better". In a stream, 20 such candidates share one alpha.
 
+Scores are missing where that helps most (`parts/live_decisions/missing_scores.py`). Candidates of a
+canary on feedback are exactly as bad as must not pass, in each of the ways that it tests
+(`parts/live_decisions/feedback.py`). Where people fall silent as no test can see, what passes is
+counted too, without a bound.
+
+Of a candidate some of whose calls hang, calls are stored as an agent leaves them, and read
+(`parts/live_decisions/hangs.py`).
+
 The same units go to a z-test that is looked at after each of them, to the confidence sequence
 without waiting for ten successes and failures, and to a mixture of bets of fixed size.
 
@@ -31,6 +39,18 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from parts.live_decisions.feedback import (
+    BOUNDED,
+    COVERAGES,
+    UNBOUNDED,
+    Case,
+    feedback_power,
+    passes,
+    silent_bets,
+    told_units,
+)
+from parts.live_decisions.hangs import hanging
+from parts.live_decisions.missing_scores import canary_missing, shadow_missing
 from parts.live_decisions.stages import (
     HARM,
     HOLD,
@@ -55,6 +75,9 @@ ALPHA = 0.05
 BASE_RATES = (0.80, 0.90, 0.95, 0.99)
 SHARES = (0.5, 0.1)
 """Of the candidate: 50/50 and 10/90."""
+STORED = 100
+"""Simulated canaries with hanging calls for each of stored calls."""
+
 RULES = {"no worse": -0.03, "better": 0.0}
 """Largest effect that must not pass."""
 Z = NormalDist().inv_cdf(1.0 - ALPHA)
@@ -119,7 +142,26 @@ def all_jobs(size: Size) -> dict[str, Callable[[Size], Any]]:
         jobs[f"canary {share} {base} {rule}"] = lambda size, case=(share, base, rule): false_canary(
             size, *case
         )
+    for name, case in (BOUNDED | UNBOUNDED).items():
+        jobs[f"feedback, {name}"] = lambda size, name=name, case=case: feedback(size, name, case)
+    for coverage in COVERAGES:
+        jobs[f"feedback, told at {coverage}"] = lambda size, coverage=coverage: told_units(
+            seeded("feedback, told", coverage), size.runs, level(ALPHA, []), coverage
+        )
     return jobs | {
+        "feedback, silent bets": lambda size: silent_bets(
+            seeded("feedback, silent bets"), size.runs, level(ALPHA, [])
+        ),
+        "feedback, better": lambda size: feedback_power(
+            seeded("feedback, better"), size.runs, level(ALPHA, [])
+        ),
+        "shadow, missing": lambda size: shadow_missing(seeded("shadow, missing"), size.runs, ALPHA),
+        "canary, missing": lambda size: canary_missing(
+            seeded("canary, missing"), size.runs, ALPHA, size.units
+        ),
+        "canary, hanging": lambda size: hanging(
+            seeded("canary, hanging"), size.runs, ALPHA, max(1, size.runs // STORED)
+        ),
         "watch, unchanged": watch_unchanged,
         "watch, worse": lambda size: watch_delay(size, expected=0.9),
         "watch, worse, cautious": lambda size: watch_delay(size, expected=0.88),
@@ -174,6 +216,11 @@ def unit(
     """Score and arm of one unit a run."""
     treated = rng.random(runs) < share
     return (rng.random(runs) < np.where(treated, candidate, base)).astype(float), treated
+
+
+def feedback(size: Size, name: str, case: Case) -> float:
+    """Share of canaries on feedback that pass a candidate which must not."""
+    return passes(seeded("feedback", name), size.runs, ALPHA, case)
 
 
 def canary_worse(size: Size) -> float | None:
@@ -401,12 +448,29 @@ def report(found: dict[str, Any], size: Size) -> dict[str, Any]:
         "shadow_median_better": found["shadow, better"]["median to pass"],
         "canary_pass_equal": found["canary, equal"]["passed"],
         "watch_median_delay_cautious": found["watch, worse, cautious"],
+        "feedback_canary_power": found["feedback, better"]["passed"],
+        "feedback_canary_median": found["feedback, better"]["median to pass"],
+        "feedback_canary_told": min(found[f"feedback, told at {each}"] for each in COVERAGES),
+        "feedback_canary_proved": found["feedback, silent bets"]["proved"],
+        "feedback_canary_false": max(found[f"feedback, {name}"] for name in BOUNDED),
+        "feedback_canary_false_silence": found["feedback, silence by arm"],
+        "feedback_canary_false_leaving": found["feedback, leaving without a word"],
+        "shadow_missing_false": found["shadow, missing"]["promoted"],
+        "shadow_missing_harm": found["shadow, missing"]["harm"],
+        "canary_missing_false": found["canary, missing"]["promoted"],
+        "canary_missing_harm": found["canary, missing"]["harm"],
+        "hang_passed": found["canary, hanging"]["passed"],
+        "hang_passed_stored": found["canary, hanging"]["passed, stored"],
+        "hang_counted": found["canary, hanging"]["hanging calls that count"],
         "candidate_share": found["assignment"]["candidate's share"],
         "peers": {
             "z_test_false_promotion": false["canary 0.5 0.9 better"]["promoted by a z-test"],
             "interval_missed_without_waiting": max(
                 each["interval missed without waiting"] for each in false.values()
             ),
+            "feedback_canary_proved_skipping": found["feedback, silent bets"]["skipped"],
+            "shadow_missing_false_left_out": found["shadow, missing"]["promoted if left out"],
+            "canary_missing_false_left_out": found["canary, missing"]["promoted if left out"],
             "canary_pass_equal_fixed_bets": found["canary, equal"]["fixed bets"],
         },
         "units": size.units,
@@ -419,9 +483,18 @@ def bounds_missed(result: dict[str, Any], size: Size) -> list[str]:
     """Bounds that do not hold.
 
     A bound on errors that is tight by design may be exceeded by three standard errors of the
-    simulation.
+    simulation, and those of missing scores and of feedback by two.
     """
     missed = []
+    for name in (
+        *("feedback_canary_false", "shadow_missing_false", "canary_missing_false"),
+        *("shadow_missing_harm", "canary_missing_harm", "hang_passed"),
+    ):
+        if result[name] > ALPHA + 2.0 * math.sqrt(ALPHA * (1.0 - ALPHA) / size.runs):
+            missed.append(f"{name} is {result[name]}, more than {ALPHA}")
+    for name in ("feedback_canary_power", "feedback_canary_told"):
+        if result[name] < 0.8:
+            missed.append(f"{name} is {result[name]}, less than 0.8")
     for name, bound, runs in (
         ("stream_false_promotion", ALPHA, size.runs),
         ("canary_false_promotion", ALPHA, size.canary_runs),

@@ -20,6 +20,14 @@ export function armOf(split: TrafficSplit, unit: string): Arm | undefined {
 }
 
 /**
+ * What a span says of a unit: a hash, as `ratchet.types.unit_digest` makes it. A unit may be a user's
+ * address, which redaction would replace by the same mark for all.
+ */
+export function unitDigest(unit: string): string {
+  return createHash("sha256").update(encoded(unit)).digest("hex").slice(0, 32);
+}
+
+/**
  * Position of a unit in [0, 1): first 53 bits of SHA-256 of the three texts, each preceded by its
  * length in bytes.
  */

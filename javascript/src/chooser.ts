@@ -1,6 +1,6 @@
 /** Chooses the versions of a live call: of the release, or of a canary's candidate. */
 
-import { armOf, type TrafficSplit } from "./arms";
+import { armOf, unitDigest, type TrafficSplit } from "./arms";
 import { resourcesOf, serve, type Resources } from "./resources";
 
 export const CANDIDATE = "ratchet.candidate_id";
@@ -119,7 +119,7 @@ export class Chooser {
     const attributes: Record<string, string> = {
       [EXPERIMENT]: split.experiment_id,
       [ARM]: arm,
-      [UNIT]: unit,
+      [UNIT]: unitDigest(unit),
     };
     if (candidate) attributes[CANDIDATE] = candidate;
     const resources = treated ? served.candidate : served.release;

@@ -10,6 +10,8 @@ export type Conversation = Readonly<Record<string, string>>;
 export interface LiveCall {
   readonly resources: Resources;
   over: boolean;
+  /** Tells that the call has begun, when it takes long. */
+  timer?: NodeJS.Timeout;
 }
 
 const CONVERSATION = createContextKey("ratchet.conversation");

@@ -6,6 +6,9 @@ import type { ReadableSpan } from "@opentelemetry/sdk-trace";
 /** Key of a step's inputs and outputs on its span, which other exporters do not see. */
 export const CONTENT: unique symbol = Symbol("ratchet.content");
 
+/** Name of the span that says that a live call has begun; see `ratchet.types.trace.START`. */
+export const START = "ratchet.start";
+
 /** A span that may have inputs and outputs. */
 export type StepSpan = ReadableSpan & { [CONTENT]?: Attributes };
 

@@ -3,7 +3,7 @@
 import type { Attributes } from "@opentelemetry/api";
 import { warnOnce } from "./errors";
 import type { Answer, Connection } from "./http";
-import { exportRequest, weightOf, type StepSpan } from "./otlp";
+import { exportRequest, START, weightOf, type StepSpan } from "./otlp";
 
 const GATHER_MS = 300;
 const MAX_SPANS = 20_000;
@@ -68,7 +68,8 @@ export class Outbox {
     this.#weights.push(weight);
     this.#characters += weight;
     if (this.#spans.length > MAX_SPANS || this.#characters > MAX_CHARACTERS) this.#shed();
-    this.#schedule(this.#spans.length >= BATCH_SPANS ? 0 : GATHER_MS);
+    const urgent = span.name === START || this.#spans.length >= BATCH_SPANS;
+    this.#schedule(urgent ? 0 : GATHER_MS);
   }
 
   /** Takes an item of feedback; false if there is no room for it. */

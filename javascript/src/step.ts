@@ -12,14 +12,19 @@ import {
 } from "@opentelemetry/api";
 import { isDeepStrictEqual } from "node:util";
 import { capture, sentenceOf, shorten } from "./capture";
-import type { Chooser } from "./chooser";
+import { EXPERIMENT, type Chooser } from "./chooser";
 import { callOf, CONVERSATION_ID, conversationOf, liveCallOf, USER_ID, setLiveCall, type LiveCall } from "./context";
 import { SideEffectBlocked } from "./errors";
-import { CONTENT, type StepSpan } from "./otlp";
+import { CONTENT, START, type StepSpan } from "./otlp";
 import { rollout } from "./rollout";
 
 const REPLAYABLE = "ratchet.replayable";
 const REPLAYED = "ratchet.replayed";
+
+const RELEASE = "ratchet.release";
+
+/** When the start of a call is sent that is in no canary. */
+const START_MS = 5_000;
 
 /** What the spans of one step have in common. */
 export interface StepTemplate {
@@ -75,7 +80,7 @@ export class Step {
     if (how.chooser) {
       // The processor passes a call on to recorded spans; those that a sampler leaves out need it too.
       const call = callOf(span) ?? (span.isRecording() ? undefined : liveCallOf(around));
-      if (!call) this.#call = beginLiveCall(how.chooser, around, span, above);
+      if (!call) this.#call = beginLiveCall(how, how.chooser, around, span, above);
       if (!call || !span.isRecording()) setLiveCall(span, call ?? this.#call);
     }
     this.#span = span;
@@ -151,7 +156,10 @@ export class Step {
 
   /** Ends the step without an output. */
   end(): void {
-    if (this.#call) this.#call.over = true;
+    if (this.#call) {
+      this.#call.over = true;
+      clearTimeout(this.#call.timer);
+    }
     this.#span?.end();
   }
 
@@ -188,14 +196,31 @@ export function isIdle(): boolean {
   return recording === undefined && rollout === undefined;
 }
 
-function beginLiveCall(chooser: Chooser, around: Context, span: Span, above: Span | undefined): LiveCall {
+function beginLiveCall(
+  how: Recording,
+  chooser: Chooser,
+  around: Context,
+  span: Span,
+  above: Span | undefined,
+): LiveCall {
   const ids = conversationOf(around);
   const conversation = ids?.[CONVERSATION_ID];
   const unit = conversation || ids?.[USER_ID] || span.spanContext().traceId;
   const { resources, attributes } = chooser.choose(unit, Boolean(conversation));
-  span.setAttributes(attributes);
-  if (above?.isRecording()) above.setAttributes(attributes);
-  return { resources, over: false };
+  const release = process.env["RATCHET_RELEASE"]?.trim().slice(0, 200);
+  const told: Attributes = release ? { ...attributes, [RELEASE]: release } : attributes;
+  span.setAttributes(told);
+  if (above?.isRecording()) above.setAttributes(told);
+  const call: LiveCall = { resources, over: false };
+  if (span.isRecording()) {
+    const within = trace.setSpan(around, span);
+    const startTime = Date.now();
+    const tell = (): void => how.tracer.startSpan(START, { attributes: told, startTime }, within).end(startTime);
+    // Of a process that is killed nothing is left on disk, so a call in a canary is told at once.
+    if (EXPERIMENT in told) tell();
+    else call.timer = setTimeout(tell, START_MS).unref();
+  }
+  return call;
 }
 
 /** Whether a recorded text gives back the value. */

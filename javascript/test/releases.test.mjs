@@ -3,6 +3,7 @@ import { createHash } from "node:crypto";
 import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
+import { unitDigest } from "../dist/arms.js";
 import { Chooser } from "../dist/chooser.js";
 import { Follower } from "../dist/follower.js";
 import { Connection } from "../dist/http.js";
@@ -73,15 +74,36 @@ test("a canary's arm is constant for a conversation, and stands in the span", as
     for (let number = 0; number < 40; number++) await conversation("c" + number % 20, () => answer());`;
   await run(t, source, { RATCHET_URL: server.url });
   const arms = new Map();
-  for (const { attributes } of server.spans()) {
+  const starts = server.spans().filter(({ name }) => name === "ratchet.start");
+  const calls = server.spans().filter(({ name }) => name === "answer");
+  assert.deepEqual(new Set(starts.map((span) => span.parentSpanId)), new Set(calls.map((span) => span.spanId)));
+  for (const { attributes } of calls) {
     const arm = attributes["ratchet.arm"];
     const unit = attributes["ratchet.unit"];
     assert.equal(attributes["ratchet.output"], arm === "candidate" ? '"Candidate."' : '"Released."');
-    assert.equal(attributes["gen_ai.conversation.id"], unit);
+    assert.equal(unitDigest(attributes["gen_ai.conversation.id"]), unit);
     assert.equal(arms.get(unit) ?? arm, arm);
     arms.set(unit, arm);
   }
   assert.deepEqual(new Set(arms.values()), new Set(["candidate", "baseline"]));
+});
+
+test("a call in a canary is told before it ends, and says which version is deployed", async (t) => {
+  const split = { agent: "a", experiment_id: "e1", candidate_id: "c1", enrolled: 1 };
+  const server = await served(t, { ...RELEASED, split });
+  const source = `${PROGRAM}
+    await handle.ready();
+    const answer = agent(async () => {
+      await new Promise((done) => setTimeout(done, 1_000));
+      process.kill(process.pid, "SIGKILL");
+    }, { name: "answer" });
+    await answer();`;
+  await run(t, source, { RATCHET_URL: server.url, RATCHET_RELEASE: "v2" });
+  const [start, ...others] = server.spans();
+  assert.deepEqual([start.name, others.length], ["ratchet.start", 0]);
+  assert.equal(start.attributes["ratchet.experiment_id"], "e1");
+  assert.match(start.attributes["ratchet.arm"], /^(baseline|candidate)$/);
+  assert.equal(start.attributes["ratchet.release"], "v2");
 });
 
 for (const [way, environment, options] of [

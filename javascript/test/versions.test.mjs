@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { armOf } from "../dist/arms.js";
+import { armOf, unitDigest } from "../dist/arms.js";
 import { Chooser, versionsOf } from "../dist/chooser.js";
 
 const text = (text) => ({ system: { type: "prompt", text, engine: "f-string" } });
@@ -39,7 +39,7 @@ test("a call says which arm it is in, and what it runs", () => {
     assert.deepEqual(attributes, {
       "ratchet.experiment_id": "e1",
       "ratchet.arm": treated ? "candidate" : "baseline",
-      "ratchet.unit": `u${number}`,
+      "ratchet.unit": unitDigest(`u${number}`),
       "ratchet.candidate_id": treated ? "c1" : "r1",
     });
   }

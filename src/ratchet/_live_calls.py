@@ -7,7 +7,7 @@ versions that it runs.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -18,7 +18,7 @@ class CallVersions(msgspec.Struct, frozen=True):
     """The resources that one live call runs with, from its beginning to its end."""
 
     resources: Mapping[str, Resource]
-    attributes: dict[str, str] = {}
+    attributes: dict[str, Any] = {}
     """Of the call's root span, so that its outcome can be told apart."""
 
 

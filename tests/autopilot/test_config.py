@@ -210,7 +210,7 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
             "margin": 0.03,
             "harm_alpha": 0.05,
             "min_units": 100,
-            "max_units": 5000,
+            "max_units": None,
             "guardrails": ("errors",),
             "error_margin": 0.05,
             "relative_margin": 0.5,

@@ -79,8 +79,8 @@ def test_it_is_reached_without_being_named_under_sandbox(
         finally:
             await executor.close()
 
-    before = project.fingerprint()
+    before = project.conditions()
     with agent_model(project, lambda _: None):
         outcome = asyncio.run(run())
-        assert project.fingerprint() == before
+        assert project.conditions() == before
     assert (outcome.status, outcome.output, outcome.error) == ("succeeded", "local/smollm2", "")

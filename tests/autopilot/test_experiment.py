@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from pathlib import Path
 
 import msgspec
@@ -12,8 +13,8 @@ import ratchet
 from ratchet.autopilot import Watcher
 from ratchet.autopilot.experiment import (
     ExperimentSettings,
-    check_reach,
     pairs_to_label,
+    reach,
     run_experiment,
 )
 from ratchet.bind import current
@@ -23,7 +24,6 @@ from ratchet.run import Agent, AgentSpec, AsyncExecutor, Runner
 from ratchet.store import Store
 from ratchet.types import (
     Candidate,
-    ConfigError,
     Dataset,
     Experiment,
     Float,
@@ -195,24 +195,81 @@ def test_an_experiment_goes_on_when_an_earlier_one_was_promoted_while_it_was_int
     assert verify(ended.evidence_path).ok
 
 
-def test_the_reach_of_the_test_tasks_is_told_for_the_level_that_the_next_experiment_gets(
+def test_what_the_test_tasks_cannot_prove_is_told_before_anything_is_spent(
     local: Store, tmp_path: Path
 ) -> None:
-    few = setting("a", 1, before=0.2, after=0.9, tasks=44)
-    check_reach(few, local)
+    few = setting("a", 1, before=0.2, after=0.9, tasks=5)
+    few = msgspec.structs.replace(few, widened=frozenset({"errors"}))
+    [said] = reach(few, local)
+    assert said.startswith("5 test tasks cannot prove a gain: even a perfect candidate needs about")
+    assert "7 at the level 0.0146 of the next experiment, after 0 others." in said
+    assert reach(setting("a", 1, before=0.2, after=0.9, tasks=44), local) == []
+    [said] = reach(setting("a", 1, before=0.2, after=0.9, tasks=30), local)
+    assert said.startswith("Guardrail errors: 30 pairs cannot prove its margin of 0.1")
     with pytest.raises(Killed):
         conduct(local, tmp_path, few, KilledAtOnce())
-    again = setting("a", 2, before=0.2, after=0.9, tasks=44)
-    refusal = r"44 test tasks cannot prove a gain.*needs about 50 at the level 0\.00649"
-    with pytest.raises(ConfigError, match=refusal):
-        check_reach(again, local)
-    check_reach(msgspec.structs.replace(again, project="theirs"), local)
-    # Another began since it was checked: this one is not begun, and costs no part of alpha.
-    with pytest.raises(ConfigError, match=refusal):
-        conduct(local, tmp_path, again)
-    assert len(local.experiments.list()) == 1
-    # The one that has begun goes on at the level that it has.
-    assert conduct(local, tmp_path, few).alpha == level(0.05, [])
+    [said] = reach(setting("a", 2, before=0.2, after=0.9, tasks=44), local)
+    assert said.startswith("Guardrail errors: 44 pairs cannot prove its margin of 0.1"), (
+        "the next experiment has a smaller level"
+    )
+
+
+class Told(Watcher):
+    """Remembers the messages."""
+
+    def __init__(self) -> None:
+        self.said: list[str] = []
+
+    def message(self, text: str) -> None:
+        self.said.append(text)
+
+
+def test_a_margin_that_nobody_chose_is_the_smallest_that_the_pairs_prove(
+    local: Store, tmp_path: Path
+) -> None:
+    few = setting("a", 1, before=0.2, after=1.0, tasks=25)
+    told = Told()
+    ended = conduct(
+        local, tmp_path, msgspec.structs.replace(few, widened=frozenset({"errors"})), told
+    )
+    assert told.said == ["Guardrail errors: at most 0.17 more, the least that 25 pairs can prove."]
+    assert ended.decision is not None
+    assert ended.decision.verdict == "promote"
+    assert [each.margin for each in ended.decision.guardrails] == [0.17]
+    assert verify(ended.evidence_path).ok
+    chosen = conduct(local, tmp_path, msgspec.structs.replace(few, project="theirs"))
+    assert chosen.decision is not None
+    assert chosen.decision.verdict == "guardrail", "a margin that somebody chose stays"
+
+
+def test_added_tasks_continue_what_was_not_proved_at_its_level_and_with_its_margins(
+    local: Store, tmp_path: Path
+) -> None:
+    few = setting("a", 1, before=0.5, after=0.75, tasks=12)
+    few = msgspec.structs.replace(few, widened=frozenset({"errors"}))
+    local.datasets.put(few.dataset, 0.0)
+    first = conduct(local, tmp_path, few)
+    assert first.decision is not None
+    assert first.decision.verdict == "not_proved"
+    pairs = evidence_pairs(first)
+    more = setting("a", 1, before=0.5, after=0.75, tasks=60).dataset
+    rollouts = sum(local.rollouts.counts().values())
+    conduct(local, tmp_path, setting("a", 2, before=0.5, after=0.5, tasks=60))
+    between = sum(local.rollouts.counts().values())
+    ended = conduct(local, tmp_path, msgspec.structs.replace(few, dataset=more))
+    assert ended.decision is not None
+    assert ended.decision.verdict == "promote"
+    assert (ended.id, ended.alpha, ended.history) == (first.id, first.alpha, first.history)
+    assert ended.decision.guardrails[0].margin == first.decision.guardrails[0].margin
+    assert evidence_pairs(ended)[:12] == pairs, "what was compared stays, in its order"
+    assert verify(ended.evidence_path).ok
+    paid = sum(local.rollouts.counts().values()) - between
+    assert paid <= 2 * (ended.decision.pairs + 3 - 12), f"{rollouts} were paid before"
+
+
+def evidence_pairs(experiment: Experiment) -> list[tuple[str, list[str]]]:
+    rows = json.loads(Path(experiment.evidence_path).read_text())["pairs"]
+    return [(row["task"], row["rollouts"]) for row in rows]
 
 
 def test_a_judges_gain_waits_for_labels_of_the_drawn_pairs(tmp_path: Path) -> None:
@@ -223,7 +280,7 @@ def test_a_judges_gain_waits_for_labels_of_the_drawn_pairs(tmp_path: Path) -> No
         wanted = msgspec.structs.replace(setting("a", 1, before=0.2, after=0.8), labels=20)
         waiting = conduct(store, tmp_path, wanted)
         assert (waiting.decision, waiting.evidence_path) == (None, "")
-        pairs = pairs_to_label(wanted, 1)
+        pairs = pairs_to_label(wanted, 1, store)
         assert len(pairs) == 20
         assert set(store.rollouts.get([id for pair in pairs for id in pair])) == {
             id for pair in pairs for id in pair
@@ -242,7 +299,7 @@ def test_labels_against_the_judge_end_the_experiment(tmp_path: Path) -> None:
         wanted = msgspec.structs.replace(setting("a", 2, before=0.2, after=0.8), labels=20)
         labels = [
             Label(id=f"{labeller}/{id}", rollout_id=id, value=0.5, labeller=labeller)
-            for pair in pairs_to_label(wanted, 1)
+            for pair in pairs_to_label(wanted, 1, store)
             for id in pair
             for labeller in ("ana", "bo")
         ]

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.autopilot.live_traces import START_S, record
+from tests.autopilot.live_traces import START_S, begin, record
 
 from ratchet.autopilot.live_outcomes import PAGE, LiveOutcomes, OutcomePage
 from ratchet.evaluate import evaluator
@@ -146,7 +146,113 @@ def test_a_trace_without_its_root_is_left_out_and_counted(store: Store) -> None:
     )
     store.spans.put([SpanRecord(span=span, agent="bot")])
     page = read(reader(store))
-    assert (page.outcomes, page.left_out) == ((), {"it has not ended": 1})
+    why = "it has not ended, and has no start that says what it ran"
+    assert (page.outcomes, page.left_out) == ((), {why: 1})
+    record(store, 1)
+    waits = read(reader(store), now=START_S + 600.0)
+    assert (waits.outcomes, waits.examined) == ((), 0), "its root may still come"
+    assert len(read(reader(store), now=START_S + 662.0).outcomes) == 1
+
+
+def test_a_call_that_never_ends_is_a_failure_of_its_arm_at_the_time_out(store: Store) -> None:
+    id = begin(store, 1, **enrolled("ann"))
+    record(store, 2, answer="please", **enrolled("ben", "baseline"))
+    outcomes = reader(store)
+    early = read(outcomes, now=START_S + 660.0, experiment_id="e")
+    assert (early.outcomes, early.examined) == ((), 0), "what began later waits for it"
+    hung, ended = read(outcomes, early.cursor, now=START_S + 663.0, experiment_id="e").outcomes
+    assert (hung.trace_id, hung.unit, hung.arm, hung.candidate_id) == (id, "ann", "candidate", "c")
+    assert (hung.score, hung.error, hung.latency_s) == (0.0, True, 600.0)
+    assert (hung.at, hung.reason) == (START_S + 601.0, "it did not end within 600 s")
+    assert (ended.arm, ended.score) == ("baseline", 1.0)
+
+
+def test_a_call_that_ends_before_the_time_out_counts_as_it_ended(store: Store) -> None:
+    begin(store, 1, **enrolled("ann"))
+    record(store, 2, answer="please", **enrolled("ben"))
+    outcomes = reader(store)
+    early = read(outcomes, now=START_S + 400.0, experiment_id="e")
+    assert early.outcomes == ()
+    record(store, 1, answer="please", took_s=350.0, **enrolled("ann"))
+    page = read(outcomes, early.cursor, now=START_S + 420.0, experiment_id="e")
+    found = [(one.unit, one.score, one.error, one.latency_s) for one in page.outcomes]
+    assert found == [("ann", 1.0, False, 350.0), ("ben", 1.0, False, 0.5)]
+
+
+@pytest.mark.parametrize("started", [True, False], ids=["with a start", "of an older version"])
+def test_an_end_after_the_time_out_changes_nothing(store: Store, started: bool) -> None:
+    if started:
+        begin(store, 1, **enrolled("ann"))
+    else:
+        record(store, 1, answer="please", took_s=700.0, **enrolled("ann"))
+    (first,) = read(reader(store), now=START_S + 662.0, experiment_id="e").outcomes
+    record(store, 1, answer="please", took_s=700.0, **enrolled("ann"))
+    (again,) = read(reader(store), experiment_id="e").outcomes
+    assert (first.score, first.error, first.latency_s) == (0.0, True, 600.0)
+    assert again == first, "also for a stage that was killed and reads the page again"
+
+
+def test_a_unit_whose_first_call_hangs_counts_once(store: Store) -> None:
+    begin(store, 1, **enrolled("ann"))
+    record(store, 2, answer="please", **enrolled("ann"))
+    page = read(reader(store), experiment_id="e")
+    assert [(one.unit, one.error) for one in page.outcomes] == [("ann", True)]
+    assert page.left_out == {"its unit was counted before": 1}
+
+
+def test_a_call_in_a_request_keeps_its_place_when_the_request_ends(store: Store) -> None:
+    record(store, 1, answer="please", **enrolled("ann"))
+    begin(store, 2, **enrolled("ben"))
+    outcomes = reader(store)
+    first = read(outcomes, now=START_S + 100.0, experiment_id="e")
+    assert [one.unit for one in first.outcomes] == ["ann"]
+    record(store, 2, answer="please", around=True, took_s=90.0, **enrolled("ben"))
+    root = Span(
+        trace_id=f"{2:032x}",
+        span_id="f" * 16,
+        name="middleware",
+        start_ns=(START_S - 5) * 10**9,
+        end_ns=(START_S + 95) * 10**9,
+    )
+    store.spans.put([SpanRecord(span=root, agent="bot")])
+    second = read(outcomes, first.cursor, now=START_S + 200.0, experiment_id="e")
+    assert [(one.unit, one.score) for one in second.outcomes] == [("ben", 1.0)]
+
+
+def test_a_call_within_another_service_s_trace_ends_with_its_own_span(store: Store) -> None:
+    begin(store, 1, **enrolled("ann"))
+    span = Span(
+        trace_id=f"{1:032x}",
+        span_id=f"{1:016x}",
+        parent_id="d" * 16,
+        name="answer",
+        start_ns=(START_S + 1) * 10**9,
+        end_ns=(START_S + 2) * 10**9,
+        attributes={
+            "gen_ai.operation.name": "invoke_agent",
+            "ratchet.output": '"please"',
+            **enrolled("ann"),
+        },
+    )
+    store.spans.put([SpanRecord(span=span, agent="bot")])
+    (one,) = read(reader(store), now=START_S + 100.0, experiment_id="e").outcomes
+    assert (one.unit, one.score, one.error) == ("ann", 1.0, False)
+
+
+def test_a_request_that_ends_without_the_call_in_it_leaves_the_call_a_failure(
+    store: Store,
+) -> None:
+    begin(store, 1, **enrolled("ann"))
+    root = Span(
+        trace_id=f"{1:032x}",
+        span_id="f" * 16,
+        name="request",
+        start_ns=START_S * 10**9,
+        end_ns=(START_S + 30) * 10**9,
+    )
+    store.spans.put([SpanRecord(span=root, agent="bot")])
+    (one,) = read(reader(store), now=START_S + 662.0, experiment_id="e").outcomes
+    assert (one.unit, one.arm, one.error, one.latency_s) == ("ann", "candidate", True, 600.0)
 
 
 def test_of_a_canary_the_first_trace_of_each_unit_counts_also_when_read_again(

@@ -295,24 +295,32 @@ def test_a_margin_beyond_its_scale_is_refused(make_project: MakeProject) -> None
         guardrails(make_project(f'{EXACT}[[guardrails]]\nmetric = "exact_match"\nmargin = 2.0\n'))
 
 
-def test_the_fingerprint_covers_what_decides_and_nothing_else(make_project: MakeProject) -> None:
-    plain = make_project(EXACT).fingerprint()
+def test_what_determines_a_run_covers_what_decides_and_nothing_else(
+    make_project: MakeProject,
+) -> None:
+    def parts(other: str = "") -> tuple[dict[str, object], ...]:
+        project = make_project(EXACT + other)
+        return project.conditions(), project.rules(), project.learning()
+
+    conditions, rules, learning = parts()
     for other in (
         "[run]\nconcurrency = 3\n",
         "[improve]\nseed = 9\n",  # the seed is told apart elsewhere
         '[store]\nurl = "sqlite:///x.db"\n',
         '[ship]\ntest = "make"\n',
     ):
-        assert make_project(EXACT + other).fingerprint() == plain
-    for other in (
-        "[improve.budget]\nrollouts = 5\n",
-        "[improve.options]\nbatch = 2\n",
-        "[prove]\nalpha = 0.01\n",
-        "[run]\nattempts = 3\n",
-        "[run]\ntimeout_s = 3\n",
-        "[run]\nmemory_mb = 300\n",
-    ):
-        assert make_project(EXACT + other).fingerprint() != plain
+        assert parts(other) == (conditions, rules, learning)
+    for other in ("[improve.budget]\nrollouts = 5\n", "[improve.options]\nbatch = 2\n"):
+        assert parts(other)[:2] == (conditions, rules), "the baseline is not paid again"
+        assert parts(other)[2] != learning
+    for other in ("[prove]\nalpha = 0.01\n", "[prove]\nmin_gain = 0.1\n"):
+        assert parts(other)[0] == conditions
+        assert parts(other)[1] != rules
+    for key in ("attempts", "timeout_s", "memory_mb"):
+        assert (
+            parts(f"[run]\n{key} = 300\n".replace("attempts = 300", "attempts = 3"))[0]
+            != conditions
+        )
 
 
 def test_a_relative_store_path_is_relative_to_the_projects_folder(

@@ -19,8 +19,10 @@ from ratchet.types import (
     LiveVersions,
     PromptTemplate,
     TrafficSplit,
+    short_version,
+    unit_digest,
 )
-from ratchet.types.trace import ARM, CANDIDATE, EXPERIMENT, UNIT
+from ratchet.types.trace import ARM, CANDIDATE, EXPERIMENT, RELEASE, RESOURCES, UNIT
 
 
 def released(id: str, *earlier: str, **fields: Any) -> LiveVersions:
@@ -81,6 +83,24 @@ def test_a_call_runs_the_release_and_says_so(chooser: LiveChooser) -> None:
     assert context.resolve("system") == PromptTemplate("one"), "outside of a call too"
 
 
+def test_a_call_says_the_version_of_each_resource_that_it_runs() -> None:
+    source = {"system": "s0", "tone": "t0"}
+    chooser = LiveChooser(serve=lambda _: None, declared=lambda: source, deployed="v7")
+    chooser.serve(released(""))
+    own = chooser.choose("call", conversation=False)
+    chooser.serve(released("r1"))
+    replaced = chooser.choose("call", conversation=False)
+    assert own is not None
+    assert replaced is not None
+    assert own.attributes == {RESOURCES: ["system@s0", "tone@t0"], RELEASE: "v7"}
+    version = short_version(PromptTemplate("r1"))
+    assert replaced.attributes[RESOURCES] == [f"system@{version}", "tone@t0"]
+    source = {"system": "s1"}
+    edited = chooser.choose("call", conversation=False)
+    assert edited is not None
+    assert edited.attributes[RESOURCES] == [f"system@{version}"]
+
+
 def test_a_canary_gives_half_of_its_units_the_candidate_and_says_which(
     chooser: LiveChooser,
 ) -> None:
@@ -92,7 +112,7 @@ def test_a_canary_gives_half_of_its_units_the_candidate_and_says_which(
         found = attributes(chooser, unit)
         version = "new" if found[ARM] == "candidate" else "one"
         assert found[CANDIDATE] == system(chooser, unit) == version
-        assert (found[EXPERIMENT], found[UNIT]) == ("e", unit)
+        assert (found[EXPERIMENT], found[UNIT]) == ("e", unit_digest(unit))
 
 
 def test_a_ramp_only_adds_units(chooser: LiveChooser) -> None:

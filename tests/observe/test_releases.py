@@ -33,6 +33,7 @@ from ratchet.types import (
     PromptTemplate,
     StoreError,
     TrafficSplit,
+    unit_digest,
 )
 from tests.observe.conftest import stored
 from tests.serving import RunningServer
@@ -175,7 +176,7 @@ def test_spans_of_a_canary_say_what_they_ran(
     assert set(said.values()) == {"one", "two"}
     handle.flush(60)
     root = stored(project)["answer"].attributes
-    assert root["ratchet.unit"] == "talk 9"
+    assert root["ratchet.unit"] == unit_digest("talk 9")
     assert root["ratchet.experiment_id"] == "e"
     assert (root["ratchet.arm"] == "candidate") is (said["talk 9"] == "two")
     assert root["ratchet.candidate_id"] == (TWO.id if said["talk 9"] == "two" else ONE.id)
@@ -199,7 +200,7 @@ def test_without_a_conversation_the_user_is_the_unit_and_else_the_call(
     assert {answer("?") for _ in range(40)} == {"one", "two"}
     handle.flush(60)
     span = stored(project)["answer"]
-    assert span.attributes["ratchet.unit"] == span.trace_id
+    assert span.attributes["ratchet.unit"] == unit_digest(span.trace_id)
 
 
 @pytest.fixture

@@ -109,11 +109,12 @@ def test_a_biased_judge_promotes_falsely_no_more_often_than_alpha() -> None:
     assert promoted <= 0.05 * 150 + 2
 
 
-def test_too_many_pairs_passed_over_confirm_nothing() -> None:
-    few = judged(PLAN, 0.2, without=frozenset(range(0, 50, 20)))
+def test_a_pair_that_people_pass_over_counts_against_the_candidate() -> None:
+    few = judged(PLAN, 0.2, without=frozenset({1}))
     many = judged(PLAN, 0.2, without=frozenset(range(0, 50, 5)))
     assert (few.verdict, many.verdict) == ("promote", "unconfirmed")
-    assert "3 drawn pairs were not labelled" in decision(few).sentence
+    assert decision(few).labelled.e_value != decision(judged(PLAN, 0.2)).labelled.e_value
+    assert "1 drawn pair was not labelled" in decision(few).sentence
 
 
 def test_a_judge_that_sees_no_gain_asks_nobody() -> None:
@@ -127,7 +128,7 @@ def test_evidence_with_labels_is_verified_and_an_altered_label_is_found(tmp_path
     write_evidence(path, judged(PLAN, 0.2), baseline={}, candidate={}, dataset={})
     assert verify(path).ok
     content = json.loads(path.read_text())
-    assert content["schema"] == "ratchet.evidence/3"
+    assert content["schema"] == "ratchet.evidence/4"
     row = content["pairs"][DRAWN[0]]
     row["labels"][1] = 0.0
     path.write_text(json.dumps(content))

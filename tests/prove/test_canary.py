@@ -5,13 +5,21 @@ from __future__ import annotations
 import itertools
 import json
 import random
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 import pytest
 
-from ratchet.prove import CanaryPlan, CanaryTest, LiveGuardrail, load_stage, save_stage
+from ratchet.prove import (
+    CanaryPlan,
+    CanaryTest,
+    FeedbackRule,
+    LiveGuardrail,
+    load_stage,
+    save_stage,
+)
 from ratchet.prove.canary import replay_canary
 from ratchet.types import Arm, InputError, LiveOutcome, TrafficSplit, arm_of
 
@@ -109,7 +117,22 @@ def test_a_guardrail_whose_metric_is_unknown_does_not_pass() -> None:
     plan = CanaryPlan(min_effect=-0.2, guardrails=(COST,), max_units=800)
     test = replay_canary(plan, outcomes(0.8, 0.9, cost_usd=lambda rng: None))
     assert test.verdict == "inconclusive"
-    assert "Not measured: cost" in test.decision().sentence
+    decided = test.decision()
+    assert "Not measured: cost" in decided.sentence
+    assert re.search(r"cost of \d+ units is not known and counts against", decided.sentence)
+
+
+def test_a_metric_that_is_not_known_counts_as_its_ceiling() -> None:
+    plan = CanaryPlan(min_effect=-0.2, guardrails=(COST,), max_units=800)
+    mostly = outcomes(
+        0.8, 0.9, cost_usd=lambda rng: None if rng.random() < 0.3 else rng.uniform(0.005, 0.01)
+    )
+    test = replay_canary(plan, mostly)
+    cost = test.decision().guardrails[0]
+    assert cost.candidate is not None
+    assert cost.baseline is not None
+    assert cost.candidate < cost.baseline
+    assert (test.verdict, cost.passed) == ("inconclusive", False)
 
 
 def test_arms_of_other_sizes_than_planned_hold_the_canary() -> None:
@@ -134,17 +157,64 @@ def test_scores_that_are_missing_in_one_arm_hold_the_canary() -> None:
     assert "scores are missing for its sake" in test.decision().sentence
 
 
-def test_with_too_many_units_without_a_score_nothing_passes() -> None:
-    rng = random.Random(4)
-    plan = CanaryPlan(min_effect=-0.2, max_units=600)
-    lossy = (
-        msgspec.structs.replace(each, score=None, error=False) if rng.random() < 0.2 else each
-        for each in outcomes(0.8, 0.8)
-    )
-    test = replay_canary(plan, lossy)
-    assert test.passing.reached
-    assert test.verdict == "inconclusive"
-    assert "too many units have no score" in test.decision().sentence.lower()
+def unscored(share: float, base: float, candidate: float, seed: int = 4) -> Iterator[LiveOutcome]:
+    """Outcomes of which a share has no score, alike in both arms."""
+    rng = random.Random(seed)
+    for each in outcomes(base, candidate, seed):
+        lost = rng.random() < share
+        yield msgspec.structs.replace(each, score=None, error=False) if lost else each
+
+
+def test_a_unit_without_a_score_counts_as_the_worst_against_what_is_to_be_proved() -> None:
+    test = CanaryTest.begin(CanaryPlan())
+    for unit, arm in enumerate(("candidate", "baseline")):
+        before = test.passing.value, test.harming.value
+        test.add(LiveOutcome(trace_id="t", unit=str(unit), at=0.0, arm=arm))
+        assert test.passing.value < before[0]
+        assert test.harming.value < before[1]
+    assert (test.scored, test.missing_ratio.units) == (0, 2)
+
+
+def losing(
+    base: float, candidate: float, lost: dict[tuple[str, float], float]
+) -> list[LiveOutcome]:
+    """Outcomes of which a share has no score, by arm and by the score that it would have."""
+    rng = random.Random(3)
+    return [
+        msgspec.structs.replace(each, score=None, error=False)
+        if rng.random() < lost.get((str(each.arm), float(each.score or 0.0)), 0.0)
+        else each
+        for each in itertools.islice(outcomes(base, candidate), 3000)
+    ]
+
+
+def test_an_answer_that_cannot_be_scored_gains_nothing() -> None:
+    worst = losing(0.9, 0.87, {("candidate", 0.0): 0.9, ("baseline", 1.0): 0.13})
+    test = replay_canary(CanaryPlan(alpha=0.2, max_units=3000, hold_alpha=1e-9), worst)
+    decided = test.decision()
+    assert decided.candidate is not None
+    assert decided.baseline is not None
+    assert decided.candidate > decided.baseline + 0.05
+    assert decided.verdict == "inconclusive"
+    assert f"{decided.missing} of 3000 units had no score and count against" in decided.sentence
+    assert decided.interval is not None
+    assert decided.interval[0] < -0.03 < 0.05 < decided.interval[1]
+
+
+def test_a_gain_that_outweighs_what_is_missing_passes_however_much_that_is() -> None:
+    plan = CanaryPlan(min_effect=0.0)
+    assert replay_canary(plan, unscored(0.15, 0.3, 0.9)).verdict == "pass"
+
+
+def test_missing_scores_are_no_harm() -> None:
+    best = losing(0.6, 0.6, {("candidate", 1.0): 0.15, ("baseline", 0.0): 0.22})
+    plan = CanaryPlan(min_effect=0.5, max_units=3000, harm_alpha=0.3)
+    decided = replay_canary(plan, best).decision()
+    assert decided.candidate is not None
+    assert decided.baseline is not None
+    assert decided.candidate < decided.baseline - 0.08
+    assert decided.verdict == "inconclusive"
+    assert decided.harmed_groups == ()
 
 
 def test_a_failed_call_without_a_score_counts_as_0() -> None:
@@ -276,6 +346,10 @@ def test_an_outcome_after_the_verdict_is_refused() -> None:
         ({"hold_alpha": 0.0}, "hold_alpha"),
         ({"max_units": 10}, "min_units"),
         ({"guardrails": (ERRORS, ERRORS)}, "given twice"),
+        ({"guardrails": (FeedbackRule().guardrail,)}, "one of a canary on feedback"),
+        ({"missing": "drop"}, "neither 'worst' nor 'skip'"),
+        ({"max_missing": 0.2}, "max_missing is a limit of missing = 'skip'"),
+        ({"missing": "skip"}, "max_missing is a limit of missing = 'skip'"),
     ],
 )
 def test_a_plan_that_cannot_be_is_refused(given: dict[str, Any], said: str) -> None:

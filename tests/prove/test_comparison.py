@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import random
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -90,32 +91,96 @@ def test_no_promotion_before_the_smallest_number_of_pairs() -> None:
     plan = ExperimentPlan(min_pairs=40, max_pairs=100)
     assert replay(plan, [PairedScore(str(i), 0.0, 1.0) for i in range(100)]).scored == 40
     short = replay(plan, [PairedScore(str(i), 0.0, 1.0) for i in range(20)])
-    assert short.verdict == "no_gain"
-    assert "at least 40" in decision(short).sentence
+    assert short.verdict == "not_proved"
+    assert "20 more" in decision(short).sentence
 
 
-def test_unknown_scores_are_skipped_and_counted_never_zero() -> None:
-    good = pairs(0.1, 300)
-    spoiled = [
-        PairedScore(p.task_id, None if i % 15 == 0 else p.baseline, p.candidate)
-        for i, p in enumerate(good)
+def unscored(side: str, every: int, rows: list[PairedScore]) -> list[PairedScore]:
+    """The pairs, every so many of them without this side's score."""
+    return [
+        msgspec.structs.replace(pair, **{side: None}) if number % every == 0 else pair
+        for number, pair in enumerate(rows)
     ]
-    comparison = replay(ExperimentPlan(max_pairs=300), spoiled)
+
+
+@pytest.mark.parametrize("side", ["baseline", "candidate"])
+def test_a_missing_score_counts_against_a_promotion_and_a_known_side_keeps_its_own(
+    side: str,
+) -> None:
+    rows = pairs(0.1, 300)
+    worst = [
+        msgspec.structs.replace(pair, **{side: float(side == "baseline")})
+        if number % 40 == 0
+        else pair
+        for number, pair in enumerate(rows)
+    ]
+    plan = ExperimentPlan(max_pairs=300)
+    comparison = replay(plan, unscored(side, 40, rows))
     assert comparison.verdict == "promote"
-    assert comparison.missing >= 1
-    assert f"{comparison.missing} of {len(comparison.path)} pairs" in decision(comparison).sentence
+    assert comparison.superiority.value == replay(plan, worst).superiority.value
+    decided = decision(comparison)
+    assert decided.missing == comparison.missing > 1
+    assert decided.pairs == len(comparison.path)
+    assert (
+        f"{comparison.missing} of {len(comparison.path)} pairs had no score and count against the"
+        " candidate."
+    ) in decided.sentence
 
 
-def test_nothing_is_promoted_when_more_than_a_tenth_of_the_pairs_is_unknown() -> None:
-    spoiled = [
-        PairedScore(p.task_id, p.baseline, None if i % 5 == 0 else p.candidate)
-        for i, p in enumerate(pairs(0.1, 200))
+def test_a_candidate_whose_worst_answers_cannot_be_scored_is_not_promoted() -> None:
+    """Ten percent of the pairs may hide what is lost there; it used to be promoted."""
+    rng = random.Random(4)
+    rows = []
+    for number in range(150):
+        before = 1.0 if rng.random() < 0.95 else 0.0
+        after = None if number % 12 == 0 else 1.0
+        rows.append(PairedScore(str(number), before, after))
+    comparison = replay(ExperimentPlan(alpha=0.0146, max_pairs=150), rows)
+    assert comparison.verdict != "promote"
+    before, after = decision(comparison).baseline, decision(comparison).candidate
+    assert after < before
+
+
+def test_a_missing_score_speaks_neither_for_harm_nor_for_futility() -> None:
+    equal = [PairedScore(str(number), 0.5, 0.5) for number in range(200)]
+    for side in ("baseline", "candidate"):
+        comparison = replay(ExperimentPlan(max_pairs=200), unscored(side, 20, equal))
+        assert comparison.harm.peak == 1.0
+        assert comparison.verdict == "no_gain"
+    plan = ExperimentPlan(max_pairs=300, futility_alpha=1e-9)
+    harmed = replay(plan, unscored("candidate", 30, pairs(-0.2, 300)))
+    assert harmed.verdict == "harm"
+    assert "had no score and counts for the candidate" in decision(harmed).sentence
+
+
+def test_one_missing_repetition_counts_for_itself_alone() -> None:
+    runs = [PairedScore("q", 0.5, 0.8), PairedScore("q", 0.5, None), PairedScore("q", None, 0.8)]
+    pair = PairedScore.of_repetitions(runs)
+    assert pair.missing
+    assert pair.filled(1.0, 0.0) == pytest.approx((2.0 / 3.0, 1.6 / 3.0))
+    assert pair.filled(0.0, 1.0) == pytest.approx((1.0 / 3.0, 2.6 / 3.0))
+
+
+def test_a_gain_on_too_few_pairs_is_not_proved_and_more_pairs_go_on_from_there() -> None:
+    rows = [PairedScore(str(number), 0.4, 0.4 + 0.4 * (number % 3 > 0)) for number in range(60)]
+    short = replay(ExperimentPlan(alpha=0.0146, max_pairs=12), rows[:12])
+    assert short.verdict == "not_proved"
+    more = decision(short).more_pairs
+    assert 0 < more <= 40
+    assert f"About {more} more" in decision(short).sentence
+    longer = ExperimentPlan(alpha=0.0146, max_pairs=12 + more, stages=(12,))
+    continued = replay(longer, rows[: 12 + more])
+    assert continued.path[:12] == short.path
+    assert continued.verdict == "promote"
+
+
+def test_many_pairs_with_little_to_see_are_no_gain_and_not_unproved() -> None:
+    rows = [PairedScore(str(number), 0.5, 0.5 + 0.5 * (number % 20 == 0)) for number in range(400)]
+    rows = [
+        msgspec.structs.replace(pair, candidate=0.1) if number % 23 == 0 else pair
+        for number, pair in enumerate(rows)
     ]
-    comparison = replay(ExperimentPlan(max_pairs=200), spoiled)
-    assert comparison.verdict == "no_gain"
-    sentence = decision(comparison).sentence
-    assert "no significant gain" in sentence
-    assert "too many" in sentence
+    assert replay(ExperimentPlan(alpha=0.01, max_pairs=400), rows).verdict == "no_gain"
 
 
 def test_a_guardrail_metric_that_is_mostly_unknown_cannot_pass() -> None:
@@ -127,12 +192,10 @@ def test_a_guardrail_metric_that_is_mostly_unknown_cannot_pass() -> None:
     comparison = replay(plan, mixed)
     assert comparison.verdict == "guardrail"
     decided = decision(comparison)
-    assert "Not measured: cost." in decided.sentence
-    assert "Not proved within its margin" not in decided.sentence
-    assert "cost was not measured in 100 of 200 scored pairs" in decided.sentence
+    assert "Not proved within its margin: cost." in decided.sentence
+    assert "cost was not measured in 100 of 200 pairs" in decided.sentence
     (guardrail,) = decided.guardrails
-    assert (guardrail.baseline, guardrail.candidate) == (None, None)
-    assert (guardrail.measured, guardrail.passed) == (False, False)
+    assert (guardrail.measured, guardrail.passed) == (True, False)
 
 
 def test_a_candidate_whose_cost_became_unknown_is_not_proved_to_cost_no_more() -> None:
@@ -145,7 +208,8 @@ def test_a_candidate_whose_cost_became_unknown_is_not_proved_to_cost_no_more() -
     ]
     comparison = replay(plan, moved)
     assert comparison.verdict == "guardrail"
-    assert "proved to hold" not in decision(comparison).sentence
+    assert "Not measured: cost." in decision(comparison).sentence
+    assert decision(comparison).guardrails[0].baseline is None
 
 
 def test_a_cost_of_nothing_on_both_sides_is_measured_and_holds() -> None:

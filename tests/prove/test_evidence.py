@@ -128,7 +128,8 @@ def test_written_evidence_verifies_and_gives_the_same_decision(tmp_path: Path) -
 
 
 @pytest.mark.parametrize(
-    ("gain", "verdict"), [(-0.2, "futile"), (0.02, "no_gain"), (0.15, "promote")]
+    ("gain", "verdict"),
+    [(-0.2, "futile"), (0.0, "no_gain"), (0.03, "not_proved"), (0.15, "promote")],
 )
 def test_evidence_of_every_outcome_verifies(tmp_path: Path, gain: float, verdict: str) -> None:
     comparison = compared(gain)

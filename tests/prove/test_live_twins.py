@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from benchmarks.parts.live_decisions.scarce import (
+    FeedbackCanaries,
+    UnscoredCanaries,
+    UnscoredShadows,
+)
 from benchmarks.parts.live_decisions.stages import (
     HARM,
     HOLD,
@@ -16,6 +21,7 @@ from benchmarks.parts.live_decisions.stages import (
 from ratchet.prove import (
     CanaryPlan,
     CanaryTest,
+    FeedbackRule,
     ShadowPair,
     ShadowPlan,
     ShadowTest,
@@ -94,6 +100,78 @@ def test_simulated_canaries_are_real_ones(share: float, covariates: bool) -> Non
     units = [test.ratio.units for test in tests]
     _same_ends(twins.ends.verdict, twins.ends.at, tests, plan.max_units, units)
     assert "harm" in {test.verdict for test in tests}
+
+
+def test_simulated_shadows_with_missing_scores_are_real_ones() -> None:
+    rng = np.random.default_rng(4)
+    plan = ShadowPlan(alpha=0.1, margin=0.05, max_pairs=250, min_pairs=20)
+    gains = np.array([-0.3, -0.1, 0.0, 0.1, 0.3, 0.4])
+    twins = UnscoredShadows(RUNS, plan)
+    tests = [ShadowTest.begin(plan) for _ in range(RUNS)]
+    for number in range(plan.max_pairs):
+        before = rng.uniform(0.3, 0.6, RUNS)
+        after = np.clip(before + gains + rng.normal(0.0, 0.25, RUNS), 0.0, 1.0)
+        known = rng.random(RUNS) < 0.95
+        twins.add(before, after, known)
+        for run, test in enumerate(tests):
+            if test.verdict is None:
+                score = float(after[run]) if known[run] else None
+                test.add(
+                    ShadowPair(trace_id=str(number), baseline=float(before[run]), candidate=score)
+                )
+                assert test.e_values["pass"] == twins.passing.value[run]
+                assert test.e_values["harm"] == twins.harming.value[run]
+    _same_ends(twins.ends.verdict, twins.ends.at, tests, plan.max_pairs, [t.pairs for t in tests])
+    assert {"pass", "harm"} <= {test.verdict for test in tests}
+
+
+@pytest.mark.parametrize("share", [0.5, 0.2])
+@pytest.mark.parametrize("feedback", [None, FeedbackRule(negative_margin=0.1, coverage_margin=0.2)])
+def test_simulated_canaries_without_all_scores_are_real_ones(
+    share: float, feedback: FeedbackRule | None
+) -> None:
+    rng = np.random.default_rng(5)
+    plan = CanaryPlan(
+        alpha=0.1,
+        min_effect=-0.1,
+        share=share,
+        max_units=700,
+        min_units=50,
+        hold_alpha=0.01,
+        feedback=feedback,
+    )
+    rates = np.array([0.2, 0.5, 0.6, 0.9, 0.95, 0.9])
+    known_rates = np.array([0.9] * 5 + [0.5])
+    kind = UnscoredCanaries if feedback is None else FeedbackCanaries
+    twins = kind(RUNS, plan)
+    tests = [CanaryTest.begin(plan) for _ in range(RUNS)]
+    for number in range(plan.max_units):
+        treated = rng.random(RUNS) < share
+        scores = (rng.random(RUNS) < np.where(treated, rates, 0.5)).astype(float)
+        known = rng.random(RUNS) < np.where(treated, known_rates, 0.9)
+        twins.add(scores, treated, known)
+        for run, test in enumerate(tests):
+            if test.verdict is None:
+                test.add(
+                    LiveOutcome(
+                        trace_id=str(number),
+                        unit=str(number),
+                        at=number,
+                        arm="candidate" if treated[run] else "baseline",
+                        score=float(scores[run]) if known[run] else None,
+                    )
+                )
+                assert test.passing.value == twins.passing.value[run]
+                assert test.harming.value == twins.harming.value[run]
+                if isinstance(twins, FeedbackCanaries):
+                    assert test.coverage is not None
+                    assert test.coverage.not_higher.value == twins.not_higher.value[run]
+                    assert test.coverage.lower.value == twins.lower.value[run]
+                    assert test.guardrails[0].passing.value == twins.no_more_negative.value[run]
+                    assert test.guardrails[0].harming.value == twins.more_negative.value[run]
+    units = [test.ratio.units for test in tests]
+    _same_ends(twins.ends.verdict, twins.ends.at, tests, plan.max_units, units)
+    assert {"pass", "harm", "hold"} <= {test.verdict for test in tests}
 
 
 def test_simulated_watches_are_real_ones() -> None:

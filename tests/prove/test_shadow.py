@@ -89,19 +89,57 @@ def test_a_blocked_pair_counts_as_the_worst_score() -> None:
 def test_blocked_pairs_are_no_evidence_of_harm() -> None:
     plan = ShadowPlan(max_pairs=300, max_blocked=1.0)
     test = replay_shadow(plan, pairs(0.0, blocked=1.0))
-    assert (test.verdict, test.harming.value) == ("inconclusive", 1.0)
+    assert test.verdict == "inconclusive"
+    assert test.harming.peak == 1.0
+    left_out = ShadowPlan(max_pairs=300, max_blocked=1.0, blocked_score=None)
+    assert replay_shadow(left_out, pairs(0.0, blocked=1.0)).harming.value == 1.0
 
 
-@pytest.mark.parametrize(
-    ("given", "reason"),
-    [({"unscored": 0.2}, "have no score"), ({"blocked": 0.3}, "are blocked")],
-)
-def test_with_too_many_pairs_left_out_nothing_passes(given: dict[str, float], reason: str) -> None:
+def test_with_too_many_pairs_blocked_nothing_passes() -> None:
     plan = ShadowPlan(max_pairs=400, blocked_score=None)
-    test = replay_shadow(plan, pairs(0.2, **given))
+    test = replay_shadow(plan, pairs(0.2, blocked=0.3))
     assert test.passing.reached
     assert test.verdict == "inconclusive"
-    assert reason in test.decision().sentence
+    assert "are blocked" in test.decision().sentence
+
+
+def test_an_answer_that_cannot_be_scored_gains_nothing() -> None:
+    worst = (
+        msgspec.structs.replace(each, candidate=None)
+        if (each.candidate or 0.0) < (each.baseline or 0.0) - 0.24
+        else each
+        for each in pairs(0.0)
+    )
+    test = replay_shadow(ShadowPlan(alpha=0.2, max_pairs=1000, harm_alpha=1e-9), worst)
+    decided = test.decision()
+    assert decided.candidate is not None
+    assert decided.baseline is not None
+    assert decided.candidate > decided.baseline + 0.02
+    assert decided.verdict == "inconclusive"
+    assert 0 < decided.missing < 0.13 * test.pairs
+    assert f"{decided.missing} of 1000 pairs had no score and count against" in decided.sentence
+    assert decided.interval is not None
+    assert decided.interval[0] < -0.02 < 0.02 < decided.interval[1]
+
+
+def test_a_gain_that_outweighs_what_is_missing_passes_however_much_that_is() -> None:
+    assert replay_shadow(ShadowPlan(), pairs(0.4, unscored=0.2)).verdict == "pass"
+
+
+def test_missing_scores_are_no_harm() -> None:
+    best = (
+        msgspec.structs.replace(each, candidate=None)
+        if (each.candidate or 0.0) > (each.baseline or 0.0) + 0.2
+        else each
+        for each in pairs(0.0)
+    )
+    plan = ShadowPlan(max_pairs=1000, harm_alpha=0.3, margin=0.0)
+    decided = replay_shadow(plan, best).decision()
+    assert decided.candidate is not None
+    assert decided.baseline is not None
+    assert decided.candidate < decided.baseline - 0.03
+    assert decided.verdict == "inconclusive"
+    assert decided.harmed_groups == ()
 
 
 COST = Guardrail("cost", 0.25, unit="USD", aggregate="relative")
@@ -112,7 +150,7 @@ COST = Guardrail("cost", 0.25, unit="USD", aggregate="relative")
     [
         (1.0, "pass", "Guardrails proved to hold: cost."),
         (1.25, "inconclusive", "Not proved within its margin: cost."),
-        (None, "inconclusive", "Not measured: cost."),
+        (None, "inconclusive", "The cost of 300 pairs is not known and counts against"),
     ],
 )
 def test_a_guardrail_has_to_be_proved_to_hold(times: float | None, verdict: str, said: str) -> None:
@@ -133,11 +171,15 @@ def test_a_guardrail_is_given_once() -> None:
         ShadowPlan(guardrails=(COST, COST))
 
 
-def test_an_unscored_pair_is_skipped_and_counted() -> None:
+@pytest.mark.parametrize("known", [{"baseline": 0.5}, {"candidate": 0.5}, {}])
+def test_a_side_without_a_score_counts_as_the_worst_against_what_is_to_be_proved(
+    known: dict[str, float],
+) -> None:
     test = ShadowTest.begin(ShadowPlan())
-    test.add(ShadowPair(trace_id="a", baseline=0.5))
-    test.add(ShadowPair(trace_id="b", candidate=0.5))
-    assert (test.missing, test.scored, test.passing.value) == (2, 0, 1.0)
+    test.add(ShadowPair(trace_id="a", **known))
+    assert (test.missing, test.scored) == (1, 0)
+    assert test.passing.value < 1.0
+    assert test.harming.value < 1.0
 
 
 def test_a_gain_overall_that_harms_a_group_is_flagged() -> None:
@@ -204,7 +246,8 @@ def test_a_candidate_at_the_margin_passes_no_more_often_than_alpha(alpha: float)
         ("alpha", True),
         ("margin", -0.1),
         ("harm_alpha", float("nan")),
-        ("max_missing", 1.5),
+        ("max_missing", 0.1),
+        ("missing", "drop"),
         ("blocked_score", 2.0),
         ("min_pairs", 0),
         ("max_pairs", 2.5),

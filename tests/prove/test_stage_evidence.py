@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from ratchet.prove import (
     CanaryPlan,
+    FeedbackRule,
     LiveGuardrail,
     ShadowPair,
     ShadowPlan,
@@ -49,7 +50,7 @@ def shadow() -> tuple[StagePlan, list[Any], StageDecision]:
         ShadowPair(
             trace_id=f"t{number}",
             baseline=rng.uniform(0.3, 0.6),
-            candidate=None if number % 30 == 7 else rng.uniform(0.4, 0.8),
+            candidate=None if number % 30 in (7, 8) else rng.uniform(0.4, 0.8),
             blocked="send" if number % 30 == 7 else "",
             group=rng.choice("ab"),
         )
@@ -69,7 +70,7 @@ def traffic() -> list[LiveOutcome]:
             at=float(number),
             experiment_id="e",
             arm="candidate" if rng.random() < 0.5 else "baseline",
-            score=float(rng.random() < 0.8),
+            score=None if number % 50 == 9 else float(rng.random() < 0.8),
             latency_s=rng.uniform(0.5, 1.5),
             group=rng.choice("ab"),
             predicted=rng.random(),
@@ -89,13 +90,24 @@ def canary() -> tuple[StagePlan, list[Any], StageDecision]:
     return plan, traffic()[: test.ratio.units], test.decision()
 
 
+def feedback() -> tuple[StagePlan, list[Any], StageDecision]:
+    rule = FeedbackRule(negative_margin=0.3, coverage_margin=0.3, coverage=0.5, units_per_day=9.0)
+    plan = CanaryPlan(alpha=ALPHA, min_effect=-0.4, feedback=rule, max_units=600)
+    heard = [
+        outcome if number % 2 else msgspec.structs.replace(outcome, score=None)
+        for number, outcome in enumerate(traffic())
+    ]
+    test = replay_canary(plan, heard)
+    return plan, heard[: test.ratio.units], test.decision()
+
+
 def watch() -> tuple[StagePlan, list[Any], StageDecision]:
     plan = WatchPlan(metrics=(WatchedMetric(expected=0.95),), outcomes=5000)
     test = replay_watch(plan, traffic())
     return plan, traffic()[: test.release.outcomes + test.control.outcomes], test.decision()
 
 
-STAGES = pytest.mark.parametrize("made", [shadow, canary, watch])
+STAGES = pytest.mark.parametrize("made", [shadow, canary, feedback, watch])
 Made = Callable[[], tuple[StagePlan, list[Any], StageDecision]]
 
 
@@ -141,6 +153,38 @@ def test_the_file_is_the_same_when_it_is_written_again(tmp_path: Path, made: Mad
     written(tmp_path / "one.json", made)
     written(tmp_path / "two.json", made)
     assert (tmp_path / "one.json").read_bytes() == (tmp_path / "two.json").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("stage", "missing", "said"),
+    [("shadow", 4, "4 pairs have no score."), ("canary", 10, "10 units have no score.")],
+)
+def test_evidence_of_the_layout_before_verifies_by_the_rule_that_it_was_made_by(
+    tmp_path: Path, stage: str, missing: int, said: str
+) -> None:
+    path = Path(__file__).with_name(f"stage_1_{stage}.json")
+    found = verify(path).require()
+    assert isinstance(found.decision, StageDecision)
+    assert (found.decision.verdict, found.decision.missing) == ("pass", missing)
+    assert said in found.decision.sentence
+    content = json.loads(path.read_text())
+    content["plan"]["max_missing"] = 0.001
+    assert not verified(tmp_path / "stricter.json", content).ok
+    content = json.loads(path.read_text())
+    content["plan"]["missing"] = "skip"
+    assert any(
+        "plan.missing" in each for each in verified(tmp_path / "said.json", content).findings
+    )
+
+
+@pytest.mark.parametrize("made", [shadow, canary])
+def test_evidence_that_does_not_say_what_a_missing_value_counts_as_is_refused(
+    tmp_path: Path, made: Made
+) -> None:
+    content = written(tmp_path / "stage.json", made)
+    del content["plan"]["missing"]
+    with pytest.raises(VerificationError, match="does not say what a missing value counts as"):
+        verified(tmp_path / "silent.json", content)
 
 
 def test_names_of_units_and_texts_of_answers_are_not_in_the_file(tmp_path: Path) -> None:
@@ -255,7 +299,7 @@ def test_what_is_no_evidence_is_refused(
 
 
 def test_a_decision_survives_json() -> None:
-    for made in (shadow, canary, watch):
+    for made in (shadow, canary, feedback, watch):
         decided = made()[2]
         assert msgspec.json.decode(msgspec.json.encode(decided), type=StageDecision) == decided
 
@@ -281,7 +325,7 @@ def documents(tmp_path_factory: pytest.TempPathFactory) -> list[tuple[dict[str, 
     """Each stage's evidence with few observations, and the places within it."""
     folder = tmp_path_factory.mktemp("evidence")
     found = []
-    for number, made in enumerate((shadow, canary, watch)):
+    for number, made in enumerate((shadow, canary, feedback, watch)):
         plan, observations, _ = made()
         path = folder / f"{number}.json"
         write_stage_evidence(path, plan, observations[:6], baseline={}, candidate={})

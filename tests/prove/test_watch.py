@@ -103,8 +103,33 @@ def test_a_fall_within_the_tolerance_raises_no_alarm() -> None:
     assert replay_watch(plan, traffic(after=0.75)).verdict == "pass"
 
 
+def unscored(every: int, outcomes: int, *, good: float = 0.98) -> Iterator[LiveOutcome]:
+    rng = random.Random(3)
+    for number in range(outcomes):
+        score = None if number % every == 0 else float(rng.random() < good)
+        yield LiveOutcome(trace_id=f"t{number}", unit="", at=number, score=score)
+
+
+def test_scores_that_are_missing_raise_no_alarm_and_prove_no_pass() -> None:
+    plan = WatchPlan(metrics=(SCORE,), outcomes=2_000)
+    few = replay_watch(plan, unscored(100, 2_000))
+    assert few.verdict == "pass"
+    assert few.decision().sentence.endswith("20 of 2000 outcomes had no score.")
+    many = replay_watch(plan, unscored(3, 2_000))
+    assert (many.verdict, many.release.peak < plan.needed) == ("inconclusive", True)
+    decided = many.decision()
+    assert (decided.missing, decided.candidate_count) == (667, 1_333)
+    assert decided.candidate == pytest.approx(0.98, abs=0.02), "the mean of those with a score"
+    assert "667 of them had no score, and had all of these been 0" in decided.sentence
+
+
+def test_feedback_that_was_not_given_says_nothing() -> None:
+    plan = WatchPlan(metrics=(SCORE,), outcomes=2_000, missing="skip")
+    assert replay_watch(plan, unscored(2, 2_000)).verdict == "pass"
+
+
 def test_an_unknown_value_changes_nothing_and_is_counted() -> None:
-    test = WatchTest.begin(WatchPlan(metrics=(SCORE,)))
+    test = WatchTest.begin(WatchPlan(metrics=(SCORE,), missing="skip"))
     test.add(LiveOutcome(trace_id="t", unit="", at=0.0))
     assert (test.release.missing, test.release.value) == (1, 0.0)
     assert test.decision().sentence == "The release has no outcomes yet."

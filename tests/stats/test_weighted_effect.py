@@ -14,7 +14,7 @@ from ratchet.stats.weighted_effect import Moments, OutcomeModel, WeightedEffect
 SHARE = st.sampled_from([0.5, 0.1, 0.7])
 UNITS = st.lists(
     st.tuples(
-        st.floats(0.0, 1.0),
+        st.none() | st.floats(0.0, 1.0),
         st.booleans(),
         st.sampled_from(["", "a", "b"]),
         st.none() | st.floats(0.0, 1.0),
@@ -23,7 +23,9 @@ UNITS = st.lists(
 )
 
 
-def _after(units: list[tuple[float, bool, str, float | None]], share: float) -> WeightedEffect:
+def _after(
+    units: list[tuple[float | None, bool, str, float | None]], share: float
+) -> WeightedEffect:
     effect = WeightedEffect(share=share)
     for unit in units:
         effect.observe(*unit)
@@ -32,26 +34,44 @@ def _after(units: list[tuple[float, bool, str, float | None]], share: float) -> 
 
 @given(UNITS, SHARE, st.floats(0.0, 1.0), st.floats(0.0, 1.0), st.sampled_from(["", "a", "c"]))
 def test_the_mean_over_assignments_is_the_effect_whatever_came_before(
-    units: list[tuple[float, bool, str, float | None]],
+    units: list[tuple[float | None, bool, str, float | None]],
     share: float,
     treated: float,
     untreated: float,
     group: str,
 ) -> None:
     one, other = _after(units, share), _after(units, share)
-    mean = share * one.observe(treated, True, group, 0.3)
-    mean += (1.0 - share) * other.observe(untreated, False, group, 0.3)
+    seen = one.observe(treated, True, group, 0.3), other.observe(untreated, False, group, 0.3)
+    assert all(low == high for low, high in seen)
+    mean = share * seen[0][0] + (1.0 - share) * seen[1][0]
     assert mean * one.bound == pytest.approx(treated - untreated, abs=1e-9)
+
+
+@given(UNITS, SHARE, st.none() | st.floats(0.0, 1.0), st.none() | st.floats(0.0, 1.0))
+def test_a_number_that_is_not_known_is_the_worst_and_the_best_that_it_can_be(
+    units: list[tuple[float | None, bool, str, float | None]],
+    share: float,
+    treated: float | None,
+    untreated: float | None,
+) -> None:
+    one, other = _after(units, share), _after(units, share)
+    seen = one.observe(treated, True), other.observe(untreated, False)
+    low, high = (share * seen[0][end] + (1.0 - share) * seen[1][end] for end in (0, 1))
+    worst = (0.0 if treated is None else treated) - (1.0 if untreated is None else untreated)
+    best = (1.0 if treated is None else treated) - (0.0 if untreated is None else untreated)
+    assert low * one.bound == pytest.approx(worst, abs=1e-9)
+    assert high * one.bound == pytest.approx(best, abs=1e-9)
 
 
 @given(UNITS, SHARE)
 def test_observations_and_predictions_stay_within_their_bounds(
-    units: list[tuple[float, bool, str, float | None]], share: float
+    units: list[tuple[float | None, bool, str, float | None]], share: float
 ) -> None:
     effect = WeightedEffect(share=share)
     for number, treated, group, covariate in units:
         assert 0.0 <= effect.model.predict(group, covariate) <= 1.0
-        assert -1.0 <= effect.observe(number, treated, group, covariate) <= 1.0
+        low, high = effect.observe(number, treated, group, covariate)
+        assert -1.0 <= low <= high <= 1.0
 
 
 def _units(rng: random.Random) -> Iterator[tuple[float, bool, str, float]]:
@@ -68,8 +88,8 @@ def test_groups_and_a_prediction_make_the_effect_vary_less() -> None:
         plain.observe(number, treated)
         grouped.observe(number, treated, group)
         predicted.observe(number, treated, "", own)
-    assert grouped.squares < 0.4 * plain.squares
-    assert predicted.squares < 0.4 * plain.squares
+    assert grouped.lowest.squares < 0.4 * plain.lowest.squares
+    assert predicted.lowest.squares < 0.4 * plain.lowest.squares
 
 
 def test_a_useless_prediction_costs_next_to_nothing() -> None:
@@ -78,7 +98,7 @@ def test_a_useless_prediction_costs_next_to_nothing() -> None:
     for number, treated, _, _ in _units(random.Random(1)):
         plain.observe(number, treated)
         useless.observe(number, treated, rng.choice("abc"), rng.random())
-    assert useless.squares < 1.02 * plain.squares
+    assert useless.lowest.squares < 1.02 * plain.lowest.squares
 
 
 def test_a_group_is_predicted_by_its_own_mean_once_it_has_one() -> None:

@@ -10,7 +10,7 @@ export type Tone = "good" | "bad" | "warn" | "info" | "";
 const TONES: Record<string, Tone> = {
   promote: "good", promoted: "good", shipped: "good", active: "good", merged: "good", succeeded: "good", done: "good", pass: "good",
   harm: "bad", failed: "bad", rolled_back: "bad", error: "bad", quarantined: "bad", rollback: "bad", alarm: "bad",
-  approval: "warn", held: "warn", unconfirmed: "warn", guardrail: "warn", hold: "warn", inconclusive: "warn", drift: "warn", proposed: "warn", pull_request: "warn",
+  approval: "warn", held: "warn", unconfirmed: "warn", not_proved: "warn", guardrail: "warn", hold: "warn", inconclusive: "warn", drift: "warn", proposed: "warn", pull_request: "warn",
   learn: "info", prove: "info", baseline: "info", ship: "info", running: "info", canary: "info", shadow: "info", watch: "info",
 };
 const SIGNS: Record<Tone, string> = { good: "✓", bad: "✕", warn: "!", info: "●", "": "" };

@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from ratchet.evaluate import Evaluator, Scorer
+from ratchet.llm import PURSE
 from ratchet.run import Runner
+from ratchet.run.paid import PaidRunner
 from ratchet.store import Store
 from ratchet.types import Candidate, Rollout, Score, Task
 
@@ -48,6 +50,9 @@ async def evaluate_batch(
         repeat: Rollouts of each task.
         fresh: Ignore cached rollouts of the same source, candidate and task.
         on_rollout: Called as each rollout ends.
+
+    Raises:
+        BudgetExhausted: The purse of this context does not cover it. What ended is kept.
     """
     now = time.time()
     for candidate in candidates:
@@ -67,7 +72,9 @@ async def evaluate_batch(
         for task in tasks
         for repetition in range(repeat)
     }
-    ended = await runner.run(list(plan.values()), candidates, on_rollout)
+    purse = PURSE.get()
+    paid = runner if purse is None else PaidRunner(runner, purse, store)
+    ended = await paid.run(list(plan.values()), candidates, on_rollout)
     scored = await Scorer(store, evaluators).score(ended.values())
     asked = {evaluator.name for evaluator in evaluators}
     scores = {

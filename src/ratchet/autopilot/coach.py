@@ -6,7 +6,7 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,16 @@ from pydantic import ValidationError
 from ratchet.autopilot.agent_model import in_thread
 from ratchet.autopilot.config import CoachSection
 from ratchet.learn import Algorithm
-from ratchet.llm import Coach, CoachModel, CoachSettings, CoachUnavailable
+from ratchet.llm import (
+    ChatClient,
+    Coach,
+    CoachModel,
+    CoachSettings,
+    CoachUnavailable,
+    Message,
+    Reply,
+)
+from ratchet.llm.chat import KeyMissing
 from ratchet.llm.recording import records_of
 from ratchet.observe.dialects import names
 from ratchet.store import Store
@@ -123,7 +132,7 @@ async def open_coach(
     redactor: Redactor | None,
     say: Callable[[str], None],
     folder: Path = Path("."),
-) -> AsyncIterator[Coach | None]:
+) -> AsyncIterator[ChatClient | None]:
     """Open the coach of a run; None when none is named.
 
     Its local models are started, and stopped at the end. Each model is checked with one cheap call
@@ -141,7 +150,9 @@ async def open_coach(
 
     Raises:
         ModelUnavailable: A local model cannot be had or started.
-        CoachUnavailable: The algorithm needs a coach and none is named, or a model does not answer.
+        CoachUnavailable: The algorithm needs a coach and none is named, or a model does not answer;
+            or no model can even be asked, for want of a key. Where a coach is optional, one that
+            does not answer is replaced by an `AbsentCoach`.
         ConfigError: The coach's settings are invalid.
     """
     needed = wants_coach(algorithm)
@@ -184,12 +195,19 @@ async def open_coach(
         )
         await stack.enter_async_context(traces)
         await stack.enter_async_context(coach)
+        usable: ChatClient = coach
         if needed is not False:
             # Not of `served`: a local model has another port each time.
             identities = [[m.name, m.base_url, m.key_env] for m in models]
             key = content_hash([identities, section.base_url, section.key_env])
-            await _check(coach, store, run_id, f"coach-check/{key}")
-        yield coach
+            try:
+                await _check(coach, store, run_id, f"coach-check/{key}")
+            except CoachUnavailable as error:
+                if needed or isinstance(error, KeyMissing):
+                    raise
+                say(f"{error} {algorithm.name} goes on with what needs no coach.")
+                usable = AbsentCoach(error)
+        yield usable
 
 
 async def _served(
@@ -232,6 +250,28 @@ async def _check(coach: Coach, store: Store, run_id: str, key: str) -> None:
 
 def _first(*values: Any) -> Any:
     return next((value for value in values if value is not None), None)
+
+
+class AbsentCoach:
+    """A coach that did not answer when it was checked.
+
+    Args:
+        error: Why it cannot be used.
+    """
+
+    def __init__(self, error: CoachUnavailable) -> None:
+        self.error = error
+
+    async def ask(self, messages: Sequence[Message], **_: Any) -> Reply:
+        """Refuse.
+
+        Raises:
+            CoachUnavailable: Always.
+        """
+        raise self.error
+
+    def credit(self, model: str, survived: bool) -> None:
+        """Nothing to credit."""
 
 
 class _Traces:

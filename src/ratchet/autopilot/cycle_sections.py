@@ -98,10 +98,11 @@ class CanarySection(Section):
     margin: Share = 0.03
     harm_alpha: Level = 0.05
     min_units: Count = 100
-    max_units: Count = 5000
+    max_units: Count | None = None
     guardrails: Several[Literal["errors", "latency", "cost"]] = ("errors",)
     error_margin: Annotated[float, Field(gt=0, lt=1)] = 0.05
     relative_margin: Annotated[float, Field(gt=0, lt=3)] = 0.5
+    timeout_s: Positive = 600.0
 
 
 class WatchSection(Section):
@@ -113,6 +114,7 @@ class WatchSection(Section):
     days: Positive = 7.0
     tolerance: Share = 0.02
     reference: Count = 500
+    timeout_s: Positive = 600.0
 
 
 class NotifySection(Section):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from ratchet.autopilot.planned_tasks import PlannedTasks, planned_tasks
 from ratchet.autopilot.watcher import Watcher
 from ratchet.evaluate import Scorer
 from ratchet.learn import objective_value
@@ -26,11 +26,12 @@ from ratchet.prove import (
     level,
     write_evidence,
 )
+from ratchet.prove.smallest_margin import passes, smallest_margin
 from ratchet.run import Runner
+from ratchet.run.paid import PaidRunner
 from ratchet.store import Store
 from ratchet.types import (
     Candidate,
-    ConfigError,
     Dataset,
     Decision,
     Experiment,
@@ -67,6 +68,9 @@ class ExperimentSettings(msgspec.Struct, frozen=True, kw_only=True):
     futility_alpha: float
     min_pairs: int
     guardrails: tuple[Guardrail, ...]
+    widened: frozenset[str] = frozenset()
+    """Guardrails whose margin nobody has chosen: at least their own, and otherwise the smallest
+    that the planned pairs can prove."""
     max_attempts: int
     queue: str
     labels: int = 0
@@ -77,7 +81,7 @@ async def run_experiment(
     setting: ExperimentSettings,
     *,
     store: Store,
-    runner: Runner,
+    runner: Runner | PaidRunner,
     scorer: Scorer,
     evidence_dir: Path,
     watcher: Watcher,
@@ -101,12 +105,14 @@ async def run_experiment(
         and missing, there is neither: the decision is withheld, and made when it is run again.
 
     Raises:
-        ConfigError: At the experiment's level, not even a perfect candidate could be promoted. No
-            experiment was created.
+        ConfigError: There is no test task.
     """
-    tasks = _ordered(setting)
+    planned = _planned(setting, store)
+    tasks = planned.tasks
     experiment = _begin(setting, store)
-    plan = _plan(setting, experiment.alpha, len(tasks))
+    plan = _plan(setting, experiment.alpha, planned.totals)
+    for sentence in _widened(setting, plan):
+        watcher.message(sentence)
     if plan_repetitions:
         repeated = await plan_repetitions(msgspec.structs.replace(plan, labels=0))
     else:
@@ -160,18 +166,39 @@ async def run_experiment(
             **({"evaluator": dict(trust)} if trust else {}),
         },
     )
-    return _end(experiment, decided, path, store)
+    return _end(experiment, decided, path, setting.dataset.version, store)
 
 
-def check_reach(setting: ExperimentSettings, store: Store) -> None:
-    """Check that there are enough test tasks to prove anything, before anything is spent.
+def reach(setting: ExperimentSettings, store: Store) -> list[str]:
+    """Sentences on what the test tasks cannot prove, whatever the candidate; before it is spent.
 
-    It uses the level of an experiment created now.
-
-    Raises:
-        ConfigError: Not even a perfect candidate could be promoted on them.
+    It is told for the level of an experiment that is created now.
     """
-    _level(setting, store.experiments.promotions(_stream(setting)))
+    others = len(store.experiments.promotions(_stream(setting)))
+    alpha = next_level(setting, store)
+    tasks = len(setting.dataset.split("test", answered=setting.answered))
+    if not tasks:
+        return []  # an error of its own once they are planned
+    plan = _plan(setting, alpha, (tasks,))
+    least = _pairs_that_prove(plan)
+    said = []
+    if least > tasks:
+        said.append(
+            f"{tasks} test {'task' if tasks == 1 else 'tasks'} cannot prove a gain: even a perfect"
+            f" candidate needs about {least} at the level {alpha:.3g} of the next experiment, after"
+            f" {others} others. Learning runs all the same, and test tasks that are added later"
+            " continue the comparison."
+        )
+    for guardrail in plan.guardrails:
+        if guardrail.metric not in setting.widened and not passes(
+            guardrail.bound, alpha=alpha, pairs=least
+        ):
+            said.append(
+                f"Guardrail {guardrail.metric}: {least} pairs cannot prove its margin"
+                f" of {guardrail.margin:g}, even without any change in it, so nothing can be"
+                " promoted on them. Add test tasks, or widen the margin under [[guardrails]]."
+            )
+    return said
 
 
 def next_level(setting: ExperimentSettings, store: Store) -> float:
@@ -179,49 +206,81 @@ def next_level(setting: ExperimentSettings, store: Store) -> float:
     return level(setting.alpha, store.experiments.promotions(_stream(setting)))
 
 
-def _level(setting: ExperimentSettings, history: Sequence[bool]) -> float:
-    """The level after this history; ConfigError when it is out of reach of the test tasks."""
-    tasks = len(setting.dataset.split("test", answered=setting.answered))
-    alpha = level(setting.alpha, history)
-    if fewest_pairs_to_promote(_plan(setting, alpha, tasks)) is not None:
-        return alpha
-    enough = next(
-        (
-            pairs
-            for most in (2 * tasks, 4 * tasks, 8 * tasks, 100, 1000, 10_000)
-            if most > tasks and (pairs := fewest_pairs_to_promote(_plan(setting, alpha, most)))
-        ),
-        None,
-    )
-    needs = f"needs about {enough}" if enough else "cannot pass the guardrails' margins"
-    raise ConfigError(
-        f"{tasks} test tasks cannot prove a gain: even a perfect candidate {needs} at the level"
-        f" {alpha:.3g} of the next experiment, after {len(history)} others.",
-        hint="Add tasks (ratchet datasets capture makes them of traces), give test a larger share"
-        " under [tasks] split, or widen the margins of [[guardrails]].",
-    )
+def _plan(setting: ExperimentSettings, alpha: float, totals: Sequence[int]) -> ExperimentPlan:
+    """The plan of an experiment.
 
+    Its margins are those of the first planning: tasks that are added later do not change them.
 
-def _plan(setting: ExperimentSettings, alpha: float, tasks: int) -> ExperimentPlan:
-    return ExperimentPlan(
+    Args:
+        setting: The rules.
+        alpha: Its level.
+        totals: Number of tasks after each planning.
+    """
+    first, most = totals[0], totals[-1]
+    plan = ExperimentPlan(
         metric=setting.objective,
         alpha=alpha,
         min_gain=setting.min_gain,
         harm_alpha=setting.harm_alpha,
         futility_alpha=setting.futility_alpha,
-        guardrails=setting.guardrails,
-        min_pairs=min(setting.min_pairs, tasks),
-        max_pairs=tasks,
+        min_pairs=min(setting.min_pairs, first),
+        max_pairs=first,
         seed=setting.run.seed,
-        labels=min(setting.labels, tasks),
+    )
+    pairs = _pairs_that_prove(plan)
+    guardrails = tuple(
+        smallest_margin(guardrail, alpha=alpha, pairs=pairs)
+        if guardrail.metric in setting.widened
+        else guardrail
+        for guardrail in setting.guardrails
+    )
+    return msgspec.structs.replace(
+        plan,
+        guardrails=guardrails,
+        max_pairs=most,
+        stages=tuple(totals[:-1]),
+        labels=min(setting.labels, most),
     )
 
 
-def pairs_to_label(setting: ExperimentSettings, repetitions: int) -> list[tuple[str, str]]:
+def _pairs_that_prove(plan: ExperimentPlan) -> int:
+    """The fewest pairs, not below those planned, of which some prove a perfect candidate better."""
+    bare = msgspec.structs.replace(plan, guardrails=())
+    pairs = plan.max_pairs
+    while fewest_pairs_to_promote(msgspec.structs.replace(bare, max_pairs=pairs)) is None:
+        pairs += 1
+    return pairs
+
+
+def _widened(setting: ExperimentSettings, plan: ExperimentPlan) -> list[str]:
+    """Sentences on the margins that are wider than by default, since there are few pairs."""
+    first = (*plan.stages, plan.max_pairs)[0]
+    pairs = _pairs_that_prove(msgspec.structs.replace(plan, max_pairs=first, labels=0, stages=()))
+    chosen = {guardrail.metric: guardrail.margin for guardrail in setting.guardrails}
+    said = []
+    for guardrail in plan.guardrails:
+        if guardrail.margin != chosen[guardrail.metric]:
+            relative = guardrail.aggregate == "relative"
+            most = f"{100 * guardrail.margin:.0f} %" if relative else f"{guardrail.margin:g}"
+            said.append(
+                f"Guardrail {guardrail.metric}: at most {most} more, the least that {pairs} pairs"
+                " can prove."
+            )
+    return said
+
+
+def _planned(setting: ExperimentSettings, store: Store) -> PlannedTasks:
+    return planned_tasks(setting.run, setting.dataset, store, answered=setting.answered)
+
+
+def pairs_to_label(
+    setting: ExperimentSettings, repetitions: int, store: Store
+) -> list[tuple[str, str]]:
     """Ids of the rollouts of baseline and candidate that people label, pair by pair, in order."""
-    tasks = _ordered(setting)
+    planned = _planned(setting, store)
+    tasks = planned.tasks
     plan = msgspec.structs.replace(
-        _plan(setting, setting.alpha, len(tasks)), repetitions=repetitions
+        _plan(setting, setting.alpha, planned.totals), repetitions=repetitions
     )
     return [
         (
@@ -231,13 +290,6 @@ def pairs_to_label(setting: ExperimentSettings, repetitions: int) -> list[tuple[
         for number in drawn_pairs(plan)
         for each in (drawn_repetition(plan, number),)
     ]
-
-
-def _ordered(setting: ExperimentSettings) -> list[Task]:
-    """The test tasks in the order of the pairs."""
-    tasks = list(setting.dataset.split("test", answered=setting.answered))
-    random.Random(setting.run.seed).shuffle(tasks)  # noqa: S311 - reproducible, not secret
-    return tasks
 
 
 def _labels(store: Store) -> dict[str, float]:
@@ -287,11 +339,18 @@ def _begin(setting: ExperimentSettings, store: Store) -> Experiment:
         alpha=setting.alpha,
         created_at=time.time(),
     )
-    return store.experiments.begin(begins, lambda history: _level(setting, history))
+    return store.experiments.begin(begins, lambda history: level(setting.alpha, history))
 
 
-def _end(experiment: Experiment, decided: Decision, path: Path, store: Store) -> Experiment:
-    ended = msgspec.structs.replace(experiment, decision=decided, evidence_path=str(path))
+def _end(
+    experiment: Experiment, decided: Decision, path: Path, dataset_version: str, store: Store
+) -> Experiment:
+    ended = msgspec.structs.replace(
+        experiment,
+        decision=decided,
+        evidence_path=str(path),
+        dataset_version=dataset_version,
+    )
     store.experiments.put(ended)
     return ended
 
@@ -311,7 +370,7 @@ async def _pairs(
     setting: ExperimentSettings,
     tasks: Sequence[Task],
     repetitions: int,
-    runner: Runner,
+    runner: Runner | PaidRunner,
     scorer: Scorer,
     watcher: Watcher,
 ) -> list[PairedScore]:

@@ -20,6 +20,7 @@ from ratchet.evaluate.judges.realign import LabelledRollout
 from ratchet.learn import Budget, Lab, LabSettings
 from ratchet.learn.apo import APO
 from ratchet.learn.checks import Checks, keeps_prompt
+from ratchet.llm import PURSE
 from ratchet.store import Store
 from ratchet.types import (
     Candidate,
@@ -168,6 +169,7 @@ async def reworded(
                 coach=coach,
                 checks=Checks(baseline, [keeps_prompt(project.config.checks.prompt_growth)]),
                 redact=redactor.text,
+                purse=PURSE.get(),
             )
             async with lab:
                 finding = await algorithm.learn(lab)

@@ -10,9 +10,11 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from ratchet.autopilot.recorded_scores import RecordedScores
+from ratchet.bind.recognise import Recogniser
 from ratchet.curate.recorded_values import user_of
 from ratchet.evaluate.evaluator import Evaluator
 from ratchet.llm import price
+from ratchet.observe.system_prompts import system_prompts
 from ratchet.store import Store
 from ratchet.types import LiveOutcome
 from ratchet.types.trace import (
@@ -20,6 +22,8 @@ from ratchet.types.trace import (
     CANDIDATE,
     EXPERIMENT,
     GROUP,
+    RELEASE,
+    RESOURCES,
     UNIT,
     TraceFilter,
     TraceRecording,
@@ -30,6 +34,9 @@ AT_ONCE = 16
 
 PAGE = 200
 """Traces that are read at once."""
+
+TIMEOUT_S = 600.0
+"""How long a live call may take before it counts as failed, in seconds."""
 
 
 class OutcomePage(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,12 +55,16 @@ class OutcomePage(msgspec.Struct, frozen=True, kw_only=True):
 class LiveOutcomes:
     """Reads what came of an agent's live traces, in bounded memory.
 
+    Calls are read in the order of their starts, and a page ends before the first that has not ended
+    and still may. So an outcome's place does not depend on how long it took: with those that ended
+    read first, a candidate whose bad calls take longest would look good for a while.
+
     Args:
         store: The store with the traces.
         agent: The live agent's name.
         evaluator: See `RecordedScores`.
-        wait_s: How long after its start a trace is read, in seconds: enough for its end, for its
-            delivery, and for the feedback that is to count. A trace that is stored later is missed.
+        wait_s: How long after its start a trace is read, in seconds: enough for its delivery, and
+            for the feedback that is to count. A trace that is stored later is missed.
     """
 
     def __init__(
@@ -65,7 +76,14 @@ class LiveOutcomes:
         self._wait_s = wait_s
 
     async def read(
-        self, cursor: str | None, *, since: float, now: float, experiment_id: str = ""
+        self,
+        cursor: str | None,
+        *,
+        since: float,
+        now: float,
+        experiment_id: str = "",
+        timeout_s: float = TIMEOUT_S,
+        prompts: Recogniser | None = None,
     ) -> OutcomePage:
         """Read the next outcomes.
 
@@ -77,17 +95,28 @@ class LiveOutcomes:
             now: Unix seconds.
             experiment_id: Only outcomes of this canary, and of each unit only that of its first
                 trace. Empty: every trace.
+            timeout_s: A call that has not ended so many seconds after its start has failed: its
+                score is 0 and its latency this, whatever comes later.
+            prompts: Tells what was run by a call that does not say it; None to leave that open.
 
         Raises:
             StoreError: The store cannot be read or written.
         """
-        criteria = TraceFilter(
-            agent=self._agent,
-            since_ns=int(since * 1e9),
-            until_ns=int((now - self._wait_s) * 1e9),
-        )
+        until_ns = int((now - self._wait_s) * 1e9)
+        criteria = TraceFilter(agent=self._agent, since_ns=int(since * 1e9), until_ns=until_ns)
+        begun_ns = until_ns - int(timeout_s * 1e9)
+
+        def ready(recording: TraceRecording) -> bool:
+            """Whether a trace has ended, or has had its time."""
+            return recording.ended or recording.started_ns < begun_ns
+
         read = functools.partial(
-            self._store.recordings.following, criteria, cursor=cursor, limit=PAGE, price=price
+            self._store.recordings.following,
+            criteria,
+            cursor=cursor,
+            limit=PAGE,
+            price=price,
+            ready=ready,
         )
         recordings, following = await asyncio.to_thread(read)
         left_out: Counter[str] = Counter()
@@ -99,11 +128,11 @@ class LiveOutcomes:
             else:
                 counted.append(recording)
         if experiment_id:
-            units = [(_unit(one), one.trace.trace_id) for one in counted]
+            units = [(_unit(each), each.trace.trace_id) for each in counted]
             first = await asyncio.to_thread(self._store.traffic.count_units, experiment_id, units)
             left_out["its unit was counted before"] += first.count(False)
-            counted = [one for one, is_first in zip(counted, first, strict=True) if is_first]
-        outcomes = await self._outcomes(counted)
+            counted = [each for each, is_first in zip(counted, first, strict=True) if is_first]
+        outcomes = await self._outcomes(counted, timeout_s, prompts)
         return OutcomePage(
             outcomes=tuple(outcomes),
             cursor=following,
@@ -111,21 +140,26 @@ class LiveOutcomes:
             left_out={reason: count for reason, count in left_out.items() if count},
         )
 
-    async def _outcomes(self, recordings: Sequence[TraceRecording]) -> list[LiveOutcome]:
+    async def _outcomes(
+        self, recordings: Sequence[TraceRecording], timeout_s: float, prompts: Recogniser | None
+    ) -> list[LiveOutcome]:
         gate = asyncio.Semaphore(AT_ONCE)
 
-        async def one(recording: TraceRecording) -> LiveOutcome:
+        async def outcome(recording: TraceRecording) -> LiveOutcome:
+            if not recording.ended or recording.took_s > timeout_s:
+                return _timed_out(_outcome(recording, prompts), recording, timeout_s)
             async with gate:
                 score, reason = await self._scores.of(recording)
-                return _outcome(recording, score, reason)
+                found = _outcome(recording, prompts)
+                return msgspec.structs.replace(found, score=score, reason=reason)
 
-        return list(await asyncio.gather(*map(one, recordings)))
+        return list(await asyncio.gather(*map(outcome, recordings)))
 
 
 def _not_counted(recording: TraceRecording, experiment_id: str) -> str:
     """Why a trace has no outcome; empty if it has one."""
-    if recording.trace.rootless:
-        return "it has not ended"
+    if not recording.ended and recording.unfinished is None:
+        return "it has not ended, and has no start that says what it ran"
     if experiment_id and recording.attributes.get(EXPERIMENT) != experiment_id:
         return "it is not in the canary"
     return ""
@@ -137,7 +171,8 @@ def _unit(recording: TraceRecording) -> str:
     return str(stated or trace.conversation_id or user_of(recording) or trace.trace_id)
 
 
-def _outcome(recording: TraceRecording, score: float | None, reason: str) -> LiveOutcome:
+def _outcome(recording: TraceRecording, prompts: Recogniser | None) -> LiveOutcome:
+    """What came of a trace, without its score."""
     trace, attributes = recording.trace, recording.attributes
     arm = attributes.get(ARM)
     return LiveOutcome(
@@ -147,13 +182,40 @@ def _outcome(recording: TraceRecording, score: float | None, reason: str) -> Liv
         candidate_id=_text(attributes, CANDIDATE),
         experiment_id=_text(attributes, EXPERIMENT),
         arm=arm if arm in ("baseline", "candidate") else None,
-        score=score,
-        reason=reason,
         error=recording.failed,
         latency_s=trace.duration_s,
         cost_usd=trace.cost_usd,
         group=_text(attributes, GROUP),
+        release=_text(attributes, RELEASE),
+        versions=_versions(recording, prompts),
     )
+
+
+def _timed_out(outcome: LiveOutcome, recording: TraceRecording, timeout_s: float) -> LiveOutcome:
+    """The failure of a call that did not end in time."""
+    return msgspec.structs.replace(
+        outcome,
+        at=recording.started_ns / 1e9 + timeout_s,
+        score=0.0,
+        reason=f"it did not end within {timeout_s:g} s",
+        error=True,
+        latency_s=timeout_s,
+    )
+
+
+def _versions(recording: TraceRecording, prompts: Recogniser | None) -> dict[str, str]:
+    """Version of each resource that the call ran, by name, as far as that is known.
+
+    An agent's own process says it. Of another one, the prompt tells that the model was sent.
+    """
+    told = recording.attributes.get(RESOURCES)
+    if isinstance(told, list):
+        pairs = (str(each).rpartition("@") for each in told)
+        return {name: version for name, _, version in pairs}
+    if prompts is None or recording.first_call is None:
+        return {}
+    seen = map(prompts.find, system_prompts(recording.first_call.attributes))
+    return {each.name: each.version for each in seen if each is not None}
 
 
 def _text(attributes: Mapping[str, object], key: str) -> str:

@@ -22,33 +22,38 @@ from ratchet.autopilot.checks import checked_finding, make_checks
 from ratchet.autopilot.coach import coach_identity, open_coach, uses_coach
 from ratchet.autopilot.code_sandbox import release_tests, repository_of
 from ratchet.autopilot.dry_run import DryRunLab, NoRunner, dry_run
+from ratchet.autopilot.earlier_runs import continued_run, earlier_runs, note_continuation
 from ratchet.autopilot.experiment import (
     ExperimentSettings,
-    check_reach,
     next_level,
     pairs_to_label,
+    reach,
     run_experiment,
 )
 from ratchet.autopilot.import_binding import check_import_binding
 from ratchet.autopilot.model_card import write_model_card
+from ratchet.autopilot.planned_tasks import tasks_to_continue
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.prompt_discovery import discover_prompts, unrecognised
 from ratchet.autopilot.proof_outlook import proof_outlook
 from ratchet.autopilot.pull_requests import propose_release, text_options
+from ratchet.autopilot.pulse import pulse
 from ratchet.autopilot.release_notes import release_notes
 from ratchet.autopilot.repetitions import plan_repetitions
 from ratchet.autopilot.report_cards import check_evaluators, check_objective, trust_objective
+from ratchet.autopilot.run_outcome import COACH_GONE
+from ratchet.autopilot.run_spending import RunSpending, announced
 from ratchet.autopilot.runner import open_runner
 from ratchet.autopilot.trainable import ADAPTERS, TrainableModel
 from ratchet.autopilot.watcher import Watcher
 from ratchet.autopilot.weights_algorithm import WeightsAlgorithm
-from ratchet.evaluate import Evaluator, Scorer
+from ratchet.evaluate import Evaluator, FunctionEvaluator, Scorer
 from ratchet.learn import Algorithm, Budget, Finding, Lab, LabSettings, mean
 from ratchet.learn.auto import Auto
-from ratchet.learn.work import RolloutRunner
-from ratchet.llm import Coach
+from ratchet.llm import ChatClient, CoachUnavailable, paid_from
 from ratchet.prove import ExperimentPlan, RepetitionPlan
 from ratchet.run import FileLock, Runner
+from ratchet.run.paid import PaidRunner, RolloutRunner
 from ratchet.run.program import AnyAgent, ProgramAgent
 from ratchet.ship import activate, check_clean, find_literal, make_patch, ship
 from ratchet.store import Store
@@ -58,6 +63,7 @@ from ratchet.types import (
     AgentError,
     Candidate,
     Conflict,
+    Cost,
     Dataset,
     Decision,
     Experiment,
@@ -66,12 +72,14 @@ from ratchet.types import (
     PromptTemplate,
     RatchetError,
     Release,
+    Rollout,
     Run,
     ShipError,
     Split,
     Stage,
     Task,
     content_hash,
+    total_cost,
 )
 
 L = TypeVar("L", bound=Lab)
@@ -79,7 +87,10 @@ L = TypeVar("L", bound=Lab)
 LABELS = "pairs-to-label"
 """Key in a run's journal of the rollouts that people label for its experiment, pair by pair."""
 
-FINAL_STAGES: frozenset[Stage] = frozenset({"shipped", "no_gain"})
+LEARN = "learn"
+"""Prefix of the purpose of learning's rollouts."""
+
+FINAL_STAGES: frozenset[Stage] = frozenset({"shipped", "no_gain", "not_proved"})
 
 
 async def improve(
@@ -104,7 +115,7 @@ async def improve(
         only_run: Id of the run to resume; no other is begun.
 
     Returns:
-        The run: shipped, without gain, or (with `ship_it` False) about to ship.
+        The run: shipped, without gain, not proved, or (with `ship_it` False) about to ship.
 
     Raises:
         Conflict: Another `improve` is running in this project; or the agent, its tasks or its
@@ -116,7 +127,7 @@ async def improve(
     ):
         async with in_thread(agent_model(project, watcher.message)):
             agent = project.load_agent()
-            dataset, bad = project.dataset(skip_bad=skip_bad)
+            dataset, bad = project.dataset(skip_bad=skip_bad, store=store)
             for sentence in bad:
                 watcher.message(f"Skipped: {sentence}")
             if isinstance(agent, ProgramAgent):
@@ -159,10 +170,11 @@ class _ImproveRun:
         self.algorithm = self._make_algorithm()
         self.seed = project.config.improve.seed if seed is None else seed
         release_tests(project)  # refused before anything is spent
-        self.coach: Coach | None = None
+        self.coach: ChatClient | None = None
         self.waits = False
         """Whether the decision waits for people's labels."""
         self.run = self._begin(only_run)
+        self.spending = RunSpending(store, self.run.id, project.config.improve.budget.dollars)
 
     def _make_algorithm(self) -> Algorithm:
         section = self.project.config.improve
@@ -176,34 +188,30 @@ class _ImproveRun:
         return algorithm
 
     def _begin(self, only_run: str | None) -> Run:
-        identity = [
+        conditions = [
+            self.identity,
             self.agent.spec.entry,
             self.agent.source_version(),
             self.baseline.id,
-            self.dataset.version,
-            [[e.name, e.version] for e in self.evaluators],
-            self.project.fingerprint(),
-            msgspec.to_builtins(self.guardrails),
+            self.project.conditions(),
             __version__,
+        ]
+        rules = [
+            *conditions,
+            [[e.name, e.version] for e in self.evaluators],
+            self.project.rules(),
+            msgspec.to_builtins(self.guardrails),
             self.seed,
+        ]
+        learning = [
+            *rules,
+            self.dataset.version,
+            self.project.learning(),
             *coach_identity(self.project.config.coach, self.algorithm),
         ]
-        run_id = content_hash(identity)
-        if only_run is not None and run_id != only_run:
-            raise Conflict(
-                f"The agent, its tasks or its settings are not those of run {only_run[:12]} any"
-                " more, so what that run proved does not hold for them.",
-                hint="Undo the change, or let a new run prove it again.",
-            )
-        existing = self.store.runs.find(run_id)
-        if existing:
-            return existing[0]
         now = time.time()
-        self.store.candidates.put(self.baseline, now)
-        if self.project.config.tasks.dataset is None:
-            self.store.datasets.put(self.dataset, now)
         run = Run(
-            id=run_id,
+            id=content_hash(learning),
             agent=self.agent.spec.entry,
             seed=self.seed,
             stage="baseline",
@@ -211,17 +219,64 @@ class _ImproveRun:
             updated_at=now,
             dataset_version=self.dataset.version,
             baseline_id=self.baseline.id,
+            project=self.identity,
+            conditions=content_hash(conditions),
+            rules=content_hash(rules),
         )
-        self.store.runs.put(run)
-        return run
+        known = self.store.runs.get(run.id)
+        goes_on = known
+        if known is None and not self._by_judge:  # the pairs to label are drawn from all, at first
+            goes_on = continued_run(run, self.dataset, self.store, answered=self.answered)
+        if only_run is not None and (goes_on or run).id != only_run:
+            raise Conflict(
+                f"The agent, its tasks or its settings are not those of run {only_run[:12]} any"
+                " more, so what that run proved does not hold for them.",
+                hint="Undo the change, or let a new run prove it again.",
+            )
+        if known is None:
+            self.project.keep_dataset(self.dataset, self.store, now)
+        if goes_on is None:
+            self.store.candidates.put(self.baseline, now)
+            self.store.runs.put(run)
+            return run
+        if known is None and goes_on.stage == "not_proved":
+            added = tasks_to_continue(goes_on, self.dataset, self.store, answered=self.answered)
+            if added:
+                return self._continued(goes_on, run, added)
+        if goes_on.dataset_version != self.dataset.version:
+            # Tasks were added to its comparison since, which it keeps.
+            self.dataset = self.store.datasets.get(goes_on.dataset_version)
+        return goes_on
+
+    def _continued(self, run: Run, instead_of: Run, added: int) -> Run:
+        """Continue the comparison of a run that was not proved, with the tasks that were added."""
+        self.watcher.message(
+            f"{added} test task{'s were' if added > 1 else ' was'} added: the comparison of"
+            f" candidate {run.best_id[:8]}, which was not proved, goes on. To learn anew instead:"
+            f" ratchet improve --seed {run.seed + 1}."
+        )
+        note_continuation(run, instead_of, self.store)
+        continued = msgspec.structs.replace(
+            run,
+            stage="prove",
+            dataset_version=self.dataset.version,
+            earlier_versions=(*run.earlier_versions, run.dataset_version),
+            updated_at=time.time(),
+        )
+        self.store.runs.put(continued)
+        return continued
 
     async def advance(self, ship_it: bool) -> Run:
         """Run the remaining stages."""
+        with pulse(self.store, self.run.id, self.watcher):
+            return await self._advance(ship_it)
+
+    async def _advance(self, ship_it: bool) -> Run:
         if self.run.stage == "failed":
             if self.run.failed_at == "baseline":
                 # The cause of the failures (a service that was down, a missing key) may be fixed by
                 # now: failed rollouts are run again.
-                again = self._retries() + 1
+                again = self._retries(self.run) + 1
                 self.store.journal.append(self.run.id, f"again/{again:03d}", True, time.time())
             self._enter(self.run.failed_at, message="")
             resumed = True
@@ -235,7 +290,7 @@ class _ImproveRun:
         try:
             if self.run.stage in ("baseline", "learn"):
                 self._say_unanswered()
-                check_reach(self._setting(self.baseline), self.store)
+                self._say_reach()
                 check_objective(self.project, self.store, self.evaluators, self.objective)
                 await self._trust()
             if ship_it:
@@ -278,7 +333,7 @@ class _ImproveRun:
         coach = NoRunner() if uses_coach(self.project.config.coach, algorithm) else None
         await dry_run(algorithm, self._lab_of(DryRunLab, NoRunner(), coach))
 
-    def _open_coach(self) -> AbstractAsyncContextManager[Coach | None]:
+    def _open_coach(self) -> AbstractAsyncContextManager[ChatClient | None]:
         return open_coach(
             self.project.config.coach,
             self.algorithm,
@@ -290,9 +345,9 @@ class _ImproveRun:
             folder=self.project.root,
         )
 
-    def _retries(self) -> int:
+    def _retries(self, run: Run) -> int:
         times = 0
-        while self.store.journal.get(self.run.id, f"again/{times + 1:03d}"):
+        while self.store.journal.get(run.id, f"again/{times + 1:03d}"):
             times += 1
         return times
 
@@ -326,10 +381,26 @@ class _ImproveRun:
             f" {self.objective!r} needs: they are left out."
         )
 
+    def _say_reach(self) -> None:
+        """Tell how the tasks are split, and what cannot be proved on them."""
+        splits = ", ".join(f"{len(self.dataset.split(split))} {split}" for split in SPLITS)
+        if self.dataset.reason and self.project.config.tasks.dataset is None:
+            self.watcher.message(
+                f"{len(self.dataset.tasks)} tasks: {splits}. {self.dataset.reason}"
+            )
+        for sentence in reach(self._setting(self.baseline), self.store):
+            self.watcher.message(sentence)
+
     async def _baseline(self, runner: Runner) -> None:
         lab = self._lab(runner)
-        self.watcher.expects(len(self._tasks("val")))
-        evaluations = await lab.evaluate(self.baseline, self._tasks("val"))
+        val = self._tasks("val")
+        self.watcher.expects(len(val))
+        self._announce("The baseline", len(val))
+        used, before = self._used, lab.spent.dollars
+        evaluations = await lab.evaluate(self.baseline, val)
+        costs = [evaluation.rollout.cost for evaluation in evaluations]
+        judged = lab.spent.dollars - before - total_cost(costs).known_usd
+        self.spending.set_price(costs, max(0.0, judged, self._used - used))
         failed = [e.rollout for e in evaluations if e.rollout.status != "succeeded"]
         if len(failed) == len(evaluations):
             raise AgentError(
@@ -374,9 +445,15 @@ class _ImproveRun:
         """
         if self.store.journal.get(self.run.id, "trust") is not None:
             return
-        trust = await trust_objective(
-            self.project, self.store, self.evaluators, self.objective, self.dataset
-        )
+        with paid_from(await self.spending.purse()):
+            trust = await trust_objective(
+                self.project,
+                self.store,
+                self.evaluators,
+                self.objective,
+                self.dataset,
+                self.watcher.message,
+            )
         if trust is None:
             return
         found = {**msgspec.to_builtins(trust), "evaluator": self.objective}
@@ -385,10 +462,22 @@ class _ImproveRun:
 
     async def _learn(self, runner: Runner) -> None:
         await self._trust()
-        async with self._lab(runner) as lab:
+        spent = (await self.spending.purse()).cost.known_usd
+        dollars, sentence = self.spending.for_learning(self._proof_rollouts, spent)
+        if sentence:
+            self.watcher.message(sentence)
+        most = self.project.config.improve.budget.rollouts or 0
+        if dollars is not None and (each := self.spending.price()[0]):
+            most = min(most or 10**9, int((dollars - spent) / each))
+        self._announce("Learning, if it runs as many rollouts as it may,", most)
+        async with self._lab(runner, dollars) as lab:
             self.watcher.expects(lab.budget.rollouts or 0)
             finding = await checked_finding(lab, await self.algorithm.learn(lab))
             await lab.settle()
+        if lab.overtime:
+            self.watcher.message(lab.overtime)
+        if lab.coach_gone is not None:
+            self._note_coach_gone(lab.coach_gone, finding)
         both = len(lab.compared("finding", self.baseline, finding.best))
         finding = msgspec.structs.replace(finding, val_tasks=both)
         self.store.candidates.put(finding.best, time.time())
@@ -419,37 +508,49 @@ class _ImproveRun:
         candidate = self.store.candidates.get(self.run.best_id)
         await self._trust()  # journaled, unless the run began before there were report cards
 
+        purse = await self.spending.purse()
+
         async def repetitions(plan: ExperimentPlan) -> RepetitionPlan:
-            return await self._repetitions(runner, candidate, plan)
+            chosen = await self._repetitions(runner, candidate, plan)
+            pilot = (await self.spending.purse()).cost.known_usd - purse.cost.known_usd
+            purse.add([Cost(known_usd=max(0.0, pilot))])
+            return chosen
 
         self.watcher.expects(2 * len(self._tasks("test")))
-        experiment = await run_experiment(
-            self._setting(candidate),
-            store=self.store,
-            runner=runner,
-            scorer=self._scorer(),
-            evidence_dir=self.project.state / "evidence",
-            watcher=self.watcher,
-            plan_repetitions=repetitions,
-            trust=self.store.journal.get(self.run.id, "trust"),
-        )
+        self._announce("The proof, if it runs every test task once,", 2 * len(self._tasks("test")))
+        with paid_from(purse):
+            experiment = await run_experiment(
+                self._setting(candidate),
+                store=self.store,
+                runner=PaidRunner(runner, purse, self.store),
+                scorer=self._scorer(),
+                evidence_dir=self.project.state / "evidence",
+                watcher=self.watcher,
+                plan_repetitions=repetitions,
+                trust=self.store.journal.get(self.run.id, "trust"),
+            )
         decided = experiment.decision
         if decided is None:
             self._withhold(experiment)
             return
         self.watcher.decided(decided, experiment.evidence_path)
-        promoted = decided.verdict == "promote"
         self._enter(
-            "ship" if promoted else "no_gain",
+            {"promote": "ship", "not_proved": "not_proved"}.get(decided.verdict, "no_gain"),
             experiment_id=experiment.id,
-            message=decided.sentence,
+            message=self._told(decided),
         )
+
+    def _told(self, decision: Decision) -> str:
+        """How the run ends: the decision, and that learning lost its coach if it did."""
+        gone = self.store.journal.get(self.run.id, COACH_GONE)
+        without = f" It was found without the coach: {gone['message']}" if gone else ""
+        return decision.sentence + without
 
     def _withhold(self, experiment: Experiment) -> None:
         """Note which pairs people have to label, and stop before the decision."""
         repetitions = self.store.journal.get(self.run.id, "repetitions", {"count": 1})["count"]
         setting = self._setting(self.store.candidates.get(self.run.best_id))
-        body = pairs_to_label(setting, repetitions)
+        body = pairs_to_label(setting, repetitions, self.store)
         self.store.journal.append(self.run.id, LABELS, body, time.time())
         self.waits = True
         self._enter(
@@ -467,7 +568,16 @@ class _ImproveRun:
         if known is None:
             wanted = self.project.config.prove.repetitions
             async with self._lab(runner) as lab:
-                chosen = await plan_repetitions(plan, wanted, lab=lab, candidate=candidate)
+                _, judged = self.spending.price()
+                left = (await self.spending.purse()).left
+                chosen = await plan_repetitions(
+                    plan,
+                    wanted,
+                    lab=lab,
+                    candidate=candidate,
+                    dollars=None if self.spending.dollars is None else left,
+                    judged_usd=judged,
+                )
             body = {"count": chosen.count, "reason": chosen.reason}
             known = self.store.journal.append(self.run.id, "repetitions", body, time.time())
         return msgspec.convert(known, RepetitionPlan)
@@ -550,7 +660,7 @@ class _ImproveRun:
     def _released(self, release: Release, decision: Decision) -> Release:
         self.store.releases.put(release)
         self.watcher.released(release)
-        self._enter("shipped", release_id=release.id, message=decision.sentence)
+        self._enter("shipped", release_id=release.id, message=self._told(decision))
         self._propose(release)
         return release
 
@@ -593,6 +703,7 @@ class _ImproveRun:
             futility_alpha=config.prove.futility_alpha,
             min_pairs=config.prove.min_pairs,
             guardrails=self.guardrails,
+            widened=self.project.unchosen_margins(self.guardrails),
             max_attempts=self.project.local_attempts,
             queue=self.run.id,
             labels=config.prove.labels if self._by_judge else 0,
@@ -608,21 +719,84 @@ class _ImproveRun:
     def _scorer(self) -> Scorer:
         return Scorer(self.store, self.evaluators)
 
-    def _lab(self, runner: RolloutRunner) -> Lab:
-        return self._lab_of(Lab, runner, self.coach)
+    def _lab_settings(self, run: Run) -> LabSettings:
+        return LabSettings(
+            run_id=run.id,
+            stage=LEARN,
+            queue=run.id,
+            objective=self.objective,
+            seed=run.seed,
+            max_attempts=self.project.local_attempts,
+            again=self._retries(run),
+        )
 
-    def _lab_of(self, kind: type[L], runner: RolloutRunner, coach: Any) -> L:
+    @property
+    def _used(self) -> float:
+        """Dollars of the judges' answers that scores of this process rest on, kept ones too."""
+        used = [getattr(evaluator, "used", Cost()) for evaluator in self.evaluators]
+        return total_cost(used).known_usd
+
+    @property
+    def _proof_rollouts(self) -> int:
+        """Number of rollouts of the proof, each test task run as often as it has to be."""
+        repetitions = self.project.config.prove.repetitions
+        times = repetitions if isinstance(repetitions, int) else 1
+        return 2 * times * len(self._tasks("test"))
+
+    def _announce(self, step: str, rollouts: int) -> None:
+        """Tell how many model calls the judges of a step make, if they are many."""
+        functions = [each for each in self.evaluators if isinstance(each, FunctionEvaluator)]
+        asking = [each for each in functions if each.calls_per_score]
+        calls = sum(each.calls_per_score for each in asking)
+        if not calls:
+            return
+        _, judged = self.spending.price()
+        each_usd: float | None = judged / calls
+        if not judged:
+            task = self._tasks("val")[0]
+            answered = Rollout.of(
+                task, "", scope=(), seed_parts=(), queue="", purpose="", max_attempts=1
+            )
+            answered = msgspec.structs.replace(answered, output=task.expected)
+            bounds = [each.most_usd(answered) for each in asking]
+            known = [bound for bound in bounds if bound is not None]
+            each_usd = max(known) if len(known) == len(bounds) else None
+        sentence = announced(
+            f"{step} judged by a model,", calls * rollouts, each_usd, at_most=not judged
+        )
+        if sentence:
+            self.watcher.message(sentence)
+
+    def _note_coach_gone(self, error: CoachUnavailable, finding: Finding) -> None:
+        """Keep that learning lost its coach.
+
+        Raises:
+            CoachUnavailable: Nothing better was found without it.
+        """
+        if finding.best.id == self.baseline.id:
+            raise CoachUnavailable(
+                f"{error.message} Nothing better was found without it. {finding.sentence}",
+                hint=error.hint,
+            )
+        body = {"message": error.message, "hint": error.hint}
+        self.store.journal.append(self.run.id, COACH_GONE, body, time.time())
+        self.watcher.message(f"{error.message} What was found without it goes on to the proof.")
+
+    def _lab(self, runner: RolloutRunner, dollars: float | None = None) -> Lab:
+        lab = self._lab_of(Lab, runner, self.coach, dollars)
+        lab.count_spent(self.spending.outside_labs())
+        return lab
+
+    def _lab_of(
+        self, kind: type[L], runner: RolloutRunner, coach: Any, dollars: float | None = None
+    ) -> L:
         budget = self.project.config.improve.budget
         checks = make_checks(self.project, self.agent, self.baseline, self.watcher.message)
+        earlier = earlier_runs(self.run, self.store)
         return kind(
-            LabSettings(
-                run_id=self.run.id,
-                stage="learn",
-                queue=self.run.id,
-                objective=self.objective,
-                seed=self.run.seed,
-                max_attempts=self.project.local_attempts,
-                again=self._retries(),
+            msgspec.structs.replace(
+                self._lab_settings(self.run),
+                earlier=tuple(self._lab_settings(run) for run in earlier),
             ),
             baseline=self.baseline,
             train=self._tasks("train"),
@@ -634,8 +808,9 @@ class _ImproveRun:
                 rollouts=budget.rollouts,
                 seconds=budget.seconds,
                 coach_calls=budget.coach_calls,
-                dollars=budget.dollars,
+                dollars=budget.dollars if dollars is None else dollars,
             ),
+            record=self.spending.record,
             coach=coach,
             checks=checks,
             tests=checks.test,

@@ -56,6 +56,10 @@ sandbox
 or a busy machine may add to a fast agent.
 """
 
+WIDEST = 0.25
+"""Variance of the differences for which test tasks are collected: that of scores of 0 and 1 of
+which half are common to both candidates."""
+
 JUDGE_LIMITS = ("timeout_s", "total_s", "retries", "concurrency")
 """Keys of [coach] that hold for judges, too."""
 
@@ -280,23 +284,57 @@ class Project:
             return Candidate.of(resources, algorithm="discover", reason=reason)
         return Candidate.of(defaults(agent.declarations), reason="The source's own resources.")
 
-    def dataset(self, *, skip_bad: bool = False) -> tuple[Dataset, tuple[str, ...]]:
+    def dataset(
+        self, *, skip_bad: bool = False, store: Store | None = None
+    ) -> tuple[Dataset, tuple[str, ...]]:
         """The tasks with their splits, and a sentence for each malformed line that was skipped.
+
+        A task that learning or selection has used is no test task, whatever is configured.
+
+        Args:
+            skip_bad: Skip malformed lines of a task file.
+            store: The project's store, if it is open.
 
         Raises:
             InputError: The task file cannot be used; or the store has no such dataset, or one of
                 its splits is empty.
         """
+        if store is None:
+            if self.config.tasks.dataset is None and not self._has_store():
+                return self._dataset_of_file(None, skip_bad)
+            with self.open_store() as opened:
+                return self.dataset(skip_bad=skip_bad, store=opened)
+        if self.config.tasks.dataset is not None:
+            return self._stored_dataset(self.config.tasks.dataset, store), ()
+        return self._dataset_of_file(store, skip_bad)
+
+    def _dataset_of_file(
+        self, store: Store | None, skip_bad: bool
+    ) -> tuple[Dataset, tuple[str, ...]]:
+        from ratchet.autopilot.task_roles import TaskRoles, without_learned
         from ratchet.curate import read_tasks, split_tasks
+        from ratchet.curate.usual_split import usual_split
+        from ratchet.prove.alpha import level
+        from ratchet.prove.tasks_needed import USUAL_GAIN, tasks_needed
 
         tasks = self.config.tasks
-        if tasks.dataset is not None:
-            return self._stored_dataset(tasks.dataset), ()
         fields = {"id": tasks.id, "input": tasks.input, "expected": tasks.expected}
         file = read_tasks(self.root / tasks.file, fields=fields, skip_bad=skip_bad)
+        roles = TaskRoles(store, self.identity) if store is not None else None
+        name = Path(tasks.file).stem
+        if "split" not in tasks.model_fields_set:
+            dataset = usual_split(
+                file.tasks,
+                name=name,
+                enough=tasks_needed(level(self.config.prove.alpha, ()), USUAL_GAIN, WIDEST),
+                roles=roles.of(file.tasks) if roles else None,
+                group_by=tasks.group_by,
+                near_duplicates=tasks.near_duplicates,
+            )
+            return dataset, file.bad
         dataset = split_tasks(
             file.tasks,
-            name=Path(tasks.file).stem,
+            name=name,
             fractions={
                 "train": tasks.split.train,
                 "val": tasks.split.val,
@@ -305,11 +343,18 @@ class Project:
             group_by=tasks.group_by,
             near_duplicates=tasks.near_duplicates,
         )
-        return dataset, file.bad
+        return without_learned(dataset, roles), file.bad
 
-    def _stored_dataset(self, name: str) -> Dataset:
-        with self.open_store() as store:
-            dataset = store.datasets.named(name)
+    def _has_store(self) -> bool:
+        """Whether there is a store already; reading tasks creates none."""
+        own = self.store_url == own_store_url(self.root)
+        return not own or (self.state / "ratchet.db").exists()
+
+    def _stored_dataset(self, name: str, store: Store) -> Dataset:
+        from ratchet.autopilot.task_roles import TaskRoles, without_learned
+
+        dataset = store.datasets.named(name)
+        dataset = without_learned(dataset, TaskRoles(store, self.identity))
         shares = self.config.tasks.split.model_dump()
         for split in SPLITS:
             if shares[split] > 0 and split not in dataset.splits.values():
@@ -320,6 +365,12 @@ class Project:
                     f" ratchet datasets split {dataset.name}.",
                 )
         return dataset
+
+    def keep_dataset(self, dataset: Dataset, store: Store, now: float) -> None:
+        """Store the dataset of a run, unless the store has it."""
+        name = self.config.tasks.dataset
+        if name is None or store.datasets.named(name).version != dataset.version:
+            store.datasets.put(dataset, now)
 
     def with_dataset(self, name: str | None) -> Project:
         """The same project with the tasks of a dataset of its store; None leaves it unchanged.
@@ -467,21 +518,35 @@ class Project:
                 )
         return tuple(made)
 
-    def fingerprint(self) -> dict[str, object]:
-        """The part of the configuration that determines the course of an improvement.
+    def unchosen_margins(self, guardrails: Sequence[Guardrail]) -> frozenset[str]:
+        """The metrics of guardrails whose margin the configuration does not name."""
+        named = {section.metric for section in self.config.guardrails}
+        return frozenset(guardrail.metric for guardrail in guardrails) - named
 
-        The guardrails in force, with their defaults, are added by the loop.
-        """
+    def conditions(self) -> dict[str, object]:
+        """The part of the configuration that determines how a rollout ends."""
         config = self.config
         return {
-            "objective": config.objective.model_dump(),
             # With more time or memory, rollouts that failed for lack of it must run again.
             "run": config.run.model_dump(include={"attempts", "timeout_s", "memory_mb"})
             # Without it, candidates of prompts that are read at import are like the source.
             | ({"import_per_candidate": True} if config.imports_per_candidate else {}),
-            "improve": msgspec.to_builtins(config.improve.model_dump(exclude={"seed"})),
-            "prove": config.prove.model_dump(),
             # Elsewhere and with other limits, rollouts may end differently.
             "sandbox": config.sandbox.model_dump(),
+        }
+
+    def rules(self) -> dict[str, object]:
+        """The part of the configuration that determines a decision, besides the conditions.
+
+        The guardrails in force, with their defaults, are added by the loop.
+        """
+        config = self.config
+        return {"objective": config.objective.model_dump(), "prove": config.prove.model_dump()}
+
+    def learning(self) -> dict[str, object]:
+        """The part of the configuration that determines the course of learning alone."""
+        config = self.config
+        return {
+            "improve": msgspec.to_builtins(config.improve.model_dump(exclude={"seed"})),
             "checks": config.checks.model_dump(),
         }

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ratchet.prove.tasks_needed import tasks_needed
+from ratchet.prove.tasks_needed import USUAL_GAIN, tasks_needed
 from ratchet.store import Store
 from ratchet.types import Dataset
 from ratchet.types.trace import TraceFilter
-
-GAIN = 0.1
-"""The gain that is planned for, in points of the score."""
 
 _WEEK_S = 7 * 86_400.0
 _MOST_TRACES = 2_000
@@ -44,7 +41,7 @@ def proof_outlook(
         store: Where live traces are counted.
         now: Unix seconds.
     """
-    gain = max(GAIN, min_gain)
+    gain = max(USUAL_GAIN, min_gain)
     test = len(dataset.split("test", answered=answered))
     needed = tasks_needed(alpha, gain, _variance(scores))
     said = f"Proving a gain of {gain:.2g} will take about {needed} test tasks"

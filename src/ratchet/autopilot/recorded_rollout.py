@@ -6,7 +6,7 @@ from ratchet.curate.recorded_values import Incomplete, input_of, output_of
 from ratchet.observe.redaction import MARK
 from ratchet.store import Store
 from ratchet.types import Rollout, Span, content_hash
-from ratchet.types.trace import Trace, TraceFilter, TraceRecording
+from ratchet.types.trace import START, Trace, TraceFilter, TraceRecording
 
 
 class Unusable(Exception):
@@ -91,6 +91,6 @@ def recording_of(store: Store, trace: Trace) -> TraceRecording | None:
 
 
 def spans_of_trace(store: Store, trace_id: str) -> list[Span]:
-    """The spans of a live trace."""
+    """The spans of a live trace, without those that only say that a call has begun."""
     found = store.traces.get(trace_id)
-    return [] if found is None else list(found.spans)
+    return [] if found is None else [span for span in found.spans if span.name != START]

@@ -6,6 +6,8 @@ import random
 from collections.abc import Sequence
 from typing import Literal
 
+import msgspec
+
 from ratchet.learn import Budget, BudgetExhausted, Evaluation, Lab
 from ratchet.prove import (
     ExperimentPlan,
@@ -25,23 +27,33 @@ MAX_AUTO = 32
 
 
 async def plan_repetitions(
-    plan: ExperimentPlan, wanted: int | Literal["auto"], *, lab: Lab, candidate: Candidate
+    plan: ExperimentPlan,
+    wanted: int | Literal["auto"],
+    *,
+    lab: Lab,
+    candidate: Candidate,
+    dollars: float | None,
+    judged_usd: float = 0.0,
 ) -> RepetitionPlan:
     """How often each test task is run with either candidate.
 
     `auto` reads and runs val tasks only: what the test tasks will bring has no influence. Rollouts
     of learning are reused; new are those of the baseline's second run on the tasks of the pilot,
-    where they can matter. The whole experiment may take what learning may: `lab.budget`.
+    where they can matter. The experiment may take as many rollouts and seconds as learning may, and
+    what is left of the dollars.
 
     Args:
         plan: The experiment's plan.
         wanted: The configured number, or `auto`.
         lab: A lab in which nothing has been spent, of the run's own journal and rollouts.
         candidate: The candidate to be proved.
+        dollars: What is left of the budget; None if dollars are not limited.
+        judged_usd: Dollars that the judges of one rollout cost.
     """
     if wanted != "auto":
         return RepetitionPlan(wanted, f"repetitions = {wanted} under [prove]")
-    most = _affordable(lab.budget, (), 2 * plan.max_pairs, lab.concurrency)
+    budget = msgspec.structs.replace(lab.budget, dollars=dollars)
+    most = _affordable(budget, (), judged_usd, 2 * plan.max_pairs, lab.concurrency)
     if most < 2:
         return RepetitionPlan()
     tasks = list(lab.val)
@@ -50,7 +62,14 @@ async def plan_repetitions(
     try:
         before = await lab.evaluate(lab.baseline, tasks)
         after = await lab.evaluate(candidate, tasks)
-        most = _affordable(lab.budget, [*before, *after], 2 * plan.max_pairs, lab.concurrency)
+        most = _affordable(
+            budget,
+            [*before, *after],
+            judged_usd,
+            2 * plan.max_pairs,
+            lab.concurrency,
+            ahead=len(tasks),
+        )
         differences = [
             gain_against_better(here.value, there.value)
             for here, there in zip(before, after, strict=True)
@@ -72,8 +91,19 @@ def _missing_is_1(evaluation: Evaluation) -> float:
     return 1.0 if evaluation.value is None else evaluation.value
 
 
-def _affordable(budget: Budget, known: Sequence[Evaluation], rollouts: int, slots: int) -> int:
-    """Repetitions of so many rollouts that the budget covers, by the cost of known ones."""
+def _affordable(
+    budget: Budget,
+    known: Sequence[Evaluation],
+    judged_usd: float,
+    rollouts: int,
+    slots: int,
+    *,
+    ahead: int = 0,
+) -> int:
+    """Repetitions of so many rollouts that the budget covers, by the cost of known ones.
+
+    So many others, `ahead`, are paid for first.
+    """
     limits = [float(MAX_AUTO)]
     if budget.rollouts is not None:
         limits.append(budget.rollouts / rollouts)
@@ -81,8 +111,9 @@ def _affordable(budget: Budget, known: Sequence[Evaluation], rollouts: int, slot
         dollars = total_cost(each.rollout.cost for each in known).usd
         if dollars is None:
             return 1  # an unknown price is within no budget
-        if dollars > 0.0:
-            limits.append(budget.dollars / (rollouts * dollars / len(known)))
+        each = dollars / len(known) + judged_usd
+        if each > 0.0:
+            limits.append((budget.dollars - ahead * each) / (rollouts * each))
     seconds = sum(each.rollout.duration_s or 0.0 for each in known)
     if budget.seconds is not None and seconds > 0.0:
         limits.append(budget.seconds / (rollouts * seconds / len(known) / slots))

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from ratchet.autopilot.project import Project
+from ratchet.autopilot.run_spending import announced
 from ratchet.evaluate import Evaluator, FunctionEvaluator, basis_of, broken
 from ratchet.evaluate.report_card import (
     CardThresholds,
@@ -171,6 +172,7 @@ async def trust_objective(
     evaluators: Sequence[Evaluator],
     objective: str,
     dataset: Dataset,
+    say: Callable[[str], None] = lambda _: None,
 ) -> Trust | None:
     """Make the report card of the objective's evaluator, or find it, and refuse one that fails.
 
@@ -180,6 +182,7 @@ async def trust_objective(
         evaluators: Its evaluators.
         objective: Name of the objective.
         dataset: The project's tasks.
+        say: Called with sentences for the user.
 
     Returns:
         None while there is no output that could be measured with: no rollout has ended yet, and
@@ -204,7 +207,12 @@ async def trust_objective(
         # Measuring it could only cost: there is nothing to compare it with.
         said = "the project vouches for it (vouched = true), and nothing else does"
         return Trust("decides", f"The evaluator {objective!r} decides: {said}.")
-    card = await report_card(project, store, evaluators, evaluator, cases)
+
+    def begins(done: int, of: int) -> None:
+        if not done and (said := announced_card(evaluator, cases, of)):
+            say(said)
+
+    card = await report_card(project, store, evaluators, evaluator, cases, on_probe=begins)
     if not card.rollouts and not any(c.n for c in card.checks if c.name.startswith("damage")):
         return None
     if card.verdict != "decides":
@@ -213,6 +221,21 @@ async def trust_objective(
     agreed = f"; {card.labels} outputs are labelled" if card.labels else ""
     sentence = f"The evaluator {objective!r} decides: {_clause(card)}{agreed}."
     return Trust(card.verdict, sentence, card.id)
+
+
+def announced_card(evaluator: Evaluator, cases: Sequence[Case], scores: int) -> str:
+    """Sentence on the model calls that a report card takes; empty if they are few.
+
+    Args:
+        evaluator: The evaluator.
+        cases: Its cases; one of them tells what a call costs at most.
+        scores: Number of scores that the card takes.
+    """
+    calls = scores * getattr(evaluator, "calls_per_score", 0)
+    if not calls or not cases:
+        return ""
+    most = getattr(evaluator, "most_usd", lambda rollout: None)(cases[0].rollout)
+    return announced(f"The report card of {evaluator.name!r}", calls, most, at_most=True)
 
 
 def _is_judge(evaluator: Evaluator) -> bool:

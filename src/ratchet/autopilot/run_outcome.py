@@ -7,12 +7,16 @@ from typing import Any
 
 import msgspec
 
+from ratchet.autopilot.run_spending import call_costs
 from ratchet.learn import Proposal
 from ratchet.store import Store
 from ratchet.types import Cost, Decision, Release, Run, total_cost
 
 VERDICTS = ("check/", "test/")
 """Key prefixes of verdicts on candidates in the journal."""
+
+COACH_GONE = "coach-gone"
+"""Key in the journal of why learning lost its coach."""
 
 ANSWERS = "unusable/"
 """Key prefix of unusable answers in the journal."""
@@ -23,9 +27,11 @@ class RunCosts(msgspec.Struct, frozen=True, kw_only=True):
 
     rollouts: int = 0
     coach_calls: int = 0
+    judge_calls: int = 0
     of_coach: Cost = Cost()
+    of_judges: Cost = Cost()
     cost: Cost = Cost()
-    """Of rollouts and coach calls."""
+    """Of rollouts, coach calls and judges' calls."""
 
     def for_machines(self) -> dict[str, Any]:
         """The costs as JSON; dollars are null when a call's price is unknown."""
@@ -33,6 +39,8 @@ class RunCosts(msgspec.Struct, frozen=True, kw_only=True):
             "rollouts": self.rollouts,
             "coach_calls": self.coach_calls,
             "coach_dollars": self.of_coach.usd,
+            "judge_calls": self.judge_calls,
+            "judge_dollars": self.of_judges.usd,
             "dollars": self.cost.usd,
             "known_dollars": self.cost.known_usd,
             "unpriced": self.cost.unpriced,
@@ -51,6 +59,8 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
     costs: RunCosts = RunCosts()
     trust: dict[str, Any] | None = None
     """What the objective's evaluator may do, and why; None until learning has begun."""
+    coach_gone: dict[str, Any] | None = None
+    """Why learning lost its coach, and what to do; None if it did not."""
 
     def for_machines(self) -> dict[str, Any]:
         """The JSON of `ratchet improve --json`."""
@@ -95,21 +105,21 @@ def outcome_of(store: Store, run: Run) -> RunOutcome:
         release=store.releases.get(run.release_id) if run.release_id else None,
         finding=store.journal.get(run.id, "finding"),
         proposals=tuple(sorted(proposals, key=lambda p: p.number)),
-        costs=_costs(store, run, entries),
+        costs=costs_of(store, run, entries),
         trust=store.journal.get(run.id, "trust"),
+        coach_gone=store.journal.get(run.id, COACH_GONE),
     )
 
 
-def _costs(store: Store, run: Run, entries: Sequence[tuple[str, Any]]) -> RunCosts:
-    calls = [body for key, body in entries if key.startswith("coach/")]
-    checks = [reply for key, body in entries if key.startswith("coach-check/") for reply in body]
-    replies = [*calls, *checks]
-    of_coach = total_cost(Cost.of(reply["cost_usd"], reply["model"]) for reply in replies)
+def costs_of(store: Store, run: Run, entries: Sequence[tuple[str, Any]]) -> RunCosts:
+    calls = call_costs(entries)
     return RunCosts(
         rollouts=sum(store.rollouts.counts(queue=run.id).values()),
-        coach_calls=len(calls),
-        of_coach=of_coach,
-        cost=total_cost([store.rollouts.cost(queue=run.id), of_coach]),
+        coach_calls=calls.coach_calls,
+        judge_calls=calls.judge_calls,
+        of_coach=calls.of_coach,
+        of_judges=calls.of_judges,
+        cost=total_cost([store.rollouts.cost(queue=run.id), calls.cost]),
     )
 
 

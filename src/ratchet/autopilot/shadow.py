@@ -18,6 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from ratchet.autopilot.config import LiveSection
+from ratchet.autopilot.live_outcomes import TIMEOUT_S
 from ratchet.autopilot.recorded_rollout import (
     Unusable,
     is_redacted,
@@ -28,10 +29,10 @@ from ratchet.autopilot.recorded_rollout import (
 from ratchet.autopilot.recorded_scores import RecordedScores
 from ratchet.evaluate import Scorer
 from ratchet.evaluate.evaluator import Evaluator
-from ratchet.learn.work import RolloutRunner
 from ratchet.observe.decorators import MIRROR
 from ratchet.observe.replay import REPLAY, REPLAYED, recorded_calls
 from ratchet.prove.shadow import ShadowPair
+from ratchet.run.paid import RolloutRunner
 from ratchet.store import Store
 from ratchet.types import Candidate, Rollout, Score, Task
 from ratchet.types.trace import CANDIDATE, GROUP, TraceFilter, TraceRecording
@@ -250,9 +251,15 @@ class Mirror:
             since_ns=int(max(since, now - STALE_S) * 1e9),
             until_ns=int((now - stage.settle_s) * 1e9),
         )
+        begun_ns = int((now - stage.settle_s - TIMEOUT_S) * 1e9)
+
+        def ready(recording: TraceRecording) -> bool:
+            """Whether a call has ended, or will not be waited for any longer."""
+            return recording.ended or recording.started_ns < begun_ns
+
         read = self._store.recordings.following
         return await asyncio.to_thread(
-            functools.partial(read, criteria, cursor=cursor, limit=limit)
+            functools.partial(read, criteria, cursor=cursor, limit=limit, ready=ready)
         )
 
     def _chosen(
@@ -271,7 +278,7 @@ class Mirror:
     def _input(self, recording: TraceRecording, share: float | None) -> object:
         """The input of a call that is to be mirrored; Unusable says why it is not."""
         trace, attributes = recording.trace, recording.attributes
-        if trace.rootless:
+        if not recording.ended:
             raise Unusable("it has not ended")
         if share is None and attributes.get(MIRROR) is not True:
             raise Unusable("its agent does not allow it")

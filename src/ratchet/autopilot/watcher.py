@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from ratchet._waiting import Wait
 from ratchet.learn import Finding, Proposal
 from ratchet.prove import Comparison
 from ratchet.types import Decision, Release, Rollout, Run, Stage
@@ -12,6 +15,14 @@ class Watcher:
 
     def message(self, text: str) -> None:
         """A message for the user."""
+
+    def waits(self, waits: Sequence[Wait], now: float) -> None:
+        """What has been awaited for long, the longest first; called about twice a second.
+
+        Args:
+            waits: The waits; empty while work goes on.
+            now: Unix seconds.
+        """
 
     def entered(self, run: Run, stage: Stage, resumed: bool) -> None:
         """The run enters a stage, or resumes it."""

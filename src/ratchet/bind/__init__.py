@@ -1,5 +1,7 @@
 """Binding: resolves named resources to a candidate's, a release's or the source's version."""
 
+import os
+
 from ratchet import _live_calls
 from ratchet.bind.code import CodeRefused, evolve, same_behaviour, source_of
 from ratchet.bind.context import (
@@ -13,13 +15,13 @@ from ratchet.bind.context import (
     current_seed,
     importing,
 )
-from ratchet.bind.live import LiveChooser
+from ratchet.bind.live import RELEASE_VARIABLE, LiveChooser
 from ratchet.bind.model import ModelHandle, model
 from ratchet.bind.params import Knobs, params
 from ratchet.bind.prompt import Prompt, prompt
 from ratchet.bind.registry import declarations, forget
 
-_live_calls.chooser = LiveChooser()
+_live_calls.chooser = LiveChooser(deployed=os.environ.get(RELEASE_VARIABLE, "").strip()[:200])
 
 __all__ = [
     "BINDING_VARIABLE",

@@ -6,20 +6,27 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
 from ratchet._live_calls import CallVersions
-from ratchet.bind import context
-from ratchet.types import LiveVersions, Resource, arm_of
-from ratchet.types.trace import ARM, CANDIDATE, EXPERIMENT, UNIT
+from ratchet.bind import context, registry
+from ratchet.types import LiveVersions, Resource, arm_of, short_version, unit_digest
+from ratchet.types.trace import ARM, CANDIDATE, EXPERIMENT, RELEASE, RESOURCES, UNIT
 
 KEPT_S = 24 * 3600.0
 """How long a conversation keeps the version that it began with, in seconds."""
 
 CONVERSATIONS = 10_000
 """Most conversations whose version is remembered; those not seen for longest are forgotten."""
+
+
+MOST_TOLD = 200
+"""Most resources whose versions a call says."""
+
+RELEASE_VARIABLE = "RATCHET_RELEASE"
+"""Environment variable that names the deployed version, such as a commit."""
 
 
 class _Kept(NamedTuple):
@@ -30,6 +37,14 @@ class _Kept(NamedTuple):
     until: float
 
 
+class _Told(NamedTuple):
+    """What calls say that run these resources; the two are kept, so that they can be compared."""
+
+    resources: Mapping[str, Resource]
+    declared: Mapping[str, str]
+    attributes: dict[str, Any]
+
+
 class LiveChooser:
     """Chooses the versions of this process's live calls. Thread-safe.
 
@@ -37,6 +52,8 @@ class LiveChooser:
         clock: Monotonic clock in seconds.
         conversations: Most conversations whose version is remembered.
         serve: Called with the release's resources when they change.
+        declared: Versions of the source's resources, the same object until they change.
+        deployed: Name of the deployed version; empty when there is none.
     """
 
     def __init__(
@@ -45,10 +62,15 @@ class LiveChooser:
         *,
         conversations: int = CONVERSATIONS,
         serve: Callable[[Mapping[str, Resource]], None] = context.serve,
+        declared: Callable[[], Mapping[str, str]] = registry.source_versions,
+        deployed: str = "",
     ) -> None:
         self._clock = clock
         self._limit = conversations
         self._serve = serve
+        self._declared = declared
+        self._deployed = deployed
+        self._told: dict[int, _Told] = {}
         self._served: LiveVersions | None = None
         self._release = CallVersions({})
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
@@ -70,13 +92,40 @@ class LiveChooser:
             released = {CANDIDATE: versions.release_id} if versions.release_id else {}
             self._release = CallVersions(versions.release, released)
             self._served = versions
+            self._told.clear()
             self._serve(versions.release)
 
     def choose(self, unit: str, /, *, conversation: bool) -> CallVersions | None:
         """The versions of a call that begins now; None while there is nothing to choose from."""
         served = self._served
-        if served is None or (served.split is None and not conversation):
-            return None if served is None else self._release
+        if served is None:
+            return None
+        chosen = self._chosen(unit, served, conversation)
+        told = self._run_by(chosen.resources)
+        if not told:
+            return chosen
+        return CallVersions(chosen.resources, {**chosen.attributes, **told})
+
+    def _run_by(self, resources: Mapping[str, Resource]) -> dict[str, Any]:
+        """What says which resources a call runs, and which version is deployed."""
+        declared = self._declared()
+        told = self._told.get(id(resources))
+        if told is None or told.resources is not resources or told.declared is not declared:
+            attributes: dict[str, Any] = {}
+            if declared:
+                versions = {
+                    name: short_version(resources[name]) if name in resources else version
+                    for name, version in sorted(declared.items())[:MOST_TOLD]
+                }
+                attributes[RESOURCES] = [f"{name}@{each}" for name, each in versions.items()]
+            if self._deployed:
+                attributes[RELEASE] = self._deployed
+            told = self._told[id(resources)] = _Told(resources, declared, attributes)
+        return told.attributes
+
+    def _chosen(self, unit: str, served: LiveVersions, conversation: bool) -> CallVersions:
+        if served.split is None and not conversation:
+            return self._release
         with self._lock:
             served = self._served or served
             kept = self._kept_of(unit, served) if conversation else None
@@ -96,7 +145,7 @@ class LiveChooser:
             return served.release_id, self._release
         treated = arm == "candidate"
         candidate_id = split.candidate_id if treated else served.release_id
-        attributes = {EXPERIMENT: split.experiment_id, ARM: arm, UNIT: unit}
+        attributes = {EXPERIMENT: split.experiment_id, ARM: arm, UNIT: unit_digest(unit)}
         if candidate_id:
             attributes[CANDIDATE] = candidate_id
         return candidate_id, CallVersions(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Callable
 from types import CodeType, FrameType
@@ -10,7 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from ratchet.bind import context
-from ratchet.types import Declaration, InputError
+from ratchet.types import Declaration, InputError, short_version
 
 
 class DeclarationSite(NamedTuple):
@@ -40,6 +41,10 @@ class DeclarationSite(NamedTuple):
 
 _declared: dict[str, Callable[[], Declaration]] = {}
 _sites: dict[str, DeclarationSite] = {}
+_versions: dict[str, str] = {}
+_versions_of = -1
+_declarations = 0
+"""Number of declarations so far, repeated ones included."""
 
 
 def declare(name: str, site: DeclarationSite, declaration: Callable[[], Declaration]) -> None:
@@ -63,8 +68,10 @@ def declare(name: str, site: DeclarationSite, declaration: Callable[[], Declarat
             f"Two resources are named {name!r}: {known} and {site}.",
             hint="Give each resource a name of its own.",
         )
+    global _declarations
     _sites[name] = site
     _declared[name] = declaration
+    _declarations += 1
 
 
 def declarations() -> dict[str, Declaration]:
@@ -77,10 +84,27 @@ def declarations() -> dict[str, Declaration]:
     }
 
 
+def source_versions() -> dict[str, str]:
+    """Short version of each declared resource as the source has it, by name.
+
+    The same object until something else is declared. One whose source cannot be read is left out.
+    """
+    global _versions, _versions_of
+    if _versions_of != _declarations:
+        begun, found = _declarations, dict[str, str]()
+        for name, make in list(_declared.items()):
+            with contextlib.suppress(Exception):  # an agent's call must not fail for it
+                found[name] = short_version(make().resource)
+        _versions, _versions_of = found, begun
+    return _versions
+
+
 def forget() -> None:
     """Clear the registry; for tests that load several agents in one process."""
     _declared.clear()
     _sites.clear()
+    global _declarations
+    _declarations += 1
     context.read_at_import().clear()
 
 

@@ -75,7 +75,9 @@ def align(
         judge.attach(store)
         cases = _cases(store, [c.question for c in judge.judge.spec.criteria])
         search = _search(project, store, seed, coach_calls) if reword else None
-        found = wait_for(realign(judge, cases, store.spans.of, seed=seed, reword=search))
+        found = wait_for(
+            realign(judge, cases, store.spans.of, seed=seed, reword=search), paid_by=project
+        )
     path = project.root / FOLDER / f"{name}.json"
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(msgspec.json.format(msgspec.json.encode(found.alignment), indent=2) + b"\n")

@@ -74,21 +74,32 @@ class Interrupted(RatchetError):
     exit_code = 130
 
 
-def wait_for(work: Coroutine[Any, Any, Result], *, quiet: bool = False) -> Result:
+def wait_for(
+    work: Coroutine[Any, Any, Result], *, quiet: bool = False, paid_by: Project | None = None
+) -> Result:
     """Run a coroutine to its end.
 
     Args:
         work: The coroutine.
+        paid_by: The project whose budget pays for the model calls of the command.
         quiet: Keep standard output for JSON: what evaluators and agents print in this process goes
             to standard error.
 
     Raises:
+        BudgetExhausted: The budget does not cover the model calls.
         Interrupted: On Ctrl-C, after running work has been stopped and returned to the queue.
     """
     try:
         import asyncio
 
-        with contextlib.redirect_stdout(sys.stderr) if quiet else contextlib.nullcontext():
+        from ratchet.autopilot.run_spending import command_purse
+        from ratchet.llm import PURSE, paid_from
+
+        purse = PURSE.get() if paid_by is None else command_purse(paid_by)
+        with (
+            paid_from(purse),
+            contextlib.redirect_stdout(sys.stderr) if quiet else contextlib.nullcontext(),
+        ):
             return asyncio.run(work)
     except KeyboardInterrupt:
         raise Interrupted(

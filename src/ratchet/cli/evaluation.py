@@ -72,6 +72,7 @@ def evaluate(
         batches = wait_for(
             _evaluate(project, store, watcher, split, candidate, limit, repeat, fresh, skip_bad),
             quiet=json,
+            paid_by=project,
         )
     rows = [_summary(batch) for batch in batches]
     if json:

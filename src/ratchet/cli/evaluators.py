@@ -15,6 +15,7 @@ from ratchet.autopilot import Project
 from ratchet.autopilot.agent_model import agent_model
 from ratchet.autopilot.evaluator_trial import models_asked
 from ratchet.autopilot.report_cards import (
+    announced_card,
     cases_in,
     report_card,
     tasks_to_measure_with,
@@ -38,8 +39,9 @@ from ratchet.cli.generate_evaluators import generate
 from ratchet.cli.reliability_plot import plot_reliability
 from ratchet.cli.try_evaluator import try_
 from ratchet.evaluate import Evaluator, basis_of
+from ratchet.evaluate.report_card import Case
 from ratchet.store import Store
-from ratchet.types import CardCheck, InputError, ReportCard, Task
+from ratchet.types import BudgetExhausted, CardCheck, InputError, ReportCard, Task
 
 evaluators = typer.Typer(
     help="List evaluators, and measure how far each can be trusted.", no_args_is_help=True
@@ -129,7 +131,9 @@ def check(
         agent_model(project, lambda said: err.print(said, style="dim", markup=False)),
     ):
         made = _evaluators(project)
-        cards = wait_for(_check(project, store, made, names, seed, quiet=json), quiet=json)
+        cards = wait_for(
+            _check(project, store, made, names, seed, quiet=json), quiet=json, paid_by=project
+        )
         spent = [said for each in made if (said := getattr(each, "spending", ""))]
     if plot is not None:
         plot_reliability(cards, plot)
@@ -226,22 +230,38 @@ async def _check(
             " train or val task has an expected answer.",
             hint="Make some: ratchet eval",
         )
-    cards = []
+    cards: list[ReportCard] = []
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     hidden = quiet or not err.is_terminal
     with Progress(*columns, console=err, transient=True, disable=hidden) as progress:
         for evaluator in _selected(made, names):
             bar = progress.add_task(evaluator.name, total=None)
-            advance = functools.partial(_advance, progress, bar)
-            cards.append(
-                await report_card(
+            advance = functools.partial(_advance, progress, bar, evaluator, cases)
+            try:
+                card = await report_card(
                     project, store, made, evaluator, cases, seed=seed, on_probe=advance
                 )
-            )
+            except BudgetExhausted as error:
+                made_so_far = ", ".join(each.evaluator for each in cards) or "none"
+                raise BudgetExhausted(
+                    f"There is no report card of {evaluator.name!r}: {error.message} Report cards"
+                    f" made: {made_so_far}.",
+                    hint=error.hint,
+                ) from None
+            cards.append(card)
     return cards
 
 
-def _advance(progress: Progress, bar: TaskID, done: int, of: int) -> None:
+def _advance(
+    progress: Progress,
+    bar: TaskID,
+    evaluator: Evaluator,
+    cases: Sequence[Case],
+    done: int,
+    of: int,
+) -> None:
+    if not done and (said := announced_card(evaluator, cases, of)):
+        err.print(said, style="dim", markup=False)
     progress.update(bar, completed=done, total=of)
 
 

@@ -64,7 +64,8 @@ def generate(
         found = wait_for(
             generate_evaluators(
                 project, store, agent, rollouts, ask=ask, count=count, say=say, seed=seed
-            )
+            ),
+            paid_by=project,
         )
     kept = [each.proposal for each in found if each.kept]
     written = write_evaluators(project.root, kept) if write and kept else []

@@ -26,6 +26,7 @@ from ratchet.cli.plot import png_plot, text_plot
 from ratchet.cli.progress import TerminalWatcher
 from ratchet.cli.run_outcome import print_outcome
 from ratchet.client.address import address_of
+from ratchet.llm import CoachUnavailable
 
 
 def improve(
@@ -89,6 +90,11 @@ def improve(
         print_json(outcome.for_machines())
     else:
         print_outcome(outcome)
+    if outcome.coach_gone and outcome.run.stage not in ("ship", "shipped", "prove"):
+        raise CoachUnavailable(
+            f"{outcome.coach_gone['message']} What was found without it is not proved better.",
+            hint="Make the coach answer, and search again: ratchet improve --seed 1.",
+        )
 
 
 def improve_project(

@@ -7,6 +7,7 @@ and a small tree of the best candidates.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from types import TracebackType
 
 from rich.console import Console, Group, RenderableType
@@ -23,6 +24,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from ratchet._waiting import Wait
 from ratchet.autopilot import Watcher
 from ratchet.cli.candidate_tree import CandidateTree, score_text
 from ratchet.cli.console import counted, number, short
@@ -64,6 +66,9 @@ class TerminalWatcher(Watcher):
         )
         self._proposals: list[Proposal] = []
         self._run: Run | None = None
+        self._waits = ""
+        self._printed: dict[tuple[str, float], float] = {}
+        """Seconds that each wait had lasted when it was last printed."""
         self._live = Live(
             get_renderable=self._view, console=console, transient=True, refresh_per_second=4
         )
@@ -90,6 +95,19 @@ class TerminalWatcher(Watcher):
     def message(self, text: str) -> None:
         """Print a sentence above the bar."""
         self._console.print(f"  {text}", style="dim", markup=False)
+
+    def waits(self, waits: Sequence[Wait], now: float) -> None:
+        """Show what is awaited under the bar; elsewhere print it, each time twice as late."""
+        self._waits = "; ".join(wait.sentence(now) for wait in waits)
+        if self._console.is_terminal:
+            return
+        fresh = {(wait.what, wait.since) for wait in waits}
+        self._printed = {key: told for key, told in self._printed.items() if key in fresh}
+        for wait in waits:
+            lasted = now - wait.since
+            if lasted >= 2 * self._printed.get((wait.what, wait.since), 0.0):
+                self._printed[wait.what, wait.since] = lasted
+                self._console.print(f"  {wait.sentence(now)}", style="dim", markup=False)
 
     def entered(self, run: Run, stage: Stage, resumed: bool) -> None:
         """Print the stage's heading."""
@@ -146,10 +164,12 @@ class TerminalWatcher(Watcher):
 
     def _view(self) -> RenderableType:
         """The content of the live area."""
-        if self._run is None or not self._proposals:
-            return self._progress
-        lineage = CandidateTree(self._proposals, self._run.baseline_id)
         lines: list[RenderableType] = [self._progress]
+        if self._waits:
+            lines.append(Text(f"  {self._waits}", "yellow"))
+        if self._run is None or not self._proposals:
+            return Group(*lines)
+        lineage = CandidateTree(self._proposals, self._run.baseline_id)
         if lineage.best is not None:
             best, last = lineage.best, self._proposals[-1]
             spent = f"  {last.cost} spent" if last.cost != Cost() else ""

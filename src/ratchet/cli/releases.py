@@ -40,7 +40,7 @@ def releases(folder: Folder = Path("."), json: Json = False) -> None:
             short(release.id),
             f"{made:%Y-%m-%d %H:%M}",
             short(release.candidate_id),
-            release.state.replace("_", " "),
+            release.state.replace("_", " ") + (", not proved" if release.draft else ""),
             _where(release),
             release.revert.url if release.revert else release.rollback,
         )

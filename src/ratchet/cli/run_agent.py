@@ -83,7 +83,9 @@ def run(
                 raise InputError(f"There is no task {task!r} in {project.tasks_label}.")
         watcher.expects(len(tasks))
         with agent_model(project, watcher.message):
-            batch = wait_for(_run(project, store, watcher, tasks, candidate), quiet=json)
+            batch = wait_for(
+                _run(project, store, watcher, tasks, candidate), quiet=json, paid_by=project
+            )
     with project.open_store() as store:
         _report(store, batch, json)
 

@@ -5,30 +5,37 @@ from __future__ import annotations
 from rich.markup import escape
 
 from ratchet.autopilot.run_outcome import RunCosts, RunOutcome
-from ratchet.cli.console import counted, display_path, format_dollars, number, out, short, table
+from ratchet.cli.console import counted, display_path, number, out, short, table
 from ratchet.types import Cost, Decision, GuardrailResult
+from ratchet.types.interval_text import interval_ends
 
 
 def costs_text(costs: RunCosts) -> str:
-    """What a run has spent, as text."""
-    parts = [counted(costs.rollouts, "rollout")]
-    if costs.coach_calls:
-        parts.append(counted(costs.coach_calls, "coach call"))
+    """What a run has spent in all its stages, as text: each number with what it counts."""
+    parts = [
+        f"{counted(costs.rollouts, 'rollout')} of the agent",
+        *_calls(costs.coach_calls, "coach", costs.of_coach),
+        *_calls(costs.judge_calls, "judge", costs.of_judges),
+    ]
     if costs.cost != Cost():
-        of_coach = f", {format_dollars(costs.of_coach.usd)} of it for the coach"
-        parts.append(f"{costs.cost}{of_coach if costs.of_coach.usd else ''}")
+        parts.append(f"{costs.cost} in all")
     return "; ".join(parts)
+
+
+def _calls(calls: int, whose: str, cost: Cost) -> list[str]:
+    dollars = f" for {cost}" if cost != Cost() else ""
+    return [f"{counted(calls, f'{whose} call')}{dollars}"] if calls else []
 
 
 def print_decision(decided: Decision) -> None:
     """Print a decision as a table: scores and guardrails, before and after."""
-    low, high = decided.interval
+    low, high = interval_ends(*decided.interval)
     rows = table("", "baseline", "candidate", "change", "e-value", right=("baseline", "candidate"))
     rows.add_row(
         decided.metric,
         number(decided.baseline),
         number(decided.candidate),
-        escape(f"{decided.candidate - decided.baseline:+.3f} [{low:+.3f}, {high:+.3f}]"),
+        escape(f"{decided.candidate - decided.baseline:+.3f} [{low}, {high}]"),
         f"{decided.e_value:.3g} (needs {1 / decided.alpha:.3g})",
     )
     for guardrail in decided.guardrails:
@@ -48,6 +55,15 @@ def standing(guardrail: GuardrailResult) -> str:
     if not guardrail.measured:
         return "not measured"
     return "holds" if guardrail.passed else "not proved to hold"
+
+
+def more_tasks(decided: Decision) -> str:
+    """What to do about a gain that was not proved."""
+    return (
+        f"Add about {counted(decided.more_pairs, 'test task')} to the task file, or take them from"
+        " use: ratchet datasets capture. Then run ratchet improve again. Or let people judge a"
+        " draft: ratchet ship --draft."
+    )
 
 
 def _mean(value: float | None) -> str:
@@ -97,6 +113,11 @@ def print_outcome(outcome: RunOutcome) -> None:
     elif run.stage == "prove":
         out.print("[bold yellow]The decision is withheld until people have labelled.[/]")
         out.print(run.message, markup=False)
+    elif run.stage == "not_proved":
+        out.print("[bold yellow]Not proved: nothing is released.[/]")
+        out.print(run.message, markup=False)
+        if decided is not None:
+            out.print(more_tasks(decided), markup=False)
     elif run.stage == "no_gain":
         out.print("[bold yellow]No significant gain: nothing is shipped.[/]")
         out.print(run.message, markup=False)

@@ -9,12 +9,13 @@ from typing import Annotated
 import typer
 
 from ratchet.autopilot import Project
+from ratchet.autopilot.draft_release import draft_release
 from ratchet.autopilot.pull_requests import forge_settings, live_proofs, propose_release
 from ratchet.cli.console import Folder, Json, out, print_json, project_in, short
 from ratchet.cli.selection import release_of
 from ratchet.ship.forges import preview
 from ratchet.ship.live_proof import LiveProof
-from ratchet.types import PullRequest, Release
+from ratchet.types import InputError, PullRequest, Release
 
 
 def ship(
@@ -30,6 +31,13 @@ def ship(
         typer.Option(
             "--ci-workflow",
             help="Write a CI job that verifies committed evidence, and do nothing else.",
+        ),
+    ] = False,
+    draft: Annotated[
+        bool,
+        typer.Option(
+            "--draft",
+            help="Propose what was not proved, as a draft that only a person's merge releases.",
         ),
     ] = False,
     folder: Folder = Path("."),
@@ -48,6 +56,8 @@ def ship(
 
       ratchet ship 1a2b3c4d
 
+      ratchet ship --draft
+
       ratchet ship --ci-workflow
     """
     project = project_in(folder)
@@ -55,7 +65,17 @@ def ship(
         _write_workflow(project, json)
         return
     with project.open_store() as store:
-        selected = release_of(store.releases.list(1000), release, "ship")
+        if draft:
+            if release is not None:
+                raise InputError("--draft makes the release that it proposes: leave RELEASE out.")
+            selected = draft_release(project, store)
+        else:
+            selected = release_of(store.releases.list(1000), release, "ship")
+        if draft and not dry_run:
+            obstacle = preview(selected, project.root, forge_settings(project)).obstacle
+            if obstacle:
+                _print_branch(selected, obstacle, json)
+                return
         if dry_run:
             _preview(project, selected, live_proofs(project, store, selected), json)
             return
@@ -77,6 +97,16 @@ def _print(release: Release, request: PullRequest) -> None:
     out.print(f"Release {short(release.id)}, branch {release.branch} at {request.head[:10]}")
     if request.note:
         out.print(f"Note: {request.note}.", markup=False)
+
+
+def _print_branch(release: Release, obstacle: str, json: bool) -> None:
+    """Tell of a draft that is a branch alone, and why."""
+    if json:
+        print_json(release)
+        return
+    out.print(f"[bold yellow]Not proved:[/] the draft is the branch {release.branch}.")
+    out.print(f"The text for reviewers: {release.pull_request}", markup=False, soft_wrap=True)
+    out.print(f"No pull request was opened. {obstacle}", markup=False, soft_wrap=True)
 
 
 def _preview(project: Project, release: Release, live: Sequence[LiveProof], json: bool) -> None:

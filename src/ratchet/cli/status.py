@@ -20,6 +20,8 @@ NEXT: dict[Stage, str] = {
     "ship": "ratchet improve ships it",
     "shipped": "ratchet ship opens its pull request; or merge the branch, or: ratchet rollback",
     "no_gain": "change the agent or its tasks, or try another search: ratchet improve --seed 1",
+    "not_proved": "add test tasks and run ratchet improve again; or show people a draft:"
+    " ratchet ship --draft",
     "failed": "fix the cause; ratchet improve continues it",
 }
 

@@ -126,7 +126,7 @@ def synthesize(
         dataset = find_dataset(project, store, name)
         with _Bar(num_samples) as advance:
             work = synthesize_tasks(project, store, dataset, plan, say=_say, on_progress=advance)
-            made, calls, cost = wait_for(work)
+            made, calls, cost = wait_for(work, paid_by=project)
         after = made.into(dataset, plan.split)
         stored = after is not dataset and not dry_run
         if stored:

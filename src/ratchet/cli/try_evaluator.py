@@ -52,7 +52,9 @@ def try_(
         project.open_store() as store,
         agent_model(project, lambda said: err.print(said, style="dim", markup=False)),
     ):
-        rollout, score = wait_for(try_evaluator(store, evaluator, identity), quiet=json)
+        rollout, score = wait_for(
+            try_evaluator(store, evaluator, identity), quiet=json, paid_by=project
+        )
     spent = str(getattr(evaluator, "spending", ""))
     if json:
         print_json({"subject": rollout.id, "score": score, "models": models, "spent": spent})

@@ -60,10 +60,10 @@ def split_tasks(
             f"The shares of train, val and test sum to {total:g}, not 1.",
             hint="Correct split under [tasks] in ratchet.toml.",
         )
-    groups = _groups(tasks, group_by, near_duplicates)
+    groups = groups_of(tasks, group_by, near_duplicates)
     if given is not None:
         return Dataset(name, tuple(tasks), _added(groups, fractions, given))
-    splits = {task.id: _split_of(groups[task.id], fractions) for task in tasks}
+    splits = {task.id: split_of(groups[task.id], fractions) for task in tasks}
     for split in SPLITS:
         if fractions.get(split, 0.0) > 0 and split not in splits.values():
             count = len(set(groups.values()))
@@ -82,7 +82,7 @@ def leaking_groups(dataset: Dataset, group_by: str | None = None) -> list[list[T
         ConfigError: group_by names nothing.
     """
     members: dict[bytes, list[Task]] = {}
-    groups = _groups(dataset.tasks, group_by, near_duplicates=True)
+    groups = groups_of(dataset.tasks, group_by, near_duplicates=True)
     for task in dataset.tasks:
         members.setdefault(groups[task.id], []).append(task)
     return [own for own in members.values() if len({dataset.splits[task.id] for task in own}) > 1]
@@ -97,13 +97,14 @@ def _added(
         if task_id in given:
             of_group.setdefault(group, given[task_id])
     return {
-        task_id: given.get(task_id) or of_group.get(group) or _split_of(group, fractions)
+        task_id: given.get(task_id) or of_group.get(group) or split_of(group, fractions)
         for task_id, group in groups.items()
     }
 
 
-def _split_of(group: bytes, fractions: Mapping[Split, float]) -> Split:
-    point = int.from_bytes(hashlib.sha256(b"ratchet-split:" + group).digest()[:8], "big") / 2**64
+def split_of(group: bytes, fractions: Mapping[Split, float]) -> Split:
+    """The split of a group, by its own content alone."""
+    point = point_of(group)
     edge = 0.0
     selected: Split = "test"
     for split in SPLITS:
@@ -115,7 +116,14 @@ def _split_of(group: bytes, fractions: Mapping[Split, float]) -> Split:
     return selected
 
 
-def _groups(tasks: Sequence[Task], group_by: str | None, near_duplicates: bool) -> dict[str, bytes]:
+def point_of(group: bytes) -> float:
+    """A number in [0, 1) that is a group's own, as if drawn at random."""
+    return int.from_bytes(hashlib.sha256(b"ratchet-split:" + group).digest()[:8], "big") / 2**64
+
+
+def groups_of(
+    tasks: Sequence[Task], group_by: str | None, near_duplicates: bool
+) -> dict[str, bytes]:
     """Group by task id: tasks that share a key, directly or transitively, are one group."""
     parent: dict[bytes, bytes] = {}
     age: dict[bytes, int] = {}

@@ -24,7 +24,7 @@ from ratchet.evaluate.failures import (
     described,
     missing,
 )
-from ratchet.types import Cost, InputError, Rollout, Score, Span
+from ratchet.types import BudgetExhausted, Cost, InputError, Rollout, Score, Span
 from ratchet.types.hashing import HASH_LENGTH, content_hash
 
 if TYPE_CHECKING:
@@ -67,7 +67,11 @@ class Evaluator(Protocol):
         ...
 
     async def score(self, rollout: Rollout, spans_of: SpansOf) -> Score:
-        """The score of a rollout. Failures become an error score; this does not raise."""
+        """The score of a rollout. Failures become an error score.
+
+        Raises:
+            BudgetExhausted: The dollars for the model calls of a verdict are spent.
+        """
         ...
 
 
@@ -194,6 +198,15 @@ class FunctionEvaluator:
         return ""
 
     @property
+    def calls_per_score(self) -> int:
+        """Number of model calls of one verdict."""
+        return 0
+
+    def most_usd(self, rollout: Rollout) -> float | None:
+        """The most that one model call for a verdict costs in dollars; None if it is unknown."""
+        return 0.0
+
+    @property
     def used(self) -> Cost:
         """What the model answers behind its verdicts cost; nothing if it asks no model."""
         return Cost()
@@ -215,6 +228,8 @@ class FunctionEvaluator:
         """The score of a rollout; exceptions of the function become an error score."""
         try:
             return await self.verdict(rollout, spans_of)
+        except BudgetExhausted:
+            raise  # nobody has judged the output: that is no verdict on it
         except Exception as error:
             return missing(self, error)
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import msgspec
 
 from ratchet.evaluate.corruptions import expected_output
-from ratchet.types import InputError, RatchetError, Rollout, Score, content_hash
+from ratchet.types import BudgetExhausted, InputError, RatchetError, Rollout, Score, content_hash
 
 if TYPE_CHECKING:
     from ratchet.evaluate.evaluator import Evaluator, SpansOf
@@ -63,10 +63,16 @@ class Failure(NamedTuple):
 
 
 async def attempted(evaluator: Evaluator, rollout: Rollout, spans_of: SpansOf) -> Score | Failure:
-    """A score, or the exception instead of it."""
+    """A score, or the exception instead of it.
+
+    Raises:
+        BudgetExhausted: The dollars for its model calls are spent: nobody has judged the output.
+    """
     judge = getattr(evaluator, "verdict", evaluator.score)
     try:
         score: Score = await judge(rollout, spans_of)
+    except BudgetExhausted:
+        raise
     except Exception as error:  # an evaluator that breaks affects no other
         return Failure(evaluator, rollout, spans_of, error)
     return score

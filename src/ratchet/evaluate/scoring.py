@@ -59,6 +59,8 @@ class Scorer:
 
         Raises:
             StoreError: The store cannot be read or written.
+            BudgetExhausted: The dollars for an evaluator's model calls are spent; what models have
+                answered is kept.
         """
         ended = list(rollouts)
         known = await asyncio.to_thread(self._store.scores.of, [r.id for r in ended])

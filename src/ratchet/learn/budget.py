@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 
-from ratchet.types import ConfigError, Cost, RatchetError, total_cost
+from ratchet.llm import Purse, Reply
+from ratchet.types import BudgetExhausted, ConfigError, Cost, dollars_text
 
-
-class BudgetExhausted(RatchetError):
-    """The next step would exceed the budget. Algorithms end with their best result so far."""
-
-    exit_code = 2  # where it ends a command, the budget did not cover a single step
+__all__ = ["Budget", "BudgetExhausted", "BudgetLedger", "Spent"]
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,8 +24,8 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     coach_calls: int | None = None
     """Calls of the coach LLM."""
     dollars: float | None = None
-    """Dollars after which no new work starts. The cost of a rollout is known only when it ends, so
-    rollouts in flight may exceed the limit. Calls whose price is unknown are not counted."""
+    """Dollars of rollouts, coach calls and judges' calls. Calls whose price is unknown are not
+    counted."""
 
     def __post_init__(self) -> None:
         for name in ("rollouts", "seconds", "coach_calls", "dollars"):
@@ -86,7 +83,7 @@ def exceeded(
     ):
         return f"{spent.coach_calls} of {budget.coach_calls} coach calls are spent"
     if budget.dollars is not None and spent.dollars >= budget.dollars:
-        return f"${spent.dollars:.2f} of ${budget.dollars:g} are spent"
+        return f"{dollars_text(spent.dollars)} of ${budget.dollars:g} are spent"
     return ""
 
 
@@ -100,15 +97,39 @@ class BudgetLedger:
         budget: Spending limits.
         whole: The parent ledger.
         now: Current time in seconds, on the clock passed to `tick`.
+        record: Called with each reply of a model that was paid for, and who asked.
+        within: The purse that pays, too, such as a command's.
     """
 
-    def __init__(self, budget: Budget, *, now: float, whole: BudgetLedger | None = None) -> None:
+    def __init__(
+        self,
+        budget: Budget,
+        *,
+        now: float,
+        whole: BudgetLedger | None = None,
+        record: Callable[[str, Reply], None] | None = None,
+        within: Purse | None = None,
+    ) -> None:
         self.budget = budget
-        self.spent = Spent()
+        self.purse: Purse = Purse(
+            budget.dollars,
+            name="The part of the budget" if whole else "The budget for learning",
+            hint="Raise dollars under [improve.budget] in ratchet.toml.",
+            within=whole.purse if whole else within,
+            record=record,
+        )
+        """Pays for rollouts and model calls."""
+        self._spent = Spent()
         self._whole = whole
         self._since = now
-        self._costs: list[Cost] = []
         self._paid: set[str] = set() if whole is None else whole._paid
+
+    @property
+    def spent(self) -> Spent:
+        """Amounts spent so far."""
+        cost = self.purse.cost
+        self._spent.dollars, self._spent.unpriced = cost.known_usd, cost.unpriced
+        return self._spent
 
     def fresh(self, names: Iterable[str]) -> list[str]:
         """The names not paid for yet, without duplicates."""
@@ -128,35 +149,41 @@ class BudgetLedger:
         """Charge the rollouts that `fresh` returned."""
         self._paid.update(names)
         for ledger in self._levels():
-            ledger.spent.rollouts += len(names)
+            ledger._spent.rollouts += len(names)
+
+    def give_back_rollouts(self, names: Sequence[str]) -> None:
+        """Refund rollouts that were not run."""
+        self._paid.difference_update(names)
+        for ledger in self._levels():
+            ledger._spent.rollouts -= len(names)
 
     def take_call(self, name: str) -> None:
         """Charge a coach call; calls in flight count."""
         self._paid.add(name)
         for ledger in self._levels():
-            ledger.spent.coach_calls += 1
+            ledger._spent.coach_calls += 1
 
     def give_back_call(self, name: str) -> None:
         """Refund a coach call that ended without an answer."""
         self._paid.discard(name)
         for ledger in self._levels():
-            ledger.spent.coach_calls -= 1
+            ledger._spent.coach_calls -= 1
 
     def pay(self, costs: Iterable[Cost]) -> None:
-        """Add the cost of rollouts or calls."""
+        """Add the cost of work that an earlier attempt of the run paid for."""
         new = list(costs)
         for ledger in self._levels():
-            ledger._costs.extend(new)
-            # Rounded once, so that the order in which they end does not matter.
-            cost = total_cost(ledger._costs)
-            ledger.spent.dollars = cost.known_usd
-            ledger.spent.unpriced = cost.unpriced
+            ledger.purse.add(new)
 
     def tick(self, now: float) -> None:
         """Update the elapsed time."""
         for ledger in self._levels():
-            ledger.spent.seconds += now - ledger._since
+            ledger._spent.seconds += now - ledger._since
             ledger._since = now
+
+    def elapsed(self, now: float) -> float:
+        """Seconds spent up to now."""
+        return self._spent.seconds + now - self._since
 
     def reached(self) -> str:
         """The limit that is reached, time included; empty if none."""
@@ -176,7 +203,7 @@ class BudgetLedger:
     def recall(self, seconds: Any) -> None:
         """Restore the elapsed seconds that the journal recorded for a step."""
         for ledger, then in zip(self._levels(), seconds, strict=False):
-            ledger.spent.seconds = float(then)
+            ledger._spent.seconds = float(then)
 
     def _levels(self) -> Iterator[BudgetLedger]:
         ledger: BudgetLedger | None = self

@@ -215,6 +215,8 @@ class BudgetScheduler:
             self._account(record, part)
             record.out, record.refused = _as_sentence(error), True
             lab.note(f"{record.arm.name} cannot go on: {record.out}")
+            if isinstance(error, CoachUnavailable):
+                self._without_coach(record.out)
             return
         self._account(record, part)
         if record.arm.once:
@@ -260,6 +262,15 @@ class BudgetScheduler:
                 self._solved = await self._confirm() >= SOLVED
             except BudgetExhausted:
                 self._solved = True  # as far as can be measured
+
+    def _without_coach(self, why: str) -> None:
+        """Retire the arms that need the coach, which answers none of them."""
+        for record in self._records:
+            if record.arm.asks and not record.out:
+                record.out, record.refused = why, True
+        rest = [record.arm.name for record in self._records if not record.out]
+        what = f"goes on with {', '.join(rest)}" if rest else "has nothing that needs none"
+        self._lab.note(f"Auto is without its coach, and {what}.")
 
     async def _try_without(self, tied: Candidate, part: Lab, share: Budget) -> None:
         """Continue without what a tie added, if the best is as good or better without it."""

@@ -10,7 +10,15 @@ from typing import Any
 import msgspec
 
 from ratchet.learn.budget import BudgetExhausted, BudgetLedger
-from ratchet.llm import STEP, ChatClient, CoachUnavailable, Message, Reply
+from ratchet.llm import (
+    STEP,
+    ChatClient,
+    CoachUnavailable,
+    Message,
+    Reply,
+    ask_paid,
+    paid_from,
+)
 from ratchet.types import content_hash
 
 LATE_S = 10.0
@@ -148,13 +156,16 @@ async def ask_and_charge(
     ledger.take_call(key)
     asking = STEP.set(step)
     try:
-        reply = await coach.ask(
-            question.messages,
-            schema=question.schema,
-            temperature=question.temperature,
-            max_tokens=question.max_tokens,
-            model=question.model,
-        )
+        with paid_from(ledger.purse):
+            reply = await ask_paid(
+                coach,
+                question.messages,
+                kind="coach",
+                schema=question.schema,
+                temperature=question.temperature,
+                max_tokens=question.max_tokens,
+                model=question.model,
+            )
     except BaseException:
         ledger.give_back_call(key)
         raise
@@ -162,7 +173,6 @@ async def ask_and_charge(
         STEP.reset(asking)
     # Before any await: a cancellation from here on must not lose the reply.
     append(key, msgspec.to_builtins(reply))
-    ledger.pay([reply.cost])
     await flush()  # a reply that a kill could lose, and so charge twice, must not be used
     return reply
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -35,11 +35,11 @@ from ratchet.learn.work import (
     Evaluation,
     LabSettings,
     Proposal,
-    RolloutRunner,
     RolloutTokens,
     objective_value,
 )
-from ratchet.llm import ChatClient, Message, Reply
+from ratchet.llm import ChatClient, CoachUnavailable, Message, Purse, Reply, paid_from
+from ratchet.run.paid import RolloutRunner, run_paid
 from ratchet.store import Store
 from ratchet.types import Candidate, Cost, RatchetError, Resource, Rollout, Span, Task, content_hash
 
@@ -66,6 +66,8 @@ class Lab:
         on_note: Called with each progress note of an algorithm.
         redact: Removes sensitive data from a text; the built-in rules by default.
         clock: Monotonic time in seconds, for the budget.
+        record: Called with each reply of a model that was paid for, and who asked.
+        purse: The purse that pays, too, such as a command's.
         whole: The parent lab, if this one is a part of it.
         only: Names of the resources that may change; all by default.
     """
@@ -92,6 +94,8 @@ class Lab:
         on_note: Callable[[str], None] | None = None,
         redact: Callable[[str], str] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        record: Callable[[str, Reply], None] | None = None,
+        purse: Purse | None = None,
         whole: Lab | None = None,
         only: Collection[str] | None = None,
     ) -> None:
@@ -106,9 +110,15 @@ class Lab:
         self._train_ids = {task.id for task in self.train}
         self.val = tuple(val)
         self._ledger: BudgetLedger = BudgetLedger(
-            budget, now=clock(), whole=whole._ledger if whole else None
+            budget,
+            now=clock(),
+            whole=whole._ledger if whole else None,
+            record=record,
+            within=purse,
         )
         self._whole = whole
+        self._source_id: str = baseline.id if whole is None else whole._source_id
+        """Id of the agent as it is, from which the outermost lab starts."""
         seed = f"{work.seed}/{work.part}" if work.part else work.seed
         self.rng = random.Random(seed)  # noqa: S311 - reproducible, not secret
         self.seed = work.seed
@@ -137,6 +147,9 @@ class Lab:
         """Models already reported as unpriced."""
         self._judged = 0
         self._notes = 0
+        self._late: dict[str, int] = {}
+        """Work that ended after the time was up: its number by kind."""
+        self._coach_gone: CoachUnavailable | None = None
         self._stats: dict[str, CandidateStats] = {} if whole is None else whole._stats
 
     async def __aenter__(self) -> Lab:
@@ -172,6 +185,10 @@ class Lab:
         """Amounts spent so far."""
         return self._ledger.spent
 
+    def count_spent(self, costs: Iterable[Cost]) -> None:
+        """Count what the run spent outside the lab, such as on checks before learning."""
+        self._ledger.pay(costs)
+
     async def evaluate(
         self,
         candidate: Candidate,
@@ -194,29 +211,51 @@ class Lab:
             One evaluation per task, in the order of the tasks.
 
         Raises:
-            BudgetExhausted: Too few rollouts are left, or the dollars are spent; nothing was run.
-                The time limit does not raise here: `may_continue` enforces it.
+            BudgetExhausted: Too few rollouts are left, and nothing was run; or the dollars are
+                spent, and rollouts that ran are kept. The time limit does not raise here:
+                `may_continue` enforces it.
         """
         rollouts = [
             self._work.rollout(task, candidate.id, repetition, training=training) for task in tasks
         ]
-        new = self._ledger.fresh(rollout.id for rollout in rollouts)
+        earlier: dict[str, Rollout] = {}
+        if candidate.id == self._source_id and not training:
+            earlier = await asyncio.to_thread(self._paid_earlier, rollouts, tasks, repetition)
+            rollouts = [earlier.get(rollout.id, rollout) for rollout in rollouts]
+        paid = {rollout.id for rollout in earlier.values()}
+        new = self._ledger.fresh(r.id for r in rollouts if r.id not in paid)
         reached = self._ledger.refusal(rollouts=len(new)) if new else ""
         if reached:
             raise BudgetExhausted(f"{len(new)} more rollouts would exceed the budget: {reached}.")
         self._ledger.take_rollouts(new)
         await self._journal.flush()
         await asyncio.to_thread(self._store.candidates.put, candidate, time.time())
-        async with ScoreStream(self._scorer) as stream:
+        judges = Purse(within=self._ledger.purse)
+        begun: set[str] = set()
+        with paid_from(judges):
+            async with ScoreStream(self._scorer) as stream:
 
-            def ended_one(rollout: Rollout) -> None:
-                stream.add(rollout)
-                if self._on_rollout:
-                    self._on_rollout(rollout)
+                def ended_one(rollout: Rollout) -> None:
+                    begun.add(rollout.id)
+                    self._note_late("rollout")
+                    stream.add(rollout)
+                    if self._on_rollout:
+                        self._on_rollout(rollout)
 
-            ended = await self._runner.run(rollouts, [candidate], ended_one)
-            scores = await stream.scores()
-        self._ledger.pay(ended[rollout_id].cost for rollout_id in new)
+                try:
+                    ended = await run_paid(
+                        self._runner,
+                        self._ledger.purse,
+                        rollouts,
+                        [candidate],
+                        ended_one,
+                        free=frozenset(rollout.id for rollout in rollouts) - {*new},
+                    )
+                except BudgetExhausted:
+                    self._ledger.give_back_rollouts([id for id in new if id not in begun])
+                    raise
+                scores = await stream.scores()
+        self._pay_judges(new, judges.cost)
         for rollout_id in new:
             self._announce_unpriced(ended[rollout_id].cost)
         evaluations = [
@@ -231,6 +270,73 @@ class Lab:
         if not training:
             self._stats.setdefault(candidate.id, CandidateStats(candidate)).add(evaluations)
         return evaluations
+
+    def _paid_earlier(
+        self, rollouts: Sequence[Rollout], tasks: Sequence[Task], repetition: int
+    ) -> dict[str, Rollout]:
+        """Succeeded rollouts of the baseline in earlier runs, by the id of those they replace.
+
+        A rollout that this run has begun stays its own, so that a resumed run takes the same ones.
+        """
+        if not self._work.earlier:
+            return {}
+        own = self._store.rollouts.get([rollout.id for rollout in rollouts])
+        ids = {
+            rollout.id: [
+                settings.rollout(task, rollout.candidate_id, repetition).id
+                for settings in self._work.earlier
+            ]
+            for rollout, task in zip(rollouts, tasks, strict=True)
+            if rollout.id not in own
+        }
+        known = self._store.rollouts.get([id for each in ids.values() for id in each])
+        return {
+            own_id: succeeded[0]
+            for own_id, each in ids.items()
+            if (
+                succeeded := [
+                    known[id] for id in each if id in known and known[id].status == "succeeded"
+                ]
+            )
+        }
+
+    @property
+    def overtime(self) -> str:
+        """Sentence on how much longer learning took than it may, and why; empty if it did not."""
+        limit, seconds = self.budget.seconds, self._ledger.elapsed(self._clock())
+        if limit is None or not self._late:
+            return ""
+        late = " and ".join(
+            f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in self._late.items()
+        )
+        return (
+            f"Learning took {seconds:.0f} s, and seconds = {limit:g}: after that nothing new was"
+            f" looked for, but {late} ended that were under way or compare what had been found."
+        )
+
+    def _note_late(self, kind: str) -> None:
+        """Count a piece of work that ends after the time is up."""
+        if self._whole is not None:
+            self._whole._note_late(kind)
+            return
+        limit = self.budget.seconds
+        if limit is not None and self._ledger.elapsed(self._clock()) > limit:
+            self._late[kind] = self._late.get(kind, 0) + 1
+
+    def _pay_judges(self, rollouts: Sequence[str], live: Cost) -> None:
+        """Journal what judges of new rollouts cost; a resumed run pays what the first one paid."""
+        if not rollouts:
+            return
+        key = self._key("judged", content_hash(sorted(rollouts)))
+        kept = self._journal.entries.get(key)
+        if kept is not None:
+            first = msgspec.convert(kept, Cost)
+            rest = max(0.0, first.known_usd - live.known_usd)
+            unpriced = {} if live.unpriced else first.unpriced
+            self._ledger.pay([Cost(known_usd=rest, unpriced=unpriced)])
+        elif live != Cost():
+            self._append(key, msgspec.to_builtins(live))
+            self._announce_unpriced(live)
 
     async def rate(self, task: Task, output: Any) -> float | None:
         """Objective of a made-up answer to a task, such as the expected one. It costs no rollout.
@@ -248,7 +354,8 @@ class Lab:
         rollout = msgspec.structs.replace(
             rollout, id=f"{rollout.id}/made-up", status="succeeded", output=output
         )
-        score = await self._scorer.rate(rollout, self._work.objective)
+        with paid_from(self._ledger.purse):
+            score = await self._scorer.rate(rollout, self._work.objective)
         value = score.value if score is not None else None
         self._append(key, {"value": value})
         return value
@@ -303,19 +410,37 @@ class Lab:
 
         async def call() -> Reply:
             await self._journal.flush()
-            return await self._calls.finish(
-                ask_and_charge(
-                    self._coach,
-                    question,
-                    step=step,
-                    key=key,
-                    ledger=self._ledger,
-                    append=self._append,
-                    flush=self._journal.flush,
+            try:
+                reply = await self._calls.finish(
+                    ask_and_charge(
+                        self._coach,
+                        question,
+                        step=step,
+                        key=key,
+                        ledger=self._ledger,
+                        append=self._append,
+                        flush=self._journal.flush,
+                    )
                 )
-            )
+            except CoachUnavailable as error:
+                self._lose_coach(error)
+                raise
+            self._note_late("coach call")
+            self._lose_coach(None)
+            return reply
 
         return await (self._shared.reply(question.digest, call) if once else call())
+
+    @property
+    def coach_gone(self) -> CoachUnavailable | None:
+        """Why the coach cannot be used any more; None while it can."""
+        return self._coach_gone if self._whole is None else self._whole.coach_gone
+
+    def _lose_coach(self, error: CoachUnavailable | None) -> None:
+        if self._whole is not None:
+            self._whole._lose_coach(error)
+            return
+        self._coach_gone = error
 
     async def settle(self) -> None:
         """Wait for coach calls that are in flight but no longer needed: they are charged."""

@@ -3,25 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from ratchet.types import TRAIN, Candidate, Cost, InputError, Rollout, Score, Task, Transition
-
-
-class RolloutRunner(Protocol):
-    """Runs rollouts to completion; implemented by `Runner`."""
-
-    async def run(
-        self,
-        rollouts: Sequence[Rollout],
-        candidates: Sequence[Candidate],
-        on_finish: Callable[[Rollout], None] | None = None,
-    ) -> dict[str, Rollout]:
-        """Run the rollouts; returns the ended ones by id."""
-        ...
+from ratchet.types import TRAIN, Cost, InputError, Rollout, Score, Task, Transition
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,6 +93,9 @@ class LabSettings(msgspec.Struct, frozen=True, kw_only=True):
     max_attempts: int
     again: int = 0
     """Number of restarts because the agent had failed on every task."""
+    earlier: tuple[LabSettings, ...] = ()
+    """Labs of earlier runs of the same agent, oldest first: what the baseline did there is not run
+    and paid for again."""
     part: str = ""
     """Path of a part of the lab, `STEP/` for each level, prefixed to the names of its steps."""
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         set_prices,
         with_price,
     )
+    from ratchet.llm.spending import PURSE, Purse, ask_paid, paid_from
 
 _LATER = {
     "ChatClient": "chat",
@@ -30,7 +31,11 @@ _LATER = {
     "CoachModel": "ensemble",
     "ModelPrice": "prices",
     "Reply": "chat",
+    "PURSE": "spending",
+    "Purse": "spending",
     "STEP": "chat",
+    "ask_paid": "spending",
+    "paid_from": "spending",
     "CoachSettings": "call",
     "Usage": "prices",
     "dollars": "prices",
@@ -50,6 +55,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "PURSE",
     "STEP",
     "ChatClient",
     "Coach",
@@ -59,11 +65,14 @@ __all__ = [
     "Ensemble",
     "Message",
     "ModelPrice",
+    "Purse",
     "Reply",
     "Usage",
+    "ask_paid",
     "dollars",
     "load",
     "loaded",
+    "paid_from",
     "price",
     "set_prices",
     "with_price",

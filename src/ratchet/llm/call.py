@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from ratchet._waiting import WAITS
 from ratchet.llm.backoff import delay
 from ratchet.llm.chat import STEP, CoachUnavailable, Message, Reply
 from ratchet.llm.completion import Completion, NotACompletion, read_completion
@@ -27,6 +28,12 @@ MAX_REPEATED = 6_000
 """Maximum characters of a malformed answer that are repeated in the repair request."""
 
 
+EMPTY = "The model's answer was empty."
+
+MOST_SILENT = 2
+"""Number of time-outs in a row after which an endpoint that answers nobody is given up."""
+
+
 class CoachSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Limits and sampling settings of a coach."""
 
@@ -42,6 +49,8 @@ class CoachSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Sampling temperature; the model's own when None."""
     max_tokens: int | None = 16_000
     """Maximum tokens of one answer, reasoning included; no limit when None."""
+    patient: bool = False
+    """Whether later calls still try an endpoint that answered nobody during all tries of a call."""
 
 
 class CallContext(Protocol):
@@ -73,6 +82,8 @@ class EndpointState:
         self.dialect = EndpointDialect.of(endpoint.model, endpoint.host)
         self.answered = 0
         """Number of answers received."""
+        self.empty = 0
+        """Number of empty answers, while none had any text."""
         self.opens_at = 0.0
         """Time of the coach's clock before which no request is sent, as the endpoint asked."""
 
@@ -134,7 +145,7 @@ class CoachCall:
         if not answer.text:
             if answer.finish == "length":
                 return None, f"The model spent its limit{limit} without an answer.", ""
-            return None, "The model's answer was empty.", "Your answer was empty. Please answer."
+            return None, EMPTY, "Your answer was empty. Please answer."
         if self._shape is None:
             if answer.finish == "length":
                 return None, f"The answer was cut at the limit{limit}.", ""
@@ -160,8 +171,12 @@ class CoachCall:
             RequestFailed: This request failed; others may succeed.
             CoachUnavailable: The endpoint does not answer.
         """
+        with WAITS.on(f"the {self._coach.agent}"):
+            return await self._answered(messages)
+
+    async def _answered(self, messages: Sequence[Message]) -> Completion:
         coach, state = self._coach, self._state
-        answered, tries, adapted = state.answered, 0, 0
+        answered, tries, adapted, silent = state.answered, 0, 0, 0
         while True:
             await self._gate()
             dialect = state.dialect
@@ -192,10 +207,15 @@ class CoachCall:
                         raise
                     raise _unavailable(failure) from None
                 tries += 1
+                silent = silent + 1 if failure.kind == "timeout" else 0
                 wait = delay(tries, failure.wait_s, coach.rng)
-                if tries > self._retries or self._clock() + wait >= self._until:
+                dead = silent >= MOST_SILENT and state.answered == answered
+                if dead or tries > self._retries or self._clock() + wait >= self._until:
                     if state.answered > answered and failure.status != 429:
                         raise  # others were answered meanwhile: this request is at fault
+                    # Nobody was answered through all of this: the next would wait as long.
+                    patient = coach.settings.patient
+                    self.is_final = state.answered == answered and not patient
                     raise _unavailable(failure, tries) from None
                 if failure.status in (429, 503):
                     state.opens_at = max(state.opens_at, self._clock() + wait)
@@ -203,6 +223,7 @@ class CoachCall:
                     await coach.sleep(wait)
                 continue
             state.answered += 1
+            WAITS.came(f"the {coach.agent}")
             cost = self._cost(answer)
             self._paid.append((answer, cost))
             self.record.request(state.endpoint, body, since_ns, tries, answer, cost)
@@ -245,18 +266,14 @@ class CoachCall:
 
     def _cost(self, answer: Completion) -> float | None:
         model, usage = self._model, answer.usage
-        if model.input_price is not None or model.output_price is not None:
-            input_cost = usage.input_tokens * (model.input_price or 0.0)
-            output_cost = usage.output_tokens * (model.output_price or 0.0)
-            return (input_cost + output_cost) / 1e6
-        if answer.cost_usd is not None:
-            return answer.cost_usd
-        known = _published(self._state.endpoint, answer, usage)
+        known = answer.cost_usd
+        if known is None or has_own_price(model):
+            known = configured_or_published(model, self._state.endpoint, (answer.model,), usage)
         if known is None:
             self._coach.notify_once(
-                f"The price of the coach's model {model.name!r} is unknown: the cost of its calls"
-                " is not measured, and a budget in dollars cannot include it. Set input_price and"
-                " output_price under [coach] to include it."
+                f"The price of the {self._coach.agent}'s model {model.name!r} is unknown: the cost"
+                " of its calls is not measured, and a budget in dollars cannot include it. Set"
+                " input_price and output_price to include it."
             )
         if answer.estimated:
             self._coach.notify_once(
@@ -285,15 +302,32 @@ class CoachCall:
 _MAX_ADAPTATIONS = 6
 
 
-def _published(endpoint: Endpoint, answer: Completion, usage: Usage) -> float | None:
-    """Dollars of a call by published prices.
+def has_own_price(model: CoachModel) -> bool:
+    """Whether the configuration states a price of the model."""
+    return model.input_price is not None or model.output_price is not None
 
-    Uses the prices of the provider at that address, else OpenAI's for a model of that name, since
-    company gateways resell those.
+
+def configured_or_published(
+    model: CoachModel, endpoint: Endpoint, names: Sequence[str], usage: Usage
+) -> float | None:
+    """Dollars of a call by its configured price, else by published ones; None if there is none.
+
+    Published are the prices of the provider at that address, else OpenAI's for a model of that
+    name, since company gateways resell those.
+
+    Args:
+        model: The model.
+        endpoint: Where it is.
+        names: Names that its answer reports.
+        usage: Tokens of the call.
     """
+    if has_own_price(model):
+        input_cost = usage.input_tokens * (model.input_price or 0.0)
+        output_cost = usage.output_tokens * (model.output_price or 0.0)
+        return (input_cost + output_cost) / 1e6
     sellers = (endpoint.base_url, "openai") if endpoint.base_url else ("",)
     for seller in sellers:
-        for name in dict.fromkeys((answer.model, endpoint.model)):
+        for name in dict.fromkeys((*names, endpoint.model)):
             found = dollars(seller, name.removeprefix("openai/"), usage) if name else None
             found = dollars(seller, name, usage) if found is None and name else found
             if found is not None:

@@ -58,6 +58,10 @@ class CoachUnavailable(RatchetError):
     exit_code = 8
 
 
+class KeyMissing(CoachUnavailable):
+    """The coach cannot even be asked: there is no key, or what is there cannot be one."""
+
+
 class ChatClient(Protocol):
     """Answers chat messages; implemented by Coach and by test doubles."""
 

@@ -11,17 +11,28 @@ from typing import Any
 
 import msgspec
 
-from ratchet.llm.call import CoachCall, CoachSettings, EndpointState
+from ratchet.llm.call import (
+    EMPTY,
+    CoachCall,
+    CoachSettings,
+    EndpointState,
+    configured_or_published,
+)
 from ratchet.llm.chat import STEP, CoachUnavailable, Message, Reply
+from ratchet.llm.completion import CHARACTERS_A_TOKEN
 from ratchet.llm.endpoint import endpoint_of
 from ratchet.llm.ensemble import CoachModel, Ensemble
 from ratchet.llm.litellm_transport import LitellmTransport
+from ratchet.llm.prices import Usage
 from ratchet.llm.structured import AnswerSchema
 from ratchet.llm.transport import OpenAITransport
-from ratchet.types import InputError, Span, content_hash
+from ratchet.types import ConfigError, InputError, Span, content_hash
 
 CHECK_TOKENS, CHECK_RETRIES = 16, 2
 """Token limit and retries of the check request, which the user waits for."""
+
+MOST_EMPTY = 3
+"""Number of empty answers after which a model that has said nothing else is given up."""
 
 OnSpans = Callable[[list[Span]], None]
 
@@ -124,6 +135,35 @@ class Coach:
                     self.notify_once(f"{error.message} The coach's other models are used instead.")
         raise next(reversed(without.values()))
 
+    def most_usd(
+        self,
+        messages: Sequence[Message],
+        *,
+        max_tokens: int | None = None,
+        model: str | None = None,
+    ) -> float | None:
+        """The most that a request can cost in dollars; None if a price or the limit is unknown.
+
+        Args:
+            messages: The conversation.
+            max_tokens: Maximum tokens of the answer; those of the model or the coach by default.
+            model: Name of the model; by default the dearest of those that may be drawn.
+        """
+        drawn = [self._named(model)] if model is not None else self._ensemble.models.values()
+        sent = sum(len(message.content) for message in messages)
+        return _largest([self._most_usd(each, sent, max_tokens) for each in drawn])
+
+    def _most_usd(self, model: CoachModel, sent: int, max_tokens: int | None) -> float | None:
+        limits = (max_tokens, model.max_tokens, self.settings.max_tokens)
+        limit = next((each for each in limits if each is not None), None)
+        if limit is None:
+            return None
+        usage = Usage(input_tokens=-(-sent // CHARACTERS_A_TOKEN), output_tokens=limit)
+        try:
+            return configured_or_published(model, self._state(model).endpoint, (), usage)
+        except (CoachUnavailable, ConfigError):
+            return None  # the call itself will say so
+
     def credit(self, model: str, survived: bool) -> None:
         """See `ChatClient.credit`."""
         self._ensemble.credit(model, survived)
@@ -213,6 +253,7 @@ class Coach:
         try:
             reply = await call.run(messages)
             problem = reply.problem
+            self._count_empty(model, state, reply)
             return reply
         except CoachUnavailable as error:
             problem = error.message
@@ -226,7 +267,25 @@ class Coach:
             if self._on_spans is not None:
                 self._on_spans(call.record.spans(problem))
 
+    def _count_empty(self, model: CoachModel, state: EndpointState, reply: Reply) -> None:
+        """Give up a model that says nothing, ever."""
+        if reply.problem != EMPTY:
+            state.empty = MOST_EMPTY + 1 if reply.text else state.empty
+            return
+        state.empty += 1
+        if state.empty == MOST_EMPTY:
+            self._unavailable[model.name] = CoachUnavailable(
+                f"The {self.agent} is unavailable: {model.name!r} at {state.endpoint.shown} gave"
+                f" {MOST_EMPTY} empty answers, each asked for twice, and no other.",
+                hint="Use another model.",
+            )
+
     def notify_once(self, sentence: str) -> None:
         if sentence not in self._notified:
             self._notified.add(sentence)
             self._notify(sentence)
+
+
+def _largest(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return max(known) if len(known) == len(values) else None

@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ratchet.llm.chat import CoachUnavailable
+from ratchet.llm.chat import KeyMissing
 from ratchet.llm.ensemble import CoachModel
 from ratchet.types import ConfigError
 
@@ -64,7 +64,7 @@ def endpoint_of(model: CoachModel, environ: Mapping[str, str]) -> Endpoint:
 
     Raises:
         ConfigError: The address is not a URL, or contains a password.
-        CoachUnavailable: The endpoint needs a key and none is set.
+        KeyMissing: The endpoint needs a key, and there is none or none that can be one.
     """
     if model.name.startswith("litellm:"):
         return _by_litellm(model, model.name.removeprefix("litellm:"), environ)
@@ -83,7 +83,7 @@ def endpoint_of(model: CoachModel, environ: Mapping[str, str]) -> Endpoint:
     if key_env and not key and required:
         raise _no_key(model, key_env, base_url)
     if not key.isascii() or any(c.isspace() or not c.isprintable() for c in key):
-        raise CoachUnavailable(
+        raise KeyMissing(
             f"The key in {key_env} cannot be one: it contains white space or a character"
             " beyond ASCII.",
             hint="Set it again, without quotes or line breaks.",
@@ -126,8 +126,8 @@ def _by_litellm(model: CoachModel, name: str, environ: Mapping[str, str]) -> End
     )
 
 
-def _no_key(model: CoachModel, key_env: str, where: str) -> CoachUnavailable:
-    return CoachUnavailable(
+def _no_key(model: CoachModel, key_env: str, where: str) -> KeyMissing:
+    return KeyMissing(
         f"There is no key for the coach's model {model.name!r} at {where}: the environment"
         f" variable {key_env} is not set.",
         hint=f"Set it (export {key_env}=…), or name the variable that holds the key under [coach]"

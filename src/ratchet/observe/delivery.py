@@ -245,6 +245,11 @@ _decoder: msgspec.json.Decoder[_Batch | list[SpanRecord]] = msgspec.json.Decoder
 """Frames of earlier versions hold a list of spans."""
 
 
+def frame_of(record: Record) -> Frame:
+    """A frame with one record."""
+    return Frame(msgspec.json.encode(_Batch(*by_kind([record]))), 1)
+
+
 def _frames(records: Sequence[Record]) -> Iterator[Frame]:
     data = msgspec.json.encode(_Batch(*by_kind(records)))
     half = len(records) // 2

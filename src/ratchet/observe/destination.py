@@ -13,8 +13,15 @@ from typing import Any
 import msgspec
 
 from ratchet.observe.agent_names import agent_name
-from ratchet.observe.project_paths import FILE_NAME, STATE_NAME, folder_with_config, store_url
-from ratchet.types import ConfigError
+from ratchet.observe.project_paths import (
+    FILE_NAME,
+    STATE_NAME,
+    folder_with_config,
+    prepare_state,
+    store_url,
+)
+from ratchet.observe.spool import Spool
+from ratchet.types import ConfigError, RatchetError
 
 AGENT_VARIABLE = "RATCHET_AGENT"
 
@@ -76,7 +83,7 @@ def find(
             server=server,
             key=key,
             root=root,
-            spool=state / "spool" / _folder_name(name, server),
+            spool=spool_folder(state, name, server),
             config=config,
         )
     home = root or start.resolve()
@@ -93,9 +100,36 @@ def find(
         agent=name,
         store=store,
         root=home,
-        spool=home / STATE_NAME / "spool" / _folder_name(name, store),
+        spool=spool_folder(home / STATE_NAME, name, store),
         config=config,
     )
+
+
+def spool_of(found: Destination) -> Spool:
+    """The spool of a destination; its folder is created with the first record in it."""
+    root = found.root
+    if root is None or not found.spool.is_relative_to(root / STATE_NAME):
+        return Spool(found.spool)
+
+    def prepare() -> None:
+        try:
+            prepare_state(root)
+        except RatchetError as error:
+            raise OSError(str(error)) from error
+
+    return Spool(found.spool, prepare=prepare)
+
+
+def spool_folder(state: Path, agent: str, address: str) -> Path:
+    """Folder of an agent's records that wait for a destination.
+
+    Args:
+        state: The state folder.
+        agent: The live agent's name.
+        address: The server's address, or the store's URL.
+    """
+    # One folder a destination: records for one server must not reach another.
+    return state / "spool" / f"{agent}-{hashlib.sha256(address.encode()).hexdigest()[:8]}"
 
 
 def cache() -> Path:
@@ -103,11 +137,6 @@ def cache() -> Path:
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Caches" / "ratchet"
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ratchet"
-
-
-def _folder_name(agent: str, address: str) -> str:
-    # One folder a destination: records for one server must not reach another.
-    return f"{agent}-{hashlib.sha256(address.encode()).hexdigest()[:8]}"
 
 
 def _read(path: Path) -> dict[str, Any]:

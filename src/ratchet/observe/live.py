@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import math
 import os
 import threading
 import time
@@ -16,10 +17,13 @@ from ratchet.observe.background import is_importing, run_at_end_of_child, suppre
 from ratchet.observe.buffer import MAX_FEEDBACK, Buffer, Buffered
 from ratchet.observe.sampling import SampledSpan, Sampling
 from ratchet.types import Feedback, SpanRecord, is_bad
+from ratchet.types.trace import EXPERIMENT
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Tracer
 
+    from ratchet._live_calls import LiveCall
+    from ratchet.observe.call_starts import CallStarts
     from ratchet.observe.delivery import Delivery
     from ratchet.observe.record_builder import RecordBuilder
     from ratchet.observe.releases import ReleaseFollower
@@ -98,6 +102,8 @@ class LivePipeline:
         agent: Name of the agent.
         content: Whether inputs and outputs are recorded.
         sample: Share of traces to keep, in [0, 1].
+        starts: Creates what records the starts of live calls; called with the first. None to record
+            no starts.
     """
 
     def __init__(
@@ -108,6 +114,7 @@ class LivePipeline:
         agent: str,
         content: bool = True,
         sample: float = 1.0,
+        starts: Callable[[], CallStarts] | None = None,
     ) -> None:
         self.tracer: Tracer | None = None
         self.mirror_content = False
@@ -115,7 +122,9 @@ class LivePipeline:
         self._inherited: list[Any] = []
         self._sample = sample
         self._begin()
-        self.configure(open, target=target, agent=agent, content=content, sample=sample)
+        self.configure(
+            open, target=target, agent=agent, content=content, sample=sample, starts=starts
+        )
 
     def _begin(self) -> None:
         """Set the state that belongs to one process."""
@@ -138,6 +147,7 @@ class LivePipeline:
         self._broken = 0
         self._warned_feedback = False
         self._gather_s = GATHER_S
+        self._starts: CallStarts | None = None
 
     def configure(
         self,
@@ -147,6 +157,7 @@ class LivePipeline:
         agent: str,
         content: bool = True,
         sample: float = 1.0,
+        starts: Callable[[], CallStarts] | None = None,
     ) -> None:
         """Send to another destination from now on; arguments as of the class.
 
@@ -160,11 +171,39 @@ class LivePipeline:
             self.content = content
             self._sample = sample
             self._sampling = Sampling(sample) if sample < 1 else None
+            self._open_starts = starts
+            if self._starts is not None:
+                self._starts.close()  # those of calls under way stay on disk for the former
+                self._starts = None
             if self._stages is not None:
                 self._superseded.append(self._stages)
                 self._stages = None
 
     # Called by the agent: never blocks, never raises.
+
+    def begin_call(self, span: StepSpan, call: LiveCall) -> None:
+        """Record that a live call begins, so that it counts whatever becomes of it.
+
+        A call in a canary is kept whatever sampling decides: its outcome is needed. Of other calls,
+        those that sampling leaves out have no start.
+        """
+        try:
+            if self._closing_until is not None or self._open_starts is None:
+                return
+            if self._sampling is not None:
+                if EXPERIMENT in span.attributes:
+                    self._pinned.append((span.trace_id, ""))
+                elif not self._sampling.keeps(span.trace_id):
+                    return
+            if self._starts is None:
+                with self._lock:
+                    self._starts = self._starts or self._open_starts()
+            if self._starts.begin(span, call, self._agent, time.monotonic()):
+                self._on_buffered(False)
+        except Exception as error:
+            if not self._broken:
+                _log.warning("A start was not recorded: %s: %s", type(error).__name__, error)
+            self._broken += 1
 
     def take(self, span: StepSpan) -> None:
         """Queue a finished step."""
@@ -293,6 +332,8 @@ class LivePipeline:
     def forked(self) -> None:
         """Reset the pipeline in a forked child: queued records belong to the parent."""
         opened, closing = [self._stages, *self._superseded], self._closing_until
+        if self._starts is not None:
+            self._starts.forget()
         # Kept alive: their finalizers would close connections that are the parent's.
         self._inherited.append((opened, self._thread))
         for stages in opened:
@@ -328,6 +369,7 @@ class LivePipeline:
                 self._flushed.notify_all()
             if self._closing_until is not None and (self._open_failed or not len(self._buffer)):
                 self._close()
+                self._close_starts()
                 return
 
     def _wait(self) -> None:
@@ -342,6 +384,9 @@ class LivePipeline:
             wait_s = self._stages.delivery.due_s
             if self._sampling is not None and self._sampling.held:
                 wait_s = HELD_CHECK_S if wait_s is None else min(wait_s, HELD_CHECK_S)
+            due_s = None if self._starts is None else self._starts.due_s(time.monotonic())
+            if due_s is not None:
+                wait_s = due_s if wait_s is None else min(wait_s, due_s)
         self._wake.wait(wait_s)
         self._wake.clear()
         if (
@@ -383,6 +428,7 @@ class LivePipeline:
         stages = self._opened()
         if stages is None:
             return
+        self._send_starts(stages.delivery)
         self._in_flight = held = self._buffer.take_all()
         items = self._sampled(held)
         records: list[Record] = []
@@ -402,6 +448,20 @@ class LivePipeline:
                 delivery.retry()
         delivery.retry()
         delivery.deliver(records)
+
+    def _send_starts(self, delivery: Delivery) -> None:
+        """Send the starts of calls that have not ended; as this process ends, all of them."""
+        starts = self._starts
+        if starts is not None:
+            now = time.monotonic() if self._closing_until is None else math.inf
+            due = starts.due(now)
+            delivery.deliver(due)
+            starts.sent(due)
+
+    def _close_starts(self) -> None:
+        starts, self._starts = self._starts, None
+        if starts is not None:
+            starts.close()
 
     def _sampled(self, held: list[Buffered]) -> list[Any]:
         sampling = self._sampling
@@ -461,6 +521,8 @@ class LivePipeline:
                 _warn_lost(stages.delivery.waiting, stages.delivery.last_error)
         except Exception as error:
             _warn_lost(len(raw) + len(records), f"{type(error).__name__}: {error}")
+        finally:
+            self._close_starts()
 
 
 def _end(stages: PipelineStages, timeout_s: float) -> None:

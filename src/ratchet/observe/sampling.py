@@ -69,6 +69,10 @@ class Sampling:
         """Number of held spans."""
         return self._count
 
+    def keeps(self, trace_id: int) -> bool:
+        """Whether a trace is kept by its id alone, whatever happens in it."""
+        return trace_id % _FULL < self._bound
+
     def pick(self, spans: Iterable[SampledSpan], now: float) -> list[Any]:
         """The spans to send now, both new ones and held ones.
 
@@ -78,7 +82,7 @@ class Sampling:
         """
         picked: list[Any] = []
         for span in spans:
-            if span.trace_id % _FULL < self._bound or self._is_pinned(span):
+            if self.keeps(span.trace_id) or self._is_pinned(span):
                 picked.append(span.span)
             elif span.error:
                 picked += self._rescue(span.trace_id)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import functools
 import logging
 import math
 import os
@@ -23,6 +24,7 @@ from ratchet.observe.live import (
 )
 
 if TYPE_CHECKING:
+    from ratchet.observe.call_starts import CallStarts
     from ratchet.observe.otel_bridge import OtelBridge
     from ratchet.observe.record_builder import Redact
     from ratchet.observe.releases import ReleaseFollower, VersionSource
@@ -211,6 +213,7 @@ def _start(arguments: Mapping[str, Any]) -> Handle:
         found,
         bool(arguments["capture_content"]),
         _share(arguments["sample"]),
+        functools.partial(_open_starts, found, bool(arguments["spool"])),
     )
     # Imported now: a signal handler during the first step's import would find it incomplete.
     import ratchet.observe.step_span  # noqa: F401
@@ -297,17 +300,31 @@ def _instrumented(bridge: OtelBridge) -> tuple[str, ...]:
         return ()
 
 
+def _open_starts(found: Destination, on_disk: bool) -> CallStarts:
+    from ratchet.observe.call_starts import CallStarts
+
+    return CallStarts(destination.spool_of(found) if on_disk else None)
+
+
 def _new_pipeline(
-    open: Callable[[], PipelineStages], found: Destination, content: bool, sample: float
+    open: Callable[[], PipelineStages],
+    found: Destination,
+    content: bool,
+    sample: float,
+    starts: Callable[[], CallStarts] | None = None,
 ) -> LivePipeline:
     """Create the process's pipeline, or switch it to another destination."""
     global _pipeline
     target = found.server or ("store" if "@" in found.store else found.store)
     if _pipeline is not None:
-        _pipeline.configure(open, target=target, agent=found.agent, content=content, sample=sample)
+        _pipeline.configure(
+            open, target=target, agent=found.agent, content=content, sample=sample, starts=starts
+        )
         return _pipeline
     _watch_forks()
-    _pipeline = LivePipeline(open, target=target, agent=found.agent, content=content, sample=sample)
+    _pipeline = LivePipeline(
+        open, target=target, agent=found.agent, content=content, sample=sample, starts=starts
+    )
     atexit.register(_pipeline.shutdown)
     return _pipeline
 

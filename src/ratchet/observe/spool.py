@@ -15,7 +15,7 @@ import struct
 import time
 import zlib
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from io import FileIO
 from pathlib import Path
 from typing import NamedTuple, Protocol
@@ -239,6 +239,23 @@ class Spool:
         if last is None or last.size + len(frame.data) > self._segment_bytes:
             last = self._new()
         last.append(frame)
+
+    def replace(self, frames: Iterable[Frame]) -> None:
+        """Keep these batches instead of those that this process holds.
+
+        Raises:
+            OSError: As of `append`; the former ones are then still there.
+        """
+        former = list(self._segments)
+        begun = False
+        for frame in frames:
+            if not begun:
+                self._new()
+                begun = True
+            self._segments[-1].append(frame)
+        for segment in former:
+            self._segments.remove(segment)
+            segment.delete()
 
     def first(self) -> Frame | None:
         """The oldest batch that this process holds, or else one that another left behind."""

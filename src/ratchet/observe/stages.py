@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ratchet.observe.delivery import Delivery
+from ratchet.observe.destination import spool_of
 from ratchet.observe.live import PipelineStages
-from ratchet.observe.project_paths import STATE_NAME, prepare_state
 from ratchet.observe.record_builder import RecordBuilder, Redact, RedactFeedback
 from ratchet.observe.redaction import RedactionRules, redactor_of
 from ratchet.observe.sending import ServerRecordTransport, StoreRecordTransport
-from ratchet.observe.spool import Backlog, MemoryBacklog, Spool
-from ratchet.types import ConfigError, RatchetError
+from ratchet.observe.spool import MemoryBacklog
+from ratchet.types import ConfigError
 
 if TYPE_CHECKING:
     from ratchet.observe.destination import Destination
@@ -49,26 +49,12 @@ def open_stages(
         if found.server
         else StoreRecordTransport(found.store, found.root)
     )
-    backlog = _spool(found) if arguments.get("spool", True) else MemoryBacklog()
+    backlog = spool_of(found) if arguments.get("spool", True) else MemoryBacklog()
     delivery = Delivery(transport, backlog, time.monotonic)
     forwarder = _forwarder(arguments.get("forward", False), found.agent, exported)
     if forwarder is None:
         return PipelineStages(builder, delivery)
     return PipelineStages(builder, delivery, forwarder.put, forwarder.close)
-
-
-def _spool(found: Destination) -> Backlog:
-    root = found.root
-    if root is None or not found.spool.is_relative_to(root / STATE_NAME):
-        return Spool(found.spool)
-
-    def prepare() -> None:
-        try:
-            prepare_state(root)
-        except RatchetError as error:
-            raise OSError(str(error)) from error
-
-    return Spool(found.spool, prepare=prepare)
 
 
 def _redaction(

@@ -354,6 +354,8 @@ def begin(template: SpanTemplate, sink: Any) -> StepSpan:
         call = context.get(LIVE_CALL)
         if call is None or call.over:  # type: ignore[attr-defined]
             span.live_call = releases.begin(span, parent)
+            if span.live_call is not None:
+                sink.begin_call(span, span.live_call)
     return span
 
 

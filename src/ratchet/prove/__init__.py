@@ -6,6 +6,7 @@ from ratchet.prove.canary import CanaryPlan, CanaryTest
 from ratchet.prove.comparison import Comparison, fewest_pairs_to_promote
 from ratchet.prove.decide import decision
 from ratchet.prove.evidence import write_evidence
+from ratchet.prove.feedback import FeedbackRule
 from ratchet.prove.guardrails import Guardrail
 from ratchet.prove.live_metrics import LiveGuardrail
 from ratchet.prove.live_state import load_stage, save_stage
@@ -26,6 +27,7 @@ __all__ = [
     "CanaryTest",
     "Comparison",
     "ExperimentPlan",
+    "FeedbackRule",
     "Guardrail",
     "LiveGuardrail",
     "PairedScore",

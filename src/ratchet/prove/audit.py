@@ -15,7 +15,8 @@ import random
 from collections.abc import Sequence
 from itertools import pairwise
 
-from ratchet.prove.plan import MISSING_LIMIT, ExperimentPlan, PairedScore
+from ratchet.prove.missing import SKIP_LIMIT, gain_against_better
+from ratchet.prove.plan import ExperimentPlan, PairedScore
 from ratchet.stats.eprocess import EProcess
 from ratchet.stats.ppi import predicted_mean
 from ratchet.types import LabelledGain
@@ -54,30 +55,37 @@ class LabelAudit:
         self._drawn = frozenset(drawn_pairs(plan))
         self._number = 0
         self._labelled = 0
-        self._waiting = 0
-        """Drawn pairs without labels since the last labelled one."""
+        self._waiting: list[float] = []
+        """Gains of the drawn pairs without both labels since the last labelled one, as the claim
+        "better" counts them."""
         self._missing = 0
-        """Drawn pairs without labels before the last labelled one."""
+        """Drawn pairs without both labels before the last labelled one."""
 
     def observe(self, pair: PairedScore) -> None:
         """Add the next pair of the experiment."""
         if self._number in self._drawn:
-            if pair.labels is None:
-                self._waiting += 1
+            before, after = pair.labels or (None, None)
+            if before is None or after is None:
+                self._waiting.append(gain_against_better(before, after))
             else:
-                before, after = pair.labels
-                for _ in range(self._waiting):
-                    self.process.skip()
-                self._missing, self._waiting = self._missing + self._waiting, 0
+                for gain in self._waiting:
+                    if self._plan.missing == "worst":
+                        self.process.observe(gain)
+                    else:
+                        self.process.skip()
+                self._missing += len(self._waiting)
+                self._waiting.clear()
                 self._labelled += 1
                 self.process.observe(after - before)
         self._number += 1
 
     @property
     def confirmed(self) -> bool:
-        """Whether the labels prove a gain, and few enough are missing."""
-        missing = self._missing > MISSING_LIMIT * (self._missing + self._labelled)
-        return self.process.reached and not missing
+        """Whether the labels prove a gain."""
+        skips = self._plan.missing == "skip"
+        if skips and self._missing > SKIP_LIMIT * (self._missing + self._labelled):
+            return False
+        return self.process.reached
 
     @property
     def waiting(self) -> int:
@@ -99,8 +107,9 @@ class LabelAudit:
             score = None
             if pair.baseline is not None and pair.candidate is not None:
                 score = pair.candidate - pair.baseline
-            if pair.labels is not None and score is not None:
-                labels.append(pair.labels[1] - pair.labels[0])
+            before, after = pair.labels or (None, None)
+            if before is not None and after is not None and score is not None:
+                labels.append(after - before)
                 scores.append(score)
             elif score is not None:
                 others.append(score)

@@ -3,6 +3,10 @@
 The effect on the score is estimated without bias from the random assignment alone (see
 `ratchet.stats.weighted_effect`), and tested by betting, exactly. The interval that is shown beside
 it is asymptotic, and is hidden until there are enough good and bad outcomes in both arms.
+
+A unit without a score counts as the worst against the claim that is tested (`ratchet.prove.missing`
+gives the rule). Where scores are people's feedback, most units have none by design, and are no
+missing ones: see `ratchet.prove.feedback`.
 """
 
 from __future__ import annotations
@@ -11,14 +15,30 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ratchet.prove.live_metrics import SCORE, UNITS, LiveGuardrail, live_value, share_of
-from ratchet.prove.plan_checks import check_counts, check_numbers
-from ratchet.prove.stage_sentence import proved_lower, stage_sentence
+from ratchet.prove.feedback import CoverageEvidence, FeedbackRule, told_gain, units_needed
+from ratchet.prove.live_metrics import (
+    NEGATIVE,
+    SCORE,
+    UNITS,
+    LiveGuardrail,
+    feedback_of,
+    live_value,
+    share_of,
+)
+from ratchet.prove.missing import MissingRule
+from ratchet.prove.plan_checks import check_counts, check_missing, check_numbers
+from ratchet.prove.stage_sentence import (
+    counted_against,
+    feedback_outlook,
+    proved_lower,
+    silent_units,
+    stage_sentence,
+)
 from ratchet.prove.subgroups import Subgroups
 from ratchet.stats.asymptotic import asymptotic_interval
 from ratchet.stats.eprocess import EProcess
 from ratchet.stats.sample_ratio import SampleRatio
-from ratchet.stats.weighted_effect import WeightedEffect
+from ratchet.stats.weighted_effect import Spread, WeightedEffect
 from ratchet.types import GuardrailResult, InputError, LiveOutcome, StageDecision, StageVerdict
 
 ENOUGH = 10.0
@@ -54,17 +74,22 @@ class CanaryPlan(msgspec.Struct, frozen=True, kw_only=True):
     share: float = 0.5
     """Probability that an enrolled unit gets the candidate."""
     guardrails: tuple[LiveGuardrail, ...] = ()
+    feedback: FeedbackRule | None = None
+    """What else is to be proved where the score is people's feedback, so that a unit without one is
+    silent and not missing; None where each answer is scored."""
     min_units: int = 100
     """Scored units before which nothing passes."""
     max_units: int = 5000
     """Units, unscored ones included, after which the stage ends."""
     harm_units: int = 500
     """Units within which the tests for harm aim to stop a candidate; they go on afterwards."""
-    max_missing: float = 0.1
-    """Share of units without a score above which nothing passes."""
+    missing: MissingRule = "worst"
+    """What a unit without a value counts as."""
+    max_missing: float | msgspec.UnsetType = msgspec.UNSET
+    """Of the rule `skip`: share of units without a value above which nothing passes."""
     hold_alpha: float = 0.001
     """Probability of holding when units are assigned as planned, and that of holding when scores
-    are missing alike in both arms."""
+    are missing alike in both arms, or as many units give feedback as the margin allows."""
     subgroup_alpha: float = 0.05
     """Accepted share of wrong ones among the groups that are called harmed."""
 
@@ -72,21 +97,48 @@ class CanaryPlan(msgspec.Struct, frozen=True, kw_only=True):
         check_numbers(self, 1e-12, 0.5, "alpha", "harm_alpha", "hold_alpha", "subgroup_alpha")
         check_numbers(self, -0.9, 0.9, "min_effect")
         check_numbers(self, 0.01, 0.99, "share")
-        check_numbers(self, 0.0, 1.0, "max_missing")
+        check_missing(self, self.missing, self.max_missing)
+        if self.feedback is None and any(each.metric == NEGATIVE for each in self.guardrails):
+            raise InputError(
+                f"CanaryPlan: guardrail {NEGATIVE!r} is one of a canary on feedback.",
+                hint="Give feedback=FeedbackRule(), which has it.",
+            )
         check_counts(self, 1, 10**9, "min_units", "max_units", "harm_units")
         if self.min_units > self.max_units:
             raise InputError(
                 f"CanaryPlan: min_units = {self.min_units} exceeds max_units = {self.max_units}."
             )
-        names = [guardrail.metric for guardrail in self.guardrails]
+        names = [guardrail.metric for guardrail in self.guarded]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise InputError(f"CanaryPlan: guardrail {twice[0]!r} is given twice.")
 
     @property
+    def guarded(self) -> tuple[LiveGuardrail, ...]:
+        """All guardrails, that of negative feedback included."""
+        return self.guardrails + (() if self.feedback is None else (self.feedback.guardrail,))
+
+    @property
+    def units_needed(self) -> int | None:
+        """Of a canary on feedback: units that a proof takes; None when nothing is known of it."""
+        if self.feedback is None:
+            return None
+        return units_needed(
+            self.feedback,
+            alpha=self.alpha,
+            share=self.share,
+            min_effect=self.min_effect,
+            min_units=self.min_units,
+        )
+
+    @property
     def harm_needed(self) -> float:
         """E-value at which the score, or a guardrail's metric, is proved worse."""
-        return (1 + len(self.guardrails)) / self.harm_alpha
+        return (1 + len(self.guarded)) / self.harm_alpha
+
+    def too_many(self, missing: int, units: int) -> bool:
+        """Whether so many units without a value let nothing pass, by the rule `skip`."""
+        return self.max_missing is not msgspec.UNSET and missing > self.max_missing * units
 
     @property
     def hold_needed(self) -> float:
@@ -117,24 +169,26 @@ class GuardrailEvidence(msgspec.Struct, kw_only=True):
             harming=EProcess(null=bound, threshold=plan.harm_needed, horizon=plan.harm_units),
         )
 
-    def add(self, outcome: LiveOutcome, group: str) -> None:
-        """Add a unit."""
+    def add(self, outcome: LiveOutcome, group: str, skips: bool) -> None:
+        """Add a unit; `skips` leaves it out when its value is not known."""
         value = live_value(outcome, self.guardrail.metric)
         if value is None:
             self.missing += 1
-            self.passing.skip()
-            self.harming.skip()
-            return
-        worse = self.effect.observe(
-            share_of(value, self.guardrail.ceiling), outcome.arm == "candidate", group
-        )
-        self.passing.observe(-worse)
-        self.harming.observe(worse)
+            if skips:
+                self.passing.skip()
+                self.harming.skip()
+                return
+        share = None if value is None else share_of(value, self.guardrail.ceiling)
+        least, most = self.effect.observe(share, outcome.arm == "candidate", group)
+        self.passing.observe(-most)
+        self.harming.observe(least)
 
     def measured(self, plan: CanaryPlan) -> bool:
-        """Whether the metric is known in enough units."""
-        count = self.effect.observations.count
-        return count > 0 and self.missing <= plan.max_missing * (count + self.missing)
+        """Whether the metric is known in both arms; by the rule `skip`, in enough units."""
+        if plan.missing == "worst":
+            return min(self.effect.treated.count, self.effect.untreated.count) > 0
+        known = self.effect.known
+        return known > 0 and not plan.too_many(self.missing, known + self.missing)
 
     def result(self, plan: CanaryPlan) -> GuardrailResult:
         """Means of values cut off at the ceiling, and the evidence."""
@@ -156,10 +210,11 @@ class CanaryTest(msgspec.Struct, kw_only=True):
 
     - **harm** as soon as the score is proved lower, or a guardrail's metric worse than its margin;
     - **hold** as soon as the arms are proved not to be of the planned sizes, or scores to be
-      missing in one arm more than in the other: then the arms cannot be compared;
+      missing in one arm more than in the other, or the shares of units with feedback to differ by
+      more than their margin: then the arms cannot be compared;
     - **pass** as soon as "an effect of `min_effect` or less" is rejected at `alpha`, every
-      guardrail is proved to hold at `alpha`, there are enough units, and few enough without a
-      score;
+      guardrail is proved to hold at `alpha`, the shares of units with feedback are proved equal
+      where scores are feedback, and there are enough units with a score;
     - **inconclusive** when the units run out.
 
     Looking after each unit costs nothing: each null is tested by an e-process. A unit counts once,
@@ -178,6 +233,8 @@ class CanaryTest(msgspec.Struct, kw_only=True):
     """Of all units."""
     missing_ratio: SampleRatio
     """Of units without a score."""
+    coverage: CoverageEvidence | None
+    """Of units with feedback; None where scores are no feedback."""
     subgroups: Subgroups
     verdict: StageVerdict | None = None
     """None while the stage runs."""
@@ -196,21 +253,30 @@ class CanaryTest(msgspec.Struct, kw_only=True):
                 horizon=plan.max_units,
             ),
             harming=EProcess(threshold=plan.harm_needed, horizon=plan.harm_units),
-            guardrails=[GuardrailEvidence.begin(each, plan) for each in plan.guardrails],
+            guardrails=[GuardrailEvidence.begin(each, plan) for each in plan.guarded],
             ratio=SampleRatio(share=plan.share),
             missing_ratio=SampleRatio(share=plan.share),
+            coverage=None
+            if plan.feedback is None
+            else CoverageEvidence.begin(
+                plan.feedback,
+                share=plan.share,
+                alpha=plan.alpha,
+                units=plan.max_units,
+                hold_alpha=plan.hold_alpha,
+            ),
             subgroups=Subgroups(alpha=plan.subgroup_alpha, horizon=plan.harm_units),
         )
 
     @property
     def scored(self) -> int:
         """Units with a score."""
-        return self.effect.observations.count
+        return self.effect.known
 
     @property
     def too_many_missing(self) -> bool:
-        """Whether too many units have no score for the candidate to pass."""
-        return self.missing_ratio.units > self.plan.max_missing * self.ratio.units
+        """Whether too many units have no score for the candidate to pass, by the rule `skip`."""
+        return self.plan.too_many(self.missing_ratio.units, self.ratio.units)
 
     def add(self, outcome: LiveOutcome) -> StageVerdict | None:
         """Add the next outcome; returns the verdict, or None to continue.
@@ -232,7 +298,7 @@ class CanaryTest(msgspec.Struct, kw_only=True):
             )
         if outcome.unit in self.units:
             return None
-        score = live_value(outcome, SCORE)
+        score = feedback_of(outcome) if self.coverage is not None else live_value(outcome, SCORE)
         for value in (score, outcome.predicted):
             if value is not None and not 0.0 <= value <= 1.0:
                 raise InputError(f"Trace {outcome.trace_id!r}: score {value!r} is outside [0, 1].")
@@ -240,18 +306,27 @@ class CanaryTest(msgspec.Struct, kw_only=True):
         treated = outcome.arm == "candidate"
         group = self.subgroups.name_of(outcome.group)
         self.ratio.observe(treated)
+        skips = self.plan.missing == "skip"
         if score is None:
             self.missing_ratio.observe(treated)
+        if score is None and self.coverage is not None:
+            # At the means of the nulls nothing is won or lost, and the bets learn that few units
+            # bring evidence.
+            self.passing.observe(self.passing.null)
+            self.harming.observe(self.harming.null)
+        elif score is None and skips:
             self.passing.skip()
             self.harming.skip()
         else:
-            gain = self.effect.observe(score, treated, group, outcome.predicted)
-            self.passing.observe(gain)
-            self.harming.observe(-gain)
+            low, high = self.effect.observe(score, treated, group, outcome.predicted)
+            self.passing.observe(low)
+            self.harming.observe(-high)
             before, after = (None, score) if treated else (score, None)
-            self.subgroups.observe(group, gain, before, after)
+            self.subgroups.observe(group, high, before, after)
         for guardrail in self.guardrails:
-            guardrail.add(outcome, group)
+            guardrail.add(outcome, group, skips)
+        if self.coverage is not None:
+            self.coverage.add(score is not None, treated, group, outcome.predicted)
         self.verdict = self._verdict()
         return self.verdict
 
@@ -269,25 +344,35 @@ class CanaryTest(msgspec.Struct, kw_only=True):
             found[each.guardrail.metric] = each.passing.value
             found[f"{each.guardrail.metric} harm"] = each.harming.value
         found["sample ratio"] = self.ratio.value
-        found["missing"] = self.missing_ratio.value
+        if self.coverage is None:
+            found["missing"] = self.missing_ratio.value
+        else:
+            found["coverage not lower"] = self.coverage.not_lower.value
+            found["coverage not higher"] = self.coverage.not_higher.value
+            found["coverage lower"] = self.coverage.lower.value
+            found["coverage higher"] = self.coverage.higher.value
         return found
 
     @property
     def interval(self) -> tuple[float, float] | None:
         """Asymptotic confidence sequence of the mean effect, at level 1 - alpha.
 
-        None until each arm has `ENOUGH` good and bad outcomes.
+        Of units without a score it covers whatever theirs may be, unless they are left out. None
+        until each arm has `ENOUGH` good and bad outcomes.
         """
         for arm in (self.effect.treated, self.effect.untreated):
             if min(arm.total, arm.count - arm.total) < ENOUGH:
                 return None
-        found, bound = self.effect.observations, self.effect.bound
-        mean = found.total / found.count
-        variance = max(self.effect.squares / found.count - mean * mean, 0.0)
-        low, high = asymptotic_interval(
-            found.count, mean, variance, alpha=self.plan.alpha, tuned_for=TUNED_FOR
-        )
+        bound = self.effect.bound
+        low, _ = self._ends(self.effect.lowest)
+        _, high = self._ends(self.effect.highest)
         return round(max(low * bound, -1.0), DIGITS), round(min(high * bound, 1.0), DIGITS)
+
+    def _ends(self, effects: Spread) -> tuple[float, float]:
+        mean, variance = effects.moments()
+        return asymptotic_interval(
+            effects.count, mean, variance, alpha=self.plan.alpha, tuned_for=TUNED_FOR
+        )
 
     def decision(self) -> StageDecision:
         """How the stage ended, or where it stands."""
@@ -307,13 +392,29 @@ class CanaryTest(msgspec.Struct, kw_only=True):
             harm_needed=self.harming.threshold,
             interval=self.interval,
             missing=self.missing_ratio.units,
-            guardrails=tuple(each.result(plan) for each in self.guardrails),
+            guardrails=self._guarded(),
             sample_ratio_e_value=self.ratio.peak,
-            missing_e_value=self.missing_ratio.peak,
+            missing_e_value=None if self.coverage is not None else self.missing_ratio.peak,
             subgroups=self.subgroups.results(paired=False),
         )
         reasons = self._harms(found) if self.verdict == "harm" else self._obstacles()
-        return stage_sentence(found, limit=plan.min_effect, reasons=reasons)
+        left_out = self._left_out(found)
+        return stage_sentence(found, limit=plan.min_effect, reasons=reasons, left_out=left_out)
+
+    def _guarded(self) -> tuple[GuardrailResult, ...]:
+        results = tuple(each.result(self.plan) for each in self.guardrails)
+        return results if self.coverage is None else (*results, self.coverage.result())
+
+    def _left_out(self, found: StageDecision) -> list[str]:
+        plan = self.plan
+        if plan.feedback is None:
+            return counted_against(found, self.ratio.units, plan.missing)
+        sentences = silent_units(found, self.ratio.units)
+        if self.verdict is None:
+            gain = told_gain(plan.min_effect)
+            outlook = feedback_outlook(plan.feedback, plan.units_needed, gain, plan.max_units)
+            sentences.append(outlook)
+        return sentences
 
     def _harms(self, found: StageDecision) -> list[str]:
         reasons = [proved_lower(found)] if self.harming.reached else []
@@ -331,31 +432,55 @@ class CanaryTest(msgspec.Struct, kw_only=True):
                 f"{self.ratio.first} of {self.ratio.units} units got the candidate, where"
                 f" {100.0 * plan.share:.3g} % were planned"
             )
-        if self.missing_ratio.peak >= plan.hold_needed:
+        if self.coverage is not None and self.coverage.unequal:
+            effect, margin = self.coverage.effect, self.coverage.margin
+            before, after = (
+                100.0 * (arm.mean or 0.0) for arm in (effect.untreated, effect.treated)
+            )
+            reasons.append(
+                f"{before:.3g} % of the baseline's units gave feedback and {after:.3g} % of the"
+                f" candidate's, proved to differ by more than {100.0 * margin:g} points: people do"
+                " not fall silent alike in both arms"
+            )
+        if self.coverage is None and self.missing_ratio.peak >= plan.hold_needed:
             reasons.append(
                 f"{self.missing_ratio.first} of {self.missing_ratio.units} units without a score"
                 " are the candidate's, so that scores are missing for its sake"
             )
         if self.scored < plan.min_units:
-            reasons.append(f"there are fewer than {plan.min_units} units with a score")
+            scored = "a score" if self.coverage is None else "feedback"
+            reasons.append(f"there are fewer than {plan.min_units} units with {scored}")
         if self.too_many_missing:
             reasons.append("too many units have no score")
+        for each in self.guardrails:
+            if each.missing and plan.missing == "worst":
+                reasons.append(
+                    f"the {each.guardrail.metric} of {each.missing} units is not known and counts"
+                    " against the candidate"
+                )
         return reasons
 
     def _verdict(self) -> StageVerdict | None:
         plan = self.plan
         if self.harming.reached or any(each.harming.reached for each in self.guardrails):
             return "harm"
-        if max(self.ratio.peak, self.missing_ratio.peak) >= plan.hold_needed:
+        if self.ratio.peak >= plan.hold_needed or self._silent_otherwise():
             return "hold"
         if (
             self.passing.reached
+            and (self.coverage is None or self.coverage.equal)
             and self.scored >= plan.min_units
             and not self.too_many_missing
             and all(each.passing.reached and each.measured(plan) for each in self.guardrails)
         ):
             return "pass"
         return "inconclusive" if self.ratio.units >= plan.max_units else None
+
+    def _silent_otherwise(self) -> bool:
+        """Whether scores are proved to be missing in one arm as they are not in the other."""
+        if self.coverage is not None:
+            return self.coverage.unequal
+        return self.missing_ratio.peak >= self.plan.hold_needed
 
 
 def replay_canary(plan: CanaryPlan, outcomes: Iterable[LiveOutcome]) -> CanaryTest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -9,7 +10,9 @@ import msgspec
 
 from ratchet.prove.audit import LabelAudit
 from ratchet.prove.guardrails import Guardrail
-from ratchet.prove.plan import MISSING_LIMIT, ExperimentPlan, PairedScore
+from ratchet.prove.missing import AGAINST_BETTER, AGAINST_WORSE, SKIP_LIMIT
+from ratchet.prove.plan import ExperimentPlan, PairedScore
+from ratchet.prove.tasks_needed import USUAL_GAIN, tasks_needed
 from ratchet.stats.eprocess import EProcess
 from ratchet.types import InputError, Verdict
 
@@ -32,13 +35,14 @@ class EValues(NamedTuple):
 class GuardrailState:
     """One guardrail's evidence and means so far."""
 
-    __slots__ = ("baseline", "candidate", "guardrail", "missing", "pairs", "process")
+    __slots__ = ("baseline", "candidate", "guardrail", "missing", "pairs", "process", "skips")
 
     def __init__(self, guardrail: Guardrail, plan: ExperimentPlan) -> None:
         self.guardrail = guardrail
         self.process = EProcess(
-            null=-guardrail.bound, threshold=1.0 / plan.alpha, horizon=plan.max_pairs
+            null=-guardrail.bound, threshold=1.0 / plan.alpha, horizon=plan.horizon(0)
         )
+        self.skips = plan.missing == "skip"
         self.pairs = 0
         self.missing = 0
         self.baseline = 0.0
@@ -48,7 +52,10 @@ class GuardrailState:
         before, after = sides if sides is not None else (None, None)
         if before is None or after is None:
             self.missing += 1
-            self.process.skip()
+            if self.skips:
+                self.process.skip()
+            else:
+                self.process.observe(-1.0)
             return
         self.process.observe(-self.guardrail.worsening(before, after))
         self.pairs += 1
@@ -57,8 +64,8 @@ class GuardrailState:
 
     @property
     def measured(self) -> bool:
-        """Whether the metric is known in enough of the scored pairs."""
-        return self.pairs > 0 and not _too_many(self.missing, self.pairs)
+        """Whether the metric is known in any pair; by the rule `skip`, in enough of them."""
+        return self.pairs > 0 and not (self.skips and _too_many(self.missing, self.pairs))
 
     @property
     def passed(self) -> bool:
@@ -72,7 +79,10 @@ class Comparison:
     - **harm** as soon as "no worse" is rejected at `harm_alpha`;
     - **futile** as soon as "the gain is at least `min_gain`" is rejected at `futility_alpha`;
     - when the pairs run out: **guardrail** if "no better" was rejected and a guardrail had not
-      passed, else **no_gain**.
+      passed; **not_proved** if the gain seen is worth having and the pairs were too few to prove
+      the usual gain of 0.1; else **no_gain**.
+
+    A missing score counts as the worst against the claim under test; see `ratchet.prove.missing`.
 
     With labels in the plan, the scores are a judge's and cannot promote: the pairs always run out,
     and then it is **promote** if "no better" was rejected by scores and by labels, **unconfirmed**
@@ -88,14 +98,14 @@ class Comparison:
     """
 
     def __init__(self, plan: ExperimentPlan) -> None:
-        horizon = plan.max_pairs
+        horizon = plan.horizon(0)
         self.plan = plan
         self.verdict: Verdict | None = None
         """The final verdict; None while the comparison runs."""
         self.scored = 0
         """Pairs with both scores."""
         self.missing = 0
-        """Pairs skipped because a score was unknown."""
+        """Pairs without both scores."""
         self.superiority = EProcess(threshold=1.0 / plan.alpha, horizon=horizon)
         self.harm = EProcess(threshold=1.0 / plan.harm_alpha, horizon=horizon)
         self.futility = EProcess(
@@ -104,8 +114,8 @@ class Comparison:
         self.guardrails = tuple(GuardrailState(g, plan) for g in plan.guardrails)
         self.audit = LabelAudit(plan) if plan.labels else None
         """Evidence by people's labels; None when the scores need none."""
-        self._baseline = 0.0
-        self._candidate = 0.0
+        self._skips = plan.missing == "skip"
+        self._sums_against_better = self._sums_against_worse = (0.0, 0.0)
         self._pairs: list[PairedScore] = []
         self._path: list[EValues] = []
 
@@ -121,15 +131,32 @@ class Comparison:
 
     @property
     def means(self) -> tuple[float, float]:
-        """Mean score of the baseline and of the candidate over the scored pairs; 0 without any."""
-        if self.scored == 0:
+        """Mean score of the baseline and of the candidate; 0 without any.
+
+        A missing score counts as in the test that led to the verdict: against harm and futility if
+        one of them was proved, else against the candidate. By the rule `skip` it does not count.
+        """
+        count = self.scored if self._skips else len(self._pairs)
+        if count == 0:
             return 0.0, 0.0
-        return self._baseline / self.scored, self._candidate / self.scored
+        worse = self.verdict in ("harm", "futile")
+        baseline, candidate = self._sums_against_worse if worse else self._sums_against_better
+        return baseline / count, candidate / count
 
     @property
     def too_many_missing(self) -> bool:
-        """Whether too many scores are unknown to promote anything."""
-        return _too_many(self.missing, self.scored)
+        """Whether, by the rule `skip`, too many scores are missing to promote anything."""
+        return self._skips and _too_many(self.missing, self.scored)
+
+    @property
+    def more_pairs(self) -> int:
+        """About how many more pairs a proof of the gain seen so far takes."""
+        fewest = max(0, self.plan.min_pairs - self.scored)
+        gain, variance = self._gain_and_variance()
+        if gain <= 0.0 or self.superiority.reached:
+            return fewest
+        level_left = min(self.plan.alpha * self.superiority.value, 0.5)
+        return max(fewest, tasks_needed(level_left, gain, variance))
 
     def observe(self, pair: PairedScore) -> Verdict | None:
         """Add the next pair; returns the verdict, or None to continue.
@@ -149,19 +176,26 @@ class Comparison:
                 f"Task {pair.task_id!r} has {runs} repetitions, the plan {self.plan.repetitions}.",
                 hint="Every task of a comparison is run equally often.",
             )
-        before, after = pair.baseline, pair.candidate
-        if before is None or after is None:
+        horizon = self.plan.horizon(len(self._pairs))
+        for process in (self.superiority, self.harm, self.futility):
+            process.horizon = horizon
+        for state in self.guardrails:
+            state.process.horizon = horizon
+        missing = pair.missing
+        self.missing += missing
+        self.scored += not missing
+        if missing and self._skips:
             self._skip()
         else:
+            before, after = pair.filled(*AGAINST_BETTER)
+            self.superiority.observe(after - before)
+            self._sums_against_better = _plus(self._sums_against_better, before, after)
+            before, after = pair.filled(*AGAINST_WORSE)
+            self.harm.observe(before - after)
+            self.futility.observe(before - after)
+            self._sums_against_worse = _plus(self._sums_against_worse, before, after)
             for state in self.guardrails:
                 state.observe(pair.metrics.get(state.guardrail.metric))
-            difference = after - before
-            self.superiority.observe(difference)
-            self.harm.observe(-difference)
-            self.futility.observe(-difference)
-            self.scored += 1
-            self._baseline += before
-            self._candidate += after
         if self.audit is not None:
             self.audit.observe(pair)
         self._pairs.append(pair)
@@ -186,7 +220,6 @@ class Comparison:
         return self.verdict
 
     def _skip(self) -> None:
-        self.missing += 1
         self.superiority.skip()
         self.harm.skip()
         self.futility.skip()
@@ -214,19 +247,57 @@ class Comparison:
             return "guardrail"
         if self.audit is not None and self._better and self.scored >= self.plan.min_pairs:
             return "promote" if self.audit.confirmed else "unconfirmed"
-        return "no_gain"
+        return "not_proved" if self._too_few else "no_gain"
+
+    @property
+    def _too_few(self) -> bool:
+        """Whether a gain worth having was seen, in fewer pairs than prove the usual gain.
+
+        One that is smaller than its own standard error was not seen.
+        """
+        if self._skips or not self._pairs:
+            return False
+        count = len(self._pairs)
+        gain, variance = self._gain_and_variance()
+        if gain <= 0.0 or gain < self.plan.min_gain or gain * gain * count < variance:
+            return False
+        return count < tasks_needed(self.plan.alpha, max(USUAL_GAIN, self.plan.min_gain), variance)
+
+    def _gain_and_variance(self) -> tuple[float, float]:
+        """Mean and variance of the differences, as the claim "better" counts them."""
+        gains = [gain for gain in lowest_gains(self) if gain is not None]
+        if not gains:
+            return 0.0, 0.0
+        mean = math.fsum(gains) / len(gains)
+        squares = math.fsum((gain - mean) ** 2 for gain in gains)
+        return mean, squares / max(1, len(gains) - 1)
+
+
+def _plus(sums: tuple[float, float], before: float, after: float) -> tuple[float, float]:
+    return sums[0] + before, sums[1] + after
 
 
 def _too_many(missing: int, scored: int) -> bool:
-    return missing > MISSING_LIMIT * (missing + scored)
+    return missing > SKIP_LIMIT * (missing + scored)
 
 
-def differences(comparison: Comparison) -> list[float | None]:
-    """Candidate minus baseline by pair; None where a score is unknown."""
-    return [
-        None if p.baseline is None or p.candidate is None else p.candidate - p.baseline
-        for p in comparison.pairs
-    ]
+def lowest_gains(comparison: Comparison) -> list[float | None]:
+    """Candidate minus baseline by pair, as "better" counts them; None for one that is skipped."""
+    return _gains(comparison, AGAINST_BETTER)
+
+
+def highest_gains(comparison: Comparison) -> list[float | None]:
+    """Candidate minus baseline by pair, as "worse" counts them; None for one that is skipped."""
+    return _gains(comparison, AGAINST_WORSE)
+
+
+def _gains(comparison: Comparison, fill: tuple[float, float]) -> list[float | None]:
+    gains: list[float | None] = []
+    for pair in comparison.pairs:
+        before, after = pair.filled(*fill)
+        skipped = pair.missing and comparison.plan.missing == "skip"
+        gains.append(None if skipped else after - before)
+    return gains
 
 
 def replay(plan: ExperimentPlan, pairs: Iterable[PairedScore]) -> Comparison:
@@ -247,7 +318,7 @@ def fewest_pairs_to_promote(plan: ExperimentPlan) -> int | None:
     Returns:
         The number of pairs; None if not even that candidate is promoted within `plan.max_pairs`.
     """
-    comparison = Comparison(msgspec.structs.replace(plan, repetitions=1, labels=0))
+    comparison = Comparison(msgspec.structs.replace(plan, repetitions=1, labels=0, stages=()))
     metrics = {guardrail.metric: (1.0, 1.0) for guardrail in plan.guardrails}
     for number in range(plan.max_pairs):
         verdict = comparison.observe(PairedScore(str(number), 0.0, 1.0, dict(metrics)))

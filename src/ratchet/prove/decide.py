@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ratchet.prove.comparison import Comparison, GuardrailState, differences
+from ratchet.prove.comparison import Comparison, GuardrailState, highest_gains, lowest_gains
 from ratchet.prove.interval import interval
 from ratchet.types import Decision, GuardrailResult, InputError
 
@@ -22,13 +22,19 @@ def decision(comparison: Comparison) -> Decision:
     plan = comparison.plan
     baseline, candidate = comparison.means
     bounds = interval(
-        differences(comparison), alpha=plan.alpha, min_gain=plan.min_gain, horizon=plan.max_pairs
+        lowest_gains(comparison),
+        alpha=plan.alpha,
+        min_gain=plan.min_gain,
+        horizon=plan.horizon,
+        highest=highest_gains(comparison),
     )
     return Decision(
         verdict=verdict,
         metric=plan.metric,
         alpha=plan.alpha,
-        pairs=comparison.scored,
+        pairs=comparison.scored if plan.missing == "skip" else len(comparison.path),
+        missing=comparison.missing,
+        more_pairs=comparison.more_pairs if verdict == "not_proved" else 0,
         baseline=baseline,
         candidate=candidate,
         e_value=comparison.superiority.peak,
@@ -62,7 +68,7 @@ def _sentence(comparison: Comparison, bounds: tuple[float, float]) -> str:
         f"mean {plan.metric} {baseline:.3f} before, {candidate:.3f} after"
         f" ({candidate - baseline:+.3f};"
         f" {level:.3g} % interval {bounds[0]:+.3f} to {bounds[1]:+.3f})"
-        f" over {comparison.scored} pairs"
+        f" over {comparison.scored if plan.missing == 'skip' else len(comparison.path)} pairs"
     )
     if plan.repetitions > 1:
         move += f" of means of {plan.repetitions} runs"
@@ -89,6 +95,11 @@ def _sentence(comparison: Comparison, bounds: tuple[float, float]) -> str:
             text += f" Not proved within its margin: {', '.join(failed)}."
         if unmeasured:
             text += f" Not measured: {', '.join(unmeasured)}."
+    elif comparison.verdict == "not_proved":
+        text = (
+            "Not proved: it looks better, but there are too few pairs to prove it. About"
+            f" {comparison.more_pairs} more would do: {move}; {evidence}."
+        )
     elif comparison.superiority.reached and comparison.scored < plan.min_pairs:
         text = (
             f"There is no significant gain on so few pairs: {move}; {evidence}, and at least"
@@ -114,23 +125,27 @@ def _labelled(comparison: Comparison) -> str:
         low, high = found.interval
         text += f"; gain {found.gain:+.3f} (95 % interval {low:+.3f} to {high:+.3f})"
     if found.missing:
-        text += f"; {found.missing} drawn pairs were not labelled"
+        noun = "pair was" if found.missing == 1 else "pairs were"
+        text += f"; {found.missing} drawn {noun} not labelled and count against the candidate"
     return text + "."
 
 
 def _missing(comparison: Comparison) -> str:
+    """What was missing, and what it counted as."""
+    pairs, skipped = len(comparison.path), comparison.plan.missing == "skip"
     text = ""
     if comparison.missing:
-        text = (
-            f" {comparison.missing} of {len(comparison.path)} pairs had an unknown score and were"
-            " skipped"
-        )
-        text += ", too many to promote anything." if comparison.too_many_missing else "."
+        side = "for" if comparison.verdict in ("harm", "futile") else "against"
+        verb = "counts" if comparison.missing == 1 else "count"
+        counted = "were skipped" if skipped else f"{verb} {side} the candidate"
+        text = f" {comparison.missing} of {pairs} pairs had no score and {counted}."
+    if comparison.too_many_missing:
+        text += " Nothing is promoted with so many missing."
     for state in comparison.guardrails:
-        if state.missing:
+        if state.missing and state.pairs:
+            counted = "skipped" if skipped else "counted as the largest worsening"
             text += (
-                f" {state.guardrail.metric} was not measured in {state.missing} of"
-                f" {state.missing + state.pairs} scored pairs"
+                f" {state.guardrail.metric} was not measured in {state.missing} of {pairs} pairs,"
+                f" which were {counted}."
             )
-            text += "." if state.measured else ", too many to prove that it holds."
     return text

@@ -19,16 +19,13 @@ from ratchet.prove.decide import decision
 from ratchet.prove.plan import ExperimentPlan, PairedScore
 from ratchet.types import InputError
 
-SCHEMA = "ratchet.evidence/1"
+SCHEMA = "ratchet.evidence/4"
 """Identifies the layout below; a changed layout gets a new number."""
 
-SCHEMA_REPEATED = "ratchet.evidence/2"
-"""The layout where each task was run several times: the number is part of plan and decision, and a
-pair has its repetitions instead of two rollouts."""
-
-SCHEMA_LABELLED = "ratchet.evidence/3"
-"""The layout where the metric is a judge's: the number of labels is part of the plan, what they say
-part of the decision, and a pair has its labels."""
+OLDER_SCHEMAS = ("ratchet.evidence/1", "ratchet.evidence/2", "ratchet.evidence/3")
+"""Layouts of the time when pairs without a score were skipped: of experiments that ran each task
+once, several times, or with people's labels. They leave out what the others state, and hold the
+decision's sentence in the wording of their time."""
 
 ROWS = ("pairs", "observations")
 """The lists that are written one item per line."""
@@ -111,9 +108,13 @@ def document(
     before, after = comparison.means
     names = [guardrail.metric for guardrail in plan.guardrails]
     planned, decided = msgspec.to_builtins(plan), msgspec.to_builtins(decision(comparison))
-    if plan.repetitions == 1:
+    del decided["sentence"]  # the numbers say it, whatever the wording of the day
+    older = plan.missing == "skip"
+    if older:
+        del planned["missing"], planned["stages"], decided["missing"], decided["more_pairs"]
+    if older and plan.repetitions == 1:
         del planned["repetitions"], decided["repetitions"]
-    if not plan.labels:
+    if older and not plan.labels:
         del planned["labels"], decided["labelled"]
     rows = [
         {
@@ -121,7 +122,7 @@ def document(
             "task": pair.task_id,
             "baseline": pair.baseline,
             "candidate": pair.candidate,
-            "missing": pair.baseline is None or pair.candidate is None,
+            "missing": pair.missing,
             **({"labels": pair.labels and list(pair.labels)} if plan.labels else {}),
             **_runs(pair),
             "e_values": {
@@ -159,9 +160,12 @@ def document(
 
 
 def _schema(plan: ExperimentPlan) -> str:
+    if plan.missing != "skip":
+        return SCHEMA
+    once, repeated, labelled = OLDER_SCHEMAS
     if plan.labels:
-        return SCHEMA_LABELLED
-    return SCHEMA if plan.repetitions == 1 else SCHEMA_REPEATED
+        return labelled
+    return once if plan.repetitions == 1 else repeated
 
 
 def _runs(pair: PairedScore) -> dict[str, Any]:

@@ -6,8 +6,8 @@ better *and* every guardrail passed, so a false promotion needs at least one tru
 rejected, and the probability of that is at most alpha however many guardrails there are (an
 intersection-union test; Berger, "Multiparameter hypothesis testing and acceptance sampling", 1982).
 
-A pair in which a side was not measured is skipped. If that happens in more than MISSING_LIMIT of
-the scored pairs, the guardrail counts as not measured, and cannot pass.
+A pair in which a side was not measured counts as the largest possible worsening. A metric that was
+measured in no pair is called not measured.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ relationship between stepwise decision procedures and confidence sets", JASA 199
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ratchet.stats.eprocess import CAP, HEDGE, STEADY, Bets, EProcess
 
@@ -30,8 +30,9 @@ def interval(
     *,
     alpha: float,
     min_gain: float,
-    horizon: int,
+    horizon: int | Callable[[int], int],
     boundary: float = 0.0,
+    highest: Sequence[float | None] | None = None,
 ) -> tuple[float, float]:
     """Confidence interval of the mean of `differences`, valid at any stopping time.
 
@@ -39,8 +40,12 @@ def interval(
         differences: Candidate minus baseline in [-1, 1], in order; None for a skipped pair.
         alpha: Probability that the interval ever misses the true mean.
         min_gain: The gain that the upper end targets, as in the futility test.
-        horizon: As in the decision; it affects only the bets.
+        horizon: As in the decision, or a function of the number of pairs before a pair; it affects
+            only the bets.
         boundary: The largest mean that the decision has to exclude.
+        highest: The largest that the differences can be, where missing scores leave that open; by
+            default `differences`, which then are the smallest. The mean of whatever the missing
+            ones were is covered.
 
     Returns:
         Lower and upper end. If they cross, which has probability at most alpha, the upper end is
@@ -48,7 +53,7 @@ def interval(
     """
     rising = _rows(differences, null=boundary, threshold=1.0 / alpha, horizon=horizon)
     falling = _rows(
-        [None if d is None else -d for d in differences],
+        [None if d is None else -d for d in (differences if highest is None else highest)],
         null=-min_gain,
         threshold=2.0 / alpha,
         horizon=horizon,
@@ -63,11 +68,17 @@ def interval(
 
 
 def _rows(
-    differences: Sequence[float | None], *, null: float, threshold: float, horizon: int
+    differences: Sequence[float | None],
+    *,
+    null: float,
+    threshold: float,
+    horizon: int | Callable[[int], int],
 ) -> list[Row]:
-    process = EProcess(null=null, threshold=threshold, horizon=horizon)
+    planned = horizon if callable(horizon) else lambda _: horizon
+    process = EProcess(null=null, threshold=threshold, horizon=planned(0))
     rows: list[Row] = []
-    for difference in differences:
+    for number, difference in enumerate(differences):
+        process.horizon = planned(number)
         if difference is None:
             process.skip()
             continue

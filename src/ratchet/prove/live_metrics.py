@@ -6,10 +6,15 @@ import msgspec
 
 from ratchet.prove.plan_checks import check_numbers
 from ratchet.types import InputError, LiveOutcome
+from ratchet.types.feedback import BAD_BELOW
 
 SCORE = "score"
 
-UNITS = {SCORE: "", "errors": "", "latency": "s", "cost": "USD"}
+NEGATIVE = "negative feedback or errors"
+"""Share of all units that people were not content with, or that failed, where scores are feedback.
+"""
+
+UNITS = {SCORE: "", "errors": "", NEGATIVE: "", "latency": "s", "cost": "USD"}
 """Metrics of a live outcome, with their units. Of the score more is better, of the others less."""
 
 
@@ -22,9 +27,21 @@ def live_value(outcome: LiveOutcome, metric: str) -> float | None:
         return 0.0 if outcome.score is None and outcome.error else outcome.score
     if metric == "errors":
         return 1.0 if outcome.error else 0.0
+    if metric == NEGATIVE:
+        feedback = feedback_of(outcome)
+        negative = feedback is not None and feedback < BAD_BELOW
+        return 1.0 if outcome.error or negative else 0.0
     if metric == "latency":
         return outcome.latency_s
     return outcome.cost_usd
+
+
+def feedback_of(outcome: LiveOutcome) -> float | None:
+    """What people said about an answer, where scores are feedback; None when they said nothing.
+
+    A call that failed has no answer, and its score of 0 is not theirs.
+    """
+    return None if outcome.error else outcome.score
 
 
 def share_of(value: float, ceiling: float) -> float:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import isfinite
 
 import msgspec
 
 from ratchet.prove.guardrails import Guardrail
+from ratchet.prove.missing import MissingRule
 from ratchet.types import InputError
 from ratchet.types.experiment import MAX_REPETITIONS
-
-MISSING_LIMIT = 0.1
-"""Share of pairs without a usable score above which nothing is promoted."""
 
 LARGEST = 1e15
 """Largest magnitude of a guardrail's metric."""
@@ -49,6 +48,11 @@ class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True):
     labels: int = 0
     """Number of pairs that people label, when the metric is a judge's; 0 for any other. Then all
     pairs are run, and only their labels can promote."""
+    missing: MissingRule = "worst"
+    """What a missing score counts as; see `ratchet.prove.missing`."""
+    stages: tuple[int, ...] = ()
+    """Numbers of pairs that were planned before tasks were added, in order; `max_pairs` is the
+    last. An e-process bets for the pairs that were planned at the time."""
 
     def __post_init__(self) -> None:
         for field in ("alpha", "harm_alpha", "futility_alpha", "min_gain"):
@@ -85,14 +89,31 @@ class ExperimentPlan(msgspec.Struct, frozen=True, kw_only=True):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise InputError(f"Plan: guardrail {twice[0]!r} is given twice.")
+        if self.missing not in ("worst", "skip"):
+            raise InputError(f"Plan: missing = {self.missing!r} is neither 'worst' nor 'skip'.")
+        totals = (0, *self.stages, self.max_pairs)
+        if any(before >= after for before, after in pairwise(totals)):
+            raise InputError(
+                f"Plan: stages = {self.stages!r} do not rise from 1 to max_pairs ="
+                f" {self.max_pairs}."
+            )
+        if self.stages and self.labels:
+            raise InputError(
+                "Plan: stages and labels are both given.",
+                hint="The pairs that people label are drawn from all pairs, before the first one.",
+            )
+
+    def horizon(self, pairs: int) -> int:
+        """The number of pairs that were planned when this many had been observed."""
+        return next((total for total in self.stages if total > pairs), self.max_pairs)
 
 
 class PairedScore(msgspec.Struct, frozen=True):
     """One task's results for both candidates.
 
-    A score is None if it is unknown: the evaluator failed, or the rollout did. An unknown score is
-    never counted as zero; the pair is skipped and counted as missing. If a side's *agent* failed
-    (an error, a timeout) and that should count as a score of zero, name the side in `failed`.
+    A score is None if it is missing: the evaluator could not be asked, or the rollout ended without
+    a result. The plan says what it counts as. If a side's *agent* failed (an error, a timeout) and
+    that should count as a score of zero, name the side in `failed`.
 
     Args:
         task_id: The task.
@@ -105,7 +126,7 @@ class PairedScore(msgspec.Struct, frozen=True):
         repetitions: What the scores and metrics are means of, one for each time that the task was
             run; see `of_repetitions`. Empty if it was run once.
         labels: People's labels of both answers, in [0, 1], if the pair was drawn for it; of one
-            repetition, if there are several.
+            repetition, if there are several. None for an answer that has none.
 
     Raises:
         InputError: A score is outside [0, 1], or a value is not finite; the message names the task.
@@ -119,13 +140,25 @@ class PairedScore(msgspec.Struct, frozen=True):
     baseline_rollout: str = ""
     candidate_rollout: str = ""
     repetitions: tuple[PairedScore, ...] = ()
-    labels: tuple[float, float] | None = None
+    labels: tuple[float | None, float | None] | None = None
+
+    @property
+    def missing(self) -> bool:
+        """Whether a side has no score."""
+        return self.baseline is None or self.candidate is None
+
+    def filled(self, baseline: float, candidate: float) -> tuple[float, float]:
+        """Scores of both sides, with these values for runs that have none."""
+        return (
+            _filled(self.baseline, [run.baseline for run in self.repetitions], baseline),
+            _filled(self.candidate, [run.candidate for run in self.repetitions], candidate),
+        )
 
     @classmethod
     def of_repetitions(cls, repetitions: Sequence[PairedScore]) -> PairedScore:
         """The pair of means of a task that was run several times; of one run, that run.
 
-        A mean with an unknown part is unknown: which runs have no score may depend on the answer.
+        A mean with a missing part is missing; `filled` counts only that part.
 
         Args:
             repetitions: The task's results, at least one.
@@ -175,8 +208,10 @@ class PairedScore(msgspec.Struct, frozen=True):
         if self.metrics:
             self._check_metrics()
         if self.labels is not None:
-            before, after = (self._number("label", value) for value in self.labels)
-            if not (0.0 <= before <= 1.0 and 0.0 <= after <= 1.0):
+            before, after = (
+                None if value is None else self._number("label", value) for value in self.labels
+            )
+            if not all(value is None or 0.0 <= value <= 1.0 for value in (before, after)):
                 raise InputError(
                     f"Task {self.task_id!r}: the labels {self.labels!r} are not within 0 and 1."
                 )
@@ -204,6 +239,15 @@ class PairedScore(msgspec.Struct, frozen=True):
 
 def _side(pair: PairedScore, metric: str, side: int) -> float | None:
     return pair.metrics.get(metric, (None, None))[side]
+
+
+def _filled(score: float | None, runs: Sequence[float | None], fill: float) -> float:
+    """The score of a side; with missing runs, the mean with `fill` in their place."""
+    if score is not None:
+        return score
+    mean = _mean([fill if value is None else value for value in runs or [None]])
+    assert mean is not None
+    return mean
 
 
 def _mean(values: Sequence[float | None]) -> float | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from math import isfinite
+from typing import get_args
 
 import msgspec
 
+from ratchet.prove.missing import MissingRule
 from ratchet.types import InputError
 
 
@@ -38,6 +40,25 @@ def check_counts(plan: msgspec.Struct, low: int, high: int, *fields: str) -> Non
             raise InputError(f"{_name(plan)}: {field} = {value!r} is not a whole number.")
         if not low <= value <= high:
             raise InputError(f"{_name(plan)}: {field} = {value} is not within {low} and {high}.")
+
+
+def check_missing(
+    plan: msgspec.Struct, rule: MissingRule, limit: float | msgspec.UnsetType
+) -> None:
+    """Check the rule `missing` of a stage's plan, and its limit `max_missing`.
+
+    Raises:
+        InputError: The rule is unknown, or has no limit or one that it does not use.
+    """
+    if rule not in get_args(MissingRule):
+        raise InputError(f"{_name(plan)}: missing = {rule!r} is neither 'worst' nor 'skip'.")
+    if (rule == "skip") != (limit is not msgspec.UNSET):
+        raise InputError(
+            f"{_name(plan)}: max_missing is a limit of missing = 'skip', and of nothing else.",
+            hint="Give both, for evidence of before, or neither.",
+        )
+    if rule == "skip":
+        check_numbers(plan, 0.0, 1.0, "max_missing")
 
 
 def _name(plan: msgspec.Struct) -> str:

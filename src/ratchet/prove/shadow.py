@@ -2,7 +2,8 @@
 
 The candidate passes when "worse by the margin or more" is rejected, and is stopped when "no worse"
 is rejected. It has been proved better on held-out tasks, with evidence that is not used here; this
-stage proves that on live inputs it is not worse.
+stage proves that on live inputs it is not worse. A side without a score counts as the worst against
+the claim that is tested (`ratchet.prove.missing` gives the rule).
 """
 
 from __future__ import annotations
@@ -13,8 +14,14 @@ import msgspec
 
 from ratchet.prove.guardrails import Guardrail
 from ratchet.prove.interval import interval
-from ratchet.prove.plan_checks import check_counts, check_numbers
-from ratchet.prove.stage_sentence import proved_lower, stage_sentence
+from ratchet.prove.missing import MissingRule, gain_against_better, gain_against_worse
+from ratchet.prove.plan_checks import check_counts, check_missing, check_numbers
+from ratchet.prove.stage_sentence import (
+    blocked_pairs,
+    counted_against,
+    proved_lower,
+    stage_sentence,
+)
 from ratchet.prove.subgroups import Subgroups
 from ratchet.stats.eprocess import EProcess
 from ratchet.stats.weighted_effect import Moments
@@ -43,14 +50,16 @@ class ShadowPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Pairs, unscored ones included, after which the stage ends."""
     harm_pairs: int = 150
     """Pairs within which the test for harm aims to stop a candidate; it goes on afterwards."""
-    max_missing: float = 0.1
-    """Share of pairs without a score above which nothing passes."""
+    missing: MissingRule = "worst"
+    """What a side without a value counts as."""
+    max_missing: float | msgspec.UnsetType = msgspec.UNSET
+    """Of the rule `skip`: share of pairs without a value above which nothing passes."""
     max_blocked: float = 0.2
     """Share of blocked pairs above which nothing passes."""
     blocked_score: float | None = 0.0
     """The candidate's score in a blocked pair, where it is unknown, in the proof of `pass`. With 0,
-    the worst, the proof needs no assumption about blocked pairs. None leaves them out: what passes
-    is then no worse in the others."""
+    the worst, the proof needs no assumption about blocked pairs; in that of `harm` it is 1. None
+    leaves them out: what is proved is then proved of the others."""
     guardrails: tuple[Guardrail, ...] = ()
     """Metrics of both answers that must not get worse by more than a margin, such as the cost."""
     subgroup_alpha: float = 0.05
@@ -59,7 +68,8 @@ class ShadowPlan(msgspec.Struct, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         check_numbers(self, 1e-12, 0.5, "alpha", "harm_alpha", "subgroup_alpha")
         check_numbers(self, 0.0, 0.9, "margin")
-        check_numbers(self, 0.0, 1.0, "max_missing", "max_blocked")
+        check_numbers(self, 0.0, 1.0, "max_blocked")
+        check_missing(self, self.missing, self.max_missing)
         if self.blocked_score is not None:
             check_numbers(self, 0.0, 1.0, "blocked_score")
         check_counts(self, 1, 10**9, "min_pairs", "max_pairs", "harm_pairs")
@@ -71,6 +81,10 @@ class ShadowPlan(msgspec.Struct, frozen=True, kw_only=True):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             raise InputError(f"ShadowPlan: guardrail {twice[0]!r} is given twice.")
+
+    def too_many(self, missing: int, pairs: int) -> bool:
+        """Whether so many pairs without a value let nothing pass, by the rule `skip`."""
+        return self.max_missing is not msgspec.UNSET and missing > self.max_missing * pairs
 
 
 class ShadowPair(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,6 +118,23 @@ class ShadowPair(msgspec.Struct, frozen=True, kw_only=True):
             if getattr(self, side) is not None:
                 check_numbers(self, 0.0, 1.0, side)
 
+    def gains(self, plan: ShadowPlan) -> tuple[float, float] | None:
+        """Bounds of the candidate's gain, by the plan's rules; None for a pair that is left out.
+
+        The lower is that of the proof of `pass`, the upper that of the proof of `harm`.
+        """
+        before, after = self.baseline, self.candidate
+        if self.blocked:
+            if plan.blocked_score is None or (before is None and plan.missing == "skip"):
+                return None
+            return (
+                gain_against_better(before, plan.blocked_score),
+                gain_against_worse(before, None),
+            )
+        if plan.missing == "skip" and (before is None or after is None):
+            return None
+        return gain_against_better(before, after), gain_against_worse(before, after)
+
 
 class ShadowGuardrail(msgspec.Struct, kw_only=True):
     """One guardrail's evidence so far."""
@@ -115,21 +146,28 @@ class ShadowGuardrail(msgspec.Struct, kw_only=True):
     candidate: Moments = msgspec.field(default_factory=Moments)
     missing: int = 0
 
-    def add(self, pair: ShadowPair) -> None:
+    def add(self, pair: ShadowPair, plan: ShadowPlan) -> None:
         """Add a pair."""
-        before, after = pair.metrics.get(self.guardrail.metric, (None, None))
-        if before is None or after is None:
-            self.missing += 1
+        if pair.blocked and (plan.missing == "skip" or plan.blocked_score is None):
             self.passing.skip()
             return
-        self.passing.observe(-self.guardrail.worsening(before, after))
-        self.baseline.add(before)
-        self.candidate.add(after)
+        before, after = pair.metrics.get(self.guardrail.metric, (None, None))
+        if before is not None and after is not None and not pair.blocked:
+            self.passing.observe(-self.guardrail.worsening(before, after))
+            self.baseline.add(before)
+            self.candidate.add(after)
+            return
+        self.missing += 1
+        if plan.missing == "skip":
+            self.passing.skip()
+        else:
+            self.passing.observe(-1.0)
 
-    def result(self, max_missing: float) -> GuardrailResult:
-        """Means and evidence; not measured when too many pairs lack a value."""
+    def result(self, plan: ShadowPlan) -> GuardrailResult:
+        """Means and evidence; not measured without any value, and by the rule `skip` when too many
+        pairs lack one."""
         count = self.baseline.count
-        measured = count > 0 and self.missing <= max_missing * (count + self.missing)
+        measured = count > 0 and not plan.too_many(self.missing, count + self.missing)
         return GuardrailResult(
             metric=self.guardrail.metric,
             margin=self.guardrail.margin,
@@ -146,7 +184,7 @@ class ShadowTest(msgspec.Struct, kw_only=True):
 
     - **harm** as soon as "no worse" is rejected at `harm_alpha`;
     - **pass** as soon as "worse by `margin` or more" is rejected at `alpha` and every guardrail is
-      proved to hold at `alpha`, after `min_pairs` and with few enough pairs missing and blocked;
+      proved to hold at `alpha`, after `min_pairs` and with few enough pairs blocked;
     - **inconclusive** when the pairs run out.
 
     Looking after each pair costs nothing: each null is tested by an e-process. To go on in another
@@ -167,8 +205,8 @@ class ShadowTest(msgspec.Struct, kw_only=True):
     blocked: int = 0
     baseline: Moments = msgspec.field(default_factory=Moments)
     candidate: Moments = msgspec.field(default_factory=Moments)
-    differences: list[float | None] = []
-    """What the proof of `pass` used, by pair; None for a pair that was left out."""
+    gains: list[tuple[float, float] | None] = []
+    """Bounds of the gain, by pair; None for a pair that was left out."""
 
     @classmethod
     def begin(cls, plan: ShadowPlan) -> ShadowTest:
@@ -196,8 +234,8 @@ class ShadowTest(msgspec.Struct, kw_only=True):
 
     @property
     def too_many_missing(self) -> bool:
-        """Whether too many pairs have no score for the candidate to pass."""
-        return self.missing > self.plan.max_missing * self.pairs
+        """Whether too many pairs have no score for the candidate to pass, by the rule `skip`."""
+        return self.plan.too_many(self.missing, self.pairs)
 
     @property
     def too_many_blocked(self) -> bool:
@@ -217,30 +255,29 @@ class ShadowTest(msgspec.Struct, kw_only=True):
             )
         self.pairs += 1
         before, after = pair.baseline, pair.candidate
-        difference = None
+        scored = not pair.blocked and before is not None and after is not None
         if pair.blocked:
             self.blocked += 1
-            if before is not None and self.plan.blocked_score is not None:
-                difference = self.plan.blocked_score - before
         elif before is None or after is None:
             self.missing += 1
         else:
-            difference = after - before
-            self.harming.observe(-difference)
             self.baseline.add(before)
             self.candidate.add(after)
-            group = self.subgroups.name_of(pair.group)
-            self.subgroups.observe(group, difference, before, after)
-        if difference is None:
+        gains = pair.gains(self.plan)
+        if gains is None:
             self.passing.skip()
         else:
-            self.passing.observe(difference)
+            low, high = gains
+            self.passing.observe(low)
+            if scored or self.plan.missing == "worst":
+                self.harming.observe(-high)
+                group = self.subgroups.name_of(pair.group)
+                self.subgroups.observe(
+                    group, high, before if scored else None, after if scored else None
+                )
         for guardrail in self.guardrails:
-            if pair.blocked:
-                guardrail.passing.skip()
-            else:
-                guardrail.add(pair)
-        self.differences.append(difference)
+            guardrail.add(pair, self.plan)
+        self.gains.append(gains)
         self.verdict = self._verdict()
         return self.verdict
 
@@ -272,22 +309,29 @@ class ShadowTest(msgspec.Struct, kw_only=True):
             needed=self.passing.threshold,
             harm_e_value=self.harming.peak,
             harm_needed=self.harming.threshold,
-            interval=interval(
-                self.differences,
-                alpha=plan.alpha,
-                min_gain=0.0,
-                horizon=plan.max_pairs,
-                boundary=-plan.margin,
-            )
-            if self.scored
-            else None,
+            interval=self._interval() if self.scored else None,
             missing=self.missing,
             blocked=self.blocked,
-            guardrails=tuple(each.result(plan.max_missing) for each in self.guardrails),
+            guardrails=tuple(each.result(plan) for each in self.guardrails),
             subgroups=self.subgroups.results(paired=True),
         )
         reasons = [proved_lower(found)] if self.verdict == "harm" else self._obstacles()
-        return stage_sentence(found, limit=-plan.margin, reasons=reasons)
+        left_out = counted_against(found, self.pairs, plan.missing) + blocked_pairs(found)
+        return stage_sentence(found, limit=-plan.margin, reasons=reasons, left_out=left_out)
+
+    def _interval(self) -> tuple[float, float]:
+        plan = self.plan
+        lowest, highest = (
+            [None if bounds is None else bounds[end] for bounds in self.gains] for end in (0, 1)
+        )
+        return interval(
+            lowest,
+            alpha=plan.alpha,
+            min_gain=0.0,
+            horizon=plan.max_pairs,
+            boundary=-plan.margin,
+            highest=highest if plan.missing == "worst" else None,
+        )
 
     def _obstacles(self) -> list[str]:
         reasons = []
@@ -297,6 +341,12 @@ class ShadowTest(msgspec.Struct, kw_only=True):
             reasons.append("too many pairs have no score")
         if self.too_many_blocked:
             reasons.append("too many pairs are blocked")
+        for each in self.guardrails:
+            if each.missing and self.plan.missing == "worst":
+                reasons.append(
+                    f"the {each.guardrail.metric} of {each.missing} pairs is not known and counts"
+                    " against the candidate"
+                )
         return reasons
 
     def _verdict(self) -> StageVerdict | None:
@@ -307,7 +357,7 @@ class ShadowTest(msgspec.Struct, kw_only=True):
             and self.scored >= self.plan.min_pairs
             and not self.too_many_missing
             and not self.too_many_blocked
-            and all(each.result(self.plan.max_missing).passed for each in self.guardrails)
+            and all(each.result(self.plan).passed for each in self.guardrails)
         ):
             return "pass"
         return "inconclusive" if self.pairs >= self.plan.max_pairs else None

@@ -28,8 +28,17 @@ from ratchet.types import (
     content_hash,
 )
 
-SCHEMA_STAGE = "ratchet.stage/1"
+SCHEMA_STAGE = "ratchet.stage/2"
 """Identifies the layout; a changed layout gets a new number."""
+
+SCHEMA_STAGE_SKIPPING = "ratchet.stage/1"
+"""The layout before: its plans have no rule for missing values, and were decided by `skip`."""
+
+NEW_IN_PLANS = ("missing", "feedback")
+"""Fields of plans that the layout before does not have."""
+
+LEFT_OUT = ("release", "versions")
+"""Fields of observations that no test reads: a watch is given only what ran the release."""
 
 STATED = ("baseline", "candidate", "created_at", "context")
 """Fields that are not recomputed, only covered by the digest."""
@@ -114,6 +123,7 @@ def write_stage_evidence(
             budget=budget,
             history=history,
             version=running_version(),
+            schema=SCHEMA_STAGE,
         )
         if len(content["observations"]) < len(observations):
             raise InputError(
@@ -147,7 +157,7 @@ def recompute_stage(name: str, content: dict[str, Any]) -> StageVerification:
     budget, history = budget_of(name, part(name, content, "alpha", dict))
     kind = STAGES[stage]
     try:
-        plan = msgspec.convert(part(name, content, "plan", dict), kind.plan)
+        plan = _plan(part(name, content, "plan", dict), kind.plan, content["schema"])
         observations = [_read(row, kind.observation) for row in rows]
         expected = _document(
             stage,
@@ -157,6 +167,7 @@ def recompute_stage(name: str, content: dict[str, Any]) -> StageVerification:
             budget=budget,
             history=history,
             version=str(content.get("ratchet")),
+            schema=content["schema"],
         )
         digest = digest_of(content)
     except msgspec.ValidationError as error:
@@ -190,6 +201,7 @@ def _document(
     budget: float | None,
     history: Sequence[bool],
     version: str,
+    schema: str,
 ) -> dict[str, Any]:
     """The content of the file without its digest: `stated` verbatim, the rest computed."""
     test: Any = STAGES[stage].test.begin(plan)  # type: ignore[arg-type]
@@ -199,18 +211,36 @@ def _document(
             break
         test.add(observation)
         found = msgspec.to_builtins(observation)
-        rows.append({"observation": number, **found, "e_values": test.e_values})
+        kept = {key: value for key, value in found.items() if key not in LEFT_OUT}
+        rows.append({"observation": number, **kept, "e_values": test.e_values})
     test.finish()
     return {
-        "schema": SCHEMA_STAGE,
+        "schema": schema,
         "ratchet": version,
         "stage": stage,
         **stated,
-        "plan": msgspec.to_builtins(plan),
+        "plan": _stated_plan(plan, schema),
         "alpha": {"budget": budget, "history": [bool(p) for p in history], "level": plan.alpha},
         "decision": msgspec.to_builtins(test.decision()),
         "observations": rows,
     }
+
+
+def _plan(stated: dict[str, Any], kind: type[StagePlan], schema: str) -> StagePlan:
+    """The plan of a file, with the rule for missing values that its layout stands for."""
+    if schema == SCHEMA_STAGE_SKIPPING:
+        stated = {**stated, "missing": "skip"}
+    elif "missing" not in stated:
+        raise VerificationError("the plan does not say what a missing value counts as.")
+    return msgspec.convert(stated, kind)
+
+
+def _stated_plan(plan: StagePlan, schema: str) -> dict[str, Any]:
+    """The plan as a file of this layout states it."""
+    stated: dict[str, Any] = msgspec.to_builtins(plan)
+    if schema == SCHEMA_STAGE_SKIPPING:
+        return {key: value for key, value in stated.items() if key not in NEW_IN_PLANS}
+    return stated
 
 
 def _stage_of(plan: StagePlan) -> LiveStage:

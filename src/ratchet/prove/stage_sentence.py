@@ -6,13 +6,16 @@ from collections.abc import Sequence
 
 import msgspec
 
+from ratchet.prove.feedback import FeedbackRule
+from ratchet.prove.missing import MissingRule
 from ratchet.types import StageDecision
+from ratchet.types.interval_text import interval_text
 
 PLACES = {"shadow": "In shadow", "canary": "In the canary"}
 
 
 def stage_sentence(
-    decision: StageDecision, *, limit: float, reasons: Sequence[str]
+    decision: StageDecision, *, limit: float, reasons: Sequence[str], left_out: Sequence[str]
 ) -> StageDecision:
     """The decision of a shadow or canary stage with its sentences.
 
@@ -20,6 +23,7 @@ def stage_sentence(
         decision: All but the sentence.
         limit: The largest mean difference that `pass` has to exclude.
         reasons: Why it was stopped, or what keeps it from passing apart from its e-value; clauses.
+        left_out: What became of pairs or units that have no score; sentences.
     """
     place, moved = PLACES[decision.stage], _moved(decision)
     evidence = f"e-value {decision.e_value:.3g}, {decision.needed:.3g} needed"
@@ -42,7 +46,8 @@ def stage_sentence(
         text += f" {_capitalised('; '.join(reasons))}."
     if decision.verdict == "inconclusive":
         text += " An inconclusive stage ships nothing."
-    text += _guarded(decision) + _left_out(decision) + _harmed_groups(decision)
+    text += _guarded(decision) + "".join(f" {each}" for each in left_out)
+    text += _harmed_groups(decision)
     return msgspec.structs.replace(decision, sentence=text)
 
 
@@ -54,9 +59,8 @@ def _moved(decision: StageDecision) -> str:
         f" candidate ({decision.candidate - decision.baseline:+.3f}"
     )
     if decision.interval is not None:
-        low, high = decision.interval
         level = 100.0 * (1.0 - decision.alpha)
-        text += f"; {level:.3g} % interval {low:+.3f} to {high:+.3f}"
+        text += f"; {level:.3g} % interval {interval_text(*decision.interval)}"
     if decision.stage == "shadow":
         return text + f") over {decision.baseline_count} pairs"
     return text + f") over {decision.baseline_count} and {decision.candidate_count} units"
@@ -86,17 +90,66 @@ def _guarded(decision: StageDecision) -> str:
     return text
 
 
-def _left_out(decision: StageDecision) -> str:
-    text = ""
-    if decision.missing:
-        counted = "pairs" if decision.stage == "shadow" else "units"
-        text += f" {decision.missing} {counted} have no score."
-    if decision.blocked:
-        text += (
-            f" In {decision.blocked} pairs the candidate was stopped at a side effect, or left what"
-            " was recorded."
-        )
-    return text
+def counted_against(decision: StageDecision, total: int, rule: MissingRule) -> list[str]:
+    """How many of all pairs or units have no score, and what they count as."""
+    if not decision.missing:
+        return []
+    counted = "pairs" if decision.stage == "shadow" else "units"
+    if rule == "skip":
+        return [f"{decision.missing} {counted} have no score."]
+    verb = "counts" if decision.missing == 1 else "count"
+    side = "in favour of" if decision.verdict == "harm" else "against"
+    return [
+        f"{decision.missing} of {total} {counted} had no score and {verb} {side} the candidate."
+    ]
+
+
+def blocked_pairs(decision: StageDecision) -> list[str]:
+    """In how many pairs the candidate's answer is not known."""
+    if not decision.blocked:
+        return []
+    return [
+        f"In {decision.blocked} pairs the candidate was stopped at a side effect, or left what was"
+        " recorded."
+    ]
+
+
+def silent_units(decision: StageDecision, total: int) -> list[str]:
+    """How many of all units gave no feedback, and what is assumed of them."""
+    if not decision.missing:
+        return []
+    return [
+        f"{decision.missing} of {total} units gave no feedback: it is assumed that people fall"
+        " silent alike in both arms."
+    ]
+
+
+def feedback_outlook(rule: FeedbackRule, needed: int | None, gain: float, most: int) -> str:
+    """How many units a canary on feedback takes, and how long.
+
+    Args:
+        rule: What is known of the time before.
+        needed: See `units_needed`.
+        gain: The rise of the mean feedback for which they are told.
+        most: Units after which the stage ends.
+    """
+    if needed is None or rule.coverage is None:
+        return "How many units it takes is not known, as no unit before it had feedback."
+    text = (
+        f"With feedback on {100.0 * rule.coverage:.3g} % of the units, as before it, it takes about"
+    )
+    text += f" {_rounded(needed):,} units"
+    if rule.units_per_day:
+        text += f", or {needed / rule.units_per_day:.1f} days of all traffic,"
+    text += f" if the mean feedback rises by {gain:g}"
+    if needed > most:
+        text += f"; it ends after {most:,} units, which max_units raises"
+    return text + "."
+
+
+def _rounded(count: int) -> int:
+    """To two digits that count."""
+    return int(float(f"{count:.2g}"))
 
 
 def _harmed_groups(decision: StageDecision) -> str:

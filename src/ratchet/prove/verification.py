@@ -11,15 +11,10 @@ import msgspec
 
 from ratchet.prove.alpha import level
 from ratchet.prove.comparison import replay
-from ratchet.prove.evidence import (
-    SCHEMA,
-    SCHEMA_LABELLED,
-    SCHEMA_REPEATED,
-    digest_of,
-    document,
-)
+from ratchet.prove.decide import decision
+from ratchet.prove.evidence import OLDER_SCHEMAS, SCHEMA, digest_of, document
 from ratchet.prove.plan import ExperimentPlan, PairedScore
-from ratchet.prove.stage_evidence import SCHEMA_STAGE, recompute_stage
+from ratchet.prove.stage_evidence import SCHEMA_STAGE, SCHEMA_STAGE_SKIPPING, recompute_stage
 from ratchet.prove.stated import ABSENT, budget_of, compare, part, short
 from ratchet.types import Decision, InputError, RatchetError, StageDecision, VerificationError
 
@@ -29,7 +24,10 @@ LARGEST_FILE = 256 * 1024 * 1024
 LARGEST_EXPERIMENT = 1_000_000
 """Maximum number of pairs."""
 
-SCHEMAS = (SCHEMA, SCHEMA_REPEATED, SCHEMA_LABELLED, SCHEMA_STAGE)
+STAGE_SCHEMAS = (SCHEMA_STAGE_SKIPPING, SCHEMA_STAGE)
+"""Layouts of the evidence of stages."""
+
+SCHEMAS = (*OLDER_SCHEMAS, SCHEMA, *STAGE_SCHEMAS)
 """Layouts that can be verified."""
 
 STATED = ("baseline", "candidate", "dataset", "created_at", "context")
@@ -92,7 +90,7 @@ def verify(path: str | os.PathLike[str]) -> Verification:
             f" {', '.join(map(repr, SCHEMAS))}.",
             hint="Verify it with the version of Ratchet that it names.",
         )
-    if content["schema"] == SCHEMA_STAGE:
+    if content["schema"] in STAGE_SCHEMAS:
         stage = recompute_stage(name, content)
         return Verification(
             path=name,
@@ -119,6 +117,9 @@ def verify(path: str | os.PathLike[str]) -> Verification:
         raise VerificationError(f"{name}: {error.message}") from None
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise VerificationError(f"{name} cannot be recomputed: {error}.") from None
+    if content["schema"] in OLDER_SCHEMAS:
+        # Its wording was another; what it says follows from the numbers.
+        expected["decision"]["sentence"] = part(name, content, "decision", dict).get("sentence")
     findings = _differences(content, expected)
     if budget is not None and level(budget, history) != plan.alpha:
         findings.append(
@@ -130,7 +131,7 @@ def verify(path: str | os.PathLike[str]) -> Verification:
     return Verification(
         path=name,
         findings=tuple(findings),
-        decision=msgspec.convert(expected["decision"], Decision),
+        decision=decision(comparison),
         pairs=len(pairs),
         digest=digest,
     )
@@ -177,8 +178,10 @@ def _refuse(constant: str) -> Any:
 
 
 def _plan(name: str, content: dict[str, Any]) -> ExperimentPlan:
+    planned = part(name, content, "plan", dict)
+    rule = "skip" if content["schema"] in OLDER_SCHEMAS else "worst"
     try:
-        return msgspec.convert(part(name, content, "plan", dict), ExperimentPlan)
+        return msgspec.convert({**planned, "missing": rule}, ExperimentPlan)
     except msgspec.ValidationError as error:
         raise VerificationError(f"{name}: the plan is malformed: {error}.") from None
     except RatchetError as error:
@@ -201,7 +204,7 @@ def _pairs(name: str, content: dict[str, Any], repetitions: int) -> list[PairedS
         try:
             pair = PairedScore.of_repetitions([_run(row.get("task"), run) for run in runs])
             if row.get("labels") is not None:
-                labels = msgspec.convert(row["labels"], tuple[float, float])
+                labels = msgspec.convert(row["labels"], tuple[float | None, float | None])
                 pair = msgspec.structs.replace(pair, labels=labels)
             pairs.append(pair)
         except msgspec.ValidationError as error:

@@ -4,15 +4,21 @@ Each metric has a detector of a fall (`ratchet.stats.change`), and their average
 several metrics share one probability of a false alarm. A share of the traffic may stay on what was
 released before, as a control. If that got worse too, it is the world that has changed, or the
 model's provider, and rolling back would not help.
+
+An outcome without a score counts as the best for an alarm, which says "it got worse", and as the
+worst for a pass: see `ratchet.prove.missing`.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
+from typing import get_args
 
 import msgspec
 
 from ratchet.prove.live_metrics import SCORE, UNITS, check_metric, live_value, share_of
+from ratchet.prove.missing import MissingRule
 from ratchet.prove.plan_checks import check_counts, check_numbers
 from ratchet.stats.agreement import wilson
 from ratchet.stats.change import FallDetector
@@ -72,10 +78,17 @@ class WatchPlan(msgspec.Struct, frozen=True, kw_only=True):
     control_outcomes: int = 500
     """Outcomes of the control share within which a false alarm of its own has probability `alpha`.
     The fewer, the sooner a change of the world is told from a bad release."""
+    missing: MissingRule = "worst"
+    """What a missing score counts as. skip: nothing, where scores are people's feedback, which is
+    missing by design."""
 
     def __post_init__(self) -> None:
         check_numbers(self, 1e-12, 0.5, "alpha")
         check_counts(self, 1, 10**9, "outcomes", "control_outcomes")
+        if self.missing not in get_args(MissingRule):
+            raise InputError(
+                f"WatchPlan: missing = {self.missing!r} is neither 'worst' nor 'skip'."
+            )
         names = [each.metric for each in self.metrics]
         if not names:
             raise InputError("WatchPlan: there is no metric to watch.")
@@ -137,6 +150,10 @@ class WatchedTraffic(msgspec.Struct, kw_only=True):
     """Outcomes without a score."""
     peak: float = 0.0
     """The largest average of the detectors so far."""
+    at_worst: list[FallDetector] | None = None
+    """The detectors with each missing score as the worst; None while all scores are there."""
+    peak_at_worst: float = 0.0
+    """The largest average of these."""
 
     @classmethod
     def begin(cls, plan: WatchPlan) -> WatchedTraffic:
@@ -146,31 +163,54 @@ class WatchedTraffic(msgspec.Struct, kw_only=True):
     @property
     def value(self) -> float:
         """The average of the detectors."""
-        total = 0.0
-        for each in self.detectors:
-            total += each.value
-        return total / len(self.detectors)
+        return _average(self.detectors)
 
     def add(self, plan: WatchPlan, outcome: LiveOutcome) -> None:
-        """Add an outcome; a metric without a value stays as it is."""
+        """Add an outcome; another metric than the score stays as it is without a value."""
         self.outcomes += 1
-        for watched, detector in zip(plan.metrics, self.detectors, strict=True):
+        for place, watched in enumerate(plan.metrics):
             value = live_value(outcome, watched.metric)
-            if value is None:
-                self.missing += watched.metric == SCORE
-                continue
-            share = share_of(value, watched.ceiling)
-            detector.observe(share if watched.metric == SCORE else 1.0 - share)
+            if value is not None:
+                share = share_of(value, watched.ceiling)
+                self._observe(place, share if watched.metric == SCORE else 1.0 - share)
+            elif watched.metric == SCORE:
+                self.missing += 1
+                if plan.missing == "worst":
+                    if self.at_worst is None:
+                        self.at_worst = copy.deepcopy(self.detectors)
+                        self.peak_at_worst = self.peak
+                    self._observe(place, 1.0, at_worst=0.0)
         if (value := self.value) > self.peak:
             self.peak = value
+        if self.at_worst is not None and (value := _average(self.at_worst)) > self.peak_at_worst:
+            self.peak_at_worst = value
+
+    def _observe(self, place: int, good: float, at_worst: float | None = None) -> None:
+        self.detectors[place].observe(good)
+        if self.at_worst is not None:
+            self.at_worst[place].observe(good if at_worst is None else at_worst)
+
+    def known(self, plan: WatchPlan, place: int) -> int:
+        """Number of outcomes with a value of a metric."""
+        counted = plan.metrics[place].metric == SCORE and plan.missing == "worst"
+        return self.detectors[place].count - (self.missing if counted else 0)
 
     def mean(self, plan: WatchPlan, place: int) -> float | None:
         """Mean of a metric in its unit, values cut off at the ceiling; None without any."""
         detector, watched = self.detectors[place], plan.metrics[place]
-        if not detector.count:
+        known = self.known(plan, place)
+        if not known:
             return None
-        share = detector.total / detector.count
+        # A missing score was counted as 1.
+        share = (detector.total - (detector.count - known)) / known
         return (share if watched.metric == SCORE else 1.0 - share) * watched.ceiling
+
+
+def _average(detectors: list[FallDetector]) -> float:
+    total = 0.0
+    for each in detectors:
+        total += each.value
+    return total / len(detectors)
 
 
 class WatchTest(msgspec.Struct, kw_only=True):
@@ -178,7 +218,9 @@ class WatchTest(msgspec.Struct, kw_only=True):
 
     - **alarm** when the release got worse and the control share, if there is one, has not;
     - **drift** when both got worse;
-    - **pass** after the plan's number of outcomes of the release.
+    - **pass** after the plan's number of outcomes of the release;
+    - **inconclusive** instead, when the missing scores, counted as the worst, would have been an
+      alarm.
 
     To go on in another process, use `save_stage` and `load_stage`, or add the same outcomes again.
     """
@@ -217,7 +259,8 @@ class WatchTest(msgspec.Struct, kw_only=True):
             drifted = self.control.peak >= self.plan.control_needed
             self.verdict = "drift" if drifted else "alarm"
         elif self.release.outcomes >= self.plan.outcomes:
-            self.verdict = "pass"
+            doubtful = self.release.peak_at_worst >= self.plan.needed
+            self.verdict = "inconclusive" if doubtful else "pass"
         return self.verdict
 
     def finish(self) -> StageVerdict:
@@ -243,8 +286,8 @@ class WatchTest(msgspec.Struct, kw_only=True):
             verdict=self.verdict,
             metric=watched.metric,
             alpha=plan.alpha,
-            baseline_count=control.detectors[place].count,
-            candidate_count=release.detectors[place].count,
+            baseline_count=control.known(plan, place),
+            candidate_count=release.known(plan, place),
             baseline=before,
             candidate=after,
             e_value=release.peak,
@@ -277,10 +320,20 @@ class WatchTest(msgspec.Struct, kw_only=True):
                 )
             return text
         if self.verdict == "pass":
-            return f"The watch ended without an alarm: {moved}."
+            return f"The watch ended without an alarm: {moved}.{self._missing()}"
+        if self.verdict == "inconclusive" and self.release.peak_at_worst >= self.plan.needed:
+            return (
+                f"The watch proves nothing: {moved}, but {self.release.missing} of them had no"
+                " score, and had all of these been 0, it would be an alarm."
+            )
         if self.verdict == "inconclusive":
             return f"The watch ended early, without an alarm: {moved}."
-        return f"No alarm so far: {moved}."
+        return f"No alarm so far: {moved}.{self._missing()}"
+
+    def _missing(self) -> str:
+        """How many outcomes had no score; empty when all did."""
+        missing, outcomes = self.release.missing, self.release.outcomes
+        return f" {missing} of {outcomes} outcomes had no score." if missing else ""
 
 
 def replay_watch(plan: WatchPlan, outcomes: Iterable[LiveOutcome]) -> WatchTest:

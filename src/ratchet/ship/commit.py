@@ -21,6 +21,7 @@ from ratchet.ship.source_file import SourceFile, read_source
 from ratchet.ship.source_slots import SourceSlot, find_slots
 from ratchet.source.literals.data_values import same_value
 from ratchet.types import Candidate, Decision, PromptTemplate, Release, ShipError
+from ratchet.types.interval_text import interval_ends
 
 _CANDIDATE = "Ratchet-Candidate"
 _BASELINE = "Ratchet-Baseline"
@@ -57,13 +58,14 @@ def release_message(
     """Message of the release commit: the measured gain, and trailers that identify the release."""
     names = ", ".join(dict.fromkeys(_one_line(target.name) for target in targets))
     gain = decision.candidate - decision.baseline
-    low, high = decision.interval
-    subject = f"Improve {names}: {_one_line(decision.metric)} {gain:+.4f}"
+    low, high = interval_ends(*decision.interval, 4)
+    verb = "Improve" if decision.verdict == "promote" else "Not proved: change"
+    subject = f"{verb} {names}: {_one_line(decision.metric)} {gain:+.4f}"
     runs = f" of means of {decision.repetitions} runs" if decision.repetitions > 1 else ""
     body = (
         f"{_one_line(decision.metric)}: {decision.baseline:.4f} -> {decision.candidate:.4f} over"
         f" {decision.pairs} pairs{runs}.\n"
-        f"Gain {gain:+.4f}, interval [{low:+.4f}, {high:+.4f}] at level"
+        f"Gain {gain:+.4f}, interval [{low}, {high}] at level"
         f" {1 - decision.alpha:.4g}.\n"
         f"e-value {decision.e_value:.4g} (needed: {1 / decision.alpha:.4g})."
     )

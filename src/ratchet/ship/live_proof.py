@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ratchet.ship.pull_request import code, fence, folded, plain
 from ratchet.types import StageDecision
+from ratchet.types.interval_text import interval_ends
 
 _AFTER_IT = "\n## Tests\n"
 """The part of the text that the section stands before."""
@@ -51,8 +52,8 @@ def with_live_proofs(text: str, proofs: Sequence[LiveProof], commands: Sequence[
 def _row(decision: StageDecision) -> str:
     interval = "not yet valid"
     if decision.interval is not None:
-        low, high = decision.interval
-        interval = f"[{low:+.4f}, {high:+.4f}] at {1 - decision.alpha:.4g}"
+        low, high = interval_ends(*decision.interval, 4)
+        interval = f"[{low}, {high}] at {1 - decision.alpha:.4g}"
     if decision.stage == "shadow":
         compared = f"{decision.baseline_count} pairs"
     else:

@@ -26,6 +26,7 @@ from ratchet.types import (
     PromptTemplate,
     ShipError,
 )
+from ratchet.types.interval_text import interval_ends
 
 MOST_TITLE = 200
 """Most characters of a title; GitLab allows 255, with a prefix for drafts."""
@@ -80,12 +81,18 @@ def pull_request(
     """
     names = candidate.changed_from(baseline)
     gain = decision.candidate - decision.baseline
+    proved = decision.verdict == "promote"
+    changed = ", ".join(code(name) for name in names)
+    # A draft's numbers change when tasks are added, and its title stays.
     title = (
-        f"# Improve {', '.join(code(name) for name in names)}: {code(decision.metric)} {gain:+.4f}"
+        f"# Improve {changed}: {code(decision.metric)} {gain:+.4f}"
+        if proved
+        else f"# Not proved: change {changed} for {code(decision.metric)}"
     )
     of = f" of {code(agent_entry)}" if agent_entry else ""
     parts = [
         title,
+        *([] if proved else [_not_proved(decision)]),
         f"This branch, {code(branch)}, changes the values below{of} and nothing else.",
         *_failures(improved_tasks(content, server_url, traces)),
         "## What changes",
@@ -157,7 +164,19 @@ def shown_path(path: Path, root: Path) -> str:
 def proof_section(decision: Decision) -> list[str]:
     """The paragraphs on the proof, with their heading."""
     sentence = [fence(decision.sentence, "text")] if decision.sentence else []
-    return ["## The proof", _proof(decision), *_guardrails(decision.guardrails), *sentence]
+    heading = "## The proof" if decision.verdict == "promote" else "## The comparison, no proof"
+    return [heading, _proof(decision), *_guardrails(decision.guardrails), *sentence]
+
+
+def _not_proved(decision: Decision) -> str:
+    more = decision.more_pairs
+    tasks = "test task" if more == 1 else "test tasks"
+    return (
+        f"**Not proved.** It looks better on {decision.pairs} test tasks, which are too few to"
+        " prove it: the candidate may be no better, or worse. Nothing but your merge releases it."
+        f" About {more} more {tasks} would prove a gain of this size; once they are added, `ratchet"
+        " improve` goes on with the same comparison."
+    )
 
 
 def write_text_file(path: Path, text: str) -> None:
@@ -225,13 +244,13 @@ def _change(name: str, baseline: Candidate, candidate: Candidate) -> str:
 
 def _proof(decision: Decision) -> str:
     gain = decision.candidate - decision.baseline
-    low, high = decision.interval
+    low, high = interval_ends(*decision.interval, 4)
     cells = {
         "metric": code(decision.metric),
         "baseline": f"{decision.baseline:.4f}",
         "candidate": f"{decision.candidate:.4f}",
         "gain": f"{gain:+.4f}",
-        f"interval at level {1 - decision.alpha:.4g}": f"[{low:+.4f}, {high:+.4f}]",
+        f"interval at level {1 - decision.alpha:.4g}": f"[{low}, {high}]",
         "pairs": f"{decision.pairs}",
         "e-value": f"{decision.e_value:.4g}",
         "needed": f"{1 / decision.alpha:.4g}",

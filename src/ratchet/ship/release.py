@@ -1,4 +1,4 @@
-"""Ship a promoted candidate: patch, tests, commit, branch and the pull request's text."""
+"""Ship a candidate, promoted or as a draft: patch, tests, commit, branch, text of the request."""
 
 from __future__ import annotations
 
@@ -49,8 +49,11 @@ def ship(
     evidence_shown: str = "",
     server_url: str = "",
     traces: Mapping[str, str] | None = None,
+    draft: bool = False,
 ) -> Release:
     """Make the branch of a promoted candidate, or find the existing one.
+
+    A candidate that was not proved gets one as a draft, under another name.
 
     The user's work tree, index and current branch are not touched. The branch is created last: a
     call killed before that leaves nothing and is repeated; one killed after it is found again.
@@ -60,7 +63,8 @@ def ship(
         baseline: The source's present state.
         candidate: The candidate that was proved better.
         declarations: Location of each resource, by name.
-        decision: The experiment's outcome; its verdict must be `promote`.
+        decision: The experiment's outcome; its verdict must be `promote`, or `not_proved` for a
+            draft.
         evidence_path: The evidence file that the pull request names.
         experiment_id: Id of the experiment.
         out_dir: Folder for the pull request's text; its files do not count as uncommitted work.
@@ -71,16 +75,18 @@ def ship(
         evidence_shown: Path of the evidence file in the pull request; by default its own.
         server_url: Address of the server that has the rollouts, for links in the pull request.
         traces: The live trace that a task was captured from, by the task's id.
+        draft: Whether it is a draft of what was not proved.
 
     Raises:
         ShipError: Not promoted, no usable repository, uncommitted work, no safe patch, failing
             tests, or a branch of that name with other content.
         Conflict: Another process shipped the same candidate at the same time.
     """
-    if decision.verdict != "promote":
+    needed = "not_proved" if draft else "promote"
+    if decision.verdict != needed:
         raise ShipError(
-            f"The decision on candidate {candidate.id[:12]} is {decision.verdict!r}, not 'promote':"
-            " it is not shipped."
+            f"The decision on candidate {candidate.id[:12]} is {decision.verdict!r}, not"
+            f" {needed!r}: it is not shipped."
         )
     if not evidence_path.is_file():
         raise ShipError(
@@ -88,7 +94,7 @@ def ship(
             hint="A release needs it to verify its numbers; run the experiment again.",
         )
     repository = Repository.open(repo)
-    branch = branch_name(baseline, candidate)
+    branch = branch_name(baseline, candidate, draft=draft)
 
     tip = repository.commit_of(f"refs/heads/{branch}")
     if tip:
@@ -113,8 +119,10 @@ def ship(
         pull_request=str(text_path),
         evidence=str(evidence_path.resolve()),
         created_at=repository.committed_at(made.commit),
+        draft=draft,
     )
-    if tip and _is_written(text_path, made.commit):
+    # A draft may have been compared on more tasks since.
+    if tip and not draft and _is_written(text_path, made.commit):
         return release
     unchecked = _check_declared(repository, made, candidate, declarations, agent_entry, tests)
     report = run_tests(repository, made.commit, made.base, tests)
@@ -152,13 +160,16 @@ def ship(
     return release
 
 
-def branch_name(baseline: Candidate, candidate: Candidate) -> str:
-    """The release branch: `ratchet/<first changed resource>-<start of the candidate's id>`."""
+def branch_name(baseline: Candidate, candidate: Candidate, *, draft: bool = False) -> str:
+    """The release branch: `ratchet/<first changed resource>-<start of the candidate's id>`.
+
+    That of a draft is `ratchet/draft-…`, so that the proved one is another.
+    """
     names = candidate.changed_from(baseline)
     if not names:
         raise ShipError("The candidate equals the baseline; there is nothing to ship.")
     name = _NOT_IN_REFS.sub("-", names[0]).strip("-")[:60] or "resource"
-    return f"ratchet/{name}-{candidate.id[:8]}"
+    return f"ratchet/{'draft-' if draft else ''}{name}-{candidate.id[:8]}"
 
 
 def release_ref(release_id: str) -> str:

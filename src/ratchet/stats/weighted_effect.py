@@ -11,6 +11,10 @@ that is explained. Source: Horvitz and Thompson, "A generalization of sampling w
 from a finite universe", JASA 1952; the adjustment as in Waudby-Smith et al., "Time-uniform central
 limit theory and asymptotic confidence sequences", Annals of Statistics 2024.
 
+A unit whose number is not known has an effect between two bounds: that of 0 and that of 1 (Manski,
+"Nonparametric bounds on treatment effects", American Economic Review 1990). Their means lie below
+and above the mean effect, whatever the reason why numbers are missing.
+
 The prediction is the running mean of earlier numbers of both arms, in the unit's group if it has
 one, shrunk towards the mean of all; and if the unit has a covariate, a regression on it with one
 slope. Only IEEE-exact operations are used, so that replaying the units gives the same bits.
@@ -49,6 +53,25 @@ class Moments(msgspec.Struct):
     def towards(self, mean: float, weight: float) -> float:
         """The mean of the numbers and of `mean`, which weighs as much as `weight` numbers."""
         return (weight * mean + self.total) / (weight + self.count)
+
+
+class Spread(msgspec.Struct):
+    """Count, sum and sum of squares of numbers."""
+
+    count: int = 0
+    total: float = 0.0
+    squares: float = 0.0
+
+    def add(self, number: float) -> None:
+        """Add a number."""
+        self.count += 1
+        self.total += number
+        self.squares += number * number
+
+    def moments(self) -> tuple[float, float]:
+        """Mean and variance; there must be numbers."""
+        mean = self.total / self.count
+        return mean, max(self.squares / self.count - mean * mean, 0.0)
 
 
 class OutcomeModel(msgspec.Struct, kw_only=True):
@@ -101,9 +124,15 @@ class WeightedEffect(msgspec.Struct, kw_only=True):
     model: OutcomeModel = msgspec.field(default_factory=OutcomeModel)
     treated: Moments = msgspec.field(default_factory=Moments)
     untreated: Moments = msgspec.field(default_factory=Moments)
-    observations: Moments = msgspec.field(default_factory=Moments)
-    squares: float = 0.0
-    """Sum of the squares of the observations."""
+    lowest: Spread = msgspec.field(default_factory=Spread)
+    """Observations at the lower bounds of the effects."""
+    highest: Spread = msgspec.field(default_factory=Spread)
+    """Observations at the upper bounds of the effects."""
+
+    @property
+    def known(self) -> int:
+        """Units whose number is known."""
+        return self.treated.count + self.untreated.count
 
     @property
     def bound(self) -> float:
@@ -111,24 +140,31 @@ class WeightedEffect(msgspec.Struct, kw_only=True):
         return max(1.0 / self.share, 1.0 / (1.0 - self.share))
 
     def observe(
-        self, number: float, treated: bool, group: str = "", covariate: float | None = None
-    ) -> float:
-        """Add a unit; returns its effect divided by `bound`.
+        self, number: float | None, treated: bool, group: str = "", covariate: float | None = None
+    ) -> tuple[float, float]:
+        """Add a unit; returns the bounds of its effect divided by `bound`, equal if it is known.
 
         Args:
-            number: In [0, 1].
+            number: In [0, 1]; None when it is not known.
             treated: Its assignment.
             group: Empty for none.
             covariate: A number in [0, 1] known before the assignment; None without one.
         """
-        excess = number - self.model.predict(group, covariate)
+        predicted = self.model.predict(group, covariate)
+        if number is None:
+            worst, best = (0.0, 1.0) if treated else (1.0, 0.0)
+            low = self._effect(worst, predicted, treated)
+            high = self._effect(best, predicted, treated)
+        else:
+            low = high = self._effect(number, predicted, treated)
+            self.model.add(number, group, covariate)
+            (self.treated if treated else self.untreated).add(number)
+        self.lowest.add(low)
+        self.highest.add(high)
+        return low, high
+
+    def _effect(self, number: float, predicted: float, treated: bool) -> float:
         weight = 1.0 / self.share if treated else 1.0 / (1.0 - self.share)
         # Dividing weight by bound first keeps the result within [-1, 1] after rounding.
-        observation = excess * (weight / self.bound)
-        if not treated:
-            observation = -observation
-        self.model.add(number, group, covariate)
-        (self.treated if treated else self.untreated).add(number)
-        self.observations.add(observation)
-        self.squares += observation * observation
-        return observation
+        effect = (number - predicted) * (weight / self.bound)
+        return effect if treated else -effect

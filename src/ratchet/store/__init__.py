@@ -10,6 +10,7 @@ from sqlalchemy import Connection, func, select
 
 from ratchet.store import tables
 from ratchet.store.access_keys import AccessKeys
+from ratchet.store.activity import Activity
 from ratchet.store.agents import Agents
 from ratchet.store.audit import Audit
 from ratchet.store.candidates import Candidates
@@ -71,6 +72,7 @@ class Store:
         self.experiments = Experiments(database)
         self.releases = Releases(database)
         self.leases = Leases(database)
+        self.activity = Activity(database)
         self.outbox = Outbox(database)
         self.cycles = Cycles(database, self.outbox)
         self.operator_commands = OperatorCommands(database)

@@ -13,7 +13,16 @@ from sqlalchemy import Connection, func, select, text
 from ratchet.store.engine import Database, starts_with
 from ratchet.store.pruning import PRUNE_LOCK
 from ratchet.store.tables import dataset_tasks, datasets, tasks
-from ratchet.types import Conflict, Dataset, DatasetSummary, InputError, NotFound, Origin, Task
+from ratchet.types import (
+    Conflict,
+    Dataset,
+    DatasetSummary,
+    InputError,
+    NotFound,
+    Origin,
+    Split,
+    Task,
+)
 
 _NAME_LOCK = 7_411
 """Advisory lock on Postgres, with the hash of a dataset's name."""
@@ -142,6 +151,16 @@ class Datasets:
                 f"The store has no dataset {name!r}.", hint="Known ones: ratchet datasets list."
             )
         return dataset
+
+    def inputs(self, version: str) -> builtins.list[tuple[Any, Split]]:
+        """Input and split of each task of a version; nothing for an unknown one."""
+        query = (
+            select(tasks.c.input, dataset_tasks.c.split)
+            .join_from(dataset_tasks, tasks, dataset_tasks.c.content == tasks.c.content)
+            .where(dataset_tasks.c.version == version)
+            .order_by(dataset_tasks.c.position)
+        )
+        return self._database.read(lambda c: [(row[0], row[1]) for row in c.execute(query)])
 
     def list(self) -> builtins.list[DatasetSummary]:
         """Summarise the latest version of each dataset, sorted by name."""

@@ -21,7 +21,7 @@ False for an unfinished one."""
 
 
 class Experiments(NounRepository[Experiment]):
-    """Experiments by id. A decision never changes."""
+    """Experiments by id. No decision changes but "not proved", when added tasks decide."""
 
     table = tables.experiments
     kind = Experiment
@@ -81,7 +81,9 @@ class Experiments(NounRepository[Experiment]):
         }
 
     def _check(self, before: Experiment, after: Experiment) -> None:
-        if before.decision is not None and after.decision != before.decision:
+        if before.decision is None or after.decision == before.decision:
+            return
+        if before.decision.verdict != "not_proved" or after.decision is None:
             raise Conflict(
                 f"Experiment {before.id} is decided ({before.decision.verdict}),"
                 " and a decision does not change.",

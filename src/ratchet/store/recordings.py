@@ -17,7 +17,7 @@ from ratchet.store.texts import spans_of
 from ratchet.store.traces import cursor_of, oldest_of, page_of, position_of
 from ratchet.store.usage import OPERATION, Price
 from ratchet.types import Feedback, Span
-from ratchet.types.trace import EVERY, Trace, TraceFilter, TraceRecording
+from ratchet.types.trace import EVERY, START, Trace, TraceFilter, TraceRecording
 
 PAGE = 200
 """Traces per page, at most."""
@@ -34,6 +34,7 @@ class _Chosen(NamedTuple):
     root: int
     first_call: int | None
     last_call: int | None
+    unfinished: int | None = None
 
 
 class _Call(Protocol):
@@ -122,6 +123,7 @@ class Recordings:
         cursor: str | None = None,
         limit: int = PAGE,
         price: Price | None = None,
+        ready: Callable[[TraceRecording], bool] = lambda _: True,
     ) -> tuple[builtins.list[TraceRecording], str | None]:
         """Read live traces in order of their start, to go on later where this ended.
 
@@ -130,6 +132,7 @@ class Recordings:
             cursor: What the previous call returned.
             limit: Traces to examine.
             price: Prices of calls that recorded no cost.
+            ready: Whether a trace may be read now. The page ends before the first that may not.
 
         Returns:
             The recordings, and the cursor behind the last trace that was examined. Without any, the
@@ -141,8 +144,18 @@ class Recordings:
         after = None if cursor is None else position_of(cursor)
 
         def work(connection: Connection) -> tuple[builtins.list[TraceRecording], str | None]:
-            found, last = oldest_of(connection, criteria, limit, after, price)
-            return _recordings(connection, found), cursor_of(last)
+            found, places = oldest_of(connection, criteria, limit, after, price)
+            recordings = _by_key(connection, found)
+            page: builtins.list[TraceRecording] = []
+            last = after
+            for key, place in places.items():
+                recording = recordings.get(key)
+                if recording is not None:
+                    if not ready(recording):
+                        break
+                    page.append(recording)
+                last = place
+            return page, cursor_of(last)
 
         return self._database.read(work)
 
@@ -150,8 +163,14 @@ class Recordings:
 def _recordings(
     connection: Connection, traces: Mapping[SummaryKey, Trace]
 ) -> builtins.list[TraceRecording]:
+    return list(_by_key(connection, traces).values())
+
+
+def _by_key(
+    connection: Connection, traces: Mapping[SummaryKey, Trace]
+) -> dict[SummaryKey, TraceRecording]:
     if not traces:
-        return []
+        return {}
     chosen = _chosen(connection, list(traces))
     numbers = sorted({n for one in chosen.values() for n in one if n is not None})
     by_number = _numbered(connection, numbers)
@@ -162,20 +181,19 @@ def _recordings(
     ]
     called = _agent_calls(connection, silent)
     items = _feedback_of(connection, [trace for trace in traces.values() if trace.feedback])
-    found = []
+    found: dict[SummaryKey, TraceRecording] = {}
     for key, trace in traces.items():
-        root, first, last = chosen[key] if key in chosen else _Chosen(0, None, None)
+        root, first, last, unfinished = chosen[key] if key in chosen else _Chosen(0, None, None)
         if root not in by_number:
             continue
-        found.append(
-            TraceRecording(
-                trace=trace,
-                root=by_number[root],
-                call=called.get(key),
-                first_call=by_number.get(first) if first is not None else None,
-                last_call=by_number.get(last) if last is not None else None,
-                feedback=tuple(items.get(trace.trace_id, ())),
-            )
+        found[key] = TraceRecording(
+            trace=trace,
+            root=by_number[root],
+            call=called.get(key),
+            first_call=by_number.get(first) if first is not None else None,
+            last_call=by_number.get(last) if last is not None else None,
+            feedback=tuple(items.get(trace.trace_id, ())),
+            unfinished=by_number.get(unfinished) if unfinished is not None else None,
         )
     return found
 
@@ -216,31 +234,48 @@ def _agent_calls(connection: Connection, keys: Sequence[SummaryKey]) -> dict[Sum
 
 
 def _chosen(connection: Connection, keys: Sequence[SummaryKey]) -> dict[SummaryKey, _Chosen]:
-    """Select the root or first span and the first and last call of each trace."""
+    """Select the root or first span, the first and last call, and the start of a call that has not
+    ended, of each trace."""
     light = select(
         spans.c.seq,
         spans.c.rollout_seq,
         spans.c.fence,
         spans.c.trace_id,
+        spans.c.span_id,
         spans.c.parent_id,
+        spans.c.name,
         spans.c.start_ns,
         spans.c.usage,
         spans.c.head,
     )
-    roots: dict[SummaryKey, tuple[tuple[bool, bool, int, int], int]] = {}
+    roots: dict[SummaryKey, tuple[tuple[bool, bool, bool, int, int], int]] = {}
     first: dict[SummaryKey, tuple[int, int]] = {}
     last: dict[SummaryKey, tuple[int, int]] = {}
+    ids: dict[SummaryKey, set[str]] = {}
+    starts: dict[SummaryKey, builtins.list[tuple[tuple[int, int], str]]] = {}
     for row in connection.execute(light.where(among(keys))):
         key = SummaryKey(row.rollout_seq, row.fence, row.trace_id)
         at = (row.start_ns, row.seq)
-        rank = (row.parent_id is not None, row.head == NOT_A_HEAD, *at)
+        begins = row.name == START and row.parent_id is not None
+        if begins:
+            starts.setdefault(key, []).append((at, row.parent_id))
+        else:
+            ids.setdefault(key, set()).add(row.span_id)
+        rank = (row.parent_id is not None, begins, row.head == NOT_A_HEAD, *at)
         roots[key] = min(roots.get(key, (rank, row.seq)), (rank, row.seq))
         if row.usage:
             first[key] = min(first.get(key, at), at)
             last[key] = max(last.get(key, at), at)
+    unfinished = {
+        key: min((at for at, call in begun if call not in ids.get(key, ())), default=None)
+        for key, begun in starts.items()
+    }
     return {
         key: _Chosen(
-            number, first[key][1] if key in first else None, last[key][1] if key in last else None
+            number,
+            first[key][1] if key in first else None,
+            last[key][1] if key in last else None,
+            begun[1] if (begun := unfinished.get(key)) is not None else None,
         )
         for key, (_, number) in roots.items()
     }

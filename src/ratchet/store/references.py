@@ -32,6 +32,7 @@ class _Named(msgspec.Struct):
     best_id: str = ""
     candidate_id: str = ""
     dataset_version: str = ""
+    earlier_versions: tuple[str, ...] = ()
 
 
 _decode = msgspec.json.Decoder(_Named).decode
@@ -63,7 +64,9 @@ def used_datasets(connection: Connection) -> set[str]:
     """Return the versions of datasets used by experiments, or by runs that may resume."""
     used = set(connection.scalars(select(experiments.c.dataset_version).distinct()))
     bodies = select(runs.c.body).where(runs.c.stage.not_in(OVER))
-    used.update(_decode(body).dataset_version for body in connection.scalars(bodies))
+    for body in connection.scalars(bodies):
+        run = _decode(body)
+        used |= {run.dataset_version, *run.earlier_versions}
     return used
 
 

@@ -327,6 +327,13 @@ CREATE TABLE leases (
 	PRIMARY KEY (name)
 );
 
+CREATE TABLE activity (
+	run_id TEXT NOT NULL,
+	at FLOAT NOT NULL,
+	waits TEXT NOT NULL,
+	PRIMARY KEY (run_id)
+);
+
 CREATE TABLE agents (
 	name TEXT NOT NULL,
 	body TEXT NOT NULL,

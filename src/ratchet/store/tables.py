@@ -417,6 +417,14 @@ leases = Table(
     Column("expires_at", Float, nullable=False),
 )
 
+activity = Table(
+    "activity",
+    metadata,
+    _words("run_id", primary_key=True),
+    Column("at", Float, nullable=False),
+    _words("waits"),
+)
+
 agents = Table(
     "agents",
     metadata,

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
-from sqlalchemy import Connection, and_, exists, func, select, text, tuple_
+from sqlalchemy import Connection, and_, case, exists, func, select, text, tuple_
 
 from ratchet.store.columns import clean
 from ratchet.store.engine import Database, starts_with
@@ -24,6 +24,7 @@ from ratchet.types import Feedback, InputError, Span, total_cost
 from ratchet.types.trace import (
     EVERY,
     OWN_AGENTS,
+    START,
     SUMS,
     Sort,
     SpanSkeleton,
@@ -49,6 +50,9 @@ _WINDOW = 200
 
 _LATE = 1_000
 """Spans re-read by `after`, for those that became visible late."""
+
+_AROUND_NS = 3_600 * 10**9
+"""How long before a live call what is around it may have begun."""
 
 _FOLLOWED = 5_000
 """Maximum spans read by `after`."""
@@ -469,8 +473,8 @@ def oldest_of(
     limit: int,
     after: tuple[int, int] | None,
     price: Price | None = None,
-) -> tuple[dict[SummaryKey, Trace], tuple[int, int] | None]:
-    """One page of live traces, oldest first, and the position to go on from.
+) -> tuple[dict[SummaryKey, Trace], dict[SummaryKey, tuple[int, int]]]:
+    """One page of live traces, oldest first, and the position of each that was examined.
 
     Args:
         connection: The connection.
@@ -481,7 +485,8 @@ def oldest_of(
     """
     rows = connection.execute(_query(criteria, LIVE_HEAD, limit, after, oldest=True)).all()
     heads = [_Head(row[0], row[1], SummaryKey(*row[2:])) for row in rows]
-    since_ns = heads[0].start_ns if heads else None
+    # The head may be the start of a call within a request that began before it.
+    since_ns = heads[0].start_ns - _AROUND_NS if heads else None
     keys = _recording(connection, [head.key for head in heads], criteria, since_ns)
     figures = summaries(connection, keys, price, since_ns)
     found = {
@@ -489,7 +494,7 @@ def oldest_of(
         for head in heads
         if head.key in figures and criteria.fits(figures[head.key])
     }
-    return found, (heads[-1].start_ns, heads[-1].seq) if heads else after
+    return found, {head.key: (head.start_ns, head.seq) for head in heads}
 
 
 def _query(
@@ -507,7 +512,7 @@ def _query(
     if kind == ROLLOUT_HEAD:
         # Redundant, but it names the partition on Postgres.
         query = query.where(_OF_ROLLOUTS)
-    query = query.where(~_is_preceded(criteria.conversation_id))
+    query = query.where(~_is_preceded(criteria.conversation_id, by_start=oldest))
     if criteria.conversation_id is not None:
         query = query.where(
             _IN_CONVERSATIONS, spans.c.conversation_id == clean(criteria.conversation_id)
@@ -527,15 +532,26 @@ def _query(
     return query.order_by(*(order if oldest else (each.desc() for each in order))).limit(limit)
 
 
-def _is_preceded(conversation_id: str | None) -> Any:
-    """Whether a trace has an earlier head than the selected one."""
+def _is_preceded(conversation_id: str | None, *, by_start: bool = False) -> Any:
+    """Whether a trace has an earlier head than the selected one.
+
+    Args:
+        conversation_id: Only heads of this conversation; None for all.
+        by_start: Whether the start of a live call, if there is one, is before all others. It is
+            stored first, so the trace keeps its place when a span arrives that began earlier.
+    """
     earlier = spans.alias("earlier")
+
+    def place(of: Any) -> Any:
+        time = (of.c.start_ns, of.c.seq)
+        return tuple_(case((of.c.name == START, 0), else_=1), *time) if by_start else tuple_(*time)
+
     mine = and_(
         text("earlier.head > 0"),
         earlier.c.trace_id == spans.c.trace_id,
         earlier.c.rollout_seq == spans.c.rollout_seq,
         earlier.c.fence == spans.c.fence,
-        tuple_(earlier.c.start_ns, earlier.c.seq) < tuple_(spans.c.start_ns, spans.c.seq),
+        place(earlier) < place(spans),
     )
     if conversation_id is not None:
         mine = and_(mine, earlier.c.conversation_id == clean(conversation_id))

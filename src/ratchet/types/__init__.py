@@ -22,6 +22,7 @@ from ratchet.types.cycle import (
 from ratchet.types.errors import (
     NOT_FOUND,
     AgentError,
+    BudgetExhausted,
     ConfigError,
     Conflict,
     ForgeUnavailable,
@@ -72,6 +73,7 @@ from ratchet.types.resource import (
     defaults,
     kind_of,
     resource_text,
+    short_version,
     version_of,
 )
 from ratchet.types.rollout import (
@@ -93,7 +95,14 @@ from ratchet.types.span import Span, SpanEvent, SpanRecord
 from ratchet.types.stage import LiveStage, StageDecision, StageVerdict, SubgroupResult
 from ratchet.types.task import SPLITS, Dataset, DatasetSummary, Origin, Provenance, Split, Task
 from ratchet.types.template import PromptTemplate
-from ratchet.types.traffic import Arm, LiveOutcome, LiveVersions, TrafficSplit, arm_of
+from ratchet.types.traffic import (
+    Arm,
+    LiveOutcome,
+    LiveVersions,
+    TrafficSplit,
+    arm_of,
+    unit_digest,
+)
 from ratchet.types.transition import (
     REWARD_CALL,
     REWARD_SPAN,
@@ -138,6 +147,7 @@ __all__ = [
     "Attempt",
     "AttemptStatus",
     "Bool",
+    "BudgetExhausted",
     "Candidate",
     "CardCheck",
     "CardOutput",
@@ -234,8 +244,10 @@ __all__ = [
     "pack_floats",
     "pack_ids",
     "resource_text",
+    "short_version",
     "total_cost",
     "trains",
+    "unit_digest",
     "unpack_floats",
     "unpack_ids",
     "version_of",

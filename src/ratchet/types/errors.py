@@ -43,6 +43,15 @@ NOT_FOUND = "urn:ratchet:problem:not-found"
 """Problem type of a 404 for an unknown id or name; a 404 for an unknown URL path has none."""
 
 
+class BudgetExhausted(RatchetError):
+    """The next step would exceed the budget. What was paid for is kept.
+
+    Algorithms end with their best result so far.
+    """
+
+    exit_code = 2  # where it ends a command, the budget did not cover what the command needs
+
+
 class AgentError(RatchetError):
     """The user's agent could not be loaded, or failed on every task."""
 

@@ -6,11 +6,15 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from ratchet.types.interval_text import interval_ends
 from ratchet.types.notebook import table_html
 
-Verdict: TypeAlias = Literal["promote", "harm", "futile", "no_gain", "guardrail", "unconfirmed"]
+Verdict: TypeAlias = Literal[
+    "promote", "harm", "futile", "no_gain", "not_proved", "guardrail", "unconfirmed"
+]
 """promote: proved better, guardrails hold. harm: proved worse. futile: the gain, if any, is proved
-to be below the smallest gain worth having. no_gain: the tasks ran out. guardrail: proved better,
+to be below the smallest gain worth having. no_gain: the tasks ran out. not_proved: they ran out,
+and were too few to prove the gain that was seen. guardrail: proved better,
 but a guardrail was not proved to hold or its metric was not measured. unconfirmed: better by a
 judge's scores, but not proved so by people's labels."""
 
@@ -26,16 +30,16 @@ class GuardrailResult(msgspec.Struct, frozen=True, kw_only=True):
     margin: float
     unit: str
     baseline: float | None
-    """Mean over the pairs in which both sides were measured; None when there are too few."""
+    """Mean over the pairs in which both sides were measured; None when there are none."""
     candidate: float | None
-    """Mean over the same pairs; None when there are too few."""
+    """Mean over the same pairs; None when there are none."""
     e_value: float
     """Evidence against "worse than the margin"."""
     passed: bool
 
     @property
     def measured(self) -> bool:
-        """Whether the metric was measured in enough pairs to be tested."""
+        """Whether the metric was measured in any pair."""
         return self.baseline is not None
 
 
@@ -67,7 +71,11 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     alpha: float
     """Level assigned to this experiment from the stream's budget."""
     pairs: int
-    """Pairs consumed when the decision was made."""
+    """Pairs consumed when the decision was made, those without a score included."""
+    missing: int = 0
+    """Those of them without a score on one side."""
+    more_pairs: int = 0
+    """About how many more would prove the gain that was seen, when it is `not_proved`; else 0."""
     baseline: float
     """Mean score over those pairs."""
     candidate: float
@@ -108,12 +116,12 @@ class Experiment(msgspec.Struct, frozen=True, kw_only=True):
         found = self.decision
         values: dict[str, object] = {"run": self.run_id, "candidate": self.candidate_id}
         if found is not None:
-            low, high = found.interval
+            low, high = interval_ends(*found.interval)
             values |= {
                 "verdict": found.verdict,
                 "decision": found.sentence,
                 found.metric: f"{found.baseline:.3f} → {found.candidate:.3f}",
-                "gain": f"{found.candidate - found.baseline:+.3f} [{low:+.3f}, {high:+.3f}]",
+                "gain": f"{found.candidate - found.baseline:+.3f} [{low}, {high}]",
                 "e-value": f"{found.e_value:.3g} ({1 / found.alpha:.3g} needed)",
                 "pairs": found.pairs,
                 "evidence": self.evidence_path,

@@ -1,4 +1,4 @@
-"""Releases: promoted candidates and their state."""
+"""Releases: promoted candidates, and drafts of what was not proved, with their state."""
 
 from __future__ import annotations
 
@@ -39,7 +39,10 @@ class PullRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Release(msgspec.Struct, frozen=True, kw_only=True):
-    """A promoted candidate with its evidence, as a git branch or active at the gateway."""
+    """A promoted candidate with its evidence, as a git branch or active at the gateway.
+
+    Or a draft for people to judge, as a git branch.
+    """
 
     id: str
     experiment_id: str
@@ -60,6 +63,8 @@ class Release(msgspec.Struct, frozen=True, kw_only=True):
     evidence: str
     """Path of the evidence file."""
     created_at: float
+    draft: bool = False
+    """Whether it was not proved better: nothing but a person's merge releases it."""
     agent: str = ""
     """Name of the agent at the gateway whose calls get the candidate's prompts; empty for a
     branch."""

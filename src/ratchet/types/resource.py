@@ -174,6 +174,11 @@ def version_of(resource: Resource) -> str:
     return content_hash(resource.identity())
 
 
+def short_version(resource: Resource) -> str:
+    """The beginning of a resource's version, enough to tell versions of one resource apart."""
+    return version_of(resource)[:12]
+
+
 def kind_of(resource: Resource) -> str:
     """Return the kind of a resource: prompt, params, code or model."""
     return str(resource.identity()["kind"])

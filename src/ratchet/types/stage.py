@@ -12,7 +12,8 @@ LiveStage: TypeAlias = Literal["shadow", "canary", "watch"]
 
 StageVerdict: TypeAlias = Literal["pass", "harm", "hold", "inconclusive", "alarm", "drift"]
 """pass: proved not to be worse than the plan allows; of a watch: it ended without an alarm. harm:
-proved worse. hold: the traffic cannot be trusted, as the arms are not of the planned sizes.
+proved worse. hold: the traffic cannot be trusted, as the arms are not of the planned sizes,
+or scores are missing in one of them as they are not in the other.
 inconclusive: nothing was proved before the traffic ran out, or the stage was ended early. alarm:
 the release got worse. drift: what was released before got worse, too."""
 
@@ -66,14 +67,15 @@ class StageDecision(msgspec.Struct, frozen=True, kw_only=True):
     """Confidence interval of the mean difference at level 1 - alpha; None where it does not hold
     yet, and in a watch."""
     missing: int = 0
-    """Pairs, units or outcomes without a score."""
+    """Pairs, units or outcomes without a score; of a canary on feedback, units without any."""
     blocked: int = 0
     """Pairs whose candidate was stopped at a side effect or left what was recorded."""
     guardrails: tuple[GuardrailResult, ...] = ()
     sample_ratio_e_value: float | None = None
     """Of a canary: evidence that the arms are not of the planned sizes."""
     missing_e_value: float | None = None
-    """Of a canary: evidence that one arm lacks more scores than the other."""
+    """Of a canary: evidence that one arm lacks more scores than the other; None where scores are
+    feedback."""
     subgroups: tuple[SubgroupResult, ...] = ()
     sentence: str = ""
     """The decision as sentences for display."""

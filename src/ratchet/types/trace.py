@@ -32,8 +32,20 @@ EXPERIMENT = "ratchet.experiment_id"
 ARM = "ratchet.arm"
 UNIT = "ratchet.unit"
 GROUP = "ratchet.group"
-"""Attributes of a live call's root span: the candidate that it ran, its canary, its arm and its
-unit there, and the group of users or inputs that a look at subgroups sees."""
+"""Attributes of a live call's root span: the candidate that it ran, its canary, its arm and a hash
+of its unit there, and the group of users or inputs that a look at subgroups sees."""
+
+RESOURCES = "ratchet.resources"
+"""Attribute of a live call's root span: what it ran of the resources that its source declares, each
+as NAME@VERSION; see `short_version`."""
+
+RELEASE = "ratchet.release"
+"""Attribute of a live call's root span: the deployed version, as RATCHET_RELEASE names it."""
+
+START = "ratchet.start"
+"""Name of a span that says that a live call has begun: a child of the call's span, without
+duration, with the attributes above. Only its own trace has it, and only if the call did not end
+soon. A call that has a start and no span of its own is under way, or was killed."""
 
 
 class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -255,13 +267,38 @@ class TraceRecording(msgspec.Struct, frozen=True, kw_only=True):
     """The last model call; the first one when there is only that."""
     feedback: tuple[Feedback, ...] = ()
     """About the trace, its conversation and its rollout; newest first."""
+    unfinished: Span | None = None
+    """The start of a live call that has not ended; see `START`."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether the agent's call has ended.
+
+        Below a span of another service there may never be a root; the call's own span is enough.
+        """
+        if self.unfinished is not None:
+            return False
+        marks = (EXPERIMENT, CANDIDATE, RESOURCES, RELEASE)
+        return not self.trace.rootless or any(mark in self.attributes for mark in marks)
+
+    @property
+    def started_ns(self) -> int:
+        """Start of the agent's call, Unix time in nanoseconds."""
+        return (self.unfinished or self.call or self.root).start_ns
+
+    @property
+    def took_s(self) -> float:
+        """Seconds that the agent's call took, once it has ended."""
+        call = self.call or self.root
+        return (call.end_ns - call.start_ns) / 1e9
 
     @property
     def attributes(self) -> dict[str, Any]:
         """Attributes of the agent's call, and those of the root that it lacks."""
-        if self.call is None:
+        call = self.unfinished or self.call
+        if call is None:
             return self.root.attributes
-        return {**self.root.attributes, **self.call.attributes}
+        return {**self.root.attributes, **call.attributes}
 
     @property
     def failed(self) -> bool:

@@ -84,6 +84,10 @@ class LiveOutcome(msgspec.Struct, frozen=True, kw_only=True):
     predicted: float | None = None
     """Score in [0, 1] that was predicted for the unit before it was assigned, such as its last one;
     None without a prediction. It sharpens a canary's comparison."""
+    release: str = ""
+    """The deployed version, as the agent's process names it."""
+    versions: dict[str, str] = {}
+    """Short version of each resource that the call ran, by name, as far as it is known."""
 
 
 def position(salt: str, experiment_id: str, unit: str) -> float:
@@ -94,6 +98,12 @@ def position(salt: str, experiment_id: str, unit: str) -> float:
     parts = [part.encode("utf-8", "surrogatepass") for part in (salt, experiment_id, unit)]
     whole = b"".join([len(part).to_bytes(8, "big") + part for part in parts])
     return (int.from_bytes(hashlib.sha256(whole).digest()[:8], "big") >> 11) / (1 << 53)
+
+
+def unit_digest(unit: str) -> str:
+    """What a recorded call says of its unit: a hash, since a unit may be a user's address, which
+    redaction would replace by the same mark for all."""
+    return hashlib.sha256(unit.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def arm_of(split: TrafficSplit, unit: str) -> Arm | None:

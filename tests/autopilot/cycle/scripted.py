@@ -121,6 +121,7 @@ SCENARIOS: dict[str, Scenario] = {
     "harm in the shadow": Scenario(
         shadow="harm", path=("idle", "capture", "learn", "shadow", "dropped")
     ),
+    "not proved": Scenario(learned="not_proved", path=("idle", "capture", "learn", "dropped")),
     "no gain": Scenario(learned="no_gain", path=("idle", "capture", "learn", "dropped")),
     "too few tasks": Scenario(tasks=3, path=("idle", "capture", "dropped")),
     "denied": Scenario(

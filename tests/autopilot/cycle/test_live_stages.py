@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+from tests.autopilot.live_traces import START_S, record
 
 from ratchet.autopilot.config import Config
-from ratchet.autopilot.cycle.live_stages import LiveStages, watch_plan
+from ratchet.autopilot.cycle.live_stages import LiveStages, canary_plan, watch_plan
+from ratchet.autopilot.cycle.live_traffic import ProjectTraffic
 from ratchet.autopilot.cycle.parts import StageMeasurement
 from ratchet.autopilot.cycle.stage_calls import stage_calls
 from ratchet.autopilot.project import Project
+from ratchet.bind.recognise import Recogniser
 from ratchet.prove import ShadowPair, level, verify
 from ratchet.store import Store
 from ratchet.types import (
+    Candidate,
     Cycle,
     CycleState,
     CycleTransition,
     Experiment,
     LiveOutcome,
+    PromptTemplate,
     Release,
     ReleaseState,
+    short_version,
 )
 
 BEGAN = 1_000.0
@@ -45,7 +52,13 @@ class Recorded:
         return found, str(start + len(found))
 
     async def outcomes(
-        self, cursor: str | None, *, since: float, experiment_id: str = ""
+        self,
+        cursor: str | None,
+        *,
+        since: float,
+        timeout_s: float,
+        experiment_id: str = "",
+        prompts: Recogniser | None = None,
     ) -> tuple[Sequence[LiveOutcome], str | None]:
         found, after = self._from([o for o in self.all if o.at >= since], cursor)
         return [o for o in found if not experiment_id or o.experiment_id == experiment_id], after
@@ -53,8 +66,11 @@ class Recorded:
     async def newest(self, limit: int) -> list[LiveOutcome]:
         return self.all[-limit:]
 
-    async def before(self, until: float, limit: int, *, without: str) -> list[LiveOutcome]:
-        return [o for o in self.all if o.at < until and o.candidate_id != without][-limit:]
+    async def before(
+        self, until: float, limit: int, *, without: str, prompts: Recogniser | None = None
+    ) -> list[LiveOutcome]:
+        mine = [o for o in self.all if not without or o.candidate_id != without]
+        return [o for o in mine if o.at < until][-limit:]
 
     def why_no_mirroring(self) -> str:
         return ""
@@ -237,7 +253,32 @@ def test_a_canary_that_scores_better_has_to_keep_its_guardrails(
     measured, _ = to_the_end(found, begun(store, "canary"))
     assert measured.decision.verdict == verdict
     assert said in measured.decision.sentence
-    assert [one.metric for one in measured.decision.guardrails] == ["errors", "latency"]
+    metrics = [each.metric for each in measured.decision.guardrails]
+    assert metrics == ["errors", "latency", "negative feedback or errors", "share with feedback"]
+
+
+def test_a_canary_on_feedback_says_how_many_units_it_takes_before_its_first(
+    store: Store, tmp_path: Path
+) -> None:
+    before = outcomes(500, None, at=BEGAN - 3600)
+    told = [
+        msgspec.structs.replace(outcome, score=1.0) if number % 10 == 0 else outcome
+        for number, outcome in enumerate(before)
+    ]
+    found = stages(store, tmp_path, Recorded(told))
+    measured = measure(found, begun(store, "canary"))
+    assert measured.decision.verdict is None
+    said = "With feedback on 10 % of the units, as before it, it takes about 8,500 units"
+    assert said in measured.decision.sentence
+    assert "raises" not in measured.decision.sentence
+    limited = stages(store, tmp_path, Recorded(told), canary={"max_units": 1000})
+    plan = canary_plan(limited.project.config, 0.0146, told)
+    assert plan.max_units == 1000
+    scored = Config.model_validate(
+        {"agent": {"entry": "a:b"}, "autopilot": {"evaluator": "contains"}}
+    )
+    plan = canary_plan(scored, 0.0146, told)
+    assert (plan.feedback, plan.missing, plan.max_units) == (None, "worst", 5000)
 
 
 def test_a_watch_expects_what_came_before_the_release(store: Store, tmp_path: Path) -> None:
@@ -259,13 +300,126 @@ def test_a_watch_expects_what_came_before_the_release(store: Store, tmp_path: Pa
     ]
 
 
-def test_a_watch_of_a_merged_request_takes_all_calls_after_it(store: Store, tmp_path: Path) -> None:
-    before, after = outcomes(400, 0.5, at=BEGAN - 10), outcomes(400, 0.9, at=BEGAN)
+OLD = Candidate.of({"system": PromptTemplate("Answer."), "tone": PromptTemplate("Be kind.")})
+NEW = OLD.derive({"system": PromptTemplate("Answer briefly.")}, algorithm="gepa")
+EDITED = OLD.derive({"system": PromptTemplate("Answer briefly, please.")}, algorithm="person")
+
+
+def ran(version: Candidate) -> dict[str, Any]:
+    return {"versions": {name: short_version(each) for name, each in version.resources.items()}}
+
+
+def merged(store: Store) -> Cycle:
+    for candidate in (OLD, NEW):
+        store.candidates.put(candidate)
     cycle = begun(store, "watch", request="https://forge/1")
-    found = stages(store, tmp_path, Recorded([*before, *after]), watch={"outcomes": 300})
-    measured, _ = to_the_end(found, cycle)
-    assert measured.decision.verdict == "pass"
-    assert measured.units == 300
+    return msgspec.structs.replace(cycle, baseline_id=OLD.id, candidate_id=NEW.id)
+
+
+@pytest.mark.parametrize("deployed", [NEW, EDITED], ids=["as proposed", "edited in review"])
+def test_a_watch_of_a_merged_request_counts_calls_of_the_merged_version_only(
+    store: Store, tmp_path: Path, deployed: Candidate
+) -> None:
+    before = outcomes(400, 0.5, at=BEGAN - 10, **ran(OLD))
+    old = outcomes(1_000, 0.5, at=BEGAN, **ran(OLD))
+    cycle, traffic = merged(store), Recorded([*before, *old])
+    traffic.page = 2_000
+    found = stages(store, tmp_path, traffic, watch={"outcomes": 300})
+    waits = measure(found, cycle)
+    assert (waits.decision.verdict, waits.units) == (None, 0)
+    assert waits.decision.sentence == (
+        "Waiting for the merged version to be deployed: 1,000 calls so far are all of the version"
+        " before."
+    )
+    cycle = msgspec.structs.replace(cycle, progress=waits.progress)
+    mixed = [
+        outcome
+        for n in range(100)
+        for version, score in ((OLD, 0.0), (deployed, 0.9))
+        for outcome in outcomes(1, score, at=BEGAN + 50 + n, **ran(version))
+    ]
+    traffic.all += mixed
+    measured = measure(found, cycle)
+    assert (measured.decision.verdict, measured.units) == (None, 100)
+    assert measured.decision.sentence.endswith("1,100 calls of the version before left out.")
+    assert measured.progress["seen_at"] == BEGAN + 50
+    traffic.all += outcomes(400, 0.9, at=BEGAN + 500, **ran(deployed))
+    cycle = msgspec.structs.replace(cycle, progress=measured.progress)
+    passed = measure(found, cycle)
+    assert (passed.decision.verdict, passed.units) == ("pass", 300)
+    verify(tmp_path / ".ratchet" / "evidence" / "cycle-watch.json").require()
+
+
+def says(version: Candidate) -> dict[str, Any]:
+    """What an agent's own process records of the version that it runs."""
+    versions = version.resources.items()
+    return {"ratchet.resources": [f"{name}@{short_version(each)}" for name, each in versions]}
+
+
+def sends(version: Candidate) -> dict[str, Any]:
+    """What the gateway records of an agent that says nothing: the prompt that it sends."""
+    prompt = version.resources["system"]
+    assert isinstance(prompt, PromptTemplate)
+    return {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.usage.input_tokens": 1,
+        "gen_ai.system_instructions": json.dumps([{"type": "text", "content": prompt.text}]),
+    }
+
+
+@pytest.mark.parametrize("told", [says, sends], ids=["by the process", "by the prompt"])
+def test_a_watch_of_recorded_calls_waits_for_the_merged_version(
+    store: Store, tmp_path: Path, told: Callable[[Candidate], dict[str, Any]]
+) -> None:
+    config = Config.model_validate(
+        {"agent": {"entry": "agent:answer"}, "watch": {"metrics": ["errors"], "outcomes": 30}}
+    )
+    project, now = Project(tmp_path, config), START_S + 10_000.0
+    traffic = ProjectTraffic(project, store, "bot", lambda: now, print)
+    found = LiveStages(project, store, traffic, lambda: now)
+    cycle = msgspec.structs.replace(merged(store), entered_at=START_S + 100.0)
+    for number in range(50):
+        record(store, number, **told(OLD))
+    for number in range(101, 161):
+        record(store, number, **told(OLD))
+    waits = measure(found, cycle)
+    assert (waits.decision.verdict, waits.units) == (None, 0)
+    assert "60 calls so far are all of the version before" in waits.decision.sentence
+    for number in range(161, 261):
+        record(store, number, **told(NEW if number % 2 else OLD))
+    cycle = msgspec.structs.replace(cycle, progress=waits.progress)
+    passed = measure(found, cycle)
+    assert (passed.decision.verdict, passed.units) == ("pass", 30)
+    calls = [call.trace_id for call in stage_calls(store, "cycle") if call.part == "candidate"]
+    assert calls == [f"{number:032x}" for number in range(161, 221, 2)]
+
+
+def test_a_watch_tells_deployments_by_their_names_where_calls_say_no_more(
+    store: Store, tmp_path: Path
+) -> None:
+    before = outcomes(400, 0.5, at=BEGAN - 10, release="v1")
+    after = [
+        *outcomes(50, 0.9, at=BEGAN, release="v1"),
+        *outcomes(70, 0.9, at=BEGAN + 1, release="v2"),
+        *outcomes(5, 0.9, at=BEGAN + 2),
+    ]
+    traffic = Recorded([*before, *after])
+    traffic.page = 1_000
+    measured = measure(stages(store, tmp_path, traffic), merged(store))
+    assert measured.units == 70
+    assert measured.decision.sentence.endswith(
+        "50 calls of the version before and 5 calls of an unknown version left out."
+    )
+
+
+def test_a_watch_of_calls_that_do_not_say_what_they_ran_says_what_to_do(
+    store: Store, tmp_path: Path
+) -> None:
+    traffic = Recorded([*outcomes(400, 0.5, at=BEGAN - 10), *outcomes(15, 0.9, at=BEGAN)])
+    measured = measure(stages(store, tmp_path, traffic), merged(store))
+    assert (measured.decision.verdict, measured.units) == (None, 0)
+    assert "15 calls so far do not say which version they ran" in measured.decision.sentence
+    assert "Set RATCHET_RELEASE" in measured.decision.sentence
 
 
 def test_a_watch_without_any_earlier_outcome_notices_failures(store: Store, tmp_path: Path) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import threading
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +15,17 @@ from ratchet.server.gateway.headers import CONVERSATION_HEADER
 from ratchet.server.gateway.substitution import TTL_S, PromptSubstituter, Substitution
 from ratchet.server.gateway.units import CallUnit, conversation_of, unit_of
 from ratchet.store import Store
-from ratchet.types import Activation, AgentSettings, Candidate, PromptTemplate, TrafficSplit
+from ratchet.types import (
+    Activation,
+    AgentSettings,
+    Candidate,
+    PromptTemplate,
+    TrafficSplit,
+    unit_digest,
+)
+from ratchet.types.trace import START
+from tests.server.gateway.conftest import Site, both, http_request, raw_call
+from tests.server.gateway.upstreams import Seen, StubUpstream, Wire
 
 CHAT = DIALECTS["openai", "chat/completions"]
 BOT = GatewayTarget(agent="bot")
@@ -80,7 +93,7 @@ def test_half_of_the_users_get_the_candidate_and_keep_it(agent: Agent) -> None:
         version = BETTER if arm == "candidate" else RELEASE
         assert said(found) == version.resources["system"].text  # type: ignore[union-attr]
         assert found.attributes["ratchet.candidate_id"] == version.id
-        assert found.attributes["ratchet.unit"] == f"u{number}"
+        assert found.attributes["ratchet.unit"] == unit_digest(f"u{number}")
         arms[f"u{number}"] = arm
     assert set(arms.values()) == {"baseline", "candidate"}
     for user, arm in arms.items():
@@ -138,3 +151,28 @@ def test_any_request_has_a_unit(given: dict[str, Any]) -> None:
 def test_a_header_names_the_conversation() -> None:
     assert conversation_of([(b"host", b"x"), (CONVERSATION_HEADER, b" talk ")]) == "talk"
     assert conversation_of([]) == ""
+
+
+def test_a_call_in_a_canary_leaves_a_start_while_the_upstream_hangs(
+    disk: Store, open_site: Callable[..., Site], upstream: StubUpstream
+) -> None:
+    agent = Agent(disk)
+    agent.split()
+    goes_on = threading.Event()
+
+    def script(seen: Seen, wire: Wire) -> None:
+        goes_on.wait(60)
+
+    upstream.script = script
+    site = open_site(*both(upstream), substitute=PromptSubstituter(disk))
+    request = http_request("/gateway/bot/openai/v1/chat/completions", json.dumps(chat()).encode())
+    with raw_call(site.port, request):
+        start = site.span()
+        goes_on.set()
+    call = next(span for span in site.spans(2) if span.name != START)
+    assert (start.name, start.trace_id, start.parent_id) == (START, call.trace_id, call.span_id)
+    told = ("ratchet.experiment_id", "ratchet.arm", "ratchet.unit", "ratchet.candidate_id")
+    assert {key: start.attributes.get(key) for key in told} == {
+        key: call.attributes.get(key) for key in told
+    }
+    assert start.attributes["ratchet.arm"] in ("baseline", "candidate")

@@ -25,7 +25,7 @@ export class EProcess {
   constructor(
     readonly nullMean: number,
     readonly threshold: number,
-    readonly horizon: number,
+    public horizon: number,
   ) {
     this.cap = CAP / (1.0 + nullMean);
     this.value = this.hedge + this.small + this.large;

@@ -11,7 +11,7 @@ import { counted, line, number, score, short, signed } from "../../lib/format";
 import { pathOf } from "../../lib/paths";
 import { Behind, Command, Copy, Facts, Figure, Page, Problem, State, waiting } from "../../ui/basics";
 import { Changes } from "../runs/changes";
-import { type Check, type Evidence, readEvidence, recompute } from "./recompute";
+import { type Check, type Evidence, gainOf, readEvidence, recompute } from "./recompute";
 
 export function ExperimentPage() {
   const { id } = useParams({ from: "/experiments/$id" });
@@ -215,6 +215,9 @@ function Recomputed({ text }: { text: string }) {
   );
 }
 
+/** The difference of a pair without a score: what it counts as, or that it was skipped. */
+const missingText = (gain: number | null) => (gain === null ? "no score: skipped" : `no score: counts as ${signed(gain)}`);
+
 type Order = "pair" | "loss" | "gain";
 type Pair = Evidence["pairs"][number];
 
@@ -225,12 +228,13 @@ function Pairs({ evidence, experiment }: { evidence: Evidence; experiment: Schem
   const navigate = useNavigate({ from: "/experiments/$id" });
   const [order, setOrder] = useState<Order>("pair");
   const [all, setAll] = useState(false);
-  const gain = (pair: Pair) => (pair.baseline == null || pair.candidate == null ? 0 : pair.candidate - pair.baseline);
+  const gain = (pair: Pair) => gainOf(evidence, pair) ?? 0;
   const pairs = [...evidence.pairs].sort((one, other) => (order === "pair" ? one.pair - other.pair : order === "gain" ? gain(other) - gain(one) : gain(one) - gain(other)));
   const is = {
-    won: (pair: Pair) => gain(pair) > 0,
-    lost: (pair: Pair) => gain(pair) < 0,
-    level: (pair: Pair) => gain(pair) === 0,
+    won: (pair: Pair) => !pair.missing && gain(pair) > 0,
+    lost: (pair: Pair) => !pair.missing && gain(pair) < 0,
+    level: (pair: Pair) => !pair.missing && gain(pair) === 0,
+    "without a score": (pair: Pair) => pair.missing,
     labelled: (pair: Pair) => pair.labels != null,
   };
   const chosen = which && which in is ? pairs.filter(is[which as keyof typeof is]) : pairs;
@@ -254,6 +258,7 @@ function Pairs({ evidence, experiment }: { evidence: Evidence; experiment: Schem
         <h2 id="pairs">Pairs</h2>
         <span className="muted">
           {only("won")}, {only("lost")}, {only("level")}
+          {evidence.pairs.some((pair) => pair.missing) && <>, {only("without a score")}</>}
         </span>
         <label>
           Show
@@ -320,7 +325,7 @@ function Pairs({ evidence, experiment }: { evidence: Evidence; experiment: Schem
                 <td className="wrap">{line(pair.task, 80)}</td>
                 <td className="num">{ran(pair, 0, score(pair.baseline))}</td>
                 <td className="num">{ran(pair, 1, score(pair.candidate))}</td>
-                <td className="num">{pair.missing ? "unknown" : signed(gain(pair))}</td>
+                <td className="num">{pair.missing ? missingText(gainOf(evidence, pair)) : signed(gain(pair))}</td>
                 {metric && <td className="num">{number(pair.metrics[metric]?.[0])}</td>}
                 {metric && <td className="num">{number(pair.metrics[metric]?.[1])}</td>}
                 <td className="num">{number(pair.e_values.superiority)}</td>

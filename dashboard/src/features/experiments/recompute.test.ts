@@ -15,6 +15,13 @@ describe("recomputing a decision", () => {
       ["digest of the file", true],
     ]);
   });
+  it("counts what is missing as the plan says, run by run, also after tasks were added", async () => {
+    const missing = readFileSync(new URL("./evidence_missing.example.json", import.meta.url), "utf8");
+    expect(missing).toContain('"missing": true');
+    expect((await recompute(missing)).map((check) => check.holds)).toEqual([true, true, true, true]);
+    const skipped = await recompute(missing.replace('"missing": "worst"', '"missing": "skip"'));
+    expect(skipped[0]?.holds).toBe(false);
+  });
   it("finds a score that was changed, and names the pair", async () => {
     const forged = text.replace(/("pair": 7, .*?"candidate": )([\d.]+)/, "$10.015625");
     expect(forged).not.toBe(text);

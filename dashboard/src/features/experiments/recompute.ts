@@ -21,8 +21,8 @@ export interface EvidencePair {
   missing: boolean;
   metrics: Record<string, [number | null, number | null]>;
   rollouts?: [string, string];
-  repetitions?: unknown[];
-  labels?: [number, number] | null;
+  repetitions?: { baseline: number | null; candidate: number | null }[];
+  labels?: [number | null, number | null] | null;
   e_values: { superiority: number; harm: number; futility: number; guardrails: Record<string, number>; labels?: number };
 }
 
@@ -38,6 +38,8 @@ export interface Evidence {
     min_pairs: number;
     max_pairs: number;
     labels?: number;
+    missing?: "worst" | "skip";
+    stages?: number[];
   };
   decision: { verdict: string; e_value: number; interval: [number, number]; baseline: number; candidate: number; pairs: number };
   means: { baseline: number; candidate: number; gain: number };
@@ -74,36 +76,62 @@ function boundOf(guardrail: GuardrailPlan): number {
   return guardrail.lower_is_better ? guardrail.margin / (1 + guardrail.margin) : guardrail.margin;
 }
 
+/** What a missing baseline and a missing candidate count as, by the claim; as in ratchet.prove.missing. */
+const AGAINST_BETTER = [1, 0] as const;
+const AGAINST_WORSE = [0, 1] as const;
+
+/** Scores of both sides, with these values for runs that have none. */
+function filled(pair: EvidencePair, [before, after]: readonly [number, number]): [number, number] {
+  const runs = pair.repetitions?.length ? pair.repetitions : [{ baseline: null, candidate: null }];
+  const side = (name: "baseline" | "candidate", fill: number) => pair[name] ?? runs.reduce((total, run) => total + (run[name] ?? fill), 0) / runs.length;
+  return [side("baseline", before), side("candidate", after)];
+}
+
+/** Files of the older layouts do not state the rule: they skipped what was missing. */
+const skips = (evidence: Evidence) => evidence.plan.missing !== "worst";
+
+/** Candidate minus baseline, as the claim “better” counts it; null for a pair that was skipped. */
+export function gainOf(evidence: Evidence, pair: EvidencePair): number | null {
+  if (pair.missing && skips(evidence)) return null;
+  const [before, after] = filled(pair, AGAINST_BETTER);
+  return after - before;
+}
+
 export async function recompute(text: string): Promise<Check[]> {
   const evidence = readEvidence(text);
   const { plan, pairs } = evidence;
-  const superiority = new EProcess(0, 1 / plan.alpha, plan.max_pairs);
-  const harm = new EProcess(0, 1 / plan.harm_alpha, plan.max_pairs);
-  const futility = new EProcess(-plan.min_gain, 1 / plan.futility_alpha, plan.max_pairs);
+  const horizon = (seen: number) => plan.stages?.find((total) => total > seen) ?? plan.max_pairs;
+  const superiority = new EProcess(0, 1 / plan.alpha, horizon(0));
+  const harm = new EProcess(0, 1 / plan.harm_alpha, horizon(0));
+  const futility = new EProcess(-plan.min_gain, 1 / plan.futility_alpha, horizon(0));
   const guardrails = plan.guardrails.map((guardrail) => ({
     guardrail,
-    process: new EProcess(-boundOf(guardrail), 1 / plan.alpha, plan.max_pairs),
+    process: new EProcess(-boundOf(guardrail), 1 / plan.alpha, horizon(0)),
   }));
+  const processes = [superiority, harm, futility, ...guardrails.map((each) => each.process)];
+  const skipping = skips(evidence);
   const differing: number[] = [];
-  let before = 0;
-  let after = 0;
-  let scored = 0;
-  for (const pair of pairs) {
-    if (pair.baseline == null || pair.candidate == null) {
-      for (const process of [superiority, harm, futility, ...guardrails.map((each) => each.process)]) process.skip();
+  const totals = { better: [0, 0] as [number, number], worse: [0, 0] as [number, number] };
+  let counted = 0;
+  for (const [seen, pair] of pairs.entries()) {
+    for (const process of processes) process.horizon = horizon(seen);
+    if (pair.missing && skipping) {
+      for (const process of processes) process.skip();
     } else {
+      const better = filled(pair, AGAINST_BETTER);
+      const worse = filled(pair, AGAINST_WORSE);
+      superiority.observe(better[1] - better[0]);
+      harm.observe(worse[0] - worse[1]);
+      futility.observe(worse[0] - worse[1]);
       for (const { guardrail, process } of guardrails) {
-        const [one, other] = pair.metrics[guardrail.metric] ?? [null, null];
-        if (one == null || other == null) process.skip();
-        else process.observe(-worsening(guardrail, one, other));
+        const [baseline, candidate] = pair.metrics[guardrail.metric] ?? [null, null];
+        if (baseline != null && candidate != null) process.observe(-worsening(guardrail, baseline, candidate));
+        else if (skipping) process.skip();
+        else process.observe(-1);
       }
-      const difference = pair.candidate - pair.baseline;
-      superiority.observe(difference);
-      harm.observe(-difference);
-      futility.observe(-difference);
-      before += pair.baseline;
-      after += pair.candidate;
-      scored += 1;
+      totals.better = [totals.better[0] + better[0], totals.better[1] + better[1]];
+      totals.worse = [totals.worse[0] + worse[0], totals.worse[1] + worse[1]];
+      counted += 1;
     }
     const stated = pair.e_values;
     const same =
@@ -113,8 +141,9 @@ export async function recompute(text: string): Promise<Check[]> {
       guardrails.every(({ guardrail, process }) => Object.is(stated.guardrails[guardrail.metric], process.value));
     if (!same) differing.push(pair.pair);
   }
-  const means = scored ? [before / scored, after / scored] : [0, 0];
   const verdict = evidence.decision.verdict;
+  const [before, after] = verdict === "harm" || verdict === "futile" ? totals.worse : totals.better;
+  const means = counted ? [before / counted, after / counted] : [0, 0];
   const passed = guardrails.every(({ process }) => process.reached);
   const checks: Check[] = [
     {
@@ -125,7 +154,7 @@ export async function recompute(text: string): Promise<Check[]> {
     {
       what: "means and gain",
       holds: Object.is(means[0], evidence.means.baseline) && Object.is(means[1], evidence.means.candidate),
-      why: `${means[0]} and ${means[1]} over ${scored} scored pairs.`,
+      why: `${means[0]} and ${means[1]} over ${counted} pairs.`,
     },
     {
       what: `verdict “${verdict}”`,
@@ -144,6 +173,7 @@ function verdictHolds(verdict: string, found: { better: boolean; worse: boolean;
   if (verdict === "harm") return found.worse;
   if (verdict === "futile") return found.small && !found.worse;
   if (verdict === "guardrail") return found.better && !found.passed;
+  if (verdict === "not_proved") return !found.worse && !found.small;
   if (verdict === "no_gain") return !found.better && !found.worse && !found.small;
   return null;
 }

@@ -57,7 +57,7 @@ export function HomePage() {
 }
 
 function LastChange({ latest, releases }: { latest: Schemas["Experiment"][]; releases: Schemas["Release"][] }) {
-  const release = releases[0];
+  const release = releases.find((each) => !each.draft);
   const newest = latest[0];
   if (!release && !newest)
     return (
@@ -130,7 +130,7 @@ function Needs({ waiting: items }: { waiting: Schemas["Waiting"][] }) {
 }
 
 function Underway({ runs }: { runs: Schemas["Run"][] }) {
-  const open = runs.filter((run) => !["shipped", "no_gain", "failed"].includes(run.stage));
+  const open = runs.filter((run) => !["shipped", "no_gain", "not_proved", "failed"].includes(run.stage));
   if (open.length === 0) return null;
   return (
     <>

@@ -14,7 +14,7 @@ import { lineage } from "./tree";
 
 type Proposal = Schemas["RunProposal"];
 const STAGES = ["baseline", "learn", "prove", "ship"];
-const OVER: Record<string, boolean> = { shipped: true, no_gain: true, failed: true };
+const OVER: Record<string, boolean> = { shipped: true, no_gain: true, not_proved: true, failed: true };
 
 export function RunPage() {
   const { id } = useParams({ from: "/runs/$id" });

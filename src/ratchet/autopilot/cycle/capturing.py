@@ -22,7 +22,7 @@ def capture_tasks(project: Project, store: Store, cycle: Cycle, now: float) -> C
     """
     policy = project.config.autopilot
     before = store.datasets.latest(policy.dataset)
-    dataset = start = before or _first(project, policy.dataset)
+    dataset = start = before or _first(project, policy.dataset, store)
     shares = project.config.tasks.split
     of_cycle = sum(task.origin.at >= cycle.started_at for task in start.tasks)
     most = len(start.tasks) + policy.max_tasks - of_cycle
@@ -54,10 +54,10 @@ def capture_tasks(project: Project, store: Store, cycle: Cycle, now: float) -> C
     )
 
 
-def _first(project: Project, name: str) -> Dataset:
+def _first(project: Project, name: str, store: Store) -> Dataset:
     if not project.has_tasks():
         return Dataset(name=name, tasks=(), splits={}, provenance="captured")
-    own, _ = project.dataset()
+    own, _ = project.dataset(store=store)
     return Dataset(name=name, tasks=own.tasks, splits=own.splits, provenance="captured")
 
 

@@ -17,6 +17,7 @@ from ratchet.types import (
     GuardrailResult,
     StageDecision,
 )
+from ratchet.types.interval_text import interval_text
 
 DAY_S = 86_400.0
 
@@ -31,14 +32,13 @@ def explain_experiment(experiment: Experiment) -> list[str]:
     if decided is None:
         return [*told, "There is no decision yet: the experiment runs, or waits for labels."]
     needed = 1.0 / decided.alpha
-    low, high = decided.interval
     told += [
         decided.sentence,
         f"The evidence for a gain reached {decided.e_value:.3g}, and {needed:.3g} are needed: this"
         f" is experiment {len(experiment.history) + 1} of its stream, and all of them share one"
         f" budget of false promotions.",
         f"The mean {decided.metric} went from {decided.baseline:.3f} to {decided.candidate:.3f}"
-        f" over {decided.pairs} tasks; the gain lies between {low:+.3f} and {high:+.3f}.",
+        f" over {decided.pairs} tasks; its interval is {interval_text(*decided.interval)}.",
         *(_guardrail(each) for each in decided.guardrails),
     ]
     if decided.labelled is not None:
@@ -68,8 +68,8 @@ def explain_stage(found: StageDecision) -> list[str]:
     changes = {
         "inconclusive": "More live traffic would have decided; what is not proved is not shipped.",
         "harm": "Only another candidate would do: this one is not tried again.",
-        "hold": "The arms are not of the planned sizes, so nothing can be concluded: look for calls"
-        " that are lost, or counted in one arm only, and let a new cycle begin.",
+        "hold": "The arms cannot be compared, so nothing can be concluded: look for calls that are"
+        " lost, or that are counted, scored or rated in one arm only, and let a new cycle begin.",
         "drift": "Rolling back would not help, since what was released before got worse, too: look"
         " for a change in the traffic or at a provider.",
         "alarm": "The release is rolled back. A wider tolerance under [watch] would have raised the"
@@ -114,6 +114,17 @@ def _would_change(decided: Decision, needed: float) -> list[str]:
         return [
             f"More test tasks could change it: at this rate, about {about} would decide. Nothing"
             " promises that the rate stays."
+        ]
+    if decided.verdict == "not_proved":
+        then = (
+            " Add them, and ratchet improve goes on with the same comparison, at the same level;"
+            " what was compared is not run again."
+            if decided.labelled is None
+            else " Add them, and ratchet improve compares anew, with pairs to label drawn from all."
+        )
+        return [
+            f"About {decided.more_pairs} more test tasks would prove it, if the gain seen so far is"
+            f" the true one; nothing promises that it is.{then}"
         ]
     if decided.verdict == "guardrail":
         which = " and ".join(failed) or "every guardrail"

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
 from ratchet.autopilot.code_sandbox import repository_of
 from ratchet.autopilot.cycle.parts import Learned
 from ratchet.autopilot.import_binding import live_refusal
 from ratchet.autopilot.loop import improve
 from ratchet.autopilot.project import Project
+from ratchet.autopilot.run_outcome import costs_of
 from ratchet.autopilot.watcher import Watcher
 from ratchet.bind.live_changes import check_live
 from ratchet.ship import make_patch
 from ratchet.store import Store
-from ratchet.types import Cost, Cycle, InputError, Run, ShipError, total_cost
+from ratchet.types import BudgetExhausted, Cycle, InputError, Run, ShipError
 
 
 class _Saying(Watcher):
@@ -46,7 +49,12 @@ async def learn_and_prove(
     Raises:
         RatchetError: As for `improve`.
     """
-    run = await advance_run(project, store, cycle, say, ship_it=False)
+    try:
+        run = await advance_run(project, store, cycle, say, ship_it=False)
+    except BudgetExhausted as error:
+        latest = store.runs.latest()
+        assert latest is not None
+        run = msgspec.structs.replace(latest, stage="no_gain", message=error.message)
     found: dict[str, Any] = {
         "run_id": run.id,
         "baseline_id": run.baseline_id,
@@ -54,10 +62,12 @@ async def learn_and_prove(
         "experiment_id": run.experiment_id,
         "sentence": run.message,
         "rollouts": sum(store.rollouts.counts(queue=run.id).values()),
-        "dollars": _dollars(store, run),
+        "dollars": costs_of(store, run, store.journal.read(run.id)).cost.known_usd,
     }
     if run.stage == "no_gain":
         return Learned(verdict="no_gain", **found)
+    if run.stage == "not_proved":
+        return Learned(verdict="not_proved", **found)
     if run.stage == "prove":
         return Learned(verdict="waits", **found)
     return Learned(verdict="promote", **found, **_ways_out(project, store, run))
@@ -103,15 +113,3 @@ def _within(project: Project, cycle: Cycle) -> Project:
 
 def _least(*limits: Any) -> Any:
     return min((limit for limit in limits if limit is not None), default=None)
-
-
-def _dollars(store: Store, run: Run) -> float:
-    """What the run's rollouts and coach calls cost, as far as prices are known."""
-    replies: list[Any] = []
-    for key, body in store.journal.read(run.id):
-        if key.startswith("coach/"):
-            replies.append(body)
-        elif key.startswith("coach-check/"):
-            replies += body
-    coach = total_cost(Cost.of(reply["cost_usd"], reply["model"]) for reply in replies)
-    return total_cost([store.rollouts.cost(queue=run.id), coach]).known_usd

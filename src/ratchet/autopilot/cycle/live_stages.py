@@ -12,6 +12,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from ratchet.autopilot.config import Config
+from ratchet.autopilot.cycle.deployed import MergedVersion, Waiting, changed_prompts
 from ratchet.autopilot.cycle.parts import StageMeasurement
 from ratchet.autopilot.cycle.stage_calls import (
     BEFORE,
@@ -22,9 +23,11 @@ from ratchet.autopilot.cycle.stage_calls import (
 )
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.pull_requests import stage_evidence
+from ratchet.bind.recognise import Recogniser
 from ratchet.prove import (
     CanaryPlan,
     CanaryTest,
+    FeedbackRule,
     ShadowPair,
     ShadowPlan,
     ShadowTest,
@@ -38,9 +41,15 @@ from ratchet.prove.live_metrics import SCORE, LiveGuardrail, live_value
 from ratchet.prove.live_state import load_stage, save_stage
 from ratchet.prove.stage_evidence import StagePlan, write_stage_evidence
 from ratchet.store import Store
-from ratchet.types import Cycle, Experiment, LiveOutcome, LiveStage
+from ratchet.types import Candidate, Cycle, Experiment, LiveOutcome, LiveStage
 
 StageTest = TypeVar("StageTest", bound=msgspec.Struct)
+
+FEEDBACK = "feedback"
+"""The objective of live stages without an evaluator."""
+
+FEWEST_MAX_UNITS = 5000
+"""Units after which a canary ends, unless [canary] says otherwise or feedback takes more."""
 
 CEILING = 4.0
 """Latency and cost above so many times their mean before count as that."""
@@ -53,11 +62,18 @@ class LiveTraffic(Protocol):
     """The live agent's traffic, read in order. A cursor is opaque text; None is the beginning."""
 
     async def outcomes(
-        self, cursor: str | None, *, since: float, experiment_id: str = ""
+        self,
+        cursor: str | None,
+        *,
+        since: float,
+        timeout_s: float,
+        experiment_id: str = "",
+        prompts: Recogniser | None = None,
     ) -> tuple[Sequence[LiveOutcome], str | None]:
         """Outcomes of calls that began since a time, oldest first, and the next cursor.
 
-        With an experiment, only those of its units, of each the first.
+        With an experiment, only those of its units, of each the first. A call that takes longer
+        than the time-out has failed. `prompts` tell what a call ran that does not say it.
         """
         ...
 
@@ -65,7 +81,9 @@ class LiveTraffic(Protocol):
         """The newest outcomes of the last day, oldest first."""
         ...
 
-    async def before(self, until: float, limit: int, *, without: str) -> list[LiveOutcome]:
+    async def before(
+        self, until: float, limit: int, *, without: str, prompts: Recogniser | None = None
+    ) -> list[LiveOutcome]:
         """The last outcomes before a time, oldest first, without those of a candidate."""
         ...
 
@@ -120,22 +138,39 @@ class LiveStages:
         batch = self._known(cycle, "canary")
         if batch is None:
             found = await self.traffic.outcomes(
-                cycle.progress.get("cursor"), since=self._began(cycle), experiment_id=cycle.id
+                cycle.progress.get("cursor"),
+                since=self._began(cycle),
+                timeout_s=self.project.config.canary.timeout_s,
+                experiment_id=cycle.id,
             )
             batch = self._journaled(cycle, "canary", *found)
         return self._measured(cycle, "canary", test, batch, LiveOutcome)
 
     async def watch(self, cycle: Cycle) -> StageMeasurement:
-        """Read the release's outcomes since the last measurement."""
+        """Read the release's outcomes since the last measurement.
+
+        At run time they are told by their candidate, after a merge by what they ran.
+        """
         test = _resumed(WatchTest, cycle) or WatchTest.begin(await self._watch_plan(cycle))
+        waiting = msgspec.convert(cycle.progress.get("waiting", {}), Waiting)
         batch = self._known(cycle, "watch")
         if batch is None:
             outcomes, cursor = await self.traffic.outcomes(
-                cycle.progress.get("cursor"), since=cycle.entered_at
+                cycle.progress.get("cursor"),
+                since=cycle.entered_at,
+                timeout_s=self.project.config.watch.timeout_s,
+                prompts=self._prompts(cycle),
             )
-            mine = [outcome for outcome in outcomes if _is_of(outcome, cycle)]
+            if cycle.request:
+                merged = self._merged(cycle)
+                ran = [merged.ran_by(outcome) for outcome in outcomes]
+                mine = [each for each, by in zip(outcomes, ran, strict=True) if by == "merged"]
+                waiting = waiting.and_these(ran)
+            else:
+                mine = [each for each in outcomes if each.candidate_id == cycle.candidate_id]
             batch = self._journaled(cycle, "watch", mine, cursor)
-        return self._measured(cycle, "watch", test, batch, LiveOutcome)
+        measured = self._measured(cycle, "watch", test, batch, LiveOutcome)
+        return _deployed(measured, batch, cycle, waiting) if cycle.request else measured
 
     def _measured(
         self,
@@ -175,7 +210,9 @@ class LiveStages:
         if known is None:
             reference = self.project.config.watch.reference
             own = "" if cycle.request else cycle.candidate_id
-            found = await self.traffic.before(cycle.entered_at, reference, without=own)
+            found = await self.traffic.before(
+                cycle.entered_at, reference, without=own, prompts=self._prompts(cycle)
+            )
             kept = self.store.journal.append(
                 cycle.id, BEFORE, msgspec.to_builtins(found), self.clock()
             )
@@ -183,6 +220,20 @@ class LiveStages:
             body = msgspec.to_builtins(plan)
             known = self.store.journal.append(cycle.id, "watch/plan", body, self.clock())
         return msgspec.convert(known, WatchPlan)
+
+    def _merged(self, cycle: Cycle) -> MergedVersion:
+        """What the cycle's merged pull request changed."""
+        earlier = self.store.journal.get(cycle.id, BEFORE) or []
+        return MergedVersion(*self._candidates(cycle), msgspec.convert(earlier, list[LiveOutcome]))
+
+    def _prompts(self, cycle: Cycle) -> Recogniser | None:
+        """Tells the prompts that the cycle's pull request changed; None without one."""
+        return changed_prompts(*self._candidates(cycle)) if cycle.request else None
+
+    def _candidates(self, cycle: Cycle) -> tuple[Candidate, Candidate]:
+        """The cycle's baseline and candidate."""
+        candidates = self.store.candidates
+        return candidates.get(cycle.baseline_id), candidates.get(cycle.candidate_id)
 
     def _began(self, cycle: Cycle) -> float:
         """When the cycle's canary began, with its first step."""
@@ -299,15 +350,18 @@ def canary_plan(config: Config, alpha: float, earlier: Sequence[LiveOutcome]) ->
         if mean > 0:
             margin = section.relative_margin * mean
             guardrails.append(LiveGuardrail(metric=metric, margin=margin, ceiling=CEILING * mean))
-    return CanaryPlan(
-        metric=config.autopilot.evaluator or SCORE,
+    plan = CanaryPlan(
+        metric=config.autopilot.evaluator or FEEDBACK,
         alpha=alpha,
         min_effect=-section.margin,
         harm_alpha=section.harm_alpha,
-        min_units=section.min_units,
-        max_units=section.max_units,
         guardrails=tuple(guardrails),
+        feedback=None if config.autopilot.evaluator else FeedbackRule.after(earlier),
+        min_units=section.min_units,
+        max_units=max(FEWEST_MAX_UNITS, section.min_units),
     )
+    needed = plan.units_needed or 0
+    return msgspec.structs.replace(plan, max_units=section.max_units or max(plan.max_units, needed))
 
 
 def watch_plan(config: Config, earlier: Sequence[LiveOutcome]) -> WatchPlan:
@@ -336,7 +390,12 @@ def watch_plan(config: Config, earlier: Sequence[LiveOutcome]) -> WatchPlan:
             metrics.append(watched)
     if not metrics:  # nothing came before: failures at least are noticed
         metrics.append(WatchedMetric(metric="errors", expected=0.5))
-    return WatchPlan(metrics=tuple(metrics), alpha=section.alpha, outcomes=section.outcomes)
+    return WatchPlan(
+        metrics=tuple(metrics),
+        alpha=section.alpha,
+        outcomes=section.outcomes,
+        missing="worst" if config.autopilot.evaluator else "skip",
+    )
 
 
 def _watched(
@@ -353,9 +412,24 @@ def _watched(
     return WatchedMetric(metric=metric, expected=expected, tolerance=tolerance, ceiling=ceiling)
 
 
-def _is_of(outcome: LiveOutcome, cycle: Cycle) -> bool:
-    """Whether an outcome is the release's: at run time by its candidate, else by its time alone."""
-    return bool(cycle.request) or outcome.candidate_id == cycle.candidate_id
+def _deployed(
+    measured: StageMeasurement, batch: ObservationBatch, cycle: Cycle, waiting: Waiting
+) -> StageMeasurement:
+    """The measurement of a watch after a merge, with when the merged version was seen first."""
+    seen_at = cycle.progress.get("seen_at")
+    if seen_at is None and batch.observations:
+        first = msgspec.convert(batch.observations[0], LiveOutcome)
+        seen_at = first.at - first.latency_s
+    decision = measured.decision
+    if seen_at is None:
+        decision = msgspec.structs.replace(decision, sentence=waiting.sentence())
+    elif decision.verdict is None and (left_out := waiting.left_out()):
+        sentence = f"{decision.sentence} {left_out}"
+        decision = msgspec.structs.replace(decision, sentence=sentence)
+    told = {"waiting": msgspec.to_builtins(waiting), "seen_at": seen_at}
+    return msgspec.structs.replace(
+        measured, decision=decision, progress={**measured.progress, **told}
+    )
 
 
 def _taken(cycle: Cycle) -> int:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 
 from ratchet.autopilot.cycle.mirroring import CandidateMirror
 from ratchet.autopilot.live_outcomes import LiveOutcomes
 from ratchet.autopilot.project import Project
+from ratchet.bind.recognise import Recogniser
 from ratchet.evaluate import Evaluator
+from ratchet.observe.destination import spool_folder
+from ratchet.observe.left_behind import LeftBehind
 from ratchet.prove import ShadowPair
 from ratchet.store import Store
 from ratchet.types import ConfigError, LiveOutcome
@@ -41,35 +45,59 @@ class ProjectTraffic:
         evaluator = _live_evaluator(project)
         self._outcomes = LiveOutcomes(store, agent, evaluator, wait_s=policy.wait_s)
         self._mirror = CandidateMirror(project, store, agent, evaluator, clock, say)
+        self._left_behind = LeftBehind(store, spool_folder(project.state, agent, project.store_url))
+        self._timeout_s = project.config.watch.timeout_s
         self._newest: deque[LiveOutcome] = deque(maxlen=policy.window)
         self._since = clock() - LOOK_BACK_S
         self._cursor: str | None = None
 
     async def outcomes(
-        self, cursor: str | None, *, since: float, experiment_id: str = ""
+        self,
+        cursor: str | None,
+        *,
+        since: float,
+        timeout_s: float,
+        experiment_id: str = "",
+        prompts: Recogniser | None = None,
     ) -> tuple[Sequence[LiveOutcome], str | None]:
         """See `LiveTraffic`."""
+        await asyncio.to_thread(self._left_behind.deliver)
         page = await self._outcomes.read(
-            cursor, since=since, now=self._clock(), experiment_id=experiment_id
+            cursor,
+            since=since,
+            now=self._clock(),
+            experiment_id=experiment_id,
+            timeout_s=timeout_s,
+            prompts=prompts,
         )
         return page.outcomes, page.cursor
 
     async def newest(self, limit: int) -> list[LiveOutcome]:
         """See `LiveTraffic`. What was read once is remembered."""
         while True:
-            page = await self._outcomes.read(self._cursor, since=self._since, now=self._clock())
+            page = await self._outcomes.read(
+                self._cursor, since=self._since, now=self._clock(), timeout_s=self._timeout_s
+            )
             self._newest += page.outcomes
             self._cursor = page.cursor
             if not page.examined:
                 return list(self._newest)[-limit:]
 
-    async def before(self, until: float, limit: int, *, without: str) -> list[LiveOutcome]:
+    async def before(
+        self, until: float, limit: int, *, without: str, prompts: Recogniser | None = None
+    ) -> list[LiveOutcome]:
         """See `LiveTraffic`."""
         found: deque[LiveOutcome] = deque(maxlen=limit)
         cursor = None
         while True:
             since = until - LOOK_BACK_S
-            page = await self._outcomes.read(cursor, since=since, now=self._clock())
+            page = await self._outcomes.read(
+                cursor,
+                since=since,
+                now=self._clock(),
+                timeout_s=self._timeout_s,
+                prompts=prompts,
+            )
             found += [
                 outcome
                 for outcome in page.outcomes

@@ -23,8 +23,9 @@ class Captured(msgspec.Struct, frozen=True, kw_only=True):
 class Learned(msgspec.Struct, frozen=True, kw_only=True):
     """How learning and the held-out experiment ended."""
 
-    verdict: Literal["promote", "no_gain", "waits"]
-    """waits: people have to label pairs before the decision."""
+    verdict: Literal["promote", "no_gain", "not_proved", "waits"]
+    """not_proved: it looks better on too few tasks; more of them continue the comparison. waits:
+    people have to label pairs before the decision."""
     sentence: str
     run_id: str
     baseline_id: str

@@ -166,7 +166,7 @@ class StateRules:
         if learned.verdict == "waits":
             return Stay(changes={"run_id": learned.run_id}, wait=Wait(learned.sentence))
         ended = None
-        if learned.verdict == "no_gain":
+        if learned.verdict in ("no_gain", "not_proved"):
             ended = learned.sentence
         elif self._is_quarantined(learned.candidate_id):
             ended = "The same candidate was rolled back before; it is not tried again."
@@ -284,10 +284,14 @@ class StateRules:
         done = self._noted(cycle, measured)
         if verdict == "alarm":
             return back(sentence, cycle, **done)
-        days = (self.clock() - cycle.entered_at) / DAY_S
+        # A merged version is watched from the first of its calls on.
+        seen_at = measured.progress.get("seen_at")
+        days = (self.clock() - (seen_at or cycle.entered_at)) / DAY_S
         if verdict is None and days <= self.config.watch.days:
             return Stay(changes={"progress": measured.progress}, wait=_measuring(measured))
-        if verdict is None:
+        if verdict is None and cycle.request and seen_at is None:
+            sentence = f"Not watched within {self.config.watch.days:g} days. {sentence}"
+        elif verdict is None:
             sentence = f"No alarm within {self.config.watch.days:g} days. {sentence}"
         actions: tuple[Order, ...] = ()
         if verdict == "drift":

@@ -9,9 +9,9 @@ from typing import Any
 
 import msgspec
 
-from ratchet.llm import STEP, ChatClient, Message, Reply
+from ratchet.llm import STEP, ChatClient, Message, Purse, Reply, ask_paid
 from ratchet.store.journal import Journal
-from ratchet.types import Cost, RatchetError, content_hash, total_cost
+from ratchet.types import BudgetExhausted, Cost, RatchetError, content_hash
 
 
 class MethodEnded(RatchetError):
@@ -26,8 +26,7 @@ class BoundedCoach:
         journal: Where replies are kept.
         run_id: Under which they are kept.
         max_calls: Maximum number of calls; unlimited when None.
-        max_dollars: No call begins once so much is spent; unlimited when None. Calls in flight may
-            exceed it by their own cost.
+        max_dollars: Maximum of what the calls cost; unlimited when None.
     """
 
     def __init__(
@@ -43,15 +42,14 @@ class BoundedCoach:
         self._journal = journal
         self._run_id = run_id
         self._max_calls = max_calls
-        self._max_dollars = max_dollars
-        self._costs: list[Cost] = []
+        self._purse = Purse(max_dollars, name="The maximum")
         self.calls = 0
         """Calls charged, those of an interrupted run included."""
 
     @property
     def cost(self) -> Cost:
         """Cost of the calls charged."""
-        return total_cost(self._costs)
+        return self._purse.cost
 
     async def ask(
         self,
@@ -81,31 +79,34 @@ class BoundedCoach:
         if kept is None:
             token = STEP.set(f"synthesize {step}")
             try:
-                reply = await self._coach.ask(messages, schema=schema, temperature=temperature)
+                reply = await ask_paid(
+                    self._coach,
+                    messages,
+                    kind="synthesizer",
+                    schema=schema,
+                    temperature=temperature,
+                    own=self._purse,
+                )
+            except BudgetExhausted as error:
+                self.calls -= 1
+                raise MethodEnded(error.message, hint=error.hint) from None
             except BaseException:
                 self.calls -= 1
                 raise
             finally:
                 STEP.reset(token)
-            # Charged before it can be cancelled.
-            self._costs.append(reply.cost)
             body = msgspec.to_builtins(reply)
             await asyncio.to_thread(self._journal.append, self._run_id, key, body, time.time())
             return reply
         reply = msgspec.convert(kept, Reply)
-        self._costs.append(reply.cost)
+        self._purse.add([reply.cost])
         return reply
 
     def _check(self) -> None:
         if self._max_calls is not None and self.calls >= self._max_calls:
             raise MethodEnded(f"{self.calls} coach calls are made, which is the maximum.")
-        cost = self.cost
-        if self._max_dollars is None:
-            return
-        if cost.unpriced:
+        if self._purse.dollars is not None and self.cost.unpriced:
             raise MethodEnded(
                 "The price of the coach is unknown, so a maximum in dollars cannot be kept.",
                 hint="Give input_price and output_price under [coach], or bound the calls instead.",
             )
-        if cost.known_usd >= self._max_dollars:
-            raise MethodEnded(f"{cost} are spent, and the maximum is ${self._max_dollars:g}.")

@@ -13,7 +13,7 @@ from typing import Any
 
 from ratchet.evaluate.generation.observed import KnownOutput
 from ratchet.evaluate.generation.proposal import ARGUMENTS, ProposedEvaluator, arguments_of
-from ratchet.llm import ChatClient, Message
+from ratchet.llm import ChatClient, Message, ask_paid
 from ratchet.types import InputError
 
 SHOWN = 12
@@ -87,7 +87,7 @@ async def propose_by_llm(
         Message("system", _INSTRUCTIONS.format(arguments=", ".join(ARGUMENTS), count=count)),
         Message("user", _described(examples, agent)),
     ]
-    reply = await client.ask(request, schema=SCHEMA)
+    reply = await ask_paid(client, request, kind="generator", schema=SCHEMA)
     if reply.problem or not isinstance(reply.data, dict):
         return [], [f"The model's answer cannot be used: {reply.problem or 'it is no object'}."]
     found: dict[str, ProposedEvaluator] = {}

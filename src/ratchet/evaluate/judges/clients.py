@@ -12,8 +12,11 @@ from pathlib import Path
 
 import msgspec
 
-from ratchet.llm import ChatClient, Coach, CoachModel, CoachSettings
-from ratchet.types import Span
+from ratchet.llm import ChatClient, Coach, CoachModel, CoachSettings, CoachUnavailable, Usage
+from ratchet.llm.call import configured_or_published
+from ratchet.llm.completion import CHARACTERS_A_TOKEN
+from ratchet.llm.endpoint import endpoint_of
+from ratchet.types import ConfigError, Span
 
 AGENT = "judge"
 """Agent name of judges' traces."""
@@ -79,6 +82,27 @@ class JudgeModels:
                 )
                 self._open[loop] = found
         return found
+
+    def most_usd(self, characters: int) -> float | None:
+        """The most that a request to every model costs in dollars; None if a price is unknown.
+
+        Args:
+            characters: Length of the request.
+        """
+        total = 0.0
+        for model in self._models:
+            limit = model.max_tokens or self._settings.max_tokens
+            if limit is None:
+                return None
+            usage = Usage(input_tokens=-(-characters // CHARACTERS_A_TOKEN), output_tokens=limit)
+            try:
+                most = configured_or_published(model, endpoint_of(model, os.environ), (), usage)
+            except (CoachUnavailable, ConfigError):
+                return None
+            if most is None:
+                return None
+            total += most
+        return total
 
     def take_spans(self) -> list[Span]:
         """The spans of the calls that finished since the last time."""

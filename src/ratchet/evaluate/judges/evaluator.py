@@ -10,7 +10,7 @@ import msgspec
 
 from ratchet.evaluate.evaluator import Evaluator, FunctionEvaluator, Judgement, VariantCheck
 from ratchet.evaluate.judges.clients import JudgeModels
-from ratchet.evaluate.judges.judge import Judge, JudgeSpec
+from ratchet.evaluate.judges.judge import Judge, JudgeSpec, JudgeSpending
 from ratchet.evaluate.judges.material import PARTS, Part
 from ratchet.evaluate.judges.prompt import (
     SAME_AS_REFERENCE,
@@ -20,7 +20,7 @@ from ratchet.evaluate.judges.prompt import (
     LabelledExample,
     check_template,
 )
-from ratchet.llm import CoachModel, CoachSettings
+from ratchet.llm import CoachModel, CoachSettings, Purse
 from ratchet.store import Store
 from ratchet.types import Cost, InputError, PromptTemplate, Rollout, Span
 
@@ -90,6 +90,17 @@ class JudgeEvaluator(FunctionEvaluator):
             return ""
         calls = "1 call" if spent.calls == 1 else f"{spent.calls} calls"
         return f"The judge {self.name!r} made {calls} for {spent.cost}."
+
+    @property
+    def calls_per_score(self) -> int:
+        """Number of model calls of one verdict."""
+        spec = self.judge.spec
+        orders = 2 if spec.form == "pairwise" and spec.swap else 1
+        return len(spec.models) * spec.samples * orders
+
+    def most_usd(self, rollout: Rollout) -> float | None:
+        """The most that one model call for a verdict costs in dollars; None if it is unknown."""
+        return self.judge.most_usd(rollout)
 
     @property
     def used(self) -> Cost:
@@ -218,8 +229,11 @@ def judge(
         retries=retries,
         concurrency=concurrency,
         max_tokens=max_tokens,
+        patient=True,
     )
-    made = Judge("judge", spec, JudgeModels(jury, settings, folder=root), max_dollars=max_dollars)
+    bound = None if max_dollars is None else Purse(max_dollars, name="The judge's max_dollars")
+    models_asked = JudgeModels(jury, settings, folder=root)
+    made = Judge("judge", spec, models_asked, spending=JudgeSpending(bound))
     return JudgeEvaluator(made, aligned)
 
 

@@ -23,10 +23,11 @@ from ratchet.evaluate.judges.prompt import (
     messages,
     schema,
 )
-from ratchet.llm import STEP, CoachUnavailable, Message, Reply
+from ratchet.llm import STEP, CoachUnavailable, Message, Purse, Reply, ask_paid
 from ratchet.llm.recording import records_of
 from ratchet.store import Store
 from ratchet.types import (
+    BudgetExhausted,
     Cost,
     PromptTemplate,
     RatchetError,
@@ -84,7 +85,9 @@ class JudgeSpec(msgspec.Struct, frozen=True, kw_only=True):
 class JudgeSpending:
     """What a judge and its variants have spent in this process."""
 
-    def __init__(self) -> None:
+    def __init__(self, purse: Purse | None = None) -> None:
+        self.purse = purse
+        """Bounds what its calls may cost; None for no bound of their own."""
         self.calls = 0
         """Number of calls; answers from the journal are none."""
         self.cost = Cost()
@@ -108,23 +111,25 @@ class Judge:
         name: Name of the evaluator.
         spec: What it asks.
         models: The models that it asks.
-        max_dollars: Bound of what the calls of this judge and its variants may cost in this
-            process; None for none. Calls that have begun are finished, so it can be exceeded by
-            those that run at once.
+        spending: What it and its variants have spent in this process, and may.
     """
 
     def __init__(
-        self, name: str, spec: JudgeSpec, models: JudgeModels, *, max_dollars: float | None = None
+        self,
+        name: str,
+        spec: JudgeSpec,
+        models: JudgeModels,
+        *,
+        spending: JudgeSpending | None = None,
     ) -> None:
         self.name = name
         self.spec = spec
-        self.spending = JudgeSpending()
+        self.spending = spending or JudgeSpending()
         self.redactor: Redactor | None = None
         """Applied to the traces of its calls."""
         self.redact: Callable[[str], str] = str
         """Applied to all material before a model is shown it."""
         self._models = models
-        self._max_dollars = max_dollars
         self._reversed = False
         self._defended = True
         self._trial = 0
@@ -142,8 +147,8 @@ class Judge:
 
     def with_spec(self, spec: JudgeSpec) -> Judge:
         """A judge that asks otherwise, with the same models, cost bound and kept answers."""
-        other = Judge(self.name, spec, self._models, max_dollars=self._max_dollars)
-        other._store, other.spending = self._store, self.spending
+        other = Judge(self.name, spec, self._models, spending=self.spending)
+        other._store = self._store
         other.redact, other.redactor = self.redact, self.redactor
         other._known, other._running = self._known, self._running
         return other
@@ -166,6 +171,18 @@ class Judge:
         other._trial = trial
         return other
 
+    def most_usd(self, rollout: Rollout) -> float | None:
+        """The most that one request about a rollout costs in dollars, on average of the models.
+
+        None if a price is unknown. The steps of its trace are not counted.
+        """
+        spec = self.spec
+        sections = material(rollout, (), spec.reads, spec.spans)
+        questions = [criterion.question for criterion in spec.criteria] or [BETTER]
+        asked = messages(spec.prompt, sections, questions, spec.examples)
+        most = self._models.most_usd(sum(len(message.content) for message in asked))
+        return None if most is None else most / len(spec.models)
+
     async def value(self, rollout: Rollout, spans: Sequence[Span] = ()) -> float | None:
         """The score of a rollout; None when there is none."""
         try:
@@ -181,8 +198,9 @@ class Judge:
             answer is preferred to the expected one.
 
         Raises:
-            Unscored: Too few answers can be used, the cost bound is reached, or the form needs an
-                expected answer and there is none.
+            Unscored: Too few answers can be used, or the form needs an expected answer and there is
+                none.
+            BudgetExhausted: What its calls may cost is spent.
         """
         spec = self.spec
         if spec.form != "rubric" and rollout.expected is None:
@@ -312,12 +330,19 @@ class Judge:
             if body is not None:
                 self._known[key] = msgspec.convert(body, Reply)
                 return self._known[key]
-        if (reason := self._over_budget()) is not None:
-            raise Unscored(reason)
+        self._check_priced()
         client = await self._models.client()
         STEP.set(self.name)  # in a task of its own
         try:
-            reply = await client.ask(request, schema=form, temperature=temperature, model=model)
+            reply = await ask_paid(
+                client,
+                request,
+                kind=f"judge {self.name}",
+                schema=form,
+                temperature=temperature,
+                model=model,
+                own=self.spending.purse,
+            )
         except CoachUnavailable as error:
             await self._store_traces()
             raise Unscored(error.message) from None
@@ -342,19 +367,20 @@ class Judge:
         except RatchetError as error:  # a trace is not worth a verdict
             _log.warning("Traces of the judge %r are not stored: %s", self.name, error)
 
-    def _over_budget(self) -> str | None:
-        if self._max_dollars is None:
-            return None
-        spent = self.spending.cost
-        if spent.unpriced:
-            models = ", ".join(map(repr, spent.unpriced))
-            return (
-                f"The cost of the judge is bounded by max_dollars, and the price of {models} is"
-                " unknown. Set input_price and output_price."
+    def _check_priced(self) -> None:
+        """Refuse to ask a model of unknown price within a bound of its own.
+
+        Raises:
+            BudgetExhausted: Its calls cannot be counted.
+        """
+        unpriced = self.spending.cost.unpriced
+        if self.spending.purse is not None and unpriced:
+            models = ", ".join(map(repr, unpriced))
+            raise BudgetExhausted(
+                f"The cost of the judge {self.name!r} is bounded by max_dollars, and the price of"
+                f" {models} is unknown.",
+                hint="Set input_price and output_price.",
             )
-        if spent.known_usd >= self._max_dollars:
-            return f"The judge has spent its max_dollars = {self._max_dollars:g}."
-        return None
 
     def _line(self, criterion: Criterion, votes: Sequence[Vote]) -> str:
         """The votes on a criterion, with the reason of the majority's first."""

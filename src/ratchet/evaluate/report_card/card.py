@@ -99,7 +99,7 @@ async def make_card(
         now: Unix seconds, the time of the card.
         clock: Seconds, for the speed.
         limit_s: Seconds after which no copy is scored any more; real outputs are.
-        on_probe: Called with the number of scores that were made, and of all.
+        on_probe: Called with the number of scores that were made, and of all; first with 0.
     """
     used = _usable(evaluator, cases)
     rng = random.Random(seed)  # noqa: S311 - reproducible, not secret
@@ -339,6 +339,8 @@ async def _scores(
     verdicts: list[Score | Failure | None] = [None] * len(probes)
     began, done = clock(), 0
     again = getattr(evaluator, "again", lambda trial: evaluator)
+    if on_probe is not None:
+        on_probe(0, len(probes))
 
     async def take(numbers: Iterator[int]) -> None:
         nonlocal done

@@ -271,13 +271,19 @@ class Gateway:
         """Relay and record a model call."""
         body = await self._read(request)
         refused: list[NamedWeights] = []
+        first: Recording | None = None
         while True:
             outgoing, recording, streams, mirrored = await self._prepare(request, dialect, body)
+            if first is not None:
+                recording.again(first)
             held: AbstractContextManager[None] = nullcontext()
             if streams and self._stream is not None:
                 held = self._stream(request.scope.get("ratchet.caller"))
             try:
                 with held:
+                    if first is None:
+                        first = recording
+                        self._recordings.begin(recording)
                     await self._relay(
                         CallRelay(self._pool, outgoing, recording), recording, request
                     )

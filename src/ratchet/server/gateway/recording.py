@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ratchet.llm import Usage, dollars
+from ratchet.observe.call_starts import start_of
 from ratchet.observe.capture import CAPTURE_LIMIT, readable, shorten
 from ratchet.observe.ids import attempt_span_id, attempt_trace_id
 from ratchet.observe.model_apis import Assembly, ModelApi
@@ -22,6 +23,7 @@ from ratchet.server.gateway.call_tokens import TokenKeeping, engine_of, transiti
 from ratchet.server.gateway.sse import EventStreamParser
 from ratchet.server.gateway.target import GatewayTarget
 from ratchet.types import SamplingSettings, Span, SpanRecord, Transition
+from ratchet.types.trace import ARM
 
 ANSWER_LIMIT = 16_777_216
 """Most bytes recorded of a response, and of a stream after decompression."""
@@ -68,6 +70,7 @@ class Recording:
         "attributes",
         "context",
         "size",
+        "span_id",
         "status",
         "target",
         "trace_id",
@@ -89,6 +92,7 @@ class Recording:
         self.attributes = attributes
         self.context = context
         self.trace_id = _trace_id(target, context)
+        self.span_id = f"{_random.getrandbits(64) or 1:016x}"
         attributes["gen_ai.operation.name"] = dialect.OPERATION
         self.status = 0
         """HTTP status of the response; 0 while there is none."""
@@ -194,11 +198,21 @@ class Recording:
         cost = self._cost()
         if cost is not None:
             attributes["ratchet.cost_usd"] = cost
-        span_id = f"{_random.getrandbits(64) or 1:016x}"
-        transitions = () if self._keeping is None else self._tokens(answer, kind, span_id)
-        return self._record(kind, message, span_id, transitions)
+        transitions = () if self._keeping is None else self._tokens(answer, kind)
+        return self._record(kind, message, transitions)
 
-    def _tokens(self, answer: Mapping[str, Any], kind: str, span_id: str) -> tuple[Transition, ...]:
+    def started(self) -> SpanRecord | None:
+        """What says that the call has begun, if it is in a canary; else None."""
+        if ARM not in self.attributes:
+            return None
+        span = start_of(self.trace_id, self.span_id, self._started_ns, self.attributes)
+        return SpanRecord(span=span, agent=self.target.agent)
+
+    def again(self, former: Recording) -> None:
+        """Record another try of the same call, after the upstream had to load its weights."""
+        self.trace_id, self.span_id = former.trace_id, former.span_id
+
+    def _tokens(self, answer: Mapping[str, Any], kind: str) -> tuple[Transition, ...]:
         """The call's tokens, with their numbers as attributes of its span."""
         assert self._keeping is not None
         attributes, dialect = self.attributes, self._dialect
@@ -208,7 +222,7 @@ class Recording:
         if dialect.training_request({}) is None:
             fault = "api"
         call = Transition(
-            id=span_id,
+            id=self.span_id,
             rollout_id=self.target.rollout_id,
             fence=self.target.fence,
             role=self._keeping.role,
@@ -330,9 +344,7 @@ class Recording:
             _log.exception("The price of a call could not be computed.")
         return None
 
-    def _record(
-        self, kind: str, message: str, span_id: str, transitions: tuple[Transition, ...]
-    ) -> SpanRecord:
+    def _record(self, kind: str, message: str, transitions: tuple[Transition, ...]) -> SpanRecord:
         target = self.target
         parent_id: str | None = None
         if self.context is not None:
@@ -345,7 +357,7 @@ class Recording:
         model = self.attributes.get("gen_ai.request.model", "")
         span = Span(
             trace_id=self.trace_id,
-            span_id=span_id,
+            span_id=self.span_id,
             parent_id=parent_id,
             name=f"{self._dialect.OPERATION} {model}".strip(),
             start_ns=self._started_ns,

@@ -35,6 +35,9 @@ LATE_LIMIT = 5_000
 MAX_ATTEMPTS = 50_000
 """Most attempts tracked as having spans that may not be stored yet."""
 
+START_BYTES = 500
+"""Size of the start of a call, roughly."""
+
 FLUSH_S = 10.0
 """Timeout of `flush`, in seconds."""
 
@@ -80,6 +83,12 @@ class RecordingQueue:
     def full(self) -> bool:
         """Whether the backlog is so large that new calls must be refused."""
         return self._backlog_count >= LATE_LIMIT
+
+    def begin(self, recording: Recording) -> None:
+        """Queue the start of a call that is in a canary."""
+        started = recording.started()
+        if started is not None:
+            self._add(started, START_BYTES)
 
     def put(self, recording: Recording, kind: str = "", message: str = "") -> None:
         """Finish the recording of a call and queue its span.

@@ -275,7 +275,11 @@ class PromptSubstituter:
             return {}
         chooser = self._choosers.get(agent)
         if chooser is None or chooser[0] is not versions:
-            made = LiveChooser(self._clock, serve=_nobody) if chooser is None else chooser[1]
+            made = (
+                LiveChooser(self._clock, serve=_nobody, declared=_nothing)
+                if chooser is None
+                else chooser[1]
+            )
             made.serve(versions)
             chooser = self._choosers[agent] = (versions, made)
             while len(self._choosers) > AGENTS:
@@ -467,3 +471,11 @@ def _attributes(replacements: _Replacements, seen: list[_RecognisedPrompt]) -> d
 
 def _one_or_all(values: list[str]) -> str | list[str]:
     return values[0] if len(values) == 1 else values
+
+
+def _nothing() -> Mapping[str, str]:
+    """The gateway's own source declares no resources of an agent."""
+    return _NOTHING
+
+
+_NOTHING: Mapping[str, str] = {}

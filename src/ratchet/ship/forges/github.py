@@ -172,6 +172,12 @@ class GitHub:
                 raise
             if error.says("already exists") and (found := self._existing(draft.branch)):
                 return found
+            if error.says("draft") and draft.only_as_draft:
+                raise ShipError(
+                    f"{self.repository} takes no draft pull requests, and what was not proved is"
+                    " proposed as a draft only.",
+                    hint=f"The branch {draft.branch} is pushed: open a request for it by hand.",
+                ) from None
             if error.says("draft") and not plain:  # private repositories of some plans
                 return self._open(draft, plain=True)
             if error.says("no commits between"):

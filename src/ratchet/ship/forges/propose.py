@@ -128,6 +128,8 @@ def propose(
             " hand.",
         )
     rivals = _rivals(forge, release, resources, settings, opening=not records)
+    if release.draft:
+        rivals = []  # what was not proved takes the place of nothing
 
     head = _head(branch, remote, pushed, base, files, tests)
     if head != pushed:
@@ -148,7 +150,7 @@ def propose(
             head=head,
         ),
     )
-    draft = _draft(release.branch, base, title, block, settings)
+    draft = _draft(release.branch, base, title, block, settings, only_as_draft=release.draft)
     record = records[0] if records else forge.open(draft)
     notes: list[str] = []
     body = rewritten(record.body, block)
@@ -191,6 +193,7 @@ def preview(
         title,
         marked(text, marker),
         settings,
+        only_as_draft=release.draft,
     )
     obstacle = ""
     try:
@@ -488,8 +491,23 @@ def _supersede(forge: Forge, rival: RequestRecord, by: RequestRecord) -> None:
     forge.close(rival.number, f"{text}\n\n{key}", key)
 
 
-def _draft(branch: str, base: str, title: str, body: str, settings: ForgeSettings) -> RequestDraft:
-    return RequestDraft(branch=branch, base=base, title=title, body=body, draft=settings.draft)
+def _draft(
+    branch: str,
+    base: str,
+    title: str,
+    body: str,
+    settings: ForgeSettings,
+    *,
+    only_as_draft: bool = False,
+) -> RequestDraft:
+    return RequestDraft(
+        branch=branch,
+        base=base,
+        title=title,
+        body=body,
+        draft=settings.draft or only_as_draft,
+        only_as_draft=only_as_draft,
+    )
 
 
 def _ended(record: RequestRecord) -> PullRequest:

@@ -36,6 +36,8 @@ class RequestDraft:
     title: str
     body: str
     draft: bool = False
+    only_as_draft: bool = False
+    """Whether it is refused where the forge has no drafts."""
     labels: tuple[str, ...] = ()
     reviewers: tuple[str, ...] = ()
 

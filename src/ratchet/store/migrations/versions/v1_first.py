@@ -327,6 +327,7 @@ def _cycles() -> None:
         *_whole("fence", big=True),
         *_floats("expires_at"),
     )
+    op.create_table("activity", _key("run_id"), *_floats("at"), *_words("waits"))
 
 
 def _agents() -> None:

@@ -1,0 +1,102 @@
+"""Tells whether a live call ran what a merged pull request changed, or the version before it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from ratchet.bind.recognise import Recogniser, RegisteredPrompt
+from ratchet.types import Candidate, LiveOutcome, PromptTemplate, short_version
+
+Ran: TypeAlias = Literal["merged", "before", "unknown"]
+
+
+class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+    """Calls since a merge that a watch left out."""
+
+    before: int = 0
+    """Those of the version before."""
+    unknown: int = 0
+    """Those that do not say what they ran."""
+
+    def and_these(self, ran: Collection[Ran]) -> Waiting:
+        """With some more calls."""
+        ran = list(ran)
+        return Waiting(
+            before=self.before + ran.count("before"), unknown=self.unknown + ran.count("unknown")
+        )
+
+    def sentence(self) -> str:
+        """What a watch waits for that has seen no call of the merged version."""
+        if self.unknown and not self.before:
+            return (
+                f"Waiting for the merged version to be deployed: {_calls(self.unknown)} so far"
+                f" {'does' if self.unknown == 1 else 'do'} not say which version"
+                f" {'it' if self.unknown == 1 else 'they'} ran. Set RATCHET_RELEASE where the agent"
+                " runs, to a value that changes with each deployment."
+            )
+        text = "Waiting for the merged version to be deployed"
+        if not self.before:
+            return f"{text}: there are no calls yet."
+        which = "is" if self.before == 1 else "are all"
+        text += f": {_calls(self.before)} so far {which} of the version before"
+        if self.unknown:
+            text += f", and {self.unknown} {'does' if self.unknown == 1 else 'do'} not say"
+        return f"{text}."
+
+    def left_out(self) -> str:
+        """What a watch says that has seen calls of the merged version; empty if it took all."""
+        parts = [f"{_calls(self.before)} of the version before"] if self.before else []
+        parts += [f"{_calls(self.unknown)} of an unknown version"] if self.unknown else []
+        return f"{' and '.join(parts)} left out." if parts else ""
+
+
+class MergedVersion:
+    """What a merged pull request changed, by which its calls are told from those before it.
+
+    A call counts as the merged version's if a changed resource is not as it was before: a person
+    may have edited the pull request, so it need not be the candidate's. If a call does not say what
+    resources it ran, the name of its deployment decides, once another one was seen before the
+    merge.
+
+    Args:
+        baseline: What was there before.
+        candidate: What was proposed.
+        earlier: Outcomes of before the merge.
+    """
+
+    def __init__(
+        self, baseline: Candidate, candidate: Candidate, earlier: Sequence[LiveOutcome] = ()
+    ) -> None:
+        self._before = {
+            name: short_version(baseline.resources[name])
+            for name in candidate.changed_from(baseline)
+            if name in baseline.resources
+        }
+        self._releases = {outcome.release for outcome in earlier} - {""}
+
+    def ran_by(self, outcome: LiveOutcome) -> Ran:
+        """Which version a call ran."""
+        told = [name for name in self._before if name in outcome.versions]
+        if told:
+            same = all(outcome.versions[name] == self._before[name] for name in told)
+            return "before" if same else "merged"
+        if not outcome.release or not self._releases:
+            return "unknown"
+        return "before" if outcome.release in self._releases else "merged"
+
+
+def changed_prompts(baseline: Candidate, candidate: Candidate) -> Recogniser:
+    """Tells the changed prompts by their text, of both versions."""
+    return Recogniser(
+        RegisteredPrompt(name, short_version(resource), resource)
+        for name in candidate.changed_from(baseline)
+        for each in (baseline, candidate)
+        if isinstance(resource := each.resources.get(name), PromptTemplate)
+    )
+
+
+def _calls(count: int) -> str:
+    return f"{count:,} call{'s' * (count != 1)}"

@@ -1,0 +1,54 @@
+"""Earlier runs of the same agent: whose baseline is paid for, and whose comparison goes on."""
+
+from __future__ import annotations
+
+from ratchet.autopilot.planned_tasks import tasks_to_continue
+from ratchet.store import Store
+from ratchet.types import Dataset, Run
+
+MOST = 20
+"""Maximum number of earlier runs whose baseline is looked for."""
+
+_NEWEST = 1000
+_CONTINUES = "continues"
+
+
+def earlier_runs(run: Run, store: Store) -> list[Run]:
+    """Earlier runs in which the baseline ran under the same conditions, oldest first."""
+    alike = [
+        other
+        for other in store.runs.list(_NEWEST)
+        if other.project == run.project
+        and other.conditions == run.conditions
+        and other.created_at < run.created_at
+        and other.id != run.id
+    ]
+    return sorted(alike, key=lambda other: (other.created_at, other.id))[-MOST:]
+
+
+def continued_run(run: Run, dataset: Dataset, store: Store, *, answered: bool) -> Run | None:
+    """The run that goes on in place of a new one, since tasks were added to its comparison.
+
+    It is the newest one with the same rules, if that was not proved and there are test tasks that
+    it has not compared.
+
+    Args:
+        run: The new run, which is not stored.
+        dataset: Its dataset.
+        store: The store.
+        answered: Whether only tasks with an expected answer take part.
+    """
+    noted = store.journal.get(run.id, _CONTINUES)
+    if noted is not None:
+        return store.runs.get(noted)
+    for other in store.runs.list(_NEWEST):
+        if (other.project, other.rules) == (run.project, run.rules):
+            ended_open = other.stage == "not_proved"
+            goes_on = ended_open and tasks_to_continue(other, dataset, store, answered=answered)
+            return other if goes_on else None
+    return None
+
+
+def note_continuation(run: Run, instead_of: Run, store: Store) -> None:
+    """Remember which run goes on in place of another, so that the same command finds it again."""
+    store.journal.append(instead_of.id, _CONTINUES, run.id, run.updated_at)

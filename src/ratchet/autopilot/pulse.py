@@ -1,0 +1,80 @@
+"""Tells, while a run is under way, that it is, and what it waits for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from ratchet._waiting import WAITS, Waits
+from ratchet.autopilot.watcher import Watcher
+from ratchet.store import Store
+from ratchet.types import RatchetError
+
+BEAT_S = 10.0
+"""Seconds between two words to the store, if nothing changes."""
+
+TICK_S = 0.5
+"""Seconds between two looks."""
+
+
+class Pulse:
+    """What is told of a run, look by look.
+
+    Args:
+        store: Where it is kept for `ratchet status` and the dashboard.
+        run_id: The run.
+        watcher: Who watches here.
+        waits: The waits of this process.
+    """
+
+    def __init__(self, store: Store, run_id: str, watcher: Watcher, waits: Waits = WAITS) -> None:
+        self._store = store
+        self._run_id = run_id
+        self._watcher = watcher
+        self._waits = waits
+        self._told: list[tuple[str, float]] | None = None
+        self._told_at = 0.0
+
+    def beat(self, now: float) -> None:
+        """Look, and tell what has changed.
+
+        Args:
+            now: Unix seconds.
+        """
+        long = self._waits.long()
+        self._watcher.waits(long, now)
+        known = [(wait.what, wait.since) for wait in long]
+        if known == self._told and now - self._told_at < BEAT_S:
+            return
+        with suppress(RatchetError):  # the store may be what is waited for
+            self._store.activity.put(self._run_id, long, now)
+            self._told, self._told_at = known, now
+
+    def end(self) -> None:
+        """Tell that nobody works at the run any more."""
+        self._watcher.waits([], time.time())
+        with suppress(RatchetError):
+            self._store.activity.end(self._run_id)
+
+
+@contextmanager
+def pulse(store: Store, run_id: str, watcher: Watcher) -> Iterator[None]:
+    """Tell of a run in this context, from a thread: the event loop may be what hangs."""
+    teller, over = Pulse(store, run_id, watcher), threading.Event()
+
+    def work() -> None:
+        while True:
+            teller.beat(time.time())
+            if over.wait(TICK_S):
+                return
+
+    thread = threading.Thread(target=work, name="ratchet-pulse", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        teller.end()

@@ -1,0 +1,187 @@
+"""What a run spends in all its stages, and what of its budget is kept for the proof."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Sequence
+from typing import Any
+from uuid import uuid4
+
+import msgspec
+
+from ratchet.autopilot.project import Project
+from ratchet.llm import Purse, Reply
+from ratchet.store import Store
+from ratchet.types import BudgetExhausted, Cost, RatchetError, dollars_text, total_cost
+
+_log = logging.getLogger("ratchet")
+
+JUDGE_CALL = "judge-call/"
+"""Key prefix of a judge's calls in a run's journal."""
+
+JUDGED = "judged/"
+"""Key prefix of what judges cost in a step of learning, in a run's journal."""
+
+PROOF_PRICE = "proof-price"
+"""Key in a run's journal of what one scored rollout of the proof costs."""
+
+RAISE = "Raise dollars under [improve.budget] in ratchet.toml."
+
+MANY_CALLS = 100
+"""Number of model calls of a step from which on they are announced."""
+
+
+class CallCosts(msgspec.Struct, frozen=True, kw_only=True):
+    """Model calls that Ratchet itself made for a run, and their cost."""
+
+    coach_calls: int = 0
+    judge_calls: int = 0
+    of_coach: Cost = Cost()
+    of_judges: Cost = Cost()
+
+    @property
+    def cost(self) -> Cost:
+        """Cost of all of them."""
+        return total_cost([self.of_coach, self.of_judges])
+
+
+def call_costs(entries: Sequence[tuple[str, Any]]) -> CallCosts:
+    """What the model calls of a run cost, by its journal."""
+    coach = [body for key, body in entries if key.startswith("coach/")]
+    checks = [reply for key, body in entries if key.startswith("coach-check/") for reply in body]
+    judges = [body for key, body in entries if key.startswith(JUDGE_CALL)]
+    return CallCosts(
+        coach_calls=len(coach),
+        judge_calls=sum(body["requests"] for body in judges),
+        of_coach=total_cost(Cost.of(each["cost_usd"], each["model"]) for each in (*coach, *checks)),
+        of_judges=total_cost(Cost.of(each["cost_usd"], each["model"]) for each in judges),
+    )
+
+
+class RunSpending:
+    """The account of a run.
+
+    Args:
+        store: Its store.
+        run_id: The run.
+        dollars: What the whole run may cost, the proof included; None for no limit.
+    """
+
+    def __init__(self, store: Store, run_id: str, dollars: float | None) -> None:
+        self.dollars = dollars
+        self._store = store
+        self._run_id = run_id
+        self._writing: set[asyncio.Future[None]] = set()
+
+    def record(self, kind: str, reply: Reply) -> None:
+        """Keep what a judge's call cost; the coach's are in the journal with their answers."""
+        who, _, name = kind.partition(" ")
+        if who != "judge":
+            return
+        body = {
+            "evaluator": name,
+            "model": reply.model,
+            "requests": reply.requests,
+            "cost_usd": reply.cost_usd,
+        }
+        # In a thread: the event loop must not wait for the store.
+        writing = asyncio.get_running_loop().run_in_executor(None, self._write, body)
+        self._writing.add(writing)
+        writing.add_done_callback(self._writing.discard)
+
+    def _write(self, body: dict[str, Any]) -> None:
+        key = f"{JUDGE_CALL}{uuid4().hex}"
+        try:
+            self._store.journal.append(self._run_id, key, body, time.time())
+        except RatchetError as error:  # the answer is worth more than its receipt
+            _log.warning("The cost of a judge's call is not stored: %s", error)
+
+    async def purse(self) -> Purse:
+        """A purse of what is left of the budget, with all that the run has spent so far."""
+        await asyncio.gather(*self._writing)
+        cost = await asyncio.to_thread(self._spent)
+        return Purse(self.dollars, name="The budget", hint=RAISE, spent=cost, record=self.record)
+
+    def _spent(self) -> Cost:
+        calls = call_costs(self._store.journal.read(self._run_id))
+        return total_cost([self._store.rollouts.cost(queue=self._run_id), calls.cost])
+
+    def outside_labs(self) -> list[Cost]:
+        """Cost of calls that no step of learning has counted: checks, report cards, lost steps."""
+        entries = self._store.journal.read(self._run_id)
+        judged = total_cost(
+            msgspec.convert(body, Cost) for key, body in entries if key.startswith(JUDGED)
+        )
+        checks = [each for key, body in entries if key.startswith("coach-check/") for each in body]
+        rest = call_costs(entries).of_judges.known_usd - judged.known_usd
+        return [
+            Cost(known_usd=max(0.0, rest)),
+            *(Cost.of(each["cost_usd"], each["model"]) for each in checks),
+        ]
+
+    def set_price(self, rollouts: Sequence[Cost], judged_usd: float) -> None:
+        """Keep what a scored rollout costs, by those of the baseline."""
+        dollars = total_cost(rollouts).known_usd + judged_usd
+        body = {"each_usd": dollars / len(rollouts), "judged_usd": judged_usd / len(rollouts)}
+        self._store.journal.append(self._run_id, PROOF_PRICE, body, time.time())
+
+    def price(self) -> tuple[float, float]:
+        """Dollars of a scored rollout, and the judges' part of them; 0 if nothing is known."""
+        kept = self._store.journal.get(self._run_id, PROOF_PRICE, {})
+        return float(kept.get("each_usd", 0.0)), float(kept.get("judged_usd", 0.0))
+
+    def for_learning(self, proof_rollouts: int, spent: float) -> tuple[float | None, str]:
+        """Dollars that learning may bring the run to, and a sentence on what the proof keeps.
+
+        Args:
+            proof_rollouts: Number of rollouts of the proof.
+            spent: Dollars that the run has spent so far.
+
+        Raises:
+            BudgetExhausted: Nothing is left for learning.
+        """
+        if self.dollars is None:
+            return None, ""
+        each, _ = self.price()
+        kept = proof_rollouts * each
+        proof = (
+            f"the proof, of {proof_rollouts} rollouts at about {dollars_text(each)} each with"
+            " their judges' calls"
+        )
+        left = self.dollars - kept
+        if left <= spent:
+            raise BudgetExhausted(
+                f"The budget of ${self.dollars:g} leaves nothing for learning:"
+                f" {dollars_text(spent)} are spent, and {proof}, takes about"
+                f" {dollars_text(kept)}.",
+                hint=RAISE,
+            )
+        if not kept:
+            return left, ""
+        return left, f"Of ${self.dollars:g}, about {dollars_text(kept)} are kept for {proof}."
+
+
+def command_purse(project: Project) -> Purse:
+    """What one command of a project may spend on models and rollouts."""
+    dollars = project.config.improve.budget.dollars
+    return Purse(dollars, name="The budget of one command", hint=RAISE)
+
+
+def announced(step: str, calls: int, each_usd: float | None, *, at_most: bool = False) -> str:
+    """Sentence on the model calls that a step will make; empty if they are few.
+
+    Args:
+        step: The step, as the subject of a sentence.
+        calls: Number of calls.
+        each_usd: Dollars of one; None if its price is unknown.
+        at_most: Whether that is a bound, and not what such calls have cost.
+    """
+    if calls <= MANY_CALLS:
+        return ""
+    if each_usd is None:
+        cost = "of unknown price"
+    else:
+        cost = f"for {'at most' if at_most else 'about'} {dollars_text(calls * each_usd)}"
+    return f"{step} will make about {calls} model calls, {cost}."

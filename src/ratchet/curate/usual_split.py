@@ -1,0 +1,126 @@
+"""The split of tasks for which nobody has chosen shares: more for test where there are few.
+
+A proof takes a number of test tasks that does not shrink with the file. So in a small file half of
+the tasks are for test, and where earlier runs have used tasks, new ones are for test until a usual
+gain is likely to be proved on them. Tasks that were used keep their roles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from ratchet.curate.split import groups_of, point_of, split_of
+from ratchet.types import SPLITS, Dataset, InputError, Split, Task
+
+SHARES: Mapping[Split, float] = {"train": 0.4, "val": 0.2, "test": 0.4}
+"""Shares of a file that is large."""
+
+TEST_OF_FEW = 0.5
+"""Share of test in a small file; val makes room for it. `benchmarks/few_tasks.py` measures how
+often a gain is proved so, and with other shares."""
+
+TEST_TASKS = 50
+"""Test tasks up to which that larger share is given."""
+
+MOST_FOR_TEST = 0.75
+"""Share of test up to which new tasks are for test: with nothing to learn from, nothing is
+proved."""
+
+
+def usual_split(
+    tasks: Sequence[Task],
+    *,
+    name: str,
+    enough: int,
+    roles: Mapping[str, Split] | None = None,
+    group_by: str | None = None,
+    near_duplicates: bool = True,
+) -> Dataset:
+    """Create a dataset of these tasks with a split for each; its reason says what was chosen.
+
+    Args:
+        tasks: The tasks, with unique ids.
+        name: The dataset's name.
+        enough: Number of test tasks up to which new tasks are for test.
+        roles: Split by task id of the tasks that earlier runs have used.
+        group_by: As of `split_tasks`.
+        near_duplicates: As of `split_tasks`.
+
+    Raises:
+        ConfigError: group_by names nothing.
+        InputError: There are fewer groups of tasks than splits.
+    """
+    group_of = groups_of(tasks, group_by, near_duplicates)
+    members: dict[bytes, list[Task]] = {}
+    for task in tasks:
+        members.setdefault(group_of[task.id], []).append(task)
+    if len(members) < len(SPLITS):
+        raise InputError(
+            f"{len(tasks)} tasks in {len(members)} groups are too few: each of train, val and test"
+            " needs one.",
+            hint="Add tasks. Tasks that say nearly the same are one group; see near_duplicates and"
+            " group_by under [tasks].",
+        )
+    if roles:
+        splits, reason = _with_roles(members, roles, enough, len(tasks))
+    elif SHARES["test"] * len(tasks) < TEST_TASKS:
+        splits, reason = _of_few(members, len(tasks))
+    else:
+        splits, reason = {group: split_of(group, SHARES) for group in members}, ""
+    by_task = {id: (roles or {}).get(id) or splits[group] for id, group in group_of.items()}
+    return Dataset(name=name, tasks=tuple(tasks), splits=by_task, reason=reason)
+
+
+def _of_few(members: Mapping[bytes, list[Task]], count: int) -> tuple[dict[bytes, Split], str]:
+    """Splits with exact shares, by group; each split gets a group at least."""
+    test = max(SHARES["test"], min(TEST_OF_FEW, TEST_TASKS / count))
+    edges = {"test": test * count, "train": (test + SHARES["train"]) * count}
+    groups = sorted(members, key=point_of)
+    splits: dict[bytes, Split] = {}
+    placed = 0
+    for position, group in enumerate(groups):
+        left = len(groups) - position
+        missing = [split for split in SPLITS if split not in splits.values()]
+        middle = placed + len(members[group]) / 2
+        wanted: Split = (
+            "test" if middle < edges["test"] else "train" if middle < edges["train"] else "val"
+        )
+        splits[group] = missing[0] if left <= len(missing) and wanted not in missing else wanted
+        placed += len(members[group])
+    return splits, (
+        "Half of a small file is for test, since that is what a proof needs."
+        if test == TEST_OF_FEW
+        else "More of a small file is for test, since that is what a proof needs."
+    )
+
+
+def _with_roles(
+    members: Mapping[bytes, list[Task]], roles: Mapping[str, Split], enough: int, count: int
+) -> tuple[dict[bytes, Split], str]:
+    """Splits by group: of the tasks that have roles, and of the new ones."""
+    splits: dict[bytes, Split] = {}
+    for group, tasks in members.items():
+        known = [roles[task.id] for task in tasks if task.id in roles]
+        if known:
+            # What resembles a task that learning has used tells as little about a candidate.
+            splits[group] = next((role for role in known if role != "test"), "test")
+    test = sum(
+        (roles.get(task.id) or splits[group]) == "test"
+        for group in splits
+        for task in members[group]
+    )
+    new = [group for group in members if group not in splits]
+    for_test = 0
+    for group in new:
+        if test < min(enough, MOST_FOR_TEST * count):
+            splits[group] = "test"
+            test += len(members[group])
+            for_test += len(members[group])
+        else:
+            splits[group] = split_of(group, SHARES)
+    if not for_test:
+        return splits, ""
+    return splits, (
+        f"{for_test} new ones are for test, since that is what a proof needs; those that were used"
+        " before keep their roles."
+    )

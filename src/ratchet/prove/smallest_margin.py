@@ -1,0 +1,65 @@
+"""The smallest margin of a guardrail that so many pairs can prove.
+
+A margin that even a candidate with equal metrics cannot pass refuses every candidate. Where nobody
+has chosen a margin, it is the smallest that such a candidate passes on the planned pairs. It
+depends on the plan alone, so it is fixed before the first pair.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+import msgspec
+
+from ratchet.prove.guardrails import Guardrail
+from ratchet.stats.eprocess import EProcess
+
+DIGITS = 100
+"""Margins are rounded up to hundredths."""
+
+_HALVINGS = 24
+
+
+def smallest_margin(guardrail: Guardrail, *, alpha: float, pairs: int) -> Guardrail:
+    """The guardrail, its margin widened until equal metrics pass it; one that passes stays.
+
+    Args:
+        guardrail: The guardrail with the margin that it has at least.
+        alpha: Level of the experiment.
+        pairs: Number of planned pairs; above about 1 / alpha there is always such a margin.
+
+    Returns:
+        The widened guardrail; the given one if no margin passes on so few pairs.
+    """
+    if passes(guardrail.bound, alpha=alpha, pairs=pairs):
+        return guardrail
+    low, high = guardrail.bound, 1.0
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2.0
+        if passes(middle, alpha=alpha, pairs=pairs):
+            high = middle
+        else:
+            low = middle
+    if high >= 1.0:
+        return guardrail
+    margin = ceil(_margin(guardrail, high) * DIGITS) / DIGITS
+    if guardrail.aggregate == "mean" and margin >= guardrail.scale:
+        return guardrail
+    return msgspec.structs.replace(guardrail, margin=margin)
+
+
+def passes(bound: float, *, alpha: float, pairs: int) -> bool:
+    """Whether a candidate with equal metrics is proved to be within a bound in so many pairs."""
+    process = EProcess(null=-bound, threshold=1.0 / alpha, horizon=pairs)
+    for _ in range(pairs):
+        process.observe(0.0)
+        if process.reached:
+            return True
+    return False
+
+
+def _margin(guardrail: Guardrail, bound: float) -> float:
+    """The margin of a bound: the inverse of `Guardrail.bound`."""
+    if guardrail.aggregate == "mean":
+        return bound * guardrail.scale
+    return bound / (1.0 - bound) if guardrail.lower_is_better else bound

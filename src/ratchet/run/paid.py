@@ -1,0 +1,101 @@
+"""Runs rollouts within a purse: no more of them at once than what is left covers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from ratchet.llm import Purse
+from ratchet.store import Store
+from ratchet.types import FINAL, Candidate, Rollout
+
+KIND = "rollout"
+"""Kind of the work, by which a purse remembers what it costs."""
+
+
+class RolloutRunner(Protocol):
+    """Runs rollouts to completion; implemented by `Runner`."""
+
+    async def run(
+        self,
+        rollouts: Sequence[Rollout],
+        candidates: Sequence[Candidate],
+        on_finish: Callable[[Rollout], None] | None = None,
+    ) -> dict[str, Rollout]:
+        """Run the rollouts; returns the ended ones by id."""
+        ...
+
+
+async def run_paid(
+    runner: RolloutRunner,
+    purse: Purse,
+    rollouts: Sequence[Rollout],
+    candidates: Sequence[Candidate],
+    on_finish: Callable[[Rollout], None] | None = None,
+    *,
+    free: frozenset[str] = frozenset(),
+) -> dict[str, Rollout]:
+    """Run rollouts and pay for them.
+
+    Args:
+        runner: Runs them.
+        purse: Pays for them.
+        rollouts: The rollouts.
+        candidates: Their candidates.
+        on_finish: Called when one ends.
+        free: Ids of those that were paid for before.
+
+    Returns:
+        The ended rollouts by id.
+
+    Raises:
+        BudgetExhausted: What is left does not cover another. Those that ran are kept.
+    """
+    ended: dict[str, Rollout] = {}
+    known = [rollout for rollout in rollouts if rollout.id in free]
+    due = [rollout for rollout in rollouts if rollout.id not in free]
+    while known or due:
+        count = await purse.admit(KIND, len(due)) if due else 0
+        new, due = due[:count], due[count:]
+        reservation = purse.reserve(KIND, count)
+        costs = []
+        try:
+            done = await runner.run([*known, *new], candidates, on_finish)
+            costs = [done[rollout.id].cost for rollout in new]
+        finally:
+            purse.end(reservation, KIND, costs)
+        ended.update(done)
+        known = []
+    return ended
+
+
+class PaidRunner:
+    """A runner whose rollouts a purse pays for, except those that ended before.
+
+    Args:
+        runner: Runs them.
+        purse: Pays for them.
+        store: Knows which have ended.
+    """
+
+    def __init__(self, runner: RolloutRunner, purse: Purse, store: Store) -> None:
+        self._runner = runner
+        self._purse = purse
+        self._store = store
+        self.slots = int(getattr(runner, "slots", 1))
+
+    async def run(
+        self,
+        rollouts: Sequence[Rollout],
+        candidates: Sequence[Candidate],
+        on_finish: Callable[[Rollout], None] | None = None,
+    ) -> dict[str, Rollout]:
+        """Run the rollouts; returns the ended ones by id.
+
+        Raises:
+            BudgetExhausted: What is left does not cover another. Those that ran are kept.
+        """
+        known = await asyncio.to_thread(self._store.rollouts.get, [each.id for each in rollouts])
+        free = frozenset(id for id, rollout in known.items() if rollout.status in FINAL)
+        return await run_paid(self._runner, self._purse, rollouts, candidates, on_finish, free=free)

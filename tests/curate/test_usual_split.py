@@ -1,0 +1,74 @@
+"""The usual split: exact shares in a small file, roles that stay, new tasks for test first."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from ratchet.curate.split import split_tasks
+from ratchet.curate.usual_split import SHARES, usual_split
+from ratchet.types import InputError, Split, Task
+
+
+def made(count: int, start: int = 0) -> list[Task]:
+    return [Task(f"t{n}", f"{n * 7919:x} is what?") for n in range(start, start + count)]
+
+
+def counts(tasks: list[Task], roles: dict[str, Split] | None = None) -> dict[str, int]:
+    dataset = usual_split(tasks, name="d", enough=365, roles=roles, near_duplicates=False)
+    return dict(Counter(dataset.splits.values()))
+
+
+@pytest.mark.parametrize(
+    ("count", "train", "val", "test"),
+    [(3, 1, 1, 1), (5, 2, 1, 2), (10, 4, 1, 5), (40, 16, 4, 20), (80, 32, 8, 40)],
+)
+def test_half_of_a_small_file_is_for_test(count: int, train: int, val: int, test: int) -> None:
+    assert counts(made(count)) == {"train": train, "val": val, "test": test}
+
+
+def test_the_share_of_test_falls_without_a_step_to_that_of_a_large_file() -> None:
+    assert [counts(made(count))["test"] for count in (100, 110, 124)] == [50, 50, 50]
+    tasks = made(125)
+    large = usual_split(tasks, name="d", enough=365, near_duplicates=False)
+    usual = split_tasks(tasks, name="d", fractions=SHARES, near_duplicates=False)
+    assert large.splits == usual.splits
+
+
+def test_a_group_is_in_one_split_and_each_split_has_one() -> None:
+    tasks = [Task(f"t{n}", f"question {n}", metadata={"user": str(n % 4)}) for n in range(20)]
+    dataset = usual_split(tasks, name="d", enough=9, group_by="user", near_duplicates=False)
+    of_user = {(task.metadata["user"], dataset.splits[task.id]) for task in tasks}
+    assert len(of_user) == 4
+    assert set(dataset.splits.values()) == {"train", "val", "test"}
+
+
+def test_fewer_groups_than_splits_are_too_few() -> None:
+    with pytest.raises(InputError, match="2 tasks in 2 groups are too few"):
+        usual_split(made(2), name="d", enough=9, near_duplicates=False)
+
+
+def test_new_tasks_are_for_test_until_there_are_enough_and_the_others_keep_their_roles() -> None:
+    first = usual_split(made(40), name="d", enough=30, near_duplicates=False)
+    more = usual_split(made(80), name="d", enough=30, roles=first.splits, near_duplicates=False)
+    assert {task.id: more.splits[task.id] for task in first.tasks} == first.splits
+    new = [more.splits[f"t{n}"] for n in range(40, 80)]
+    assert new[:10] == ["test"] * 10
+    assert set(new[10:]) == {"train", "val", "test"}
+    assert more.reason.startswith("10 new ones are for test")
+
+
+def test_learning_keeps_a_quarter() -> None:
+    first = usual_split(made(5), name="d", enough=365, near_duplicates=False)
+    many = counts(made(105), first.splits)
+    assert many["test"] < 95
+    assert many["train"] > 5
+
+
+def test_what_resembles_a_task_of_learning_is_not_for_test() -> None:
+    first = Task("old", "please count the words in a long text")
+    rest: dict[str, Split] = {"old": "train", "t0": "val", "t1": "test"}
+    again = Task("new", "count the words in a long text please")
+    dataset = usual_split([first, *made(2), again], name="d", enough=365, roles=rest)
+    assert dataset.splits["new"] == "train"

@@ -1,0 +1,107 @@
+"""The purse: no call begins that what is left does not cover, nor more than four by guess."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from ratchet.llm import Message, Purse, Reply, ask_paid, paid_from
+from ratchet.types import BudgetExhausted, Cost
+
+ASKED = [Message("user", "What?")]
+
+
+class Priced:
+    """A client whose calls cost what they are said to, or what nobody knows before."""
+
+    def __init__(self, costs: Sequence[float | None], *, bound: float | None = None) -> None:
+        self.costs = list(costs)
+        self.bound = bound
+        self.calls = 0
+        self.at_once = 0
+        self.most_at_once = 0
+
+    def most_usd(self, *_: Any, **__: Any) -> float | None:
+        """The bound of every call."""
+        return self.bound
+
+    async def ask(self, messages: Sequence[Message], **_: Any) -> Reply:
+        """Answer after others have had their turn."""
+        cost = self.costs[self.calls]
+        self.calls += 1
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        for _ in range(5):
+            await asyncio.sleep(0)
+        self.at_once -= 1
+        return Reply(text="So.", model="m", cost_usd=cost)
+
+    def credit(self, model: str, survived: bool) -> None:
+        """Nothing to credit."""
+
+
+def ask_all(client: Priced, purse: Purse, number: int) -> list[Any]:
+    """So many calls at once."""
+
+    async def work() -> list[Any]:
+        with paid_from(purse):
+            calls = [ask_paid(client, ASKED, kind="judge j") for _ in range(number)]
+            return await asyncio.gather(*calls, return_exceptions=True)
+
+    return asyncio.run(work())
+
+
+def test_calls_whose_bounds_fit_run_all_at_once() -> None:
+    client, purse = Priced([0.5] * 20, bound=0.5), Purse(10.0)
+    ask_all(client, purse, 20)
+    assert (client.calls, client.most_at_once, purse.cost.known_usd) == (20, 20, 10.0)
+
+
+@pytest.mark.parametrize("bound", [None, 40.0])
+def test_calls_of_unknown_price_run_four_at_once_and_end_at_the_limit(
+    bound: float | None,
+) -> None:
+    client, purse = Priced([1.0] * 99, bound=bound), Purse(5.0)
+    ended = ask_all(client, purse, 99)
+    assert (client.calls, client.most_at_once, purse.cost.known_usd) == (5, 4, 5.0)
+    refused = [each for each in ended if isinstance(each, BudgetExhausted)]
+    assert len(refused) == 94
+    assert "of $5 is spent: $5.00 so far" in str(refused[0])
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_prices_exceed_the_limit_by_more_than_four_calls(seed: int) -> None:
+    rng = random.Random(seed)
+    costs = [rng.expovariate(1.0) for _ in range(200)]
+    part = Purse(rng.uniform(1, 9), within=Purse(rng.uniform(1, 9)))
+    client = Priced(costs, bound=rng.choice([None, 3.0, 100.0]))
+    ask_all(client, part, 200)
+    for purse in part.levels():
+        assert purse.dollars is not None
+        over = sum(sorted(costs[: client.calls])[-4:])
+        assert purse.cost.known_usd <= purse.dollars + over
+        assert purse.cost.known_usd == pytest.approx(sum(costs[: client.calls]))
+
+
+def test_a_model_without_a_price_is_not_counted_and_not_held_up() -> None:
+    client, purse = Priced([None] * 40), Purse(5.0)
+    ask_all(client, purse, 4)
+    ask_all(client, purse, 36)
+    assert (client.calls, client.most_at_once) == (40, 36)
+    assert purse.cost == Cost(unpriced={"m": 40})
+
+
+def test_a_failed_call_gives_its_reservation_back() -> None:
+    class Broken(Priced):
+        async def ask(self, messages: Sequence[Message], **options: Any) -> Reply:
+            await super().ask(messages)
+            raise RuntimeError("The line is cut.")
+
+    client, purse = Broken([1.0] * 9, bound=5.0), Purse(5.0)
+    ended = ask_all(client, purse, 9)
+    assert all(isinstance(each, RuntimeError) for each in ended)
+    assert (purse.cost, purse.left) == (Cost(), 5.0)
