@@ -13,6 +13,7 @@ from ratchet.evaluate.report_card.cut import verdicts_of
 from ratchet.evaluate.report_card.probes import Probe, ProbeKind
 from ratchet.evaluate.report_card.thresholds import CardThresholds
 from ratchet.stats.agreement import (
+    Confusion,
     IntervalEstimate,
     auroc,
     calibration_curve,
@@ -298,6 +299,7 @@ def labels(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
     table, n = confusion(verdicts, truth), len(truth)
     # It is undefined when all verdicts and labels are equal; then nothing is known.
     agreed = kappa(verdicts, truth) or IntervalEstimate(0.0, -1.0, 1.0, n)
+    agreed = msgspec.structs.replace(agreed, high=max(agreed.high, _highest_kappa(table)))
     accuracy, majority = table.accuracy or 0.0, table.majority or 0.0
     enough = n >= limits.labels
     verdict = _kappa_verdict(agreed, limits)
@@ -346,6 +348,20 @@ def labels(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
         )
         checks.append(_estimated(f"calibration at {each.score:.2f}", each.label, "decides", detail))
     return checks
+
+
+def _highest_kappa(table: Confusion) -> float:
+    """Kappa at the upper bounds of both rates: with few labels of one kind, its own interval, which
+    takes a normal distribution, is too short.
+    """
+    of_right, of_wrong = table.true_positive_rate(), table.true_negative_rate()
+    if of_right is None or of_wrong is None:
+        return 1.0
+    share = of_right.n / table.n
+    agreement = share * of_right.high + (1 - share) * of_wrong.high
+    passing = share * of_right.high + (1 - share) * (1 - of_wrong.high)
+    chance = share * passing + (1 - share) * (1 - passing)
+    return (agreement - chance) / (1 - chance) if chance < 1 else 1.0
 
 
 def _estimated(name: str, found: IntervalEstimate, verdict: CardVerdict, detail: str) -> CardCheck:
