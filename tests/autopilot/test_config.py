@@ -214,6 +214,7 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
             "guardrails": ("errors",),
             "error_margin": 0.05,
             "relative_margin": 0.5,
+            "timeout_s": 600.0,
         },
         "watch": {
             "metrics": ("score", "errors"),
@@ -222,6 +223,7 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
             "days": 7.0,
             "tolerance": 0.02,
             "reference": 500,
+            "timeout_s": 600.0,
         },
         "notify": {"url_env": None, "format": "json", "timeout_s": 10.0},
         "live": {"mirror": False, "per_minute": 60.0, "dollars": 5.0, "rerun": False},

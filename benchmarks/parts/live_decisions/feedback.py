@@ -42,6 +42,11 @@ BOUNDED = {
     "another coverage": Case(
         People((0.4, 0.0, 0.6), HALF), People((0.2, 0.0, 0.8), (0.55, 0.55, 0.55))
     ),
+    "another coverage within the margin": Case(
+        People((0.0, 0.5, 0.5), (0.2, 0.2, 0.2)),
+        People((0.0, 0.5, 0.5), (0.22, 0.22, 0.22)),
+        min_effect=0.0,
+    ),
     "silence by answer": Case(
         People((0.4, 0.0, 0.6), (0.3, 0.0, 0.15)),
         People((0.4, 0.0, 0.6), (0.3, 0.0, 0.15)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -255,6 +256,29 @@ def test_a_canary_that_scores_better_has_to_keep_its_guardrails(
     assert said in measured.decision.sentence
     metrics = [each.metric for each in measured.decision.guardrails]
     assert metrics == ["errors", "latency", "negative feedback or errors", "share with feedback"]
+
+
+def test_without_an_evaluator_a_better_candidate_passes_though_most_people_say_nothing(
+    store: Store, tmp_path: Path
+) -> None:
+    rng = random.Random(8)
+    heard = []
+    for n in range(5000):
+        better = rng.random() < 0.5
+        content, speaks = rng.random() < (0.8 if better else 0.6), rng.random() < 0.2
+        heard += outcomes(
+            1,
+            float(content) if speaks else None,
+            at=BEGAN + n,
+            experiment_id="cycle",
+            arm="candidate" if better else "baseline",
+        )
+    traffic = Recorded(heard)
+    traffic.page = 200
+    measured, _ = to_the_end(stages(store, tmp_path, traffic), begun(store, "canary"))
+    assert measured.decision.verdict == "pass"
+    assert "people fall silent alike in both arms" in measured.decision.sentence
+    verify(tmp_path / ".ratchet" / "evidence" / "cycle-canary.json").require()
 
 
 def test_a_canary_on_feedback_says_how_many_units_it_takes_before_its_first(
