@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from ratchet.evaluate import sql
+from ratchet.evaluate.report_card import CardThresholds, make_card, make_cases
 from ratchet.store import Store
+from ratchet.types import Task
 from tests.cli.conftest import CONFIG, INLINE, MakeProject, Project
 
 AGENT = """
@@ -126,6 +133,48 @@ def shop(path: Any) -> None:
                 for n in range(1, 11)
             ],
         )  # fmt: skip
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(10))
+def test_sql_decides_on_a_database_of_ten_rows_whatever_the_seed(tmp_path: Path, seed: int) -> None:
+    shop(tmp_path / "shop.db")
+    tasks = [Task(id=f"t{n}", input=n, expected=query) for n, query in enumerate(QUERIES)]
+    made = sql(database=str(tmp_path / "shop.db"))
+    card = asyncio.run(
+        make_card(
+            made,
+            make_cases([], (), tasks),
+            spans_of=lambda _: [],
+            thresholds=CardThresholds(),
+            seed=seed,
+        )
+    )
+    assert card.verdict == "decides", card.reasons
+
+
+def test_what_sql_cannot_tell_on_a_small_database_names_the_option_that_helps(
+    tmp_path: Path,
+) -> None:
+    with sqlite3.connect(tmp_path / "one.db") as connection:
+        connection.execute("CREATE TABLE orders (id, total)")
+        connection.execute("INSERT INTO orders VALUES (1, 900)")
+    tasks = [
+        Task(id=f"t{n}", input=n, expected=f"SELECT id FROM orders WHERE total > {n}")
+        for n in range(100, 140)
+    ]
+    made = sql(database=str(tmp_path / "one.db"))
+    card = asyncio.run(
+        make_card(
+            made,
+            make_cases([], (), tasks),
+            spans_of=lambda _: [],
+            thresholds=CardThresholds(),
+        )
+    )
+    assert card.verdict in ("advises", "rejected")
+    assert "databases = 16" in card.reasons[-1]
+    assert sql(database=str(tmp_path / "one.db"), databases=16).remedy == ""
 
 
 def test_one_card_of_sql_serves_both_commands_and_no_library_logs_to_the_terminal(

@@ -383,8 +383,7 @@ def test_few_copies_are_not_enough_to_say() -> None:
 def test_few_copies_never_block_a_comparison_with_a_benchmark_of_its_own() -> None:
     def unsure(benchmarked: bool) -> ReportCard:
         def blind_to_some(output: Any, expected: Any) -> bool:
-            same = isinstance(output, int) and output // 100 == expected // 100
-            return bool(same)
+            return isinstance(output, int) and (output == expected or output > 550)
 
         made = FunctionEvaluator(
             blind_to_some, name="x", trusted=True, benchmarked=benchmarked, remedy="Set more."

@@ -213,7 +213,8 @@ async def trust_objective(
             say(said)
 
     card = await report_card(project, store, evaluators, evaluator, cases, on_probe=begins)
-    if not card.rollouts and not any(c.n for c in card.checks if c.name.startswith("damage")):
+    damaged = any(check.n for check in card.checks if check.name.startswith("damage"))
+    if not card.rollouts and not damaged and card.verdict != "rejected":
         return None
     if card.verdict != "decides":
         remedy: str = getattr(evaluator, "remedy", "")

@@ -11,7 +11,7 @@ import pytest
 from ratchet.evaluate import Scorer, make_evaluator
 from ratchet.evaluate.judges import Criterion, JudgeEvaluator
 from ratchet.store import Store
-from ratchet.types import ConfigError, Rollout, Score, Span
+from ratchet.types import BudgetExhausted, ConfigError, Rollout, Score, Span
 from tests.evaluate.conftest import ended, verdict
 from tests.evaluate.judges.conftest import simulated
 from tests.llm.endpoint import Endpoint, Reaction, Request, answer
@@ -183,9 +183,8 @@ def test_what_a_judge_is_shown_is_redacted() -> None:
 def test_a_judge_stops_at_its_cost_bound(simulator: SimulatorThread) -> None:
     judge = simulated(simulator, criteria=[ELM], max_dollars=1e-6)
     assert verdict(judge, ended("Elm")).value == 1.0
-    stopped = verdict(judge, ended("Oak"))
-    assert stopped.value is None
-    assert "max_dollars = 1e-06" in stopped.error
+    with pytest.raises(BudgetExhausted, match="max_dollars of \\$1e-06 is spent"):
+        verdict(judge, ended("Oak"))
 
 
 def test_a_bound_of_an_unknown_price_is_refused(simulator: SimulatorThread) -> None:
@@ -193,7 +192,8 @@ def test_a_bound_of_an_unknown_price_is_refused(simulator: SimulatorThread) -> N
         simulator, criteria=[ELM], max_dollars=1.0, input_price=None, output_price=None
     )
     verdict(judge, ended("Elm"))
-    assert "price of 'simulated-judge' is unknown" in verdict(judge, ended("Oak")).error
+    with pytest.raises(BudgetExhausted, match="price of 'simulated-judge' is unknown"):
+        verdict(judge, ended("Oak"))
 
 
 def test_a_judge_reads_chosen_spans_of_the_trace() -> None:
