@@ -60,9 +60,9 @@ def standing(guardrail: GuardrailResult) -> str:
 def more_tasks(decided: Decision) -> str:
     """What to do about a gain that was not proved."""
     return (
-        f"Add about {counted(decided.more_pairs, 'test task')} to the task file, or take them from"
-        " use: ratchet datasets capture. Then run ratchet improve again. Or let people judge a"
-        " draft: ratchet ship --draft."
+        f"Add about {counted(decided.more_pairs, 'test task')} to the task file, or to your dataset"
+        " (ratchet datasets capture NAME --split 0,0,1), and run ratchet improve again. Or let"
+        " people judge a draft: ratchet ship --draft."
     )
 
 
