@@ -13,7 +13,8 @@ from ratchet.autopilot.coach import open_coach
 from ratchet.autopilot.project import Project
 from ratchet.evaluate import Judgement, Scorer, evaluator
 from ratchet.evaluate.evaluator import SpansOf
-from ratchet.evaluate.judges.judge import Judge, Unscored
+from ratchet.evaluate.failures import Unscored
+from ratchet.evaluate.judges.judge import Judge
 from ratchet.evaluate.judges.prompt import Criterion
 from ratchet.evaluate.judges.realign import LabelledRollout
 from ratchet.learn import Budget, Lab, LabSettings

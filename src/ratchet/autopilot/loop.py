@@ -40,7 +40,7 @@ from ratchet.autopilot.pull_requests import propose_release, text_options
 from ratchet.autopilot.pulse import pulse
 from ratchet.autopilot.release_notes import release_notes
 from ratchet.autopilot.repetitions import plan_repetitions
-from ratchet.autopilot.report_cards import check_objective, trust_objective
+from ratchet.autopilot.report_cards import check_evaluators, check_objective, trust_objective
 from ratchet.autopilot.run_outcome import COACH_GONE
 from ratchet.autopilot.run_spending import RunSpending, announced
 from ratchet.autopilot.runner import open_runner
@@ -89,9 +89,6 @@ LABELS = "pairs-to-label"
 
 LEARN = "learn"
 """Prefix of the purpose of learning's rollouts."""
-
-CASES = 200
-"""Maximum number of the baseline's rollouts behind the report card of the objective."""
 
 FINAL_STAGES: frozenset[Stage] = frozenset({"shipped", "no_gain", "not_proved"})
 
@@ -295,6 +292,7 @@ class _ImproveRun:
                 self._say_unanswered()
                 self._say_reach()
                 check_objective(self.project, self.store, self.evaluators, self.objective)
+                await self._trust()
             if ship_it:
                 # Checked before anything is spent: a dirty tree would be refused at the end.
                 check_clean(self.project.root)
@@ -414,8 +412,11 @@ class _ImproveRun:
                 f" ({failed[0].task_id}): {failed[0].error}",
                 hint="Run one by hand: ratchet run.",
             )
+        check_evaluators(
+            self.evaluators, {self.objective, *(g.metric for g in self.guardrails)}, evaluations
+        )
         value = mean(evaluations)
-        if value is None:
+        if all(evaluation.value is None for evaluation in evaluations):
             error = next(iter(s.error for s in evaluations[0].scores.values() if s.error), "")
             raise AgentError(
                 f"The objective {self.objective!r} gave no score on any of {len(evaluations)} val"
@@ -423,7 +424,7 @@ class _ImproveRun:
                 hint="Run one by hand: ratchet run.",
             )
         self.watcher.baseline(value, len(evaluations))
-        scores = [evaluation.value for evaluation in evaluations if evaluation.value is not None]
+        scores = [evaluation.worth for evaluation in evaluations]
         for sentence in proof_outlook(
             self.dataset,
             scores,
@@ -443,29 +444,22 @@ class _ImproveRun:
         self._enter("learn")
 
     async def _trust(self) -> None:
-        """Refuse an objective that may not decide, by the baseline's own outputs."""
+        """Refuse an objective that may not decide: before anything is run, if expected answers can
+        serve as outputs, else by those of the baseline.
+        """
         if self.store.journal.get(self.run.id, "trust") is not None:
             return
-        known = [
-            rollout
-            for run in (self.run, *earlier_runs(self.run, self.store))
-            for rollout in self.store.rollouts.list(
-                queue=run.id,
-                status="succeeded",
-                purpose=LEARN,
-                candidate_id=self.baseline.id,
-                limit=CASES,
-            )[0]
-        ][:CASES]
         with paid_from(await self.spending.account()):
             trust = await trust_objective(
                 self.project,
                 self.store,
                 self.evaluators,
                 self.objective,
-                known,
+                self.dataset,
                 self.watcher.message,
             )
+        if trust is None:
+            return
         found = {**msgspec.to_builtins(trust), "evaluator": self.objective}
         self.store.journal.append(self.run.id, "trust", found, time.time())
         self.watcher.message(trust.sentence)

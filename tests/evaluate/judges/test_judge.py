@@ -37,7 +37,7 @@ def test_a_reference_judge_needs_an_expected_answer(simulator: SimulatorThread) 
     assert verdict(judge, ended("It is Elm.", "elm")).value == 1.0
     assert verdict(judge, ended("It is Oak.", "elm")).value == 0.0
     without = verdict(judge, ended("It is Elm."))
-    assert (without.value, without.error) == (None, "Unscored: The task has no expected answer.")
+    assert (without.value, without.error) == (None, "The task has no expected answer.")
 
 
 def test_a_preference_that_depends_on_the_order_is_a_tie(simulator: SimulatorThread) -> None:
@@ -102,7 +102,26 @@ def test_a_grade_that_was_not_offered_is_unscored() -> None:
         found = verdict(judge, ended("Elm"))
     assert found.value is None
     assert "'excellent' is not one of ['yes', 'no', 'unclear']" in found.error
-    assert len(endpoint.requests) == 2  # asked once more, with what was wrong
+    assert len(endpoint.requests) == 4  # twice asked once more, with what was wrong
+
+
+def test_an_undecided_judge_is_asked_again_before_there_is_no_score(sqlite_store: Store) -> None:
+    grades = iter(["unclear", "yes", "unclear", "unclear", "unclear"])
+
+    def react(request: Request) -> Reaction:
+        return graded(next(grades))(request)
+
+    with Endpoint(react) as endpoint:
+        judge = at(endpoint, criteria=[ELM])
+        judge.attach(sqlite_store)
+        assert verdict(judge, ended("Elm")).value == 1.0
+        assert verdict(judge, ended("Elm")).value == 1.0  # what was said is kept
+        assert len(endpoint.requests) == 2
+        undecided = verdict(judge, ended("Oak"))
+        assert undecided.value is None
+        assert "asked 3 times: it is unclear" in undecided.error
+        assert len(endpoint.requests) == 5
+        assert judge.judge.spending.calls == 5  # each is paid for
 
 
 def test_a_judge_asks_at_temperature_0_with_the_reason_before_the_verdict() -> None:

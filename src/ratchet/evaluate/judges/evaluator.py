@@ -112,6 +112,11 @@ class JudgeEvaluator(FunctionEvaluator):
         """Names of the models that it asks."""
         return self.judge.spec.models
 
+    @property
+    def reads_expected(self) -> bool:
+        """Whether it is shown the expected answer."""
+        return "expected" in self.judge.spec.reads or self.judge.spec.form == "pairwise"
+
     def again(self, trial: int) -> Evaluator:
         """Itself, asking its models anew."""
         return JudgeEvaluator(self.judge.again(trial), self._alignment)
