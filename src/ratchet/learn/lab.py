@@ -683,8 +683,15 @@ class Lab:
         first = set(self._append(self._key("known", step), known))
         return sorted(order, key=lambda task: task.id not in first)
 
-    def compared(self, step: str, one: Candidate, other: Candidate) -> list[tuple[float, float]]:
-        """Values of two candidates on the val tasks that both have run, in task order.
+    def compared(
+        self,
+        step: str,
+        one: Candidate,
+        other: Candidate,
+        *,
+        tasks: Sequence[Task] | None = None,
+    ) -> list[tuple[float, float]]:
+        """Values of two candidates on the tasks that both have run, in task order.
 
         Runs nothing: tasks that either candidate has not run are skipped.
 
@@ -692,9 +699,13 @@ class Lab:
             step: Name of the comparison, unique in the run and stable across resumption.
             one: The first candidate.
             other: The second candidate.
+            tasks: The tasks; those of val by default.
         """
         known = [self._stats[c.id].values if c.id in self._stats else {} for c in (one, other)]
-        found = [[known[0].get(task.id), known[1].get(task.id)] for task in self.val]
+        found = [
+            [known[0].get(task.id), known[1].get(task.id)]
+            for task in (self.val if tasks is None else tasks)
+        ]
         pairs = [pair for pair in found if None not in pair]
         # Work that was interrupted in the first run may have ended since: the journal records the
         # pairs seen then.
