@@ -201,6 +201,8 @@ class _Search:
         if made is None:
             step = f"gepa/{self._asked - 1:06d}"
             self._bridge.do(lambda: self._lab.unusable(step, problem))
+        elif self._is_new(made) and not problem:
+            self._bridge.do(self._lab.usable)
         if made is None or problem:
             self._problem = problem
             # It costs no rollout, and the coach is shown the fault.

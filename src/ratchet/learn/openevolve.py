@@ -336,6 +336,8 @@ class _Search:
             problem = await self._lab.check(candidate) or await self._lab.test(candidate)
             if problem:
                 return _nothing(problem)
+            if candidate.id != self._lab.baseline.id:
+                self._lab.usable()
             if not self._may_go_on(candidate):
                 raise BudgetExhausted("The rest of the budget is for the finalists.")
         evaluations = await self._lab.evaluate(candidate, self._tasks)
