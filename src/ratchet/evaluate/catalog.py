@@ -176,8 +176,8 @@ def _import_hint(module: str, error: BaseException) -> str:
     if not frames:  # the module was not found, or has no such function
         return "It is MODULE:FUNCTION, found from the folders under path of [agent]."
     _, path, line = next((frame for frame in reversed(frames) if frame[0] == module), frames[-1])
-    missing = isinstance(error, ModuleNotFoundError) and error.name
-    remedy = f"install {error.name!r} or fix that line" if missing else "fix it there"
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    remedy = f"install {missing!r} or fix that line" if missing else "fix it there"
     place = f"{path}, line {line}"
     return f"The module {module!r} was found, and its import failed in {place}: {remedy}."
 
