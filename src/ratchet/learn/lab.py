@@ -446,7 +446,8 @@ class Lab:
             last = self._last_unusable.rstrip(".")
             return CoachUnavailable(
                 f"The coach answered, and none of its answers could be used (the last: {last}).",
-                hint="Name another model under [coach] in ratchet.toml, and improve again.",
+                hint="Name another model under [coach] in ratchet.toml, and search again:"
+                " ratchet improve --seed 1.",
             )
         return self._coach_gone
 
