@@ -21,6 +21,7 @@ from ratchet.observe.model_apis.bounded_json import (
 from ratchet.observe.model_apis.engine_tokens import ChoiceTokens, for_training
 from ratchet.observe.model_apis.request_texts import Path, with_texts
 from ratchet.observe.model_apis.settings import settings
+from ratchet.observe.model_apis.usage import usage_of_chunk
 
 __all__ = [
     "OPERATION",
@@ -111,10 +112,12 @@ class CompletionAssembly:
 
     def add(self, event: Mapping[str, Any]) -> None:
         """Add a chunk."""
-        for key in ("id", "model", "usage", "prompt_token_ids", "ratchet", "error"):
+        for key in ("id", "model", "prompt_token_ids", "ratchet", "error"):
             value = event.get(key)
             if value is not None:
                 self._response[key] = value
+        if reported := usage_of_chunk(event):
+            self._response["usage"] = reported
         for each in items(event.get("choices")):
             each = mapping(each)
             index = count(each.get("index")) or 0
@@ -124,6 +127,11 @@ class CompletionAssembly:
                     continue
                 choice = self._choices[index] = _Choice()
             choice.add(each)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the model has said why it stopped."""
+        return bool(self._choices) and all(one.finish_reason for one in self._choices.values())
 
     def response(self) -> dict[str, Any]:
         """The response so far."""

@@ -72,6 +72,11 @@ class EmbeddingAssembly:
         """Add an event."""
         self._response = {**event, "data": items(event.get("data"))[:1]}
 
+    @property
+    def complete(self) -> bool:
+        """Whether an event has come."""
+        return bool(self._response)
+
     def response(self) -> dict[str, Any]:
         """The response so far."""
         return self._response

@@ -1,0 +1,134 @@
+"""Token usage that the answers of model APIs report, as span attributes.
+
+Compatible servers report the same counts under names and in places of their own. The tables agree
+with `genai_prices.extract_usage` where that knows a provider's report, which a test compares; it
+takes too much memory for the process of an agent, and does not know what is reported in streams.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ratchet.observe.model_apis.bounded_json import count, items, mapping
+
+INPUT = "gen_ai.usage.input_tokens"
+OUTPUT = "gen_ai.usage.output_tokens"
+CACHE_READ = "gen_ai.usage.cache_read.input_tokens"
+CACHE_WRITE = "gen_ai.usage.cache_creation.input_tokens"
+REASONING = "gen_ai.usage.reasoning.output_tokens"
+CACHE_WRITE_1H = "ratchet.usage.cache_creation_1h.input_tokens"
+"""Of the tokens written to a cache, those that are kept for an hour, which cost more."""
+WEB_SEARCHES = "ratchet.usage.web_searches"
+"""Searches of the web that the provider made and charges for."""
+
+_NAMES: dict[str, tuple[tuple[str, ...], ...]] = {
+    INPUT: (("prompt_tokens",), ("input_tokens",)),
+    OUTPUT: (("completion_tokens",), ("output_tokens",)),
+    CACHE_READ: (
+        ("prompt_tokens_details", "cached_tokens"),
+        ("input_tokens_details", "cached_tokens"),
+        ("input_tokens_details", "cache_read_input_tokens"),  # Perplexity's responses
+        ("prompt_cache_hit_tokens",),  # DeepSeek
+        ("cached_tokens",),  # Moonshot
+        ("cached_prompt_text_tokens",),  # older xAI
+        ("cache_read_input_tokens",),  # Databricks, LiteLLM
+    ),
+    CACHE_WRITE: (
+        ("prompt_tokens_details", "cache_write_tokens"),
+        ("input_tokens_details", "cache_write_tokens"),
+        ("prompt_tokens_details", "cache_creation_tokens"),  # LiteLLM
+        ("cache_creation_input_tokens",),  # LiteLLM
+    ),
+    CACHE_WRITE_1H: (
+        (  # LiteLLM
+            "prompt_tokens_details",
+            "cache_creation_token_details",
+            "ephemeral_1h_input_tokens",
+        ),
+    ),
+    REASONING: (
+        ("completion_tokens_details", "reasoning_tokens"),
+        ("output_tokens_details", "reasoning_tokens"),
+        ("reasoning_tokens",),  # Perplexity, older xAI
+    ),
+    WEB_SEARCHES: (
+        ("num_search_queries",),  # Perplexity
+        ("server_tool_use", "web_search_requests"),  # LiteLLM, OpenRouter
+        ("tool_calls_details", "search_web", "invocation"),  # Perplexity's responses
+    ),
+}
+"""Paths of each count in the usage of OpenAI's APIs and of those compatible with them."""
+
+_OF_MESSAGES: dict[str, tuple[str, ...]] = {
+    INPUT: ("input_tokens",),
+    OUTPUT: ("output_tokens",),
+    CACHE_READ: ("cache_read_input_tokens",),
+    CACHE_WRITE: ("cache_creation_input_tokens",),
+    CACHE_WRITE_1H: ("cache_creation", "ephemeral_1h_input_tokens"),
+    REASONING: ("output_tokens_details", "thinking_tokens"),
+    WEB_SEARCHES: ("server_tool_use", "web_search_requests"),
+}
+"""Path of each count in the usage of Anthropic's messages."""
+
+
+def usage_attributes(reported: Mapping[str, Any]) -> dict[str, Any]:
+    """Span attributes of the usage that OpenAI's APIs, or compatible ones, report.
+
+    Args:
+        reported: The usage of an answer; counts that are missing are omitted.
+    """
+    counts = {}
+    for attribute, paths in _NAMES.items():
+        # A server that reports a count twice, for clients of two APIs, means it once.
+        values = [value for path in paths if (value := _at(reported, path)) is not None]
+        if values:
+            counts[attribute] = max(values)
+    beside = counts.get(REASONING, 0)
+    if "citation_tokens" in reported:  # Perplexity bills three counts that exclude each other
+        counts[OUTPUT] = (
+            counts.get(OUTPUT, 0) + beside + (count(reported.get("citation_tokens")) or 0)
+        )
+    elif beside and count(reported.get("total_tokens")) == (
+        counts.get(INPUT, 0) + counts.get(OUTPUT, 0) + beside
+    ):
+        # xAI counts reasoning beside the output, as the total shows.
+        counts[OUTPUT] = counts.get(OUTPUT, 0) + beside
+    return counts
+
+
+def usage_of_messages(reported: Mapping[str, Any]) -> dict[str, Any]:
+    """Span attributes of the usage that Anthropic's API reports.
+
+    Args:
+        reported: The usage of an answer; counts that are missing are omitted.
+    """
+    counts = {
+        attribute: value
+        for attribute, path in _OF_MESSAGES.items()
+        if (value := _at(reported, path)) is not None
+    }
+    if INPUT in counts:  # OpenTelemetry's count includes cached tokens, Anthropic's does not
+        counts[INPUT] += counts.get(CACHE_READ, 0) + counts.get(CACHE_WRITE, 0)
+    return counts
+
+
+def usage_of_chunk(event: Mapping[str, Any]) -> dict[str, Any]:
+    """The usage in an answer or a chunk of it; empty without one."""
+    reported = mapping(event.get("usage"))
+    if reported:
+        return reported
+    reported = mapping(mapping(event.get("x_groq")).get("usage"))
+    if reported:
+        return reported
+    for choice in items(event.get("choices")):  # Moonshot's streams
+        if reported := mapping(mapping(choice).get("usage")):
+            return reported
+    return {}
+
+
+def _at(value: Mapping[str, Any], path: tuple[str, ...]) -> int | None:
+    """The count at a path."""
+    for key in path[:-1]:
+        value = mapping(value.get(key))
+    return count(value.get(path[-1]))
