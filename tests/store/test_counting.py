@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ratchet.llm import price
 from ratchet.store import Store
 from ratchet.store.usage import total, used_in
 from ratchet.types import Claim, Cost, Outcome, Rollout, Span, SpanRecord, total_cost
@@ -119,6 +120,26 @@ def test_a_call_that_reports_no_tokens_has_an_unknown_cost() -> None:
 
 def test_a_call_that_failed_before_it_used_tokens_costs_nothing() -> None:
     assert cost(call("a", tokens=None, status="error")) == Cost()
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        {"gen_ai.output.messages": '[{"role":"assistant","parts":[]}]'},
+        {"gen_ai.response.time_to_first_chunk": 0.2},
+        {"ratchet.broken_off": True},
+    ],
+)
+@pytest.mark.parametrize("tokens", [{}, {"gen_ai.usage.input_tokens": 9}])
+def test_a_call_that_failed_after_its_answer_began_has_an_unknown_cost(
+    begun: dict[str, Any], tokens: dict[str, int]
+) -> None:
+    failed = call("a", tokens=None, status="error")
+    failed = msgspec.structs.replace(failed, attributes={**failed.attributes, **begun, **tokens})
+    assert cost(failed).unpriced == {"gpt-4o": 1}
+    used = used_in(failed)
+    assert used is not None
+    assert price(used.call) is None
 
 
 def test_of_two_records_the_one_that_knows_its_price_counts() -> None:

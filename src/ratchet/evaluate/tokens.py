@@ -46,10 +46,12 @@ def tokens(*, of: TokenCount = "all", within: int | None = None) -> FunctionEval
 
 
 def _is_unmeasured(span: Span) -> bool:
+    used = used_in(span)
+    if used is None:
+        return False
     attributes = span.attributes
-    return (
+    return used.call.broken_off or (
         attributes.get(names.OPERATION) in CALLS
-        and span.status != "error"
         and names.INPUT_TOKENS not in attributes
         and names.OUTPUT_TOKENS not in attributes
     )

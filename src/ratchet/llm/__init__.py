@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         load,
         loaded,
         price,
+        price_at,
         set_prices,
         with_price,
     )
@@ -42,6 +43,7 @@ _LATER = {
     "load": "prices",
     "loaded": "prices",
     "price": "prices",
+    "price_at": "prices",
     "set_prices": "prices",
     "with_price": "prices",
 }
@@ -74,6 +76,7 @@ __all__ = [
     "loaded",
     "paid_from",
     "price",
+    "price_at",
     "set_prices",
     "with_price",
 ]

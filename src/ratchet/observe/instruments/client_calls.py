@@ -6,6 +6,7 @@ a client sends and gets is the provider's API, so `model_apis` reads it, as at t
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 import logging
@@ -24,6 +25,7 @@ from ratchet.observe.model_apis import (
     messages,
     responses,
 )
+from ratchet.types.trace import BROKEN_OFF
 
 _log = logging.getLogger("ratchet.observe")
 
@@ -185,7 +187,7 @@ class _Call:
             self.fail(error)
             raise
         finally:
-            self.end(assembly.response())
+            self.end(assembly.response(), broken_off=assembly.begun and not assembly.complete)
 
     async def pieces_async(self, stream: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """The events of a stream."""
@@ -198,25 +200,42 @@ class _Call:
             self.fail(error)
             raise
         finally:
-            self.end(assembly.response())
+            self.end(assembly.response(), broken_off=assembly.begun and not assembly.complete)
 
     def fail(self, error: BaseException) -> None:
         """Record an error."""
         from opentelemetry.trace import Status, StatusCode
 
         self._span.record_exception(error)
+        if _was_under_way(error):
+            self._span.set_attribute(BROKEN_OFF, True)
         self._span.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {error}"))
 
-    def end(self, response: Any) -> None:
-        """End the span, once."""
+    def end(self, response: Any, *, broken_off: bool = False) -> None:
+        """End the span, once.
+
+        Args:
+            response: What came of the response; None without one.
+            broken_off: Whether its end is missing.
+        """
         if self._done:
             return
         self._done = True
+        if broken_off:
+            self._span.set_attribute(BROKEN_OFF, True)
         if isinstance(response, Mapping):
             with _quiet():
                 for key, value in self._api.response_attributes(response).items():
                     self._span.set_attribute(key, value)
         self._span.end()
+
+
+def _was_under_way(error: BaseException) -> bool:
+    """Whether an error ended a call that the provider may have gone on with, and charge for."""
+    if isinstance(error, asyncio.CancelledError):
+        return True
+    kinds = {kind.__name__ for cause in (error, error.__cause__) for kind in type(cause).__mro__}
+    return "ConnectTimeout" not in kinds and any("Timeout" in kind for kind in kinds)
 
 
 class _Current:

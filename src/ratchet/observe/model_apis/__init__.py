@@ -30,6 +30,10 @@ class Assembly(Protocol):
         """Add the decoded data of one event."""
 
     @property
+    def begun(self) -> bool:
+        """Whether the model has begun to answer; an error alone is no answer."""
+
+    @property
     def complete(self) -> bool:
         """Whether the response has its end, so that the usage it reports is that of all of it."""
 

@@ -141,6 +141,7 @@ class ChatAssembly:
     def __init__(self) -> None:
         self._response: dict[str, Any] = {}
         self._choices: dict[int, _Choice] = {}
+        self._ended = False
 
     def add(self, event: Mapping[str, Any]) -> None:
         """Add a chunk."""
@@ -150,6 +151,7 @@ class ChatAssembly:
                 self._response[key] = value
         if reported := usage_of_chunk(event):
             self._response["usage"] = reported
+            self._ended = not event.get("choices")
         for each in items(event.get("choices")):
             each = mapping(each)
             index = count(each.get("index")) or 0
@@ -161,9 +163,16 @@ class ChatAssembly:
             choice.add(each)
 
     @property
+    def begun(self) -> bool:
+        """Whether the model has begun to answer."""
+        return bool(self._choices)
+
+    @property
     def complete(self) -> bool:
-        """Whether the model has said why it stopped."""
-        return bool(self._choices) and all(one.finish_reason for one in self._choices.values())
+        """Whether the model has said why it stopped, or its usage has come after the choices."""
+        return self._ended or (
+            bool(self._choices) and all(one.finish_reason for one in self._choices.values())
+        )
 
     def response(self) -> dict[str, Any]:
         """The response so far."""

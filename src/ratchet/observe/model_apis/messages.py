@@ -150,6 +150,11 @@ class MessagesAssembly:
         return block
 
     @property
+    def begun(self) -> bool:
+        """Whether the model has begun to answer."""
+        return bool(self._blocks) or "id" in self._response
+
+    @property
     def complete(self) -> bool:
         """Whether the model has said why it stopped."""
         return bool(self._response.get("stop_reason"))

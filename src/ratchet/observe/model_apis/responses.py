@@ -185,9 +185,14 @@ class ResponsesAssembly:
         return item
 
     @property
+    def begun(self) -> bool:
+        """Whether the model has begun to answer."""
+        return bool(self._items or items(self._response.get("output")))
+
+    @property
     def complete(self) -> bool:
-        """Whether the last event has come."""
-        return self._ended
+        """Whether the last event has come; that of a failure may lack the usage."""
+        return self._ended and bool(mapping(self._response.get("usage")))
 
     def response(self) -> dict[str, Any]:
         """The response so far."""
