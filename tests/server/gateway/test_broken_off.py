@@ -171,5 +171,4 @@ def test_a_stream_whose_usage_came_before_the_client_left_has_its_cost(
         while event(last) not in received:
             received += wire.recv(65536)
     assert ended.wait(60)
-    span = site.span()
-    assert "ratchet.broken_off" not in span.attributes
+    assert cost(site).usd == pytest.approx(1.0)
