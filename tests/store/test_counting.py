@@ -142,6 +142,32 @@ def test_a_call_that_failed_after_its_answer_began_has_an_unknown_cost(
     assert price(used.call) is None
 
 
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (
+            {"gen_ai.request.stream": True},
+            'the stream reports no usage; it does with stream_options={"include_usage": true}',
+        ),
+        ({}, "the call reports no tokens"),
+        ({"ratchet.broken_off": True}, "the call broke off before its usage was reported"),
+        (
+            {"gen_ai.usage.input_tokens": 9},
+            "no price of the model is known; [prices] in ratchet.toml sets it",
+        ),
+    ],
+)
+def test_a_call_without_a_cost_says_what_would_give_it_one(
+    store: Store, more: dict[str, Any], why: str
+) -> None:
+    unmeasured = call("c", tokens=None, model="own")
+    unmeasured = msgspec.structs.replace(unmeasured, attributes={**unmeasured.attributes, **more})
+    store.spans.put([SpanRecord(span=unmeasured, agent="bot")])
+    found = store.traces.skeleton("t", price=price)
+    assert found is not None
+    assert [span.unmeasured for span in found.spans] == [why]
+
+
 def test_of_two_records_the_one_that_knows_its_price_counts() -> None:
     assert cost(call("a", usd=0.5), call("b", "a", model="alias")).usd == 0.5
     assert cost(call("a", model="alias"), call("b", "a", usd=0.5)).usd == 0.5

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         price,
         price_at,
         set_prices,
+        why_unknown,
         with_price,
     )
     from ratchet.llm.spending import PURSE, Purse, ask_paid, paid_from
@@ -45,6 +46,7 @@ _LATER = {
     "price": "prices",
     "price_at": "prices",
     "set_prices": "prices",
+    "why_unknown": "prices",
     "with_price": "prices",
 }
 """Module of each public name; imported on first access."""
@@ -78,5 +80,6 @@ __all__ = [
     "price",
     "price_at",
     "set_prices",
+    "why_unknown",
     "with_price",
 ]

@@ -15,6 +15,7 @@ import msgspec
 
 from ratchet.store.usage import call_of
 from ratchet.types import LOCAL_MODELS, Span
+from ratchet.types.cost import USAGE_OF_STREAMS
 from ratchet.types.trace import ModelCall
 
 if TYPE_CHECKING:
@@ -282,6 +283,21 @@ def price_at(seller: str, call: ModelCall) -> float | None:
         web_searches=call.web_searches,
     )
     return dollars(seller, call.model, usage, call.tier)
+
+
+def why_unknown(model: str) -> str:
+    """Why calls of a model have an unknown cost, and what makes it known.
+
+    Args:
+        model: The model; if it has a price, its calls did not report what they used.
+    """
+    if price(ModelCall(model=model, input_tokens=1)) is None:
+        name = repr(model) if model else "a model"
+        return f"the price of {name} is unknown; [prices] in ratchet.toml sets it"
+    return (
+        f"calls of {model!r} broke off or reported no usage; streams report it with"
+        f" {USAGE_OF_STREAMS}"
+    )
 
 
 def with_price(span: Span) -> Span:

@@ -11,6 +11,7 @@ import msgspec
 from ratchet.store.columns import clean
 from ratchet.store.counting import Used, counted_once
 from ratchet.types import Cost, Span, total_cost
+from ratchet.types.cost import USAGE_OF_STREAMS
 from ratchet.types.trace import BROKEN_OFF, CALLS, SUMS, ModelCall
 
 Price = Callable[[ModelCall], float | None]
@@ -220,6 +221,22 @@ def cost_of(call: ModelCall, price: Price | None) -> float | None:
     if call.cost_usd is not None or price is None:
         return call.cost_usd
     return price(call)
+
+
+def why_unmeasured(call: ModelCall, attributes: Mapping[str, Any]) -> str:
+    """Why the cost of a call is unknown, and what makes it known; to follow "not measured".
+
+    Args:
+        call: A call without a known cost.
+        attributes: Attributes of its span.
+    """
+    if call.broken_off:
+        return "the call broke off before its usage was reported"
+    if call.input_tokens or call.output_tokens:
+        return "no price of the model is known; [prices] in ratchet.toml sets it"
+    if attributes.get("gen_ai.request.stream") is True:
+        return f"the stream reports no usage; it does with {USAGE_OF_STREAMS}"
+    return "the call reports no tokens"
 
 
 def _count(value: Any) -> int:

@@ -248,6 +248,8 @@ class SpanSkeleton(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     output_tokens: int = 0
     cost_usd: float | None = None
     """Dollars, when the span is a model call whose price is known."""
+    unmeasured: str = ""
+    """Why the cost of a model call is unknown, and what makes it known; empty when it is known."""
 
 
 class TraceSkeleton(msgspec.Struct, frozen=True, kw_only=True):
