@@ -143,6 +143,18 @@ def _an_openinference_span_knows_its_kind_before_it_ends() -> bool:
     return bool(span._self_important_attributes == {"openinference.span.kind": "LLM"})
 
 
+def _openinference_reads_answers_with_classes_of_its_module() -> bool:
+    module: Any = importlib.import_module("openinference.instrumentation.openai._request")
+    streams = ("_ChatCompletionAccumulator", "_CompletionAccumulator", "_ResponsesAccumulator")
+    reads = ("process_chunk", "get_extra_attributes")
+    whole = module._ResponseAttributes
+    return (
+        all(hasattr(getattr(module, name), read) for name in streams for read in reads)
+        and hasattr(whole, "get_extra_attributes")
+        and hasattr(whole, "_response")
+    )
+
+
 def _mcp_makes_its_spans_with_the_tracer_of_its_module() -> bool:
     own = importlib.import_module("mcp.shared._otel")
     before, asked = own._tracer, []
@@ -282,6 +294,18 @@ PARTS = (
         "_iterator",
         "observe/instruments/client_calls.py",
         lambda: all("_iterator" in vars(made) for made in (_stream(), _async_stream())),
+    ),
+    Part(
+        "openinference-instrumentation-openai",
+        "openinference.instrumentation.openai._request",
+        "observe/instruments/openai.py",
+        _openinference_reads_answers_with_classes_of_its_module,
+    ),
+    Part(
+        "openinference-instrumentation-openai",
+        "_ResponseAttributes",
+        "observe/instruments/openai.py",
+        _openinference_reads_answers_with_classes_of_its_module,
     ),
     Part(
         "openinference-instrumentation-langchain",

@@ -79,6 +79,7 @@ INSTRUMENTS: tuple[Instrument, ...] = (
     _by_openinference(
         "openai",
         "OpenAIInstrumentor",
+        own=_OWN + "openai:read_answers",
         older=_OWN + "client_calls:record_openai",
         innermost=True,
         rivals=(
