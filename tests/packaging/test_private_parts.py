@@ -155,6 +155,16 @@ def _openinference_reads_answers_with_classes_of_its_module() -> bool:
     )
 
 
+def _openinference_reads_a_message_with_a_function_of_each_module() -> bool:
+    return all(
+        hasattr(
+            importlib.import_module(f"openinference.instrumentation.anthropic.{name}"),
+            "_get_output_message_attributes",
+        )
+        for name in ("_stream", "_wrappers")
+    )
+
+
 def _mcp_makes_its_spans_with_the_tracer_of_its_module() -> bool:
     own = importlib.import_module("mcp.shared._otel")
     before, asked = own._tracer, []
@@ -298,14 +308,20 @@ PARTS = (
     Part(
         "openinference-instrumentation-openai",
         "openinference.instrumentation.openai._request",
-        "observe/instruments/openai.py",
+        "observe/instruments/openinference_answers.py",
         _openinference_reads_answers_with_classes_of_its_module,
     ),
     Part(
         "openinference-instrumentation-openai",
         "_ResponseAttributes",
-        "observe/instruments/openai.py",
+        "observe/instruments/openinference_answers.py",
         _openinference_reads_answers_with_classes_of_its_module,
+    ),
+    Part(
+        "openinference-instrumentation-anthropic",
+        "_get_output_message_attributes",
+        "observe/instruments/openinference_answers.py",
+        _openinference_reads_a_message_with_a_function_of_each_module,
     ),
     Part(
         "openinference-instrumentation-langchain",

@@ -1,4 +1,4 @@
-"""Answers of OpenAI's client that OpenInference records are read as at the gateway."""
+"""Answers that OpenInference records are read as at the gateway."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import anthropic
 import httpx
+import httpx2
 import openai
 import pytest
+from openinference.instrumentation.anthropic import AnthropicInstrumentor, _stream, _wrappers
 from openinference.instrumentation.openai import OpenAIInstrumentor, _request
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from ratchet.observe.dialects import normalise
-from ratchet.observe.instruments.openai import read_answers
+from ratchet.observe.instruments.openinference_answers import read_anthropic, read_openai
 
 ASKED: dict[str, Any] = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
 CALLS = [
@@ -33,7 +36,7 @@ def record(monkeypatch: pytest.MonkeyPatch) -> Iterator[Record]:
     for name in ("_ChatCompletionAccumulator", "_CompletionAccumulator", "_ResponsesAccumulator"):
         monkeypatch.setattr(_request, name, getattr(_request, name))
     monkeypatch.setattr(_request, "_ResponseAttributes", _request._ResponseAttributes)
-    read_answers(None)
+    read_openai(None)
     exporter = InMemorySpanExporter()
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
@@ -111,3 +114,94 @@ def test_outputs_that_the_user_hides_stay_hidden(
         stream(*map(delta, CALLS)),
     )
     assert "weather" not in json.dumps(found)
+
+
+# Anthropic's client
+
+
+MESSAGE: dict[str, Any] = {
+    "id": "msg_1",
+    "type": "message",
+    "role": "assistant",
+    "model": "claude",
+    "content": [
+        {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {"query": "A"}},
+        {"type": "text", "text": "Hi"},
+    ],
+    "stop_reason": "end_turn",
+    "usage": {
+        "input_tokens": 20,
+        "output_tokens": 9,
+        "cache_creation_input_tokens": 100,
+        "cache_creation": {"ephemeral_5m_input_tokens": 0, "ephemeral_1h_input_tokens": 100},
+        "server_tool_use": {"web_search_requests": 1},
+    },
+}
+PARTS = [
+    {
+        "type": "server_tool_call",
+        "id": "s",
+        "name": "web_search",
+        "server_tool_call": {"type": "web_search", "input": {"query": "A"}},
+    },
+    {"type": "text", "content": "Hi"},
+]
+
+
+def message_events() -> Iterator[dict[str, Any]]:
+    begun = {**MESSAGE, "content": [], "stop_reason": None}
+    yield {"type": "message_start", "message": begun}
+    for index, block in enumerate(MESSAGE["content"]):
+        yield {"type": "content_block_start", "index": index, "content_block": block}
+        yield {"type": "content_block_stop", "index": index}
+    yield {
+        "type": "message_delta",
+        "delta": {"stop_reason": "end_turn"},
+        "usage": {"output_tokens": 9},
+    }
+    yield {"type": "message_stop"}
+
+
+@pytest.mark.parametrize("how", ["whole", "stream", "left"])
+def test_answers_of_anthropics_client_are_read_as_at_the_gateway(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (_stream, _wrappers):
+        name = "_get_output_message_attributes"
+        monkeypatch.setattr(module, name, getattr(module, name))
+    read_anthropic()
+    exporter = InMemorySpanExporter()
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    instrumentor: Any = AnthropicInstrumentor()
+    instrumentor.instrument(tracer_provider=provider, skip_dep_check=True)
+    lines = [f"event: {each['type']}\ndata: {json.dumps(each)}\n\n" for each in message_events()]
+    answer = (
+        httpx2.Response(200, json=MESSAGE)
+        if how == "whole"
+        else httpx2.Response(
+            200, headers={"content-type": "text/event-stream"}, text="".join(lines)
+        )
+    )
+    http_client = httpx2.Client(transport=httpx2.MockTransport(lambda request: answer))
+    asked: Any = {**ASKED, "max_tokens": 9}
+    try:
+        client = anthropic.Anthropic(api_key="k", base_url="http://model", http_client=http_client)
+        if how == "whole":
+            client.messages.create(**asked)
+        else:
+            with client.messages.create(**asked, stream=True) as stream:
+                for event in stream:
+                    if how == "left" and event.type == "content_block_stop":
+                        break
+    finally:
+        instrumentor.uninstrument()
+    (span,) = [one for one in exporter.get_finished_spans() if one.attributes]
+    provider.shutdown()
+    found = normalise(span.name, dict(span.attributes or {}))
+    (message,) = json.loads(found["gen_ai.output.messages"])
+    assert message["parts"] == (PARTS[:1] if how == "left" else PARTS)
+    assert found.get("ratchet.broken_off", False) is (how == "left")
+    assert found["gen_ai.usage.input_tokens"] == 120
+    assert found["ratchet.usage.cache_creation_1h.input_tokens"] == 100
+    assert found["ratchet.usage.web_searches"] == 1

@@ -1,17 +1,19 @@
-"""OpenAI's client: `model_apis` reads its answers too, for the spans of OpenInference.
+"""Answers that OpenInference's instrumentors record are read by `model_apis` too.
 
-The instrumentor merges tool calls of a stream that have no index or the same one, drops the parts
-that it does not know, and reads the usage of OpenAI alone.
+The instrumentors merge tool calls of a stream that have no index or the same one, drop parts that
+they do not know, and read the usage of one provider alone. What is read here has the names of the
+span model, which precede theirs.
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from typing import Any
 
 from ratchet.observe.instruments.client_calls import add_event, plain
 from ratchet.observe.instruments.import_hook import load
-from ratchet.observe.model_apis import ModelApi, chat, completions, responses
+from ratchet.observe.model_apis import ModelApi, chat, completions, messages, responses
 from ratchet.types.trace import BROKEN_OFF
 
 _ACCUMULATORS = {
@@ -27,8 +29,8 @@ _ANSWERS = {"ChatCompletion": chat, "Completion": completions, "Response": respo
 _OUTPUT = "gen_ai.output.messages"
 
 
-def read_answers(provider: Any) -> None:
-    """Add what `model_apis` reads of an answer to its span, under the names of the span model.
+def read_openai(provider: Any) -> None:
+    """Add what `model_apis` reads of an answer of OpenAI's client to its span.
 
     Args:
         provider: Not used.
@@ -44,6 +46,33 @@ def read_answers(provider: Any) -> None:
     answers = getattr(module, "_ResponseAttributes", None)
     if answers is not None:
         module._ResponseAttributes = _reading_whole(answers)
+
+
+def read_anthropic() -> None:
+    """Add what `model_apis` reads of an answer of Anthropic's client to its span.
+
+    The client assembles streams itself.
+    """
+    for name in ("_stream", "_wrappers"):
+        try:
+            module = load(f"openinference.instrumentation.anthropic.{name}")
+            original = module._get_output_message_attributes
+        except (ImportError, AttributeError):  # another recorder is in use, or an older one
+            continue
+        module._get_output_message_attributes = _reading_messages(original)
+
+
+def _reading_messages(original: Any) -> Any:
+    @functools.wraps(original)
+    def read(message: Any) -> Iterator[tuple[str, Any]]:
+        yield from original(message)
+        answer = plain(message)
+        if isinstance(answer, dict):
+            yield from _read(messages, answer)
+            if not answer.get("stop_reason"):
+                yield BROKEN_OFF, True
+
+    return read
 
 
 def _reading_streams(original: Any, api: ModelApi) -> Any:
