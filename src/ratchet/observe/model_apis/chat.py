@@ -154,6 +154,8 @@ class ChatAssembly:
             self._ended = not event.get("choices")
         for each in items(event.get("choices")):
             each = mapping(each)
+            if "usage" in each and (reported := usage_of_chunk(each)):  # Moonshot
+                self._response["usage"] = reported
             index = count(each.get("index")) or 0
             choice = self._choices.get(index)
             if choice is None:
@@ -196,30 +198,34 @@ class _Choice:
         self.logprobs: list[Any] | None = None
 
     def add(self, choice: dict[str, Any]) -> None:
-        delta = mapping(choice.get("delta"))
-        self.role = name(delta.get("role")) or self.role
-        for key, growing in self.words.items():
-            if key in delta:
-                growing.add(delta[key])
-        for key, growing_parts in self.parts.items():
-            if key in delta:
-                growing_parts.add(delta[key])
-        for key in ("data", "transcript"):
-            if more := mapping(delta.get("audio")).get(key):
-                self.audio.setdefault(key, GrowingText()).add(more)
-        for key in ("annotations", "images"):
-            if more := items(delta.get(key)):
+        for key, value in mapping(choice.get("delta")).items():
+            if not value:
+                continue
+            if key in self.parts:
+                self.parts[key].add(value)
+            elif key in self.words:
+                self.words[key].add(value)
+            elif key == "role":
+                self.role = name(value) or self.role
+            elif key == "tool_calls":
+                for call in items(value):
+                    self.calls.add(mapping(call))
+            elif key == "function_call":
+                self.function_call = self.function_call or StreamedCall()
+                self.function_call.add({"function": mapping(value)})
+            elif key == "audio":
+                for field in ("data", "transcript"):
+                    if more := mapping(value).get(field):
+                        self.audio.setdefault(field, GrowingText()).add(more)
+            elif key in ("annotations", "images"):
                 collected = self.lists.setdefault(key, [])
-                collected.extend(more[: MAX_ITEMS - len(collected)])
-        for call in items(delta.get("tool_calls")):
-            self.calls.add(mapping(call))
-        if old := mapping(delta.get("function_call")):
-            self.function_call = self.function_call or StreamedCall()
-            self.function_call.add({"function": old})
+                collected.extend(items(value)[: MAX_ITEMS - len(collected)])
         self.finish_reason = name(choice.get("finish_reason")) or self.finish_reason
-        self.token_ids = _extended(self.token_ids, choice.get("token_ids"))
-        content = mapping(choice.get("logprobs")).get("content")
-        self.logprobs = _extended(self.logprobs, content, key="logprob")
+        if "token_ids" in choice:
+            self.token_ids = _extended(self.token_ids, choice["token_ids"])
+        if choice.get("logprobs"):
+            content = mapping(choice["logprobs"]).get("content")
+            self.logprobs = _extended(self.logprobs, content, key="logprob")
 
     def whole(self) -> dict[str, Any]:
         message: dict[str, Any] = {"role": self.role or "assistant"}

@@ -16,6 +16,8 @@ class StreamedParts:
     def __init__(self) -> None:
         self._parts: list[_Part] = []
         self._is_list = False
+        self._text: GrowingText | None = None
+        """The text that the next text goes on, while only texts come."""
 
     def __bool__(self) -> bool:
         return bool(self._parts)
@@ -23,10 +25,14 @@ class StreamedParts:
     def add(self, value: Any) -> None:
         """Add a piece: a text, or a list of parts; anything else is ignored."""
         if isinstance(value, str):
-            if value:
+            if self._text is not None:
+                self._text.add(value)
+            elif value:
                 self._add({"type": "text", "text": value})
+                self._text = self._parts[-1].grown.get("text")
         elif isinstance(value, list):
             self._is_list = True
+            self._text = None
             for piece in items(value):
                 self._add(mapping(piece))
 

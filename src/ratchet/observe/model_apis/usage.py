@@ -7,10 +7,10 @@ takes too much memory for the process of an agent, and does not know what is rep
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ratchet.observe.model_apis.bounded_json import count, items, mapping
+from ratchet.observe.model_apis.bounded_json import count, mapping
 
 INPUT = "gen_ai.usage.input_tokens"
 OUTPUT = "gen_ai.usage.output_tokens"
@@ -72,23 +72,39 @@ _OF_MESSAGES: dict[str, tuple[str, ...]] = {
 """Path of each count in the usage of Anthropic's messages."""
 
 
+def _by_first(
+    paths: Mapping[str, Sequence[tuple[str, ...]]],
+) -> dict[str, list[tuple[str, tuple[str, ...]]]]:
+    """Attributes with the rest of their paths, by the first name of the path."""
+    found: dict[str, list[tuple[str, tuple[str, ...]]]] = {}
+    for attribute, each in paths.items():
+        for first, *rest in each:
+            found.setdefault(first, []).append((attribute, tuple(rest)))
+    return found
+
+
+_READ = _by_first(_NAMES)
+
+
 def usage_attributes(reported: Mapping[str, Any]) -> dict[str, Any]:
     """Span attributes of the usage that OpenAI's APIs, or compatible ones, report.
 
     Args:
         reported: The usage of an answer; counts that are missing are omitted.
     """
-    counts = {}
-    for attribute, paths in _NAMES.items():
-        # A server that reports a count twice, for clients of two APIs, means it once.
-        values = [value for path in paths if (value := _at(reported, path)) is not None]
-        if values:
-            counts[attribute] = max(values)
+    counts: dict[str, int] = {}
+    for key in reported.keys() & _READ.keys():
+        for attribute, path in _READ[key]:
+            value = reported[key]
+            for inner in path:
+                value = value.get(inner) if value.__class__ is dict else None
+            # A server that reports a count twice, for clients of two APIs, means it once.
+            if count(value) is not None and value >= counts.get(attribute, 0):
+                counts[attribute] = value
     beside = counts.get(REASONING, 0)
     if "citation_tokens" in reported:  # Perplexity bills three counts that exclude each other
-        counts[OUTPUT] = (
-            counts.get(OUTPUT, 0) + beside + (count(reported.get("citation_tokens")) or 0)
-        )
+        cited = count(reported["citation_tokens"]) or 0
+        counts[OUTPUT] = counts.get(OUTPUT, 0) + beside + cited
     elif beside and count(reported.get("total_tokens")) == (
         counts.get(INPUT, 0) + counts.get(OUTPUT, 0) + beside
     ):
@@ -114,17 +130,11 @@ def usage_of_messages(reported: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def usage_of_chunk(event: Mapping[str, Any]) -> dict[str, Any]:
-    """The usage in an answer or a chunk of it; empty without one."""
+    """The usage in an answer, or in a chunk of it; empty without one."""
     reported = mapping(event.get("usage"))
-    if reported:
-        return reported
-    reported = mapping(mapping(event.get("x_groq")).get("usage"))
-    if reported:
-        return reported
-    for choice in items(event.get("choices")):  # Moonshot's streams
-        if reported := mapping(mapping(choice).get("usage")):
-            return reported
-    return {}
+    if not reported and "x_groq" in event:
+        reported = mapping(mapping(event["x_groq"]).get("usage"))
+    return reported
 
 
 def _at(value: Mapping[str, Any], path: tuple[str, ...]) -> int | None:

@@ -24,7 +24,7 @@ from ratchet.observe.model_apis.bounded_json import decoded, mapping, name
 from ratchet.server.gateway.call_tokens import TokenKeeping, engine_of, transitions_of
 from ratchet.server.gateway.sse import EventStreamParser
 from ratchet.server.gateway.target import GatewayTarget
-from ratchet.store.usage import call_of
+from ratchet.store.usage import INPUT, OUTPUT, call_of
 from ratchet.types import SamplingSettings, Span, SpanRecord, Transition
 from ratchet.types.trace import ARM, BROKEN_OFF
 
@@ -339,13 +339,18 @@ class Recording:
         return bool(kind) and not answer
 
     def _cost(self) -> float | None:
-        call = call_of(self.attributes)
-        models = ("gen_ai.response.model", "gen_ai.request.model")
-        named = [self.attributes[key] for key in models if key in self.attributes]
+        attributes = self.attributes
+        if INPUT not in attributes and OUTPUT not in attributes:
+            return None
         try:
+            answered = call_of(attributes)
+            asked = attributes.get("gen_ai.request.model", "")
+            calls = [answered]
+            if asked != answered.model:  # an alias, whose price may be known alone
+                calls.append(msgspec.structs.replace(answered, model=asked))
             for seller in self._sellers:
-                for model in named:
-                    cost = price_at(seller, msgspec.structs.replace(call, model=model))
+                for call in calls:
+                    cost = price_at(seller, call)
                     if cost is not None:
                         return cost
         except Exception:  # a price list of a changed format costs the price only
