@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ratchet.llm import price
+from ratchet.llm import price, with_price
 from ratchet.store import Store
 from ratchet.store.usage import total, used_in
 from ratchet.types import Claim, Cost, Outcome, Rollout, Span, SpanRecord, total_cost
@@ -260,6 +260,16 @@ def test_a_rollout_with_an_unpriced_call_has_no_cost_but_what_is_known(store: St
     found = rollout(store)
     assert (found.cost_usd, found.known_usd, found.unpriced) == (None, 0.25, {"own": 1})
     assert store.rollouts.cost() == Cost(known_usd=0.25, unpriced={"own": 1})
+
+
+def test_a_rollout_with_a_call_that_broke_off_has_no_cost_but_what_is_known(store: Store) -> None:
+    broken = call("b", status="error")
+    broken = msgspec.structs.replace(
+        broken, attributes={**broken.attributes, "ratchet.broken_off": True}
+    )
+    finish(store, begin(store), call("a", usd=0.25), with_price(broken))
+    found = rollout(store)
+    assert (found.cost_usd, found.known_usd, found.unpriced) == (None, 0.25, {"gpt-4o": 1})
 
 
 def test_a_cost_that_a_runner_reports_as_unknown_stays_unknown(store: Store) -> None:
