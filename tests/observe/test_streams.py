@@ -45,7 +45,8 @@ def chat_answers() -> st.SearchStrategy[Answer]:
     text = st.builds(lambda said: {"type": "text", "text": said}, TEXTS)
     thought = st.builds(lambda said: {"type": "thinking", "thinking": [said]}, text)
     reference = st.just({"type": "reference", "reference_ids": [1, 2]})
-    mistral = st.builds(lambda *parts: list(parts), thought, text, reference)
+    summary = st.builds(lambda said: {"type": "reasoning", "summary": [said]}, text)  # Databricks
+    mistral = st.builds(lambda *parts: list(parts), thought | summary, text, reference)
     detail = st.one_of(
         st.builds(lambda said: {"type": "reasoning.text", "text": said}, TEXTS),
         st.builds(lambda said: {"type": "reasoning.summary", "summary": said}, TEXTS),
@@ -144,9 +145,10 @@ def content_pieces(part: Any, size: int) -> Iterator[Any]:
         yield part
     elif part["type"] == "text":  # Mistral's reasoning models go on in plain texts
         yield from pieces(part["text"], size)
-    elif part["type"] == "thinking":
-        for piece in pieces(part["thinking"][0]["text"], size):
-            yield [{"type": "thinking", "thinking": [{"type": "text", "text": piece}]}]
+    elif part["type"] in ("thinking", "reasoning"):
+        field = "thinking" if part["type"] == "thinking" else "summary"
+        for piece in pieces(part[field][0]["text"], size):
+            yield [{"type": part["type"], field: [{"type": "text", "text": piece}]}]
     else:
         yield [part]
 
@@ -270,8 +272,8 @@ def test_tool_calls_are_told_apart_by_id_then_index_then_arrival(deltas: list[An
     ]
 
 
-@pytest.mark.parametrize("index", [{}, {"index": None}, {"index": 0}])
-def test_tool_calls_without_ids_are_told_apart_by_name_and_by_whole_arguments(
+@pytest.mark.parametrize("index", [{}, {"index": None}, {"index": 0}, {"index": 0, "id": "same"}])
+def test_tool_calls_without_ids_of_their_own_are_told_apart_by_name_and_by_whole_arguments(
     index: Answer,
 ) -> None:
     deltas = [
@@ -495,19 +497,25 @@ def item_events(item: Answer, index: int, size: int) -> Iterator[Answer]:
                 }
 
 
-@given(output=output_items(), size=st.integers(1, 9), cut=st.sampled_from(["deltas", "items", ""]))
+@given(
+    output=output_items(),
+    size=st.integers(1, 9),
+    cut=st.sampled_from(["deltas", "items", "end without output", ""]),
+    is_numbered=st.booleans(),
+)
 def test_a_streamed_response_equals_one_that_was_not_streamed(
-    output: list[Answer], size: int, cut: str
+    output: list[Answer], size: int, cut: str, is_numbered: bool
 ) -> None:
     """Whether it is read from deltas, from items that are done, or from the last event."""
     answer = {"id": "resp_1", "model": "m", "status": "completed", "output": output}
     events: list[Answer] = [{"type": "response.created", "response": {**answer, "output": []}}]
-    for index, item in enumerate(output):
+    for number, item in enumerate(output):
+        index = number if is_numbered else 0
         events.extend(item_events(item, index, size))
         if cut != "deltas":
-            events.append(
-                {"type": "response.output_item.done", "output_index": index, "item": item}
-            )
-    if not cut:
-        events.append({"type": "response.completed", "response": answer})
+            done = {"type": "response.output_item.done", "output_index": index, "item": item}
+            events.append(done)
+    if cut in ("", "end without output"):
+        last = answer if not cut else {**answer, "output": []}
+        events.append({"type": "response.completed", "response": last})
     assert streamed(responses, events) == recorded(responses, answer)

@@ -335,8 +335,8 @@ def _part(part: dict[str, Any]) -> parts.Part:
     kind = part.get("type")
     if kind == "text":
         return parts.text(part.get("text"), part.get("annotations"))
-    if kind == "thinking":  # Mistral
-        return parts.reasoning(_thought(part.get("thinking")))
+    if kind in ("thinking", "reasoning"):  # Mistral, Databricks
+        return parts.reasoning(_thought(part.get("thinking") or part.get("summary")))
     if kind == "refusal":
         return parts.other("refusal", content=bounded_text(part.get("refusal")))
     if kind == "image_url":

@@ -45,6 +45,8 @@ class StreamedCalls:
         """Add a delta to the call that it continues, or as a new call."""
         call_id, index = name(delta.get("id")), count(delta.get("index"))
         call = self._by_id.get(call_id) if call_id else None
+        if call is not None and not call.continues("", function_of(delta)):
+            call = None  # a server that gives its calls the same id
         if call is None:
             newest = self._calls[-1] if self._calls else None
             call = newest if index is None else self._at.get(index)
@@ -85,7 +87,7 @@ class StreamedCall:
         """Whether a delta belongs to this call rather than to a new one.
 
         Args:
-            call_id: The delta's id, which no call has; empty without one.
+            call_id: The delta's id, if it is not known to be this call's; else empty.
             function: The delta's function.
         """
         tool, arguments = name(function.get("name")), arguments_of(function)
@@ -94,6 +96,8 @@ class StreamedCall:
             return not tool and bool(arguments)
         if not tool or not self._tool:
             return True
+        if isinstance(arguments, str):
+            arguments = arguments.strip()
         return tool == self._tool and not (arguments and self._is_complete())
 
     def _is_complete(self) -> bool:
