@@ -302,7 +302,7 @@ def test_a_trace_of_langfuse_is_read_with_its_observations_and_scores() -> None:
                 "input_cache_creation_5m": 148,
                 "output": 9,
             },
-            (257, 0, 0, 248, 100),
+            (268, 9, 0, 248, 100),
         ),
         (  # an application's own, whose total says that details are parts of the others
             {"input": 1200, "input_cached_tokens": 1024, "output": 90, "total": 1290},
