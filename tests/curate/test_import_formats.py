@@ -17,6 +17,7 @@ from ratchet.curate.importing import (
     format_of,
 )
 from ratchet.curate.importing.records import span_id_of, trace_id_of, unix_ns
+from ratchet.store.usage import call_of
 from ratchet.types import Span
 from ratchet.types.feedback import fault
 
@@ -270,6 +271,57 @@ def test_a_trace_of_langfuse_is_read_with_its_observations_and_scores() -> None:
     assert found.feedback[1].span_id == call.span_id
     assert [fault(each) for each in found.feedback] == [None, None, None]
     assert found.skipped == ("observation o3: it has no time: its startTime is missing or invalid",)
+
+
+@pytest.mark.parametrize(
+    ("details", "expected"),
+    [
+        (  # as Langfuse's wrapper of OpenAI's client ingests it
+            {
+                "input": 176,
+                "input_cached_tokens": 1024,
+                "output": 26,
+                "output_reasoning_tokens": 64,
+                "total": 1290,
+            },
+            (1200, 90, 1024, 0, 0),
+        ),
+        (  # Anthropic's names, without a total
+            {
+                "input": 20,
+                "cache_read_input_tokens": 1800,
+                "cache_creation_input_tokens": 248,
+                "output": 9,
+            },
+            (2068, 9, 1800, 248, 0),
+        ),
+        (
+            {
+                "input": 20,
+                "input_cache_creation_1h": 100,
+                "input_cache_creation_5m": 148,
+                "output": 9,
+            },
+            (268, 9, 0, 248, 100),
+        ),
+        (  # an application's own, whose total says that details are parts of the others
+            {"input": 1200, "input_cached_tokens": 1024, "output": 90, "total": 1290},
+            (1200, 90, 1024, 0, 0),
+        ),
+    ],
+)
+def test_buckets_of_langfuses_usage_exclude_each_other(
+    details: dict[str, int], expected: tuple[int, ...]
+) -> None:
+    found = read({**GENERATION, "usageDetails": details})
+    call = call_of(found.spans[0].span.attributes)
+    assert expected == (
+        call.input_tokens,
+        call.output_tokens,
+        call.cache_read_tokens,
+        call.cache_write_tokens,
+        call.cache_write_1h_tokens,
+    )
 
 
 def test_rows_of_langfuse_fit_together_whatever_file_they_come_from() -> None:
