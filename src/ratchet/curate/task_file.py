@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from ratchet.curate.answer_names import answer_note, input_hint
+from ratchet.curate.answer_names import answer_note, input_hint, similar_answers
 from ratchet.curate.json_text import JsonReader
 from ratchet.curate.text_file import open_text
 from ratchet.types import SPLITS, InputError, Split, Task, content_hash
@@ -87,9 +87,12 @@ def read_tasks(
         raise InputError(
             f"{path} contains no tasks.", hint='Each line is one: {"input": "…", "expected": "…"}.'
         )
-    if note := answer_note(tuple(tasks.values()), names["expected"]):
-        notes.append(f'{path.name}: {note} Name it: expected = "KEY" under [tasks].')
-    return TaskFile(tuple(tasks.values()), tuple(bad), splits, tuple(notes))
+    read = tuple(tasks.values())
+    note = answer_note(read, names["expected"])
+    # Many agents are judged without answers: only one that seems to be misnamed is worth a word.
+    if note and similar_answers(read):
+        notes.append(f'{path.name}: {note} Name it under [tasks]: expected = "KEY".')
+    return TaskFile(read, tuple(bad), splits, tuple(notes))
 
 
 def _lines(path: Path, notes: list[str]) -> Iterator[tuple[int, bytes]]:

@@ -21,6 +21,8 @@ _HEAD = 256 * 1024
 _SAMPLE = 64 * 1024
 """Bytes of lines with other than ASCII by which an encoding is told."""
 
+_CONTEXT = 1000
+
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -121,8 +123,9 @@ def is_undecoded(text: str) -> bool:
 def encoding_of(file: BinaryIO) -> Encoding:
     """The encoding of a stream, which is read to its end.
 
-    A mark decides, then zero bytes, then whether it is UTF-8. Else a detector is asked, unless most
-    of what is not ASCII is UTF-8: that file is UTF-8, and broken in places.
+    A mark decides, then zero bytes, then whether it is UTF-8. Else a detector is asked, unless half
+    of the lines with other than ASCII are UTF-8, or nearly all such bytes: that file is UTF-8, and
+    broken in places.
     """
     try:
         head = file.read(_HEAD)
@@ -134,21 +137,25 @@ def encoding_of(file: BinaryIO) -> Encoding:
     if name := _by_zeros(head):
         return Encoding(name)
     decoder = codecs.getincrementaldecoder("utf-8")()
-    whole = others = 0
+    whole = others = 0  # bytes of UTF-8, and others
+    fine = broken = 0  # lines with the former only, and with the latter
     is_utf8, zeros = True, False
-    sample: list[bytes] = []
+    sample = [head[:_CONTEXT]]  # a short text alone is not told
     size = 0
     piece = head
     while piece:
         if not piece.isascii():
             zeros = zeros or b"\0" in piece
-            if size < _SAMPLE:
-                lines = [_around(line) for line in piece.split(b"\n") if not line.isascii()]
-                sample += lines
-                size += sum(map(len, lines))
-            multibyte = _MULTIBYTE.findall(piece)
-            whole += len(multibyte)
-            others += len(_NOT_ASCII.findall(piece)) - sum(map(len, multibyte))
+            for line in piece.split(b"\n"):
+                if line.isascii():
+                    continue
+                held = sum(map(len, _MULTIBYTE.findall(line)))
+                wrong = len(_NOT_ASCII.findall(line)) - held
+                whole, others = whole + held, others + wrong
+                fine, broken = fine + (wrong == 0), broken + (wrong > 0)
+                if size < _SAMPLE:
+                    sample.append(_around(line))
+                    size += len(sample[-1])
         if is_utf8:
             try:
                 decoder.decode(piece)
@@ -160,7 +167,7 @@ def encoding_of(file: BinaryIO) -> Encoding:
             break  # who reads it is told
         if is_utf8 and not piece:
             is_utf8 = not decoder.getstate()[0]
-    if is_utf8 or zeros or 2 * whole >= others:
+    if is_utf8 or zeros or fine >= broken or whole > 9 * others:
         return Encoding("utf-8")
     return Encoding(_detected(b"\n".join(sample)[: 2 * _SAMPLE]))
 
@@ -169,7 +176,7 @@ def _around(line: bytes) -> bytes:
     """A line, or of a long one what is around its first byte that is not ASCII."""
     first = _NOT_ASCII.search(line)
     assert first is not None
-    begin = max(first.start() - 1000, 0)
+    begin = max(first.start() - _CONTEXT, 0)
     return line[begin : begin + _SAMPLE]
 
 

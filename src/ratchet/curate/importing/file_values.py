@@ -141,7 +141,7 @@ def _is_lines(head: bytes) -> bool:
         return bool(rest.strip()) or not first.startswith(
             (b"[", b'{"resource', b'{"data', b'{"trac')
         )
-    if not newline:
+    if not newline or first.startswith(b"["):
         return False
     # Broken, or the beginning of a multi-line value.
     return first.startswith(b"{") != first.endswith((b",", b"{", b"[", b":")) or any(
