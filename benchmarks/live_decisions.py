@@ -29,11 +29,14 @@ import json
 import math
 import multiprocessing
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from statistics import NormalDist
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -60,6 +63,9 @@ from parts.live_decisions.stages import (
     Shadows,
     Watches,
 )
+from ratchet._live_calls import LiveCall
+from ratchet.observe.call_starts import CallStarts
+from ratchet.observe.spool import Spool
 from ratchet.prove import (
     CanaryPlan,
     CanaryTest,
@@ -69,7 +75,8 @@ from ratchet.prove import (
     WatchTest,
     level,
 )
-from ratchet.types import LiveOutcome, TrafficSplit, arm_of
+from ratchet.types import LiveOutcome, TrafficSplit, arm_of, unit_digest
+from ratchet.types.trace import ARM, CANDIDATE, EXPERIMENT, UNIT
 
 ALPHA = 0.05
 BASE_RATES = (0.80, 0.90, 0.95, 0.99)
@@ -380,7 +387,8 @@ def assignment(size: Size) -> dict[str, float]:
 
 
 def speed() -> dict[str, float]:
-    """Microseconds for an assignment, and for an outcome in a canary and in a watch."""
+    """Microseconds for an assignment, for the start of a call in a canary, which is written to a
+    file, and for an outcome in a canary and in a watch."""
     split = TrafficSplit(agent="a", experiment_id="e", candidate_id="c", enrolled=1.0)
     names = [f"conversation-{number}" for number in range(3000)]
     rng = seeded("speed")
@@ -418,9 +426,25 @@ def speed() -> dict[str, float]:
 
     return {
         "assignment_us": microseconds(lambda: [arm_of(split, name) for name in names]),
+        "start_us": microseconds(lambda: begin_calls(len(names))),
         "canary_us": microseconds(lambda: add_all(CanaryTest.begin(undecided), outcomes)),
         "watch_us": microseconds(lambda: add_all(WatchTest.begin(watched), released)),
     }
+
+
+def begin_calls(count: int) -> None:
+    """Record the starts of so many calls of a canary, each of which ends at once."""
+    attributes = {EXPERIMENT: "e", ARM: "candidate", UNIT: unit_digest("unit"), CANDIDATE: "c"}
+    with tempfile.TemporaryDirectory() as folder:
+        starts = CallStarts(Spool(Path(folder)))
+        for number in range(count):
+            span = SimpleNamespace(
+                trace_id=number, span_id=number, start_ns=number, attributes=attributes
+            )
+            call = LiveCall({})
+            starts.begin(span, call, "agent", 0.0)
+            call.over = True
+        starts.close()
 
 
 def report(found: dict[str, Any], size: Size) -> dict[str, Any]:
@@ -469,6 +493,7 @@ def report(found: dict[str, Any], size: Size) -> dict[str, Any]:
                 each["interval missed without waiting"] for each in false.values()
             ),
             "feedback_canary_proved_skipping": found["feedback, silent bets"]["skipped"],
+            "hang_passed_left_out": found["canary, hanging"]["passed if left out"],
             "shadow_missing_false_left_out": found["shadow, missing"]["promoted if left out"],
             "canary_missing_false_left_out": found["canary, missing"]["promoted if left out"],
             "canary_pass_equal_fixed_bets": found["canary, equal"]["fixed bets"],

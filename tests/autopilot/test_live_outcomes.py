@@ -219,6 +219,15 @@ def test_a_call_in_a_request_keeps_its_place_when_the_request_ends(store: Store)
     assert [(one.unit, one.score) for one in second.outcomes] == [("ben", 1.0)]
 
 
+def test_a_start_that_comes_after_its_call_was_read_changes_nothing(store: Store) -> None:
+    record(store, 1, answer="please", around=True, **enrolled("ann"))
+    outcomes = reader(store)
+    first = read(outcomes, experiment_id="e")
+    begin(store, 1, **enrolled("ann"))
+    assert read(outcomes, first.cursor, experiment_id="e").examined == 0
+    assert read(outcomes, experiment_id="e").outcomes == first.outcomes
+
+
 def test_a_call_within_another_service_s_trace_ends_with_its_own_span(store: Store) -> None:
     begin(store, 1, **enrolled("ann"))
     span = Span(

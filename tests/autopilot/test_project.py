@@ -216,7 +216,9 @@ def test_a_task_that_learning_used_is_no_test_task_though_it_states_that(
                 dataset_version=dataset.version,
             )
         )
-        stating(tmp_path, "test", "test", "train", "test", "val")
+        stating(tmp_path, "test", "test", "train", "test", "val", "test")
+        file = tmp_path / "tasks.jsonl"
+        file.write_text(file.read_text() + '{"input": "Question B?", "split": "test"}\n')
         after, _ = project.dataset(store=store)
     assert [after.splits[task.id] for task in after.tasks] == [
         "train",
@@ -224,8 +226,10 @@ def test_a_task_that_learning_used_is_no_test_task_though_it_states_that(
         "train",
         "test",
         "val",
+        "test",
+        "val",  # it says nearly the same as the second
     ]
-    assert "2 tasks of the test split are left out" in after.reason
+    assert "3 tasks of the test split are left out" in after.reason
 
 
 @pytest.mark.parametrize("shares", ["", "[tasks.split]\ntrain = 0.5\nval = 0.25\ntest = 0.25\n"])

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.autopilot.live_traces import START_S, record
+from tests.autopilot.live_traces import START_S, begin, record
 
 import ratchet
 from ratchet.autopilot.config import LiveSection
@@ -126,6 +126,17 @@ def test_a_live_call_is_paired_with_what_the_candidate_answers(store: Store) -> 
     assert called == ["hello"]
     rollout = store.rollouts.get([pair.rollout_id])[pair.rollout_id]
     assert (rollout.output, rollout.purpose) == ("please", "shadow/e")
+
+
+def test_a_call_that_takes_long_is_mirrored_once_it_ends(store: Store) -> None:
+    begin(store, 1)
+    long = begin(store, 2_500)
+    later = record(store, 2_600, "hello", "no")
+    early = mirror(store)
+    assert (early.pairs, early.left_out) == ((), {"it has not ended": 1})
+    record(store, 2_500, "long", "no", took_s=300.0)
+    found = mirror(store, cursor=early.cursor)
+    assert [pair.trace_id for pair in found.pairs] == [long, later]
 
 
 def test_a_side_effect_is_blocked_and_counted(store: Store) -> None:

@@ -162,9 +162,10 @@ class Call:
 class Began:
     """What a start reads of a call's span."""
 
-    trace_id, span_id, start_ns = 1, 2, 3
+    trace_id, start_ns = 1, 3
 
-    def __init__(self, **attributes: str) -> None:
+    def __init__(self, span_id: int, **attributes: str) -> None:
+        self.span_id = span_id
         self.attributes = attributes
 
 
@@ -177,26 +178,27 @@ def starts(tmp_path: Path) -> Iterator[CallStarts]:
 
 def test_only_starts_of_calls_that_have_not_ended_soon_are_sent(starts: CallStarts) -> None:
     short, long = Call(), Call()
-    assert starts.begin(Began(**{EXPERIMENT: "e"}), short, "bot", 0.0)
-    assert not starts.begin(Began(**{EXPERIMENT: "e"}), long, "bot", 0.1)
+    assert starts.begin(Began(1, **{EXPERIMENT: "e"}), short, "bot", 0.0)
+    assert not starts.begin(Began(2, **{EXPERIMENT: "e"}), long, "bot", 0.1)
     assert starts.due_s(0.1) == pytest.approx(ENROLLED_S - 0.1)
     short.over = True
-    assert starts.due(ENROLLED_S) == []
-    (due,) = starts.due(1.0)
-    assert (due.span.name, due.span.parent_id, due.agent) == (START, f"{2:016x}", "bot")
-    assert starts.due(1.0) == [due], "until it is handed over"
-    starts.sent([due])
-    assert (starts.due(2.0), starts.due_s(9.0)) == ([], None)
+    assert starts.due(ENROLLED_S) == {}
+    due = starts.due(1.0)
+    (record,) = due.values()
+    assert (record.span.name, record.span.parent_id, record.agent) == (START, f"{2:016x}", "bot")
+    assert starts.due(1.0) == due, "until it is handed over"
+    starts.sent(due)
+    assert (starts.due(2.0), starts.due_s(9.0)) == ({}, None)
 
 
 def test_the_file_of_starts_does_not_grow_with_the_calls(
     starts: CallStarts, tmp_path: Path
 ) -> None:
     hangs = Call()
-    starts.begin(Began(**{EXPERIMENT: "hangs"}), hangs, "bot", 0.0)
+    starts.begin(Began(-1, **{EXPERIMENT: "hangs"}), hangs, "bot", 0.0)
     for number in range(5_000):
         call = Call()
-        starts.begin(Began(**{EXPERIMENT: "e"}), call, "bot", float(number))
+        starts.begin(Began(number, **{EXPERIMENT: "e"}), call, "bot", float(number))
         call.over = True
         if number % 100 == 0:
             starts.due(0.0)
@@ -212,6 +214,6 @@ def test_the_file_of_starts_does_not_grow_with_the_calls(
 
 
 def test_the_number_of_starts_is_bounded(starts: CallStarts) -> None:
-    for _ in range(MOST + 5):
-        starts.begin(Began(), Call(), "bot", 0.0)
+    for number in range(MOST + 5):
+        starts.begin(Began(number), Call(), "bot", 0.0)
     assert len(starts.due(1_000.0)) == MOST

@@ -33,6 +33,7 @@ from ratchet.types import (
     PromptTemplate,
     StoreError,
     TrafficSplit,
+    short_version,
     unit_digest,
 )
 from tests.observe.conftest import stored
@@ -181,6 +182,34 @@ def test_spans_of_a_canary_say_what_they_ran(
     assert (root["ratchet.arm"] == "candidate") is (said["talk 9"] == "two")
     assert root["ratchet.candidate_id"] == (TWO.id if said["talk 9"] == "two" else ONE.id)
     assert "ratchet.arm" not in stored(project)["inner"].attributes
+
+
+def test_a_call_of_a_canary_says_so_also_where_contents_are_not_kept(
+    start: Start, store: Store, project: Path, greeting: ratchet.bind.Prompt
+) -> None:
+    release(store, ONE.id)
+    store.traffic.put(
+        TrafficSplit(agent="bot", experiment_id="e", candidate_id=TWO.id, enrolled=1.0)
+    )
+    handle = start("bot", capture_content=False)
+    assert becomes(greeting, "one")
+
+    @ratchet.agent
+    def answer(question: str) -> str:
+        return str(greeting)
+
+    with ratchet.conversation("ann@example.com"):
+        said = answer("?")
+    handle.flush(60)
+    root = stored(project)["answer"].attributes
+    assert "ratchet.input" not in root
+    assert (root["ratchet.experiment_id"], root["ratchet.unit"]) == (
+        "e",
+        unit_digest("ann@example.com"),
+    )
+    assert root["ratchet.arm"] == ("candidate" if said == "two" else "baseline")
+    shown = (ONE, TWO)[said == "two"].resources["greeting"]
+    assert f"greeting@{short_version(shown)}" in root["ratchet.resources"]
 
 
 def test_without_a_conversation_the_user_is_the_unit_and_else_the_call(

@@ -2,7 +2,7 @@
 
 The calls are stored as an agent leaves them and read by the reader of outcomes. What it makes of a
 call that hangs goes into as many simulated canaries as there are runs; some are also decided from
-stored calls to their end.
+stored calls to their end. The same canaries are decided with hanging calls left out.
 """
 
 from __future__ import annotations
@@ -56,15 +56,17 @@ def hanging(rng: np.random.Generator, runs: int, alpha: float, stored: int) -> d
         counted += len(seen)
         worth += sum(seen)
     share, score = counted / hung, worth / counted if counted else 0.0
-    test = Canaries(runs, plan)
+    test, left_out = Canaries(runs, plan), Canaries(runs, plan)
     for _ in range(plan.max_units):
         treated = rng.random(runs) < plan.share
         scores = (rng.random(runs) < BASE).astype(float)
         # One that is not counted is as if it were not there: another call takes its place.
         hangs = treated & (rng.random(runs) < HANGS * share)
         test.add(np.where(hangs, score, scores), treated)
+        left_out.add(scores, treated)
     return {
         "passed": test.ends.share(PASS),
+        "passed if left out": left_out.ends.share(PASS),
         "passed, stored": float(np.mean(ends)),
         "hanging calls that count": share,
     }

@@ -206,16 +206,19 @@ def _timed_out(outcome: LiveOutcome, recording: TraceRecording, timeout_s: float
 def _versions(recording: TraceRecording, prompts: Recogniser | None) -> dict[str, str]:
     """Version of each resource that the call ran, by name, as far as that is known.
 
-    An agent's own process says it. Of another one, the prompt tells that the model was sent.
+    An agent's own process says it of what its source declares. Of other prompts, the text tells
+    that the model was sent.
     """
+    found: dict[str, str] = {}
+    if prompts is not None and recording.first_call is not None:
+        for text in system_prompts(recording.first_call.attributes):
+            if (seen := prompts.find(text)) is not None:
+                found[seen.name] = seen.version
     told = recording.attributes.get(RESOURCES)
-    if isinstance(told, list):
-        pairs = (str(each).rpartition("@") for each in told)
-        return {name: version for name, _, version in pairs}
-    if prompts is None or recording.first_call is None:
-        return {}
-    seen = map(prompts.find, system_prompts(recording.first_call.attributes))
-    return {each.name: each.version for each in seen if each is not None}
+    for each in told if isinstance(told, list) else ():
+        name, _, version = str(each).rpartition("@")
+        found[name] = version
+    return found
 
 
 def _text(attributes: Mapping[str, object], key: str) -> str:

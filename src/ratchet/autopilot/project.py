@@ -320,6 +320,7 @@ class Project:
     ) -> tuple[Dataset, tuple[str, ...]]:
         from ratchet.autopilot.task_roles import TaskRoles, without_learned
         from ratchet.curate import read_tasks, split_tasks
+        from ratchet.curate.split import groups_of
         from ratchet.curate.usual_split import SHARES, usual_split
         from ratchet.prove.alpha import level
         from ratchet.prove.tasks_needed import USUAL_GAIN, tasks_needed
@@ -358,7 +359,10 @@ class Project:
                 near_duplicates=tasks.near_duplicates,
                 given=given,
             )
-            dataset = without_learned(dataset, roles)
+            groups = None
+            if file.splits and roles and roles.of_learning(file.tasks):
+                groups = groups_of(file.tasks, tasks.group_by, tasks.near_duplicates)
+            dataset = without_learned(dataset, roles, groups)
         self._check_splits(
             dataset, needs, "Add tasks; a task may state its own split: train, val or test."
         )
@@ -442,7 +446,9 @@ class Project:
                 options = judge_defaults(self.config.coach, options)
             if section.use in ("judge", "preference"):
                 options["folder"] = str(self.root)
-            made.append(make_evaluator(section.use, options, name=section.name))
+            made.append(
+                make_evaluator(section.use, options, name=section.name, on_error=section.on_error)
+            )
             if section.use == "judge":
                 from ratchet.evaluate.judges import JudgeEvaluator
 

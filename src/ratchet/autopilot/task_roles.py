@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
 from ratchet.curate.split import input_key
 from ratchet.store import Store
-from ratchet.types import Dataset, Split, Task
+from ratchet.types import SPLITS, Dataset, Split, Task
 
-_NEWEST = 1000
+_ALL = 1_000_000
 
 
 class TaskRoles:
     """The splits that inputs had in the runs of a project.
 
-    A task that learned or selected once keeps that role, and one that was a test task is one until
-    learning takes it.
+    One that learning used once is never a test task again; one that was in train and in val is for
+    train.
 
     Args:
         store: Its runs and their datasets are read.
@@ -27,23 +26,18 @@ class TaskRoles:
 
     def __init__(self, store: Store, project: Callable[[], str]) -> None:
         self._by_input: dict[bytes, Split] = {}
-        runs = store.runs.list(_NEWEST)
+        runs = store.runs.list(_ALL)
         identity = project() if runs else ""
-        oldest_first = sorted(runs, key=lambda run: run.created_at)
-        versions = [
+        versions = {
             version
-            for run in oldest_first
+            for run in runs
             if run.project == identity
             for version in (*run.earlier_versions, run.dataset_version)
-        ]
-        for version in dict.fromkeys(versions):
-            for value, split in store.datasets.inputs(version):
-                self._note(value, split)
-
-    def _note(self, value: Any, split: Split) -> None:
-        key = input_key(value)
-        if split != "test" or key not in self._by_input:
-            self._by_input[key] = split
+        }
+        for value, splits in store.datasets.uses(sorted(versions)):
+            key = input_key(value)
+            had = {*splits, self._by_input.get(key, "test")}
+            self._by_input[key] = next(split for split in SPLITS if split in had)
 
     def of(self, tasks: Sequence[Task]) -> dict[str, Split]:
         """The role of each task that has one, by id."""
@@ -55,12 +49,29 @@ class TaskRoles:
         return {id: role for id, role in self.of(tasks).items() if role != "test"}
 
 
-def without_learned(dataset: Dataset, roles: TaskRoles | None) -> Dataset:
+def without_learned(
+    dataset: Dataset, roles: TaskRoles | None, groups: Mapping[str, bytes] | None = None
+) -> Dataset:
     """The dataset without test tasks that learning has used; its reason says how many.
 
     They go back to the split in which learning used them.
+
+    Args:
+        dataset: The dataset.
+        roles: What its tasks were used for.
+        groups: Group by task id. What is of one group with a task that learning has used tells as
+            little about a candidate, and goes with it.
     """
-    learned = roles.of_learning(dataset.split("test")) if roles else {}
+    if roles is None:
+        return dataset
+    group_of = groups or {}
+    used = roles.of_learning(dataset.tasks)
+    used_groups = {group_of.get(id, id): role for id, role in used.items()}
+    learned = {
+        task.id: role
+        for task in dataset.split("test")
+        if (role := used_groups.get(group_of.get(task.id, task.id)))
+    }
     if not learned:
         return dataset
     count = len(learned)

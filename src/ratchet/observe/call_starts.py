@@ -1,7 +1,8 @@
 """Starts of live calls: what is left of a call that hangs, or whose process is killed.
 
-Each start is written to a file before the call runs, and sent if the call has not ended soon. The
-file is a segment of the spool: when this process is killed, the next process of the agent sends it.
+A start is sent if the call has not ended soon. That of a call in a canary is written to a file
+before the call runs. The file is a segment of the spool: when this process is killed, the next
+process of the agent sends it.
 """
 
 from __future__ import annotations
@@ -9,13 +10,13 @@ from __future__ import annotations
 import logging
 import math
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ratchet._live_calls import LiveCall
 from ratchet.observe.delivery import frame_of
 from ratchet.observe.ids import new_span_id
-from ratchet.observe.spool import Frame, Spool
+from ratchet.observe.spool import Spool
 from ratchet.types import Span, SpanRecord
 from ratchet.types.trace import ARM, CANDIDATE, EXPERIMENT, GROUP, RELEASE, RESOURCES, START, UNIT
 
@@ -26,7 +27,8 @@ ENROLLED_S = 0.3
 """How long after its beginning the start of a call in a canary is sent, in seconds."""
 
 OTHERS_S = 5.0
-"""The same for other calls, whose hangs only a watch looks for."""
+"""The same for other calls, whose hangs only a watch looks for. Until then nothing is made of their
+starts: almost all of them end before."""
 
 MOST = 10_000
 """Most calls under way; the starts of further ones are not recorded."""
@@ -64,10 +66,21 @@ def start_of(trace_id: str, span_id: str, start_ns: int, attributes: Mapping[str
 
 
 class _Start(NamedTuple):
-    record: SpanRecord
-    frame: Frame
+    span: StepSpan
+    agent: str
     call: LiveCall
     due: float
+    record: SpanRecord | None
+    """Already made and in the file, for a call in a canary."""
+
+    def made(self) -> SpanRecord:
+        """The record to send."""
+        return self.record or _record(self.span, self.agent)
+
+
+def _record(span: StepSpan, agent: str) -> SpanRecord:
+    ids = (f"{span.trace_id:032x}", f"{span.span_id:016x}")
+    return SpanRecord(span=start_of(*ids, span.start_ns, span.attributes), agent=agent)
 
 
 class CallStarts:
@@ -81,7 +94,8 @@ class CallStarts:
         self._journal = journal
         # Reentrant: a signal handler may begin a call while its thread is in here.
         self._lock = threading.RLock()
-        self._waiting: dict[str, _Start] = {}
+        self._waiting: dict[int, _Start] = {}
+        """By the id of the call's span."""
         self._written = 0
         self._next = math.inf
         """Monotonic time at which the first start is due."""
@@ -98,17 +112,15 @@ class CallStarts:
         Returns:
             Whether it is due before all others: whoever waits for that has to wait anew.
         """
-        started = start_of(
-            f"{span.trace_id:032x}", f"{span.span_id:016x}", span.start_ns, span.attributes
-        )
-        record = SpanRecord(span=started, agent=agent)
-        due = now + (ENROLLED_S if EXPERIMENT in started.attributes else OTHERS_S)
-        start = _Start(record, frame_of(record), call, due)
+        enrolled = EXPERIMENT in span.attributes
+        due = now + (ENROLLED_S if enrolled else OTHERS_S)
         with self._lock:
             if len(self._waiting) >= MOST:
                 return False
-            self._waiting[record.span.span_id] = start
-            self._write(start.frame)
+            record = _record(span, agent) if enrolled else None
+            self._waiting[span.span_id] = _Start(span, agent, call, due, record)
+            if record is not None:
+                self._write(record)
             is_next = due < self._next
             self._next = min(due, self._next)
         return is_next
@@ -117,23 +129,23 @@ class CallStarts:
         """Seconds until the next start is due; None without any."""
         return None if self._next == math.inf else max(0.0, self._next - now)
 
-    def due(self, now: float) -> list[SpanRecord]:
-        """The starts to send, of calls that are still under way."""
+    def due(self, now: float) -> dict[int, SpanRecord]:
+        """The starts to send, of calls that are still under way, by the id of the call's span."""
         with self._lock:
             for key in [key for key, each in self._waiting.items() if each.call.over]:
                 del self._waiting[key]
-            due = [each.record for each in self._waiting.values() if each.due <= now]
+            due = {key: each.made() for key, each in self._waiting.items() if each.due <= now}
             later = (each.due for each in self._waiting.values() if each.due > now)
             self._next = min(later, default=math.inf)
             if due:
                 self._next = min(self._next, now + AGAIN_S)
             return due
 
-    def sent(self, records: list[SpanRecord]) -> None:
-        """Forget starts that are stored or in the backlog."""
+    def sent(self, calls: Iterable[int]) -> None:
+        """Forget starts that are stored or in the backlog, by the ids of the calls' spans."""
         with self._lock:
-            for record in records:
-                self._waiting.pop(record.span.span_id, None)
+            for key in calls:
+                self._waiting.pop(key, None)
 
     def forget(self) -> None:
         """Close the file in a forked child: it is the parent's."""
@@ -146,19 +158,24 @@ class CallStarts:
             journal, self._journal = self._journal, None
             if journal is None:
                 return
-            if any(not each.call.over for each in self._waiting.values()):
+            if any(each.record and not each.call.over for each in self._waiting.values()):
                 journal.close()
             else:
                 journal.replace(())
 
-    def _write(self, frame: Frame) -> None:
+    def _write(self, record: SpanRecord) -> None:
         """Append to the file. What the system has, it keeps when this process is killed."""
         if self._journal is None:
             return
+        frame = frame_of(record)
         self._written += len(frame.data)
         try:
             if self._written > FILE_BYTES:
-                ongoing = [each.frame for each in self._waiting.values() if not each.call.over]
+                ongoing = [
+                    frame_of(each.record)
+                    for each in self._waiting.values()
+                    if each.record is not None and not each.call.over
+                ]
                 self._journal.replace(ongoing)
                 self._written = sum(len(each.data) for each in ongoing)
             else:

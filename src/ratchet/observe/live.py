@@ -455,7 +455,7 @@ class LivePipeline:
         if starts is not None:
             now = time.monotonic() if self._closing_until is None else math.inf
             due = starts.due(now)
-            delivery.deliver(due)
+            delivery.deliver(list(due.values()))
             starts.sent(due)
 
     def _close_starts(self) -> None:

@@ -11,7 +11,6 @@ from ratchet.store.columns import clean, encode
 from ratchet.store.long_texts import LongTexts, has_long_text, separated
 from ratchet.store.usage import COST, INPUT, OPERATION, OUTPUT, usage_text
 from ratchet.types import InputError, Span, SpanEvent
-from ratchet.types.trace import START
 
 MAX_ID = 200
 """Maximum characters of an id or agent name; databases limit the length of indexed values."""
@@ -126,8 +125,7 @@ def conversation_of(attributes: Mapping[str, Any]) -> str:
 def with_heads(rows: Sequence[Row]) -> list[Row]:
     """Mark the heads among the rows of one batch.
 
-    The head is the earliest span of a trace among those of the same conversation, or of none. The
-    start of a live call is one, too: it is stored first, and so keeps the trace's place.
+    The head is the earliest span of a trace among those of the same conversation, or of none.
     """
     marked = list(rows)
     first: dict[tuple[int, int, str, str], int] = {}
@@ -142,9 +140,6 @@ def with_heads(rows: Sequence[Row]) -> list[Row]:
             if own in seen:
                 continue
             seen.add(own)
-        if row[6] == START:
-            first[row[0], row[1], row[3], row[4]] = number
-            continue
         key = (row[0], row[1], row[3], row[13])
         # Spans of a trace arrive together, and the earliest is often the first.
         if key == last and row[7] >= began:

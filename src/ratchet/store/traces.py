@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import msgspec
-from sqlalchemy import Connection, and_, case, exists, func, select, text, tuple_
+from sqlalchemy import Connection, and_, exists, func, select, text, tuple_
 
 from ratchet.store.columns import clean
 from ratchet.store.engine import Database, starts_with
@@ -24,7 +24,6 @@ from ratchet.types import Feedback, InputError, Span, total_cost
 from ratchet.types.trace import (
     EVERY,
     OWN_AGENTS,
-    START,
     SUMS,
     Sort,
     SpanSkeleton,
@@ -485,7 +484,7 @@ def oldest_of(
     """
     rows = connection.execute(_query(criteria, LIVE_HEAD, limit, after, oldest=True)).all()
     heads = [_Head(row[0], row[1], SummaryKey(*row[2:])) for row in rows]
-    # The head may be the start of a call within a request that began before it.
+    # The head may be a call within a request that began before it.
     since_ns = heads[0].start_ns - _AROUND_NS if heads else None
     keys = _recording(connection, [head.key for head in heads], criteria, since_ns)
     figures = summaries(connection, keys, price, since_ns)
@@ -512,7 +511,7 @@ def _query(
     if kind == ROLLOUT_HEAD:
         # Redundant, but it names the partition on Postgres.
         query = query.where(_OF_ROLLOUTS)
-    query = query.where(~_is_preceded(criteria.conversation_id, by_start=oldest))
+    query = query.where(~_is_preceded(criteria.conversation_id, as_stored=oldest))
     if criteria.conversation_id is not None:
         query = query.where(
             _IN_CONVERSATIONS, spans.c.conversation_id == clean(criteria.conversation_id)
@@ -532,19 +531,18 @@ def _query(
     return query.order_by(*(order if oldest else (each.desc() for each in order))).limit(limit)
 
 
-def _is_preceded(conversation_id: str | None, *, by_start: bool = False) -> Any:
+def _is_preceded(conversation_id: str | None, *, as_stored: bool = False) -> Any:
     """Whether a trace has an earlier head than the selected one.
 
     Args:
         conversation_id: Only heads of this conversation; None for all.
-        by_start: Whether the start of a live call, if there is one, is before all others. It is
-            stored first, so the trace keeps its place when a span arrives that began earlier.
+        as_stored: Whether the head that was stored first is the earliest, so that the trace keeps
+            its place when a span comes later that began before it.
     """
     earlier = spans.alias("earlier")
 
     def place(of: Any) -> Any:
-        time = (of.c.start_ns, of.c.seq)
-        return tuple_(case((of.c.name == START, 0), else_=1), *time) if by_start else tuple_(*time)
+        return of.c.seq if as_stored else tuple_(of.c.start_ns, of.c.seq)
 
     mine = and_(
         text("earlier.head > 0"),

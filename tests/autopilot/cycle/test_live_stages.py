@@ -391,7 +391,17 @@ def sends(version: Candidate) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize("told", [says, sends], ids=["by the process", "by the prompt"])
+def says_in_part(version: Candidate) -> dict[str, Any]:
+    """As `sends`, from a process that declares another prompt."""
+    tone = f"tone@{short_version(version.resources['tone'])}"
+    return {**sends(version), "ratchet.resources": [tone]}
+
+
+@pytest.mark.parametrize(
+    "told",
+    [says, sends, says_in_part],
+    ids=["by the process", "by the prompt", "by a prompt that the process does not declare"],
+)
 def test_a_watch_of_recorded_calls_waits_for_the_merged_version(
     store: Store, tmp_path: Path, told: Callable[[Candidate], dict[str, Any]]
 ) -> None:

@@ -10,6 +10,7 @@ import msgspec
 from ratchet.observe.dialects.messages import objects
 from ratchet.observe.dialects.names import INPUT_MESSAGES, OUTPUT_MESSAGES
 from ratchet.types import Feedback, Span, SpanEvent, SpanRecord
+from ratchet.types.trace import ARM, CANDIDATE, EXPERIMENT, GROUP, RELEASE, RESOURCES, UNIT
 
 REMOVED = "ratchet.content.removed"
 """Attribute with the number of removed attributes."""
@@ -30,6 +31,7 @@ _KEPT = frozenset(
         *("rpc.system", "rpc.service", "rpc.method", "ratchet.rollout.id", "ratchet.candidate"),
         *("ratchet.redaction", "ratchet.redaction.error", "ratchet.cut", "otel.scope.name"),
         *("otel.scope.version", "otel.links", "host.name", "container.id", "cloud.region"),
+        *(CANDIDATE, EXPERIMENT, ARM, UNIT, GROUP, RESOURCES, RELEASE),
     }
 )
 _KEPT_BEGINNINGS = ("service.", "telemetry.", "deployment.", "code.", "k8s.", "ratchet.import.")
