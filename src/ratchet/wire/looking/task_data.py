@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import re
 from collections.abc import Iterator, Sequence
 
 from ratchet.curate.answer_names import ANSWERS, INPUTS, plain_name
+from ratchet.curate.csv_rows import CsvRows
 from ratchet.wire.facts import Place, TaskDataSite
 from ratchet.wire.looking.files import RepositoryFiles, standing_of
 from ratchet.wire.looking.program import Program
@@ -105,14 +105,16 @@ def _rows(form: str, text: str, whole: bool) -> list[dict[str, object]]:
     """Rows of a table; of one that was cut, those before the cut."""
     try:
         if form in ("csv", "tsv"):
-            reader = csv.DictReader(io.StringIO(text), delimiter="\t" if form == "tsv" else ",")
-            return [{str(k): v for k, v in row.items()} for row in reader][: None if whole else -1]
+            usual = "\t" if form == "tsv" else ","
+            lines = list(io.StringIO(text, newline=""))
+            found = CsvRows(lines if whole else lines[:-1], usual, HEAD)
+            return [dict(row.cells) for row in found if not row.error]
         if form == "jsonl":
             lines = [line for line in text.splitlines() if line.strip()]
             values = [json.loads(line) for line in (lines if whole else lines[:-1])]
             return [one for one in values if isinstance(one, dict)]
         return _of_json(json.loads(text))
-    except (ValueError, csv.Error, RecursionError):
+    except (ValueError, RecursionError):
         return []
 
 

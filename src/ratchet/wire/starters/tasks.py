@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from ratchet.curate.csv_rows import CsvRows
-from ratchet.curate.text_file import open_text, read_text
+from ratchet.curate.text_file import is_undecoded, open_text, read_text
 from ratchet.types import InputError
 from ratchet.wire.choices import Choices
 from ratchet.wire.facts import RepositoryLook, TaskDataSite
@@ -155,9 +155,13 @@ def _rows(file: Path, site: TaskDataSite) -> Iterator[dict[str, Any]]:
                 else:
                     usual = "\t" if site.format == "tsv" else ","
                     rows = CsvRows(text_file.lines(), usual, LARGEST)
-                    yield from (row.cells for row in rows if not row.error)
+                    for row in rows:
+                        if not row.error and not any(map(is_undecoded, row.cells.values())):
+                            yield row.cells
         elif file.stat().st_size <= LARGEST:
             text, _ = read_text(file)
+            if is_undecoded(text):
+                return
             yield from _dicts(json.loads(text)) if site.format == "json" else _listed(text, site)
     except (OSError, ValueError, RecursionError, InputError):
         return
@@ -165,6 +169,8 @@ def _rows(file: Path, site: TaskDataSite) -> Iterator[dict[str, Any]]:
 
 def _json_lines(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
     for line in lines:
+        if is_undecoded(line):
+            continue
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):
