@@ -21,7 +21,11 @@ _HEAD = 256 * 1024
 _SAMPLE = 64 * 1024
 """Bytes of lines with other than ASCII by which an encoding is told."""
 
+_LINES = 100_000
+"""Lines with other than ASCII by which it is judged whether a file is UTF-8, and broken."""
+
 _CONTEXT = 1000
+"""Bytes before such a text, in a long line, that tell more of it."""
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -35,6 +39,7 @@ _MARKS = (
 _MULTIBYTE = re.compile(
     rb"[\xc2-\xdf][\x80-\xbf]|[\xe0-\xef][\x80-\xbf]{2}|[\xf0-\xf4][\x80-\xbf]{3}"
 )
+_UNDECODED = re.compile("[\udc80-\udcff]")
 _NOT_ASCII = re.compile(rb"[\x80-\xff]")
 
 
@@ -124,60 +129,74 @@ def read_text(path: Path) -> tuple[str, Encoding]:
 
 def is_undecoded(text: str) -> bool:
     """Whether a text of `lines` holds bytes that are no text."""
-    return not text.isascii() and any("\udc80" <= sign <= "\udcff" for sign in text)
+    return not text.isascii() and _UNDECODED.search(text) is not None
 
 
 def encoding_of(file: BinaryIO) -> Encoding:
-    """The encoding of a stream, which is read to its end.
+    """The encoding of a stream that can be read again.
 
     A mark decides, then zero bytes, then whether it is UTF-8. Else a detector is asked, unless half
     of the lines with other than ASCII are UTF-8, or nearly all such bytes: that file is UTF-8, and
     broken in places.
     """
-    try:
-        head = file.read(_HEAD)
-    except _UNPACKING:
-        head = b""  # who reads it is told
+    head = next(_pieces(file), b"")
     for mark, name in _MARKS:
         if head.startswith(mark):
             return Encoding(name, len(mark))
     if name := _by_zeros(head):
         return Encoding(name)
+    file.seek(0)
+    if _is_utf8(file):
+        return Encoding("utf-8")
+    file.seek(0)
+    return Encoding(_judged(file, head))
+
+
+def _pieces(file: BinaryIO) -> Iterator[bytes]:
+    """A stream in pieces, up to where packed data is broken: who reads it next is told."""
+    try:
+        while piece := file.read(_PIECE):
+            yield piece
+    except _UNPACKING:
+        return
+
+
+def _is_utf8(file: BinaryIO) -> bool:
     decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        for piece in _pieces(file):
+            decoder.decode(piece)
+    except UnicodeDecodeError:
+        return False
+    return not decoder.getstate()[0]
+
+
+def _judged(file: BinaryIO, head: bytes) -> str:
+    """The encoding of what is not UTF-8 throughout."""
     whole = others = 0  # bytes of UTF-8, and others
     fine = broken = 0  # lines with the former only, and with the latter
-    is_utf8, zeros = True, False
     sample: list[bytes] = []
     size = 0
-    piece = head
-    while piece:
-        if not piece.isascii():
-            zeros = zeros or b"\0" in piece
-            for line in piece.split(b"\n"):
-                if line.isascii():
-                    continue
-                held = sum(map(len, _MULTIBYTE.findall(line)))
-                wrong = len(_NOT_ASCII.findall(line)) - held
-                whole, others = whole + held, others + wrong
-                fine, broken = fine + (wrong == 0), broken + (wrong > 0)
-                if size < _SAMPLE:
-                    sample.append(_around(line))
-                    size += len(sample[-1])
-        if is_utf8:
-            try:
-                decoder.decode(piece)
-            except UnicodeDecodeError:
-                is_utf8 = False
-        try:
-            piece = file.read(_PIECE)
-        except _UNPACKING:
-            break  # who reads it is told
-        if is_utf8 and not piece:
-            is_utf8 = not decoder.getstate()[0]
-    if is_utf8 or zeros or fine >= broken or whole > 9 * others:
-        return Encoding("utf-8")
+    for piece in _pieces(file):
+        if b"\0" in piece:
+            return "utf-8"  # no text: its lines are refused
+        for line in () if piece.isascii() else piece.split(b"\n"):
+            if line.isascii():
+                continue
+            held = sum(map(len, _MULTIBYTE.findall(line)))
+            wrong = len(_NOT_ASCII.findall(line)) - held
+            whole, others = whole + held, others + wrong
+            fine, broken = fine + (wrong == 0), broken + (wrong > 0)
+            if size < _SAMPLE:
+                sample.append(_around(line))
+                size += len(sample[-1])
+        if fine + broken > _LINES:
+            break
+    if fine >= broken or whole > 9 * others:
+        return "utf-8"
+    # The measured way: all of a small file, with the ASCII around its texts.
     is_small = len(head) <= _SAMPLE
-    return Encoding(_detected(head if is_small else b"\n".join(sample)[: 2 * _SAMPLE]))
+    return _detected(head if is_small else b"\n".join(sample)[: 2 * _SAMPLE])
 
 
 def _around(line: bytes) -> bytes:
