@@ -14,6 +14,7 @@ from ratchet.curate import read_tasks
 from ratchet.curate.files import read_dataset_file
 from ratchet.curate.importing import read_values
 from ratchet.curate.label_file import read_labels
+from ratchet.curate.text_file import read_text
 
 TEXTS = {
     "cp1252": ["café crème à Noël", "Où est la gare ? 5 € — très cher", "Grüße aus München"],
@@ -59,6 +60,31 @@ def test_every_reader_takes_the_encoding_of_the_file_and_says_which(
         assert len(said) == 1
     assert [task.input for task in found[0].tasks] == texts
     assert len(found[0].notes) == 1
+
+
+SENTENCES = {
+    **TEXTS,
+    "cp1252": [
+        *TEXTS["cp1252"],
+        *("Não é possível, obrigação", "¿Dónde está el baño? Mañana"),
+        *("“smart” and it’s fine – really", "naïve", "Müller", "résumé"),  # noqa: RUF001
+    ],
+    "cp1250": [*TEXTS["cp1250"], "Příliš žluťoučký kůň"],
+    "cp1251": [*TEXTS["cp1251"], "Спасибо"],
+    "cp1253": ["Πού είναι το δέμα μου;"],
+    "euc_kr": ["환불은 얼마나 걸리나요?", "주문이 어디에 있나요"],
+    "big5": ["退款需要多長時間?", "我可以更改發票上的名字嗎?"],
+}
+
+
+def test_one_sentence_tells_the_encoding_of_nearly_every_file(tmp_path: Path) -> None:
+    told = [
+        read_text(written(tmp_path, "d", form % sentence, encoding))[0] == form % sentence
+        for encoding, sentences in SENTENCES.items()
+        for sentence in sentences
+        for form in ('input,expected\n"%s",yes\n', '{"input": "%s"}\n')
+    ]
+    assert sum(told) >= 0.95 * len(told)
 
 
 def test_labels_are_read_in_the_encoding_of_their_file(tmp_path: Path) -> None:
