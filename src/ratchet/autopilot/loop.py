@@ -127,9 +127,9 @@ async def improve(
     ):
         async with in_thread(agent_model(project, watcher.message)):
             agent = project.load_agent()
-            dataset, bad = project.dataset(skip_bad=skip_bad, store=store)
-            for sentence in bad:
-                watcher.message(f"Skipped: {sentence}")
+            dataset, sentences = project.dataset(skip_bad=skip_bad, store=store)
+            for sentence in sentences:
+                watcher.message(sentence)
             if isinstance(agent, ProgramAgent):
                 if ship_it:
                     check_clean(project.root)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ratchet.curate.importing.cell_values import structured
 from ratchet.curate.importing.chat import call_attributes, value_attributes
 from ratchet.curate.importing.records import (
     SOURCE,
@@ -249,12 +250,12 @@ def _root(trace: str) -> str:
 
 
 def _list(value: Any) -> Sequence[Any]:
-    found = form.decoded(value)
+    found = structured(value)
     return found if isinstance(found, list) else ()
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
-    found = form.decoded(value)
+    found = structured(value)
     return found if isinstance(found, Mapping) else {}
 
 
