@@ -42,6 +42,9 @@ _JSON = (b"content-type", b"application/json")
 _RAW_METHODS = {"/v1/traces": ("POST",)}
 """Methods of paths that are dispatched before the route table is consulted."""
 
+SEND_S = 30.0
+"""Seconds in which the client of a stream must take a piece; then the stream ends."""
+
 MAX_PATH = 4096
 """Longest accepted path and query, in bytes."""
 
@@ -300,7 +303,11 @@ class App:
                         piece = following.result()
                     except StopAsyncIteration:
                         break
-                    await sent.piece(piece)
+                    try:
+                        async with asyncio.timeout(SEND_S):
+                            await sent.piece(piece)
+                    except TimeoutError:
+                        raise ClientDisconnected from None
             finally:
                 for task in (hung_up, following):
                     if task is not None and not task.done():

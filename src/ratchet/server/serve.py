@@ -159,12 +159,10 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
             attempts=AttemptGuard(_running(store)),
         ),
         pruner=Pruner(store, settings.retention, metrics=metrics),
-        flush_attempt=gateway.flush_attempt,
         project=Path(settings.project) if settings.project else None,
         commands=ProjectCommands(Path(settings.project), given) if settings.project else None,
         oidc=_oidc(store, settings.oidc, environ),
         background=(
-            gateway,
             PartitionKeeper(store, period_s(settings.retention.spans_days)),
             *([AutopilotProcess(settings.autopilot, given)] if settings.autopilot else []),
         ),

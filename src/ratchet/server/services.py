@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -26,6 +27,11 @@ from ratchet.store import Store
 READERS = 8
 """Threads for reads and for rare writes."""
 
+CLOSE_S = 30.0
+"""Seconds that one component may take to stop; after that the next is stopped."""
+
+log = logging.getLogger("ratchet.server")
+
 Result = TypeVar("Result")
 Raw = Callable[[Any, Any, Any], Awaitable[None]]
 
@@ -40,6 +46,16 @@ class BackgroundService(Protocol):
         """Stop in order."""
 
 
+class GatewayService(BackgroundService, Protocol):
+    """The part of the gateway that the services need."""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Serve one request under /gateway/."""
+
+    async def flush_attempt(self, rollout_id: str, fence: int) -> None:
+        """Wait until an attempt's gateway calls are stored."""
+
+
 class Services:
     """The components that the routes of one server share.
 
@@ -50,10 +66,9 @@ class Services:
         metrics: Counters.
         spans: Writes spans.
         redactor: Redacts feedback and the spans of rollouts.
-        gateway: Handles /gateway/.
+        gateway: Handles /gateway/, and passes spans on until it is closed.
         otlp: Handles /v1/traces.
         pruner: Deletes expired rows.
-        flush_attempt: Waits until an attempt's gateway calls are stored.
         project: Folder of the project that the server was started in, if any.
         commands: Runs what needs that project's own code.
         oidc: Logs people in at a provider, if one is configured.
@@ -68,10 +83,9 @@ class Services:
         metrics: Metrics,
         spans: SpanWriter,
         redactor: Redactor,
-        gateway: Raw,
+        gateway: GatewayService,
         otlp: Raw,
         pruner: Pruner,
-        flush_attempt: Callable[[str, int], Awaitable[None]],
         project: Path | None = None,
         commands: ProjectCommands | None = None,
         oidc: OidcLogin | None = None,
@@ -89,7 +103,7 @@ class Services:
         self.redactor = redactor
         self.gateway = gateway
         self.otlp = otlp
-        self.flush_attempt = flush_attempt
+        self.flush_attempt = gateway.flush_attempt
         self.closing = asyncio.Event()
         """Set when shutdown begins: waiting requests return."""
         self.started_at = time.time()
@@ -98,13 +112,15 @@ class Services:
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="ratchet-store")
         self.activity_log = ActivityLog(store, self.in_thread)
         self.dispatcher = RolloutDispatcher(store, self)
-        # Closed in reverse order: the span writer last, after the components that use it.
+        # Closed in reverse order. Spans first, after the gateway that passes them on: they were
+        # paid for, so nothing else may use up the time that the server has to stop.
         self._background: tuple[BackgroundService, ...] = (
-            spans,
             self.activity_log,
             self.dispatcher,
             pruner,
             *background,
+            spans,
+            gateway,
         )
         self._stack = AsyncExitStack()
 
@@ -113,7 +129,7 @@ class Services:
         self._stack.push_async_callback(self.gatekeeper.close)
         for service in self._background:
             await service.start()
-            self._stack.push_async_callback(service.close)
+            self._stack.push_async_callback(_closed, service)
 
     async def close(self) -> None:
         """Stop every component, finishing pending work, and close the store."""
@@ -126,3 +142,14 @@ class Services:
         """Run a blocking call, such as a method of the store, in a thread."""
         call = functools.partial(work, *args, **options)
         return await asyncio.get_running_loop().run_in_executor(self._threads, call)
+
+
+async def _closed(service: BackgroundService) -> None:
+    """Close a component within a bounded time; what fails or hangs keeps none of the others."""
+    try:
+        async with asyncio.timeout(CLOSE_S):
+            await service.close()
+    except TimeoutError:
+        log.error("%s did not stop within %g s.", type(service).__name__, CLOSE_S)
+    except Exception:
+        log.exception("%s did not stop in order", type(service).__name__)
