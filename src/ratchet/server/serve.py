@@ -22,6 +22,7 @@ from ratchet.observe.redaction import RedactionRules, redactor_of
 from ratchet.server.access import Gatekeeper
 from ratchet.server.app import App
 from ratchet.server.autopilot_process import AutopilotProcess
+from ratchet.server.body import BodyBudget
 from ratchet.server.gateway import STANDARD, Gateway, Upstream
 from ratchet.server.gateway.adapter_loading import AdapterLoader
 from ratchet.server.gateway.substitution import PromptSubstituter
@@ -115,6 +116,7 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
     hidden = settings.oidc.secret_env if settings.oidc else ""
     given = {name: value for name, value in environ.items() if name != hidden}
     metrics = Metrics()
+    bodies = BodyBudget()
     spans = SpanWriter(
         store,
         pending_limit=settings.limits.pending_spans,
@@ -141,13 +143,16 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
         metrics=metrics,
         environ=environ,
         body_limit=settings.limits.body_bytes,
+        bodies=bodies,
     )
+    metrics.watch("body_bytes", "Bytes of large request bodies.", lambda: bodies.held)
     metrics.watch("pending_spans", "Spans that wait to be stored.", lambda: spans.pending)
     metrics.watch("open_streams", "Open streams of all callers.", lambda: gatekeeper.open_streams)
     services = Services(
         store,
         gatekeeper=gatekeeper,
         limits=settings.limits,
+        bodies=bodies,
         metrics=metrics,
         spans=spans,
         redactor=redactor,
@@ -155,6 +160,7 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
         otlp=Otlp(
             spans,
             body_limit=settings.limits.body_bytes,
+            bodies=bodies,
             metrics=metrics,
             attempts=AttemptGuard(_running(store)),
         ),

@@ -15,6 +15,7 @@ from typing import Any, Protocol, TypeVar
 from ratchet.observe.redaction import Redactor
 from ratchet.server.access import Gatekeeper
 from ratchet.server.activity_log import ActivityLog
+from ratchet.server.body import BodyBudget
 from ratchet.server.dispatcher import RolloutDispatcher
 from ratchet.server.limits import ServerLimits
 from ratchet.server.metrics import Metrics
@@ -63,6 +64,7 @@ class Services:
         store: The store; closed with the server.
         gatekeeper: Authenticates requests.
         limits: Limits of requests.
+        bodies: Memory that the bodies of requests share.
         metrics: Counters.
         spans: Writes spans.
         redactor: Redacts feedback and the spans of rollouts.
@@ -80,6 +82,7 @@ class Services:
         *,
         gatekeeper: Gatekeeper,
         limits: ServerLimits,
+        bodies: BodyBudget,
         metrics: Metrics,
         spans: SpanWriter,
         redactor: Redactor,
@@ -98,6 +101,7 @@ class Services:
         self.store_id = store.identity()
         self.gatekeeper = gatekeeper
         self.limits = limits
+        self.bodies = bodies
         self.metrics = metrics
         self.spans = spans
         self.redactor = redactor

@@ -17,7 +17,14 @@ from ratchet.observe.capture import readable
 from ratchet.observe.model_apis import DIALECTS, PASSED_THROUGH, ModelApi
 from ratchet.observe.model_apis.bounded_json import decoded
 from ratchet.server.access import check_attempt
-from ratchet.server.body import ClientDisconnected, decompressed, read_body
+from ratchet.server.body import (
+    SMALL,
+    BodyBudget,
+    ClientDisconnected,
+    HeldBody,
+    decompressed,
+    read_body,
+)
 from ratchet.server.gateway.adapter_loading import AdapterLoader, NamedWeights
 from ratchet.server.gateway.call_tokens import TokenKeeping, TokenWatch
 from ratchet.server.gateway.headers import brings_key, request_headers
@@ -78,7 +85,10 @@ Scope = Mapping[str, Any]
 class _Request:
     """An admitted request."""
 
-    __slots__ = ("path", "provider", "receive", "scope", "send", "target", "task")
+    __slots__ = ("held", "path", "provider", "receive", "scope", "send", "target", "task")
+
+    held: HeldBody
+    """Memory of its body."""
 
     def __init__(
         self,
@@ -141,6 +151,7 @@ class Gateway:
         metrics: Counts calls.
         environ: Environment with the providers' keys.
         body_limit: Limit of a request body, in bytes.
+        bodies: Memory that bodies share with those of other routes.
     """
 
     def __init__(
@@ -156,6 +167,7 @@ class Gateway:
         metrics: Metrics | None = None,
         environ: Mapping[str, str] = os.environ,
         body_limit: int = BODY_LIMIT,
+        bodies: BodyBudget | None = None,
         drain_s: float = DRAIN_S,
     ) -> None:
         self._pool = UpstreamPool(tuple(upstreams) or STANDARD, environ)
@@ -169,6 +181,7 @@ class Gateway:
         self._stream = stream
         self._metrics = metrics
         self._body_limit = body_limit
+        self._bodies = bodies or BodyBudget()
         self._drain_s = drain_s
         self._calls: dict[asyncio.Task[Any], GatewayTarget] = {}
         self._closing = False
@@ -247,10 +260,12 @@ class Gateway:
         await self._admit(request.target, scope)
         self._calls[task] = request.target
         try:
-            if dialect is None:
-                await self._pass_through(request)
-            else:
-                await self._call(request, dialect)
+            with self._bodies.hold() as held:
+                request.held = held
+                if dialect is None:
+                    await self._pass_through(request)
+                else:
+                    await self._call(request, dialect)
         finally:
             del self._calls[task]
 
@@ -307,14 +322,21 @@ class Gateway:
 
     async def _read(self, request: _Request) -> bytes:
         """The body of a request, as it came."""
+        length = 0
         for key, value in request.scope["headers"]:
             if key == b"content-length" and value.isdigit():
                 length = int(value[:20])
-                if length > self._body_limit:
-                    raise Problem(
-                        413, f"The body has {length} bytes; the limit is {self._body_limit}."
-                    )
-        return await read_body(request.receive, self._body_limit)
+        return await read_body(request.receive, self._body_limit, request.held, length=length)
+
+    async def _decoded(self, request: _Request, plain: bytes) -> dict[str, Any] | None:
+        """The object that a body is; None for anything else, which the upstream will report."""
+        if len(plain) <= SMALL:
+            return _decoded(plain)
+        await request.held.weigh(plain)
+        async with self._bodies.decoding:
+            given = _decoded(plain)
+            await asyncio.sleep(0)
+        return given
 
     async def _prepare(
         self, request: _Request, dialect: ModelApi, body: bytes
@@ -329,8 +351,8 @@ class Gateway:
                 encoding = value.decode("latin-1").strip().lower()
             elif key == b"traceparent":
                 parent = value
-        plain = _plain(body, encoding, self._body_limit)
-        given = _decoded(plain)
+        plain = await _plain(body, encoding, self._body_limit, request.held)
+        given = await self._decoded(request, plain)
         requested = given.get("model") if given is not None else None
         asked = requested if isinstance(requested, str) else None
         generates = dialect.OPERATION != "embeddings"
@@ -500,8 +522,8 @@ class Gateway:
         headers = request.scope["headers"]
         endpoint, _ = self._choose(request.provider, None)
         if request.scope["method"] == "POST":
-            body = await read_body(request.receive, self._body_limit)
-            given = _decoded(body)
+            body = await self._read(request)
+            given = await self._decoded(request, body)
             requested = given.get("model") if given is not None else None
             if given is not None and isinstance(requested, str):
                 endpoint, sent = self._choose(request.provider, requested)
@@ -589,14 +611,14 @@ class Gateway:
         return found or Substitution(given)
 
 
-def _plain(body: bytes, encoding: str, limit: int) -> bytes:
+async def _plain(body: bytes, encoding: str, limit: int, held: HeldBody) -> bytes:
     """The decompressed body; empty when it is damaged, which the upstream will report."""
     if not encoding:
         return body
     try:
-        return decompressed(body, encoding, limit)
+        return await decompressed(body, encoding, limit, held)
     except Problem as problem:
-        if problem.status == 413:
+        if problem.status in (413, 429):
             raise
         return b""
 
