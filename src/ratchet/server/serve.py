@@ -18,7 +18,10 @@ import msgspec
 import uvicorn
 import uvloop
 
+from ratchet.observe.destination import Destination, cache, spool_of
+from ratchet.observe.project_paths import STATE_NAME
 from ratchet.observe.redaction import RedactionRules, redactor_of
+from ratchet.observe.spool import Spool
 from ratchet.server.access import Gatekeeper
 from ratchet.server.app import App
 from ratchet.server.autopilot_process import AutopilotProcess
@@ -144,6 +147,7 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
         environ=environ,
         body_limit=settings.limits.body_bytes,
         bodies=bodies,
+        spool=_spool(store, settings),
     )
     metrics.watch("body_bytes", "Bytes of large request bodies.", lambda: bodies.held)
     metrics.watch("pending_spans", "Spans that wait to be stored.", lambda: spans.pending)
@@ -174,6 +178,14 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
         ),
     )
     return App(services, settings.root_path)
+
+
+def _spool(store: Store, settings: ServeSettings) -> Spool:
+    root = Path(settings.project) if settings.project else None
+    state = root / STATE_NAME if root is not None else cache()
+    # No agent's name has a space, and each store has its own folder.
+    folder = state / "spool" / f"gateway {store.identity()[:16]}"
+    return spool_of(Destination(agent="gateway", root=root, spool=folder))
 
 
 def _oidc(

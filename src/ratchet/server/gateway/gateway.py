@@ -16,6 +16,7 @@ import msgspec
 from ratchet.observe.capture import readable
 from ratchet.observe.model_apis import DIALECTS, PASSED_THROUGH, ModelApi
 from ratchet.observe.model_apis.bounded_json import decoded
+from ratchet.observe.spool import Spool
 from ratchet.server.access import check_attempt
 from ratchet.server.body import (
     SMALL,
@@ -37,6 +38,7 @@ from ratchet.server.gateway.mirroring import (
 from ratchet.server.gateway.pool import UpstreamEndpoint, UpstreamPool
 from ratchet.server.gateway.recording import Recording
 from ratchet.server.gateway.recording_queue import RecordingQueue, Writer
+from ratchet.server.gateway.recording_spool import RecordingSpool
 from ratchet.server.gateway.relay import (
     CallRelay,
     Receive,
@@ -70,6 +72,9 @@ CALLS_LIMIT = 4_096
 
 DRAIN_S = 25.0
 """Seconds for which `close` lets calls in flight finish."""
+
+RECORD_S = 10.0
+"""Seconds for which `close` waits until the writer has taken the recordings."""
 
 SUBSTITUTE_S = 5.0
 """Timeout of finding a prompt's replacement, in seconds."""
@@ -152,6 +157,7 @@ class Gateway:
         environ: Environment with the providers' keys.
         body_limit: Limit of a request body, in bytes.
         bodies: Memory that bodies share with those of other routes.
+        spool: Holds on disk the recordings that the writer has no place for.
     """
 
     def __init__(
@@ -168,10 +174,16 @@ class Gateway:
         environ: Mapping[str, str] = os.environ,
         body_limit: int = BODY_LIMIT,
         bodies: BodyBudget | None = None,
+        spool: Spool | None = None,
         drain_s: float = DRAIN_S,
     ) -> None:
         self._pool = UpstreamPool(tuple(upstreams) or STANDARD, environ)
-        self._recordings = RecordingQueue(writer, TokenWatch(metrics))
+        self._recordings = RecordingQueue(
+            writer,
+            TokenWatch(metrics),
+            spool=RecordingSpool(spool) if spool is not None else None,
+            metrics=metrics,
+        )
         self._mirror = CallMirror(self._pool, self._recordings)
         self._substitute = substitute
         self._training = training
@@ -189,6 +201,7 @@ class Gateway:
     async def start(self) -> None:
         """Start the upstream pool; call in the event loop that will serve."""
         await self._pool.start()
+        await self._recordings.start()
 
     async def close(self) -> None:
         """Refuse new calls and let calls in flight finish within a bounded time."""
@@ -201,7 +214,7 @@ class Gateway:
                 _log.warning("%d calls were cut off at shutdown.", len(missing))
                 await asyncio.wait(missing, timeout=1.0)
         await self._mirror.close()
-        await self._recordings.close(self._drain_s)
+        await self._recordings.close(min(self._drain_s, RECORD_S))
         await self._pool.close()
 
     async def flush_attempt(self, rollout_id: str, fence: int) -> None:
@@ -272,8 +285,6 @@ class Gateway:
     async def _admit(self, target: GatewayTarget, scope: Scope) -> None:
         if self._closing:
             raise Problem(503, "The server is shutting down.", headers={"retry-after": "1"})
-        if self._recordings.full:
-            raise Problem(429, "Too many calls wait to be recorded.", headers={"retry-after": "1"})
         if len(self._calls) >= CALLS_LIMIT:
             raise Problem(429, "Too many calls are in flight.", headers={"retry-after": "1"})
         caller = scope.get("ratchet.caller")
@@ -284,6 +295,7 @@ class Gateway:
 
     async def _call(self, request: _Request, dialect: ModelApi) -> None:
         """Relay and record a model call."""
+        await self._recordings.place()
         body = await self._read(request)
         refused: list[NamedWeights] = []
         first: Recording | None = None
