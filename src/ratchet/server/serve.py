@@ -32,6 +32,7 @@ from ratchet.server.gateway.substitution import PromptSubstituter
 from ratchet.server.gateway.target import AttemptGuard, AttemptState, ReadAttemptState, state_of
 from ratchet.server.gateway.training import TrainingReader
 from ratchet.server.gateway.upstream import is_loopback
+from ratchet.server.http_protocol import BoundedHttp
 from ratchet.server.limits import ServerLimits
 from ratchet.server.metrics import Metrics
 from ratchet.server.oidc import OidcLogin, OidcSettings
@@ -251,7 +252,7 @@ class UvicornServer(uvicorn.Server):
     ) -> None:
         config = uvicorn.Config(
             app,
-            http="httptools",
+            http=BoundedHttp,
             ws="none",
             lifespan="on",
             access_log=False,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import msgspec
@@ -46,9 +47,15 @@ async def metrics(server: Services) -> TextResponse:
     return TextResponse(content, media_type)
 
 
-@group.route("GET", "/openapi.json", NO_SCOPES)
-async def openapi() -> dict[str, Any]:
+@group.route("GET", "/openapi.json", NO_SCOPES, answers=dict[str, Any])
+async def openapi() -> TextResponse:
     """Get this description."""
+    return TextResponse(_description(), "application/json")
+
+
+@functools.cache
+def _description() -> bytes:
+    """The document, which is the same for as long as the server runs."""
     from ratchet.server.api import GROUPS
 
-    return describe([route for group in GROUPS for route in group.routes])
+    return msgspec.json.encode(describe([route for group in GROUPS for route in group.routes]))
