@@ -1,4 +1,4 @@
-"""HTTP connections: uvicorn's, with bounds on the bytes and the time of a head, and on their number.
+"""HTTP connections: uvicorn's, with bounds on their number and on the bytes and time of heads.
 
 The parser holds a head of any length, and uvicorn ends only connections that are idle after an
 answer.
@@ -78,7 +78,7 @@ class BoundedHttp(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         if self._overhead > HEAD_BYTES:
-            self._refuse(431, b"The headers of the request are too large.")
+            self.send_400_response("")
         elif self._reading_head or self.idle:
             self._expect_head()
 
@@ -98,8 +98,9 @@ class BoundedHttp(HttpToolsProtocol):
         """Begin the request, unless its head is too large."""
         self._reading_head = False
         self._head_arrived()
-        if self._overhead <= HEAD_BYTES:
-            super().on_headers_complete()
+        if self._overhead > HEAD_BYTES:
+            raise ValueError("The head is too large.")  # which the parser ends with
+        super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body, which allows for its framing."""
@@ -110,6 +111,13 @@ class BoundedHttp(HttpToolsProtocol):
         """Become idle."""
         self.idle_since = self.loop.time()
         super().on_response_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what the parser does, or what is too large."""
+        if self._overhead > HEAD_BYTES:
+            self._refuse(431, b"The headers of the request are too large.")
+        else:
+            super().send_400_response(msg)
 
     def _expect_head(self) -> None:
         if self._head_timer is None:
