@@ -24,6 +24,7 @@ from ratchet.server.project_commands import ProjectCommands
 from ratchet.server.retention import Pruner
 from ratchet.server.span_writer import SpanWriter
 from ratchet.store import Store
+from ratchet.types import StoreError
 
 READERS = 8
 """Threads for reads and for rare writes."""
@@ -113,6 +114,7 @@ class Services:
         self.started_at = time.time()
         self.kept: dict[str, Any] = {}
         """Answers that routes keep for some seconds, by route."""
+        self._pinging: asyncio.Future[None] | None = None
         self._threads = ThreadPoolExecutor(READERS, thread_name_prefix="ratchet-store")
         self.activity_log = ActivityLog(store, self.in_thread)
         self.dispatcher = RolloutDispatcher(store, self)
@@ -141,6 +143,22 @@ class Services:
         await self._stack.aclose()
         self._threads.shutdown(wait=True)
         self.store.close()
+
+    async def ping(self, timeout_s: float) -> None:
+        """Check that the store responds; callers at the same time share one check.
+
+        Raises:
+            StoreError: It does not, or not in time.
+        """
+        if self._pinging is None or self._pinging.done():
+            self._pinging = asyncio.ensure_future(self.in_thread(self.store.ping))
+            self._pinging.add_done_callback(lambda task: task.cancelled() or task.exception())
+        try:
+            async with asyncio.timeout(timeout_s):
+                # Not cancelled: the thread would go on, and the next check take another.
+                await asyncio.shield(self._pinging)
+        except TimeoutError:
+            raise StoreError(f"The store did not respond within {timeout_s:g} s.") from None
 
     async def in_thread(self, work: Callable[..., Result], *args: Any, **options: Any) -> Result:
         """Run a blocking call, such as a method of the store, in a thread."""
