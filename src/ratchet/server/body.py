@@ -22,8 +22,8 @@ SMALL = 64 * 1024
 own buffer is as large.
 """
 
-HELD_LIMIT = 64 * 1024 * 1024
-"""Bytes of all larger bodies in flight, with what they are decoded into."""
+HELD_LIMIT = 40 * 1024 * 1024
+"""Bytes of all larger bodies that are read or handled, with what they are decoded into."""
 
 ROOM_S = 5.0
 """Seconds that a body waits for room among the others."""
@@ -76,8 +76,12 @@ class BodyBudget:
         try:
             yield body
         finally:
-            self.held -= body.taken
-            self._give()
+            body.release()
+
+    def give_back(self, size: int) -> None:
+        """Take bytes back; used by `HeldBody.release`."""
+        self.held -= size
+        self._give()
 
     async def take(self, body: HeldBody, size: int) -> None:
         """Take bytes for a body; used by `HeldBody.grow`.
@@ -149,6 +153,11 @@ class HeldBody:
         """
         if size > max(SMALL, self.taken):
             await self._budget.take(self, size - self.taken)
+
+    def release(self) -> None:
+        """Give everything back: the body has been handled, or passed on."""
+        taken, self.taken = self.taken, 0
+        self._budget.give_back(taken)
 
     async def weigh(self, body: bytes) -> None:
         """Count the values of a JSON body, before it is decoded.

@@ -301,6 +301,8 @@ class Gateway:
         first: Recording | None = None
         while True:
             outgoing, recording, streams, mirrored = await self._prepare(request, dialect, body)
+            # What follows takes as long as the model does, which others need not wait for.
+            request.held.release()
             if first is not None:
                 recording.again(first)
             held: AbstractContextManager[None] = nullcontext()
