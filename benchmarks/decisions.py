@@ -6,7 +6,12 @@ baseline and candidate. The same pairs go to a z-test evaluated after each pair 
 asymptotic confidence sequence of Waudby-Smith et al. (2024).
 
 The scenarios few_tasks have 40 test tasks and an agent whose answers vary from call to call; see
-`parts/few_tasks.py`.
+`parts/decisions/few_tasks.py`.
+
+The gates of other tools decide on the same scores as ours, with 30, 60 and 120 tasks and with
+scores missing (`parts/decisions/field.py`), and on answers that a real model gave
+(`real_aa.py`). Other experiments lose scores where that helps a wrong verdict most
+(`parts/decisions/missing_scores.py`).
 
 Progress goes to stderr. The last line of stdout is one JSON object. The exit code is 0 when every
 bound holds, 1 when one is missed and 2 when nothing could be measured.
@@ -24,13 +29,17 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import lru_cache
 from pathlib import Path
 from statistics import NormalDist
+from typing import TypeVar
 
 import numpy as np
 
-from parts.few_tasks import FewTasks, few_tasks
+from parts.decisions import field as gate_field
+from parts.decisions import missing_scores
+from parts.decisions.drawn_answers import ALPHA, RESULTS, flips, read_answers
+from parts.decisions.few_tasks import FewTasks, few_tasks
+from parts.decisions.paired_scores import graded
 from ratchet.prove import (
     Comparison,
     ExperimentPlan,
@@ -42,9 +51,7 @@ from ratchet.prove import (
     write_evidence,
 )
 
-ALPHA = 0.05
 PAIRS = 1000
-DEVIATION, CORRELATION = 0.2, 0.6
 MARGIN = 0.03
 NORMAL = NormalDist()
 FIRST_LOOK = 10
@@ -53,6 +60,7 @@ FEW_RUNS = 500
 """Experiments at most of a scenario on few tasks: each has a pilot, which takes its time."""
 
 Array = np.ndarray
+Share = TypeVar("Share")
 
 
 @dataclass(frozen=True)
@@ -133,53 +141,6 @@ class Tally:
         return self.verdicts.get(verdict, 0) / len(self.pairs)
 
 
-def clipped_moments(mean: float, deviation: float) -> tuple[float, float]:
-    """Mean and standard deviation of a normal variable after clipping to [0, 1]."""
-    low, high = -mean / deviation, (1.0 - mean) / deviation
-    inside = NORMAL.cdf(high) - NORMAL.cdf(low)
-    slope = NORMAL.pdf(low) - NORMAL.pdf(high)
-    above = 1.0 - NORMAL.cdf(high)
-    first = mean * inside + deviation * slope + above
-    second = (
-        (mean * mean + deviation * deviation) * inside
-        + 2.0 * mean * deviation * slope
-        + deviation * deviation * (low * NORMAL.pdf(low) - high * NORMAL.pdf(high))
-        + above
-    )
-    return first, math.sqrt(second - first * first)
-
-
-@lru_cache
-def latent_deviation() -> float:
-    """Standard deviation before clipping that gives DEVIATION after it, at mean 0.5."""
-    return solve(lambda deviation: clipped_moments(0.5, deviation)[1], DEVIATION, 0.1, 0.4)
-
-
-@lru_cache
-def latent_mean(mean: float) -> float:
-    """Mean before clipping that gives exactly `mean` after it."""
-    return solve(lambda m: clipped_moments(m, latent_deviation())[0], mean, -0.5, 1.5)
-
-
-def solve(function: Callable[[float], float], target: float, low: float, high: float) -> float:
-    for _ in range(60):
-        middle = (low + high) / 2.0
-        low, high = (middle, high) if function(middle) < target else (low, middle)
-    return low
-
-
-def scores(rng: np.random.Generator, gain: float) -> tuple[Array, Array]:
-    """Noisy scores of a baseline (mean 0.5) and of a candidate (mean 0.5 + gain)."""
-    shared = math.sqrt(CORRELATION) * rng.standard_normal(PAIRS)
-    own = math.sqrt(1.0 - CORRELATION)
-
-    def side(mean: float) -> Array:
-        noise = shared + own * rng.standard_normal(PAIRS)
-        return np.clip(latent_mean(mean) + latent_deviation() * noise, 0.0, 1.0)
-
-    return side(0.5), side(0.5 + gain)
-
-
 def adversary(rng: np.random.Generator, kind: str) -> Callable[[int, float], tuple[float, float]]:
     """Scores of mean difference zero, given the pair's number and the evidence before it."""
     u = rng.random(PAIRS)
@@ -223,14 +184,14 @@ def experiment(scenario: Scenario, number: int, seed: int, with_interval: bool) 
             if comparison.observe(PairedScore(str(t), before, after)) is not None:
                 break
     else:
-        before_n, after_n = scores(rng, scenario.gain)
+        before_n, after_n = graded(rng, PAIRS, scenario.gain)
         rows = zip(before_n.tolist(), after_n.tolist(), strict=True)
         if scenario.safety is None:
             for t, (before, after) in enumerate(rows):
                 if comparison.observe(PairedScore(str(t), before, after)) is not None:
                     break
         else:
-            safe = scores(rng, scenario.safety)
+            safe = graded(rng, PAIRS, scenario.safety)
             guarded = zip(safe[0].tolist(), safe[1].tolist(), strict=True)
             for t, ((before, after), metric) in enumerate(zip(rows, guarded, strict=True)):
                 pair = PairedScore(str(t), before, after, {"safety": metric})
@@ -283,6 +244,22 @@ def asymptotic_cs(difference: Array) -> int:
     return first(mean - deviation * width > 0.0)
 
 
+def shares(
+    function: Callable[[tuple[int, int, int, float]], Share],
+    kinds: int,
+    runs: int,
+    seed: int,
+    workers: int,
+) -> list[Share]:
+    """The function's result for each of so many kinds of experiment, several at once."""
+    jobs = [(number, runs, seed, ALPHA) for number in range(kinds)]
+    began = time.monotonic()
+    with multiprocessing.Pool(workers) as pool:
+        results = list(pool.imap(function, jobs))
+    print(f"{time.monotonic() - began:5.0f} s  {function.__module__}", file=sys.stderr, flush=True)
+    return results
+
+
 def chunk(job: tuple[int, int, int, int, int]) -> tuple[int, Tally]:
     index, start, stop, seed, intervals = job
     tally = Tally()
@@ -316,7 +293,7 @@ def check_evidence() -> dict[str, object]:
     """Write a decision, verify it, alter the last digit of one score, verify it again."""
     scenario = SCENARIOS[2]
     comparison = Comparison(plan_of(scenario))
-    before_n, after_n = scores(np.random.default_rng(0), scenario.gain)
+    before_n, after_n = graded(np.random.default_rng(0), PAIRS, scenario.gain)
     for t, (before, after) in enumerate(zip(before_n.tolist(), after_n.tolist(), strict=True)):
         if comparison.observe(PairedScore(f"task-{t}", before, after)) is not None:
             break
@@ -337,7 +314,7 @@ def check_evidence() -> dict[str, object]:
 
 def speed() -> float:
     """Microseconds per pair in a comparison without guardrails."""
-    before_n, after_n = scores(np.random.default_rng(1), 0.0)
+    before_n, after_n = graded(np.random.default_rng(1), PAIRS, 0.0)
     pairs = [
         PairedScore(str(t), b, a)
         for t, (b, a) in enumerate(zip(before_n.tolist(), after_n.tolist(), strict=True))
@@ -387,7 +364,8 @@ def report(tallies: dict[str, Tally], runs: int) -> dict[str, object]:
         "wrongful_harm_equal": equal.share("harm"),
         "wrongful_futile_at_min_gain": tallies["gain_is_min_gain"].share("futile"),
         "power_002_at_min_gain": tallies["gain_is_min_gain"].share("promote"),
-        "stopped_worse_004": 1.0 - tallies["worse_004"].share("no_gain"),
+        "stopped_worse_004": tallies["worse_004"].share("harm")
+        + tallies["worse_004"].share("futile"),
         "promoted_worse_004": tallies["worse_004"].share("promote"),
         "median_pairs_worse_004": statistics.median(tallies["worse_004"].pairs),
         "adversarial_false_promotion": adversarial,
@@ -426,8 +404,9 @@ def report(tallies: dict[str, Tally], runs: int) -> dict[str, object]:
 def missed(result: dict[str, object], runs: int, slack: float) -> list[str]:
     """Bounds that do not hold, allowing `slack` standard errors of a share.
 
-    An adversary's false promotions, and wrongful stops, may come close to their level by design, so
-    they are always allowed three standard errors of the simulation.
+    An adversary's false promotions, those of many cells, and wrongful stops may come close to their
+    level by design, so they are always allowed three standard errors of the simulation, and the
+    shares with missing scores two.
     """
 
     def at_most(
@@ -449,12 +428,25 @@ def missed(result: dict[str, object], runs: int, slack: float) -> list[str]:
         found += at_most(name, result[name], ALPHA, 3.0)
     for kind, count in (
         ("adversarial_false_promotion", runs),
+        ("aa_cells", runs),
         ("few_tasks_false_promotion", min(runs, FEW_RUNS)),
     ):
         shares = result[kind]
         assert isinstance(shares, dict)
         for name, value in shares.items():
             found += at_most(f"{kind}.{name}", value, ALPHA, 3.0, count)
+    for name in (
+        "aa_ours",
+        "real_aa_ours",
+        "false_promotion_missing",
+        "wrongful_harm_missing",
+        "wrongful_futile_missing",
+        "random_evaluator_failures",
+    ):
+        found += at_most(name, result[name], ALPHA, max(slack, 2.0))
+    found += at_least("power_missing", result["power_missing"], 0.75)
+    # Scores that are missing where the candidate loses must be able to deceive a rule.
+    found += at_least("false_promotion_dropped", result["false_promotion_dropped"], 0.5)
     found += at_least("few_tasks_power", result["few_tasks_power"], 0.85)
     found += at_most("few_tasks_power_single", result["few_tasks_power_single"], 0.5)
     if result["few_tasks_same_answers_repeated"]:
@@ -490,6 +482,13 @@ def main() -> int:
     began = time.monotonic()
     try:
         result = report(measure(runs, options.seed, options.workers), runs)
+        simulated = (runs, options.seed, options.workers)
+        beside = shares(gate_field.promoted, len(gate_field.CELLS), *simulated)
+        result.update(gate_field.report(beside))
+        result["aa_cells"] = gate_field.false_promotions(beside)
+        unscored = shares(missing_scores.counted, len(missing_scores.SCENARIOS), *simulated)
+        result.update(missing_scores.report(unscored))
+        result.update(flips(read_answers(RESULTS), runs, options.seed))
         result.update(check_evidence())
         result["us_per_pair"] = round(speed(), 2)
     except Exception as error:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ LONG_S = 10.0
 """Seconds from which on a wait is told."""
 
 
-class Wait(msgspec.Struct, frozen=True, kw_only=True):
+class LongWait(msgspec.Struct, frozen=True, kw_only=True):
     """Something that is awaited."""
 
     what: str
@@ -28,9 +27,11 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Waits:
-    """The waits of a process, by what is awaited. Thread-safe.
+    """The waits of a process, by what is awaited.
 
-    Several tasks may wait for the same: it is one wait, which is over once something comes.
+    Several tasks may wait for the same: it is one wait, which begins anew when something comes.
+    Threads may use it at once, and a process may fork at any time: it has no lock, and each change
+    is one operation of a dictionary.
 
     Args:
         clock: Unix seconds.
@@ -38,37 +39,33 @@ class Waits:
 
     def __init__(self, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._lock = threading.Lock()
         self._numbers = itertools.count()
-        self._open: dict[int, str] = {}
-        self._since: dict[str, float] = {}
+        self._open: dict[int, LongWait] = {}
+        self._came: dict[str, float] = {}
 
     @contextmanager
     def on(self, what: str) -> Iterator[None]:
         """Mark that something is awaited in this context."""
-        with self._lock:
-            number = next(self._numbers)
-            self._open[number] = what
-            self._since.setdefault(what, self._clock())
+        number = next(self._numbers)
+        self._open[number] = LongWait(what=what, since=self._clock())
         try:
             yield
         finally:
-            with self._lock:
-                del self._open[number]
-                if what not in self._open.values():
-                    del self._since[what]
+            self._open.pop(number, None)
 
     def came(self, what: str) -> None:
-        """Mark that some of what is awaited came: the wait begins anew."""
-        with self._lock:
-            if what in self._since:
-                self._since[what] = self._clock()
+        """Mark that some of what is awaited came."""
+        self._came[what] = self._clock()
 
-    def long(self) -> list[Wait]:
+    def long(self) -> list[LongWait]:
         """The waits of at least `LONG_S`, the longest first."""
-        now = self._clock()
-        with self._lock:
-            found = [Wait(what=what, since=since) for what, since in self._since.items()]
+        now, first = self._clock(), dict[str, float]()
+        for wait in tuple(self._open.values()):
+            first[wait.what] = min(wait.since, first.get(wait.what, wait.since))
+        found = [
+            LongWait(what=what, since=max(since, self._came.get(what, since)))
+            for what, since in first.items()
+        ]
         long = [wait for wait in found if now - wait.since >= LONG_S]
         return sorted(long, key=lambda wait: wait.since)
 

@@ -239,7 +239,8 @@ def test_a_margin_that_nobody_chose_is_the_smallest_that_the_pairs_prove(
     assert verify(ended.evidence_path).ok
     chosen = conduct(local, tmp_path, msgspec.structs.replace(few, project="theirs"))
     assert chosen.decision is not None
-    assert chosen.decision.verdict == "guardrail", "a margin that somebody chose stays"
+    assert [each.margin for each in chosen.decision.guardrails] == [0.1]
+    assert chosen.decision.verdict == "not_proved", "a margin that somebody chose stays"
 
 
 def test_added_tasks_continue_what_was_not_proved_at_its_level_and_with_its_margins(

@@ -11,7 +11,7 @@ from tests.weights.recorded import asked
 from ratchet.autopilot.algorithms import make_algorithm
 from ratchet.autopilot.lab_data import demonstrations, preferences
 from ratchet.autopilot.weights_algorithm import WeightsAlgorithm, trainable_resource
-from ratchet.learn import Evaluation
+from ratchet.learn import BudgetExhausted, Evaluation
 from ratchet.types import Candidate, ConfigError, InputError, Model, Rollout, Score, Span, Task
 
 
@@ -42,8 +42,15 @@ class RecordedLab:
             self._rounds.append(made)
 
     async def evaluate(
-        self, candidate: Candidate, tasks: Sequence[Task], *, repetition: int = 0
+        self,
+        candidate: Candidate,
+        tasks: Sequence[Task],
+        *,
+        repetition: int = 0,
+        training: str = "",
     ) -> list[Evaluation]:
+        if repetition < 0:
+            raise BudgetExhausted("Nothing is made anew.")
         return self._rounds[repetition]
 
     async def spans(self, evaluation: Evaluation) -> list[Span]:

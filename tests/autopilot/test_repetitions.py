@@ -128,7 +128,9 @@ def planned(
             )
             plan = ExperimentPlan(max_pairs=tests)
             async with lab:
-                return await plan_repetitions(plan, wanted, lab=lab, candidate=CANDIDATE)
+                return await plan_repetitions(
+                    plan, wanted, lab=lab, candidate=CANDIDATE, dollars=lab.budget.dollars
+                )
 
     return asyncio.run(main())
 

@@ -116,6 +116,57 @@ def test_no_cheat_gains_anything_and_an_honest_candidate_does(
     assert (run.stage, run.best_id != run.baseline_id) == ("ship", True)
 
 
+ANSWERS_AS_JSON = '''"""An agent whose answers are JSON, which its evaluator parses."""
+
+import json
+
+import ratchet
+from ratchet.evaluate import Unscored
+
+
+@ratchet.evolve
+def digits(number: int) -> str:
+    """The digits of a number, added up, as JSON."""
+    return json.dumps({"sum": 0})  # nobody has done it yet
+
+
+@ratchet.agent
+def answer(number):
+    return digits(number)
+
+
+@ratchet.evaluator
+def right(output, expected):
+    if "cannot be graded" in output:
+        raise Unscored("it is unclear")
+    return json.loads(output)["sum"] == expected
+'''
+
+AS_JSON = "def digits(number: int) -> str:\n    import json\n\n    "
+
+WITHOUT_A_SCORE = {
+    "breaks the evaluator": "return '{\"['",
+    "leaves the key out": 'return json.dumps({"total": 1})',
+    "makes it say unclear": 'return "This cannot be graded: answer unclear."',
+    "answers nothing": 'return ""',
+    "answers far too much": 'return "[" * 2_000_000',
+}
+IS_HONEST = 'return json.dumps({"sum": sum(int(digit) for digit in str(number))})'
+
+
+def test_nobody_gains_by_an_answer_that_has_no_score(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = build(tmp_path / "project", "agent_of_json", agent=ANSWERS_AS_JSON)
+    bodies = {**WITHOUT_A_SCORE, "is honest": IS_HONEST}
+    algorithm = Given({name: AS_JSON + body + "\n" for name, body in bodies.items()})
+    run = go_around(project, algorithm, monkeypatch, ship_it=False)
+    expected = {**dict.fromkeys(WITHOUT_A_SCORE, 0.0), "is honest": 1.0}
+    assert algorithm.val == expected, (algorithm.errors, algorithm.faults)
+    assert algorithm.train == expected
+    assert (run.stage, run.best_id != run.baseline_id) == ("ship", True)
+
+
 @pytest.mark.long
 def test_a_cheat_that_would_work_without_the_sandbox_is_one(
     project: Path, monkeypatch: pytest.MonkeyPatch

@@ -126,11 +126,11 @@ def test_outside_a_git_repository_it_says_so(make_project: MakeProject) -> None:
     check_refused(project.ratchet("improve"), 5, "git")
 
 
-def test_too_few_tasks_to_prove_anything_are_refused_before_anything_runs(
+def test_fewer_tasks_than_splits_are_refused_before_anything_runs(
     make_project: MakeProject,
 ) -> None:
-    project = make_project(tasks=40)
-    check_refused(project.ratchet("improve"), 2, "test tasks", "Add tasks")
+    project = make_project(tasks=2)
+    check_refused(project.ratchet("improve"), 2, "each of train, val and test", "Add tasks")
     assert project.json("status")["summary"]["rollouts"] == {}  # type: ignore[index]
 
 
@@ -147,7 +147,7 @@ def test_an_evaluator_that_always_raises_ends_the_run_with_what_it_raised(
     make_project: MakeProject,
 ) -> None:
     project = make_project(agent=AGENT.replace("    return output", "    return output.missing"))
-    check_refused(project.ratchet("improve"), 3, "missing")
+    check_refused(project.ratchet("improve"), 2, "missing")
 
 
 def test_a_corrupt_database_is_refused_and_kept(make_project: MakeProject) -> None:

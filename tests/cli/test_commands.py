@@ -91,7 +91,7 @@ def test_eval_compares_the_best_candidate_with_the_source(improved: Project) -> 
     assert means[1] > means[0]
 
 
-def test_an_evaluator_that_raises_is_shown_as_an_error_and_not_as_a_zero(
+def test_answers_that_an_evaluator_raises_on_count_as_0_and_are_told(
     make_project: MakeProject,
 ) -> None:
     agent = """
@@ -112,9 +112,9 @@ def picky(output):
     config = CONFIG.replace("closeness", "picky") + INLINE
     done = make_project(agent=agent, config=config).ratchet("eval", "--split", "all")
     assert done.returncode == 0, done.stderr
-    assert "1.0000" in done.stdout
+    assert "0.5000" in done.stdout
     assert "odd numbers are beyond me" in done.stdout
-    assert "120 times" in done.stdout
+    assert "120 times, which counts as 0" in done.stdout
 
 
 def test_status_says_where_things_stand_and_what_is_next(improved: Project) -> None:

@@ -33,7 +33,9 @@ def test_a_cost_is_a_number_or_at_least_one_or_not_measured(cost: Cost, text: st
 
 def test_a_run_of_unknown_cost_is_null_for_machines_and_said_to_people() -> None:
     costs = RunCosts(rollouts=2, cost=Cost(known_usd=0.5, unpriced={"own": 3}))
-    assert costs_text(costs) == "2 rollouts; at least $0.5000, 3 calls unpriced"
+    assert costs_text(costs) == (
+        "2 rollouts of the agent in all stages; in all at least $0.5000, 3 calls unpriced"
+    )
     told = costs.for_machines()
     assert (told["dollars"], told["known_dollars"], told["unpriced"]) == (None, 0.5, {"own": 3})
     assert RunCosts(cost=Cost(known_usd=0.5)).for_machines()["dollars"] == 0.5

@@ -21,12 +21,17 @@ def ended(
     **fields: Any,
 ) -> Rollout:
     """A rollout that has ended."""
-    given: dict[str, Any] = {"duration_s": 0.5, "input": "q", "ended_at": 2.0, "started_at": 1.0}
+    given: dict[str, Any] = {
+        "task_id": "t",
+        "duration_s": 0.5,
+        "input": "q",
+        "ended_at": 2.0,
+        "started_at": 1.0,
+    }
     return Rollout(
         id=id,
         queue="q",
         candidate_id="c",
-        task_id="t",
         status=status,
         output=output,
         expected=expected,

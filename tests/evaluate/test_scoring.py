@@ -99,9 +99,12 @@ def test_an_evaluator_that_raises_gives_an_error_and_harms_no_other(sqlite_store
         raise ValueError("cannot read this")
 
     found = scored(sqlite_store, [evaluator(broken), exact_match()], ended("a", "a"))["r"]
-    assert (found["broken"].value, found["broken"].error) == (None, "ValueError: cannot read this")
+    assert (found["broken"].value, found["broken"].error) == (
+        None,
+        "evaluator failed: ValueError cannot read this",
+    )
     assert found["exact_match"].value == 1
-    assert sqlite_store.scores.of(["r"])["r"][0].error == "ValueError: cannot read this"
+    assert sqlite_store.scores.of(["r"])["r"][0] == found["broken"]
 
 
 class Rude:
@@ -115,7 +118,10 @@ class Rude:
 
 def test_an_evaluator_that_breaks_its_protocol_gives_an_error(sqlite_store: Store) -> None:
     found = scored(sqlite_store, [Rude(), exact_match()], ended("a", "a"))["r"]
-    assert (found["rude"].value, found["rude"].error) == (None, "RuntimeError: no manners")
+    assert (found["rude"].value, found["rude"].error) == (
+        None,
+        "evaluator failed: RuntimeError no manners",
+    )
     assert found["exact_match"].value == 1
 
 

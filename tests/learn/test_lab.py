@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 from ratchet.bind import registry
 from ratchet.evaluate import evaluator
 from ratchet.learn import Budget, BudgetExhausted, Lab, mean, objective_value
+from ratchet.learn.work import require_scores, scores_of
 from ratchet.run import AgentSpec, AsyncExecutor, Runner, load_agent
 from ratchet.types import (
     Candidate,
@@ -229,20 +231,22 @@ def test_the_objective_of_a_rollout(status: Any, scores: Any, value: float | Non
     assert objective_value(rollout, scores, "objective") == value
 
 
-def test_a_failed_rollout_counts_and_an_unknown_score_does_not(make_store: MakeStore) -> None:
+def test_a_failed_rollout_counts_as_0_and_so_does_a_missing_score(make_store: MakeStore) -> None:
     store = make_store()
 
     def answer(resources: Any, given: Any) -> float:
         if given["nr"] == 0:
             raise ValueError("no answer")
-        return 7.0 if given["nr"] == 1 else 1.0  # 7 is out of range: an error score
+        return 7.0 if given["nr"] == 1 else 1.0  # 7 is out of range: the evaluator fails on it
 
     lab = make_lab(FakeRunner(store, answer), store, BASELINE)
     found = asyncio.run(lab.evaluate(BASELINE, lab.train[:4]))
-    assert [e.value for e in found] == [0.0, None, 1.0, 1.0]
-    assert mean(found) == pytest.approx(2 / 3)
-    assert mean(found[1:2]) is None
-    assert mean([]) is None
+    assert [e.value for e in found] == [0.0, 0.0, 1.0, 1.0]
+    missing = msgspec.structs.replace(found[2], value=None)
+    assert mean([*found[:2], missing, found[3]]) == 0.25
+    assert scores_of([missing, found[3]]) == {missing.task.id: 0.0, found[3].task.id: 1.0}
+    with pytest.raises(InputError, match="No val task has a score"):
+        require_scores([missing], "val")
 
 
 AGENT = """
@@ -332,3 +336,23 @@ def test_a_budget_in_dollars_says_once_which_models_it_cannot_count(make_store: 
         " [prices] in ratchet.toml sets it."
         " The budget of $1 cannot count them."
     ]
+
+
+def test_what_ends_after_the_time_is_up_is_told(make_store: MakeStore) -> None:
+    now = [0.0]
+    store = make_store()
+    runner = FakeRunner(store, share)
+    lab = make_lab(runner, store, BASELINE, budget=Budget(seconds=300), clock=lambda: now[0])
+
+    async def work() -> None:
+        await lab.evaluate(BASELINE, lab.train[:4])
+        assert lab.overtime(time.time()) == ""
+        now[0] = 312.0
+        # The rollouts of this lab ended twelve seconds after the time was up.
+        ended = time.time() - 1.0
+        lab._ended[:] = [("rollout", ended - 60.0), *[("rollout", ended)] * 3]
+        assert not lab.may_continue("again")
+        assert "Learning took 312 s, and seconds = 300" in lab.overtime(time.time())
+        assert "but 3 rollouts ended that were under way" in lab.overtime(time.time())
+
+    asyncio.run(work())

@@ -141,7 +141,7 @@ def test_calls_under_way_count_towards_the_budget(make_store: MakeStore) -> None
 def test_no_more_dollars_no_more_calls(make_store: MakeStore) -> None:
     lab = lab_of(make_store, StandIn(), budget=Budget(dollars=0.5))
     told = ask(lab, "a", "b")
-    with pytest.raises(BudgetExhausted, match=r"\$0.50 of \$0.5"):
+    with pytest.raises(BudgetExhausted, match=r"\$0.5000 of \$0.5 are spent"):
         ask(lab, "c")
     assert ask(lab, "a") == told[:1]
 

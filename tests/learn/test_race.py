@@ -138,14 +138,16 @@ def test_parts_double_up_to_the_limit(known: int, limit: int, count: int) -> Non
     assert next_part(known, 6, limit) == count
 
 
-def test_scores_that_nobody_knows_count_for_nothing() -> None:
+def test_scores_that_nobody_knows_count_as_0() -> None:
     some = entry(0, {0: None, 1: 1.0, 2: 0.0})
-    assert some.mean() == 0.5
+    assert some.mean() == 1 / 3
     assert some.failing() == ["t0", "t2"]
     assert untried(some, TASKS[:4]) == [TASKS[3]]
     child = entry(1, {0: 1.0, 2: 1.0}, some)
-    assert child.differences() == [1.0]
-    assert child.gained() == "1 instead of its parent's 0 on 1 train task."
+    assert child.differences() == [1.0, 1.0]
+    assert child.gained() == "1 instead of its parent's 0 on 2 train tasks."
+    unknown = entry(2, {1: None}, some)
+    assert unknown.differences() == [-1.0]
 
 
 # Who is chosen.

@@ -1,4 +1,4 @@
-"""The purse: no call begins that what is left does not cover, nor more than four by guess."""
+"""The account: no call begins that what is left does not cover, nor more than four by guess."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ratchet.llm import Message, Purse, Reply, ask_paid, paid_from
+from ratchet.llm import Account, Message, Reply, ask_paid, paid_from
 from ratchet.types import BudgetExhausted, Cost
 
 ASKED = [Message("user", "What?")]
@@ -44,11 +44,11 @@ class Priced:
         """Nothing to credit."""
 
 
-def ask_all(client: Priced, purse: Purse, number: int) -> list[Any]:
+def ask_all(client: Priced, account: Account, number: int) -> list[Any]:
     """So many calls at once."""
 
     async def work() -> list[Any]:
-        with paid_from(purse):
+        with paid_from(account):
             calls = [ask_paid(client, ASKED, kind="judge j") for _ in range(number)]
             return await asyncio.gather(*calls, return_exceptions=True)
 
@@ -56,18 +56,18 @@ def ask_all(client: Priced, purse: Purse, number: int) -> list[Any]:
 
 
 def test_calls_whose_bounds_fit_run_all_at_once() -> None:
-    client, purse = Priced([0.5] * 20, bound=0.5), Purse(10.0)
-    ask_all(client, purse, 20)
-    assert (client.calls, client.most_at_once, purse.cost.known_usd) == (20, 20, 10.0)
+    client, account = Priced([0.5] * 20, bound=0.5), Account(10.0)
+    ask_all(client, account, 20)
+    assert (client.calls, client.most_at_once, account.cost.known_usd) == (20, 20, 10.0)
 
 
 @pytest.mark.parametrize("bound", [None, 40.0])
 def test_calls_of_unknown_price_run_four_at_once_and_end_at_the_limit(
     bound: float | None,
 ) -> None:
-    client, purse = Priced([1.0] * 99, bound=bound), Purse(5.0)
-    ended = ask_all(client, purse, 99)
-    assert (client.calls, client.most_at_once, purse.cost.known_usd) == (5, 4, 5.0)
+    client, account = Priced([1.0] * 99, bound=bound), Account(5.0)
+    ended = ask_all(client, account, 99)
+    assert (client.calls, client.most_at_once, account.cost.known_usd) == (5, 4, 5.0)
     refused = [each for each in ended if isinstance(each, BudgetExhausted)]
     assert len(refused) == 94
     assert "of $5 is spent: $5.00 so far" in str(refused[0])
@@ -77,22 +77,22 @@ def test_calls_of_unknown_price_run_four_at_once_and_end_at_the_limit(
 def test_no_prices_exceed_the_limit_by_more_than_four_calls(seed: int) -> None:
     rng = random.Random(seed)
     costs = [rng.expovariate(1.0) for _ in range(200)]
-    part = Purse(rng.uniform(1, 9), within=Purse(rng.uniform(1, 9)))
+    part = Account(rng.uniform(1, 9), within=Account(rng.uniform(1, 9)))
     client = Priced(costs, bound=rng.choice([None, 3.0, 100.0]))
     ask_all(client, part, 200)
-    for purse in part.levels():
-        assert purse.dollars is not None
+    for account in part.levels():
+        assert account.dollars is not None
         over = sum(sorted(costs[: client.calls])[-4:])
-        assert purse.cost.known_usd <= purse.dollars + over
-        assert purse.cost.known_usd == pytest.approx(sum(costs[: client.calls]))
+        assert account.cost.known_usd <= account.dollars + over
+        assert account.cost.known_usd == pytest.approx(sum(costs[: client.calls]))
 
 
 def test_a_model_without_a_price_is_not_counted_and_not_held_up() -> None:
-    client, purse = Priced([None] * 40), Purse(5.0)
-    ask_all(client, purse, 4)
-    ask_all(client, purse, 36)
+    client, account = Priced([None] * 40), Account(5.0)
+    ask_all(client, account, 4)
+    ask_all(client, account, 36)
     assert (client.calls, client.most_at_once) == (40, 36)
-    assert purse.cost == Cost(unpriced={"m": 40})
+    assert account.cost == Cost(unpriced={"m": 40})
 
 
 def test_a_failed_call_gives_its_reservation_back() -> None:
@@ -101,7 +101,7 @@ def test_a_failed_call_gives_its_reservation_back() -> None:
             await super().ask(messages)
             raise RuntimeError("The line is cut.")
 
-    client, purse = Broken([1.0] * 9, bound=5.0), Purse(5.0)
-    ended = ask_all(client, purse, 9)
+    client, account = Broken([1.0] * 9, bound=5.0), Account(5.0)
+    ended = ask_all(client, account, 9)
     assert all(isinstance(each, RuntimeError) for each in ended)
-    assert (purse.cost, purse.left) == (Cost(), 5.0)
+    assert (account.cost, account.left) == (Cost(), 5.0)

@@ -174,6 +174,25 @@ def test_a_gain_on_too_few_pairs_is_not_proved_and_more_pairs_go_on_from_there()
     assert continued.verdict == "promote"
 
 
+@pytest.mark.parametrize(("cost", "verdict"), [(1.1, "not_proved"), (1.5, "guardrail")])
+def test_a_guardrail_that_lacks_pairs_is_not_proved_and_one_that_is_broken_is_no_question_of_pairs(
+    cost: float, verdict: str
+) -> None:
+    plan = ExperimentPlan(max_pairs=30, guardrails=(Guardrail("cost", 0.25, aggregate="relative"),))
+    rows = [
+        msgspec.structs.replace(pair, metrics={"cost": (1.0, cost + 0.1 * (number % 2))})
+        for number, pair in enumerate(pairs(0.3, 200))
+    ]
+    short = replay(plan, rows)
+    assert short.superiority.reached
+    assert short.verdict == verdict
+    if verdict == "not_proved":
+        more = decision(short).more_pairs
+        assert "prove that these stay within their margins: cost" in decision(short).sentence
+        longer = msgspec.structs.replace(plan, max_pairs=30 + more, stages=(30,))
+        assert replay(longer, rows).verdict == "promote"
+
+
 def test_many_pairs_with_little_to_see_are_no_gain_and_not_unproved() -> None:
     rows = [PairedScore(str(number), 0.5, 0.5 + 0.5 * (number % 20 == 0)) for number in range(400)]
     rows = [

@@ -12,6 +12,8 @@ import msgspec
 import pytest
 
 from ratchet._http import httpx2
+from ratchet._waiting import LongWait
+from ratchet.server.api import overview, runs
 from ratchet.server.api.training import training_steps
 from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
@@ -291,6 +293,25 @@ def test_the_overview_counts_samples_and_says_what_waits(http: httpx2.Client) ->
     month = http.get("/v1/overview?hours=720").json()
     assert month["agents"][0]["traces"] == 5
     assert http.get("/v1/overview?hours=0").status_code == 422
+
+
+def test_a_run_that_waits_is_shown_with_what_it_waits_for(store: Store) -> None:
+    store.candidates.put(SOURCE, NOW)
+    store.runs.put(IMPROVING)
+    assert overview._overview(store, 1.0, NOW).at_work == {}
+    waits = [LongWait(what="the coach", since=NOW - 95)]
+    store.activity.put(RUN, waits, time.time())
+    assert overview._overview(store, 1.0, time.time()).at_work == {RUN: waits}
+    shown = runs._detail(store, RUN)
+    assert (shown.at_work, shown.waits) == (True, waits)
+
+
+def test_a_run_that_a_later_one_left_behind_needs_nobody_any_more() -> None:
+    failed = msgspec.structs.replace(IMPROVING, stage="failed", failed_at="learn")
+    later = msgspec.structs.replace(IMPROVING, id="34" * 16, stage="shipped", updated_at=NOW + 1)
+    other = msgspec.structs.replace(failed, id="56" * 16, agent="m:g")
+    assert [each.id for each in overview._waiting([], [failed], [])] == [RUN]
+    assert [each.id for each in overview._waiting([], [later, failed, other], [])] == [other.id]
 
 
 def test_a_trace_becomes_a_task_once(http: httpx2.Client) -> None:

@@ -227,6 +227,15 @@ def test_a_decision_stays(store: Store) -> None:
     assert found == experiment(decision=decision(), evidence_path="e.json")
 
 
+def test_what_was_not_proved_may_still_be_decided_once(store: Store) -> None:
+    store.experiments.put(experiment(decision=decision("not_proved")))
+    with pytest.raises(Conflict, match=r"Experiment e is decided \(not_proved\)"):
+        store.experiments.put(experiment())
+    store.experiments.put(experiment(decision=decision()))
+    with pytest.raises(Conflict, match=r"Experiment e is decided \(promote\)"):
+        store.experiments.put(experiment(decision=decision("not_proved")))
+
+
 def test_experiments_are_listed_in_the_order_in_which_they_began(store: Store) -> None:
     store.experiments.put(experiment("a", run_id="one", decision=decision()))
     store.experiments.put(experiment("b", run_id="one", decision=decision("harm")))

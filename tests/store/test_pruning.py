@@ -183,9 +183,11 @@ def test_a_dataset_goes_with_the_tasks_that_are_in_no_other(store: Store) -> Non
         (lambda s, v: s.experiments.put(experiment(dataset_version=v)), True),
         (lambda s, v: s.runs.put(run("r", "learn", dataset_version=v)), True),
         (lambda s, v: s.runs.put(run("r", "failed", dataset_version=v)), True),
+        (lambda s, v: s.runs.put(run("r", "not_proved", dataset_version=v)), True),
+        (lambda s, v: s.runs.put(run("r", "prove", earlier_versions=(v,))), True),
         (lambda s, v: s.runs.put(run("r", "no_gain", dataset_version=v)), False),
     ],
-    ids=["experiment", "run", "failed run", "run that is over"],
+    ids=["experiment", "run", "failed run", "not proved", "continued run", "run that is over"],
 )
 def test_a_dataset_stays_while_an_experiment_or_an_unfinished_run_refers_to_it(
     store: Store, refer: Callable[[Store, str], None], stays: bool

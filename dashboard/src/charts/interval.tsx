@@ -2,6 +2,7 @@
 // to matter.
 import { scaleLinear } from "d3-scale";
 import { signed } from "../lib/format";
+import { ends } from "../lib/interval";
 
 const WIDTH = 520;
 const HEIGHT = 56;
@@ -10,7 +11,7 @@ export function Interval({ point, interval, small = 0, label }: { point: number;
   const reach = Math.max(0.02, Math.abs(interval[0]), Math.abs(interval[1]), Math.abs(point)) * 1.15;
   const x = scaleLinear([-reach, reach], [8, WIDTH - 8]);
   return (
-    <svg className="scaled" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} width="100%" style={{ maxWidth: WIDTH }} role="img" aria-label={`${label}: ${signed(point)}, interval ${signed(interval[0])} to ${signed(interval[1])}`}>
+    <svg className="scaled" viewBox={`0 0 ${WIDTH} ${HEIGHT}`} width="100%" style={{ maxWidth: WIDTH }} role="img" aria-label={`${label}: ${signed(point)}, interval ${ends(interval)}`}>
       {small > 0 && (
         <rect x={x(-small)} width={x(small) - x(-small)} y={4} height={32} fill="var(--raised)">
           <title>{`gains below ${small} do not matter`}</title>

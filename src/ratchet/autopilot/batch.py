@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from ratchet.evaluate import Evaluator, Scorer
-from ratchet.llm import PURSE
+from ratchet.llm import ACCOUNT
 from ratchet.run import Runner
 from ratchet.run.paid import PaidRunner
 from ratchet.store import Store
@@ -52,7 +52,7 @@ async def evaluate_batch(
         on_rollout: Called as each rollout ends.
 
     Raises:
-        BudgetExhausted: The purse of this context does not cover it. What ended is kept.
+        BudgetExhausted: The account of this context does not cover it. What ended is kept.
     """
     now = time.time()
     for candidate in candidates:
@@ -72,8 +72,8 @@ async def evaluate_batch(
         for task in tasks
         for repetition in range(repeat)
     }
-    purse = PURSE.get()
-    paid = runner if purse is None else PaidRunner(runner, purse, store)
+    account = ACCOUNT.get()
+    paid = runner if account is None else PaidRunner(runner, account, store)
     ended = await paid.run(list(plan.values()), candidates, on_rollout)
     scored = await Scorer(store, evaluators).score(ended.values())
     asked = {evaluator.name for evaluator in evaluators}

@@ -333,6 +333,7 @@ class EvaluatorSection(BaseModel):
     use: str
     name: str | None = None
     vouched: bool = False
+    on_error: Literal["zero", "missing"] | None = None
 
     @property
     def options(self) -> dict[str, Any]:

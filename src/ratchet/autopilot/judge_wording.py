@@ -13,13 +13,14 @@ from ratchet.autopilot.coach import open_coach
 from ratchet.autopilot.project import Project
 from ratchet.evaluate import Judgement, Scorer, evaluator
 from ratchet.evaluate.evaluator import SpansOf
-from ratchet.evaluate.judges.judge import Judge, Unscored
+from ratchet.evaluate.failures import Unscored
+from ratchet.evaluate.judges.judge import Judge
 from ratchet.evaluate.judges.prompt import Criterion
 from ratchet.evaluate.judges.realign import LabelledRollout
 from ratchet.learn import Budget, Lab, LabSettings
 from ratchet.learn.apo import APO
 from ratchet.learn.checks import Checks, keeps_prompt
-from ratchet.llm import PURSE
+from ratchet.llm import ACCOUNT
 from ratchet.store import Store
 from ratchet.types import (
     Candidate,
@@ -168,7 +169,7 @@ async def reworded(
                 coach=coach,
                 checks=Checks(baseline, [keeps_prompt(project.config.checks.prompt_growth)]),
                 redact=redactor.text,
-                purse=PURSE.get(),
+                account=ACCOUNT.get(),
             )
             async with lab:
                 finding = await algorithm.learn(lab)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from ratchet.autopilot.training_rewards import evaluate_to_train, rewards
 from ratchet.learn import Evaluation, Lab
 from ratchet.types import Task
 from ratchet.weights.export.checks import fault_of_example, fault_of_pair
@@ -36,7 +37,7 @@ async def demonstrations(
         own = await _whole_answer(lab, evaluation)
         if own is not None:
             learned = [_corrected(own, evaluation.task.expected)]
-        elif evaluation.value is None or evaluation.value < min_score:
+        elif evaluation.worth < min_score:
             left_out[f"it scored below {min_score:g}, and no text is expected"] += 1
             continue
         else:
@@ -68,14 +69,12 @@ async def preferences(
         BudgetExhausted: The budget does not cover the rollouts.
     """
     rounds = [
-        await lab.evaluate(lab.baseline, tasks, repetition=number) for number in range(repetitions)
+        await evaluate_to_train(lab, lab.baseline, tasks, repetition=number)
+        for number in range(repetitions)
     ]
     found: list[ChatPair] = []
     for group in zip(*rounds, strict=True):
-        scored = [(one.value, at) for at, one in enumerate(group) if one.value is not None]
-        if not scored:
-            left_out["its task has no score"] += 1
-            continue
+        scored = [(reward, at) for at, reward in enumerate(rewards(group))]
         (low, worst), (high, best) = min(scored), max(scored)
         own = await _whole_answer(lab, group[worst]) if low <= 1.0 - gap else None
         if own is not None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ratchet.autopilot.trainable import TrainableModel
+from ratchet.autopilot.training_rewards import evaluate_to_train, rewards
 from ratchet.autopilot.weights_algorithm import with_adapter
 from ratchet.learn import Lab
 from ratchet.types import Adapter, Candidate, Model, RatchetError, Task
@@ -65,11 +66,10 @@ class LabSampler:
         first = 0 if measures else int(batch.rpartition("-")[2]) * repetitions
         rounds = await asyncio.gather(
             *(
-                self._lab.evaluate(
-                    candidate,
-                    tasks,
-                    repetition=first + number,
-                    training="" if measures else batch,
+                self._lab.evaluate(candidate, tasks, repetition=first + number)
+                if measures
+                else evaluate_to_train(
+                    self._lab, candidate, tasks, repetition=first + number, training=batch
                 )
                 for number in range(repetitions)
             )
@@ -86,13 +86,15 @@ class LabSampler:
             GradedRollout(
                 rollout_id=evaluation.rollout.id,
                 task_id=evaluation.task.id,
-                reward=evaluation.value,
+                reward=reward,
                 transitions=each.transitions,
                 call_rewards=each.rewards,
                 candidate_id=candidate.id,
                 purpose=evaluation.rollout.purpose,
             )
-            for evaluation, each in zip(evaluations, tokens, strict=True)
+            for evaluation, reward, each in zip(
+                evaluations, rewards(evaluations), tokens, strict=True
+            )
         ]
 
     def _candidate(self, adapter: Path | None) -> Candidate:

@@ -40,7 +40,7 @@ from ratchet.autopilot.pull_requests import propose_release, text_options
 from ratchet.autopilot.pulse import pulse
 from ratchet.autopilot.release_notes import release_notes
 from ratchet.autopilot.repetitions import plan_repetitions
-from ratchet.autopilot.report_cards import check_objective, trust_objective
+from ratchet.autopilot.report_cards import check_evaluators, check_objective, trust_objective
 from ratchet.autopilot.run_outcome import COACH_GONE
 from ratchet.autopilot.run_spending import RunSpending, announced
 from ratchet.autopilot.runner import open_runner
@@ -89,9 +89,6 @@ LABELS = "pairs-to-label"
 
 LEARN = "learn"
 """Prefix of the purpose of learning's rollouts."""
-
-CASES = 200
-"""Maximum number of the baseline's rollouts behind the report card of the objective."""
 
 FINAL_STAGES: frozenset[Stage] = frozenset({"shipped", "no_gain", "not_proved"})
 
@@ -295,6 +292,7 @@ class _ImproveRun:
                 self._say_unanswered()
                 self._say_reach()
                 check_objective(self.project, self.store, self.evaluators, self.objective)
+                await self._trust()
             if ship_it:
                 # Checked before anything is spent: a dirty tree would be refused at the end.
                 check_clean(self.project.root)
@@ -402,7 +400,11 @@ class _ImproveRun:
         evaluations = await lab.evaluate(self.baseline, val)
         costs = [evaluation.rollout.cost for evaluation in evaluations]
         judged = lab.spent.dollars - before - total_cost(costs).known_usd
-        self.spending.set_price(costs, max(0.0, judged, self._used - used))
+        self.spending.set_price(
+            costs,
+            max(0.0, judged, self._used - used),
+            [run.id for run in earlier_runs(self.run, self.store)],
+        )
         failed = [e.rollout for e in evaluations if e.rollout.status != "succeeded"]
         if len(failed) == len(evaluations):
             raise AgentError(
@@ -410,8 +412,11 @@ class _ImproveRun:
                 f" ({failed[0].task_id}): {failed[0].error}",
                 hint="Run one by hand: ratchet run.",
             )
+        check_evaluators(
+            self.evaluators, {self.objective, *(g.metric for g in self.guardrails)}, evaluations
+        )
         value = mean(evaluations)
-        if value is None:
+        if all(evaluation.value is None for evaluation in evaluations):
             error = next(iter(s.error for s in evaluations[0].scores.values() if s.error), "")
             raise AgentError(
                 f"The objective {self.objective!r} gave no score on any of {len(evaluations)} val"
@@ -419,7 +424,7 @@ class _ImproveRun:
                 hint="Run one by hand: ratchet run.",
             )
         self.watcher.baseline(value, len(evaluations))
-        scores = [evaluation.value for evaluation in evaluations if evaluation.value is not None]
+        scores = [evaluation.worth for evaluation in evaluations]
         for sentence in proof_outlook(
             self.dataset,
             scores,
@@ -439,36 +444,29 @@ class _ImproveRun:
         self._enter("learn")
 
     async def _trust(self) -> None:
-        """Refuse an objective that may not decide, by the baseline's own outputs."""
+        """Refuse an objective that may not decide: before anything is run, if expected answers can
+        serve as outputs, else by those of the baseline.
+        """
         if self.store.journal.get(self.run.id, "trust") is not None:
             return
-        known = [
-            rollout
-            for run in (self.run, *earlier_runs(self.run, self.store))
-            for rollout in self.store.rollouts.list(
-                queue=run.id,
-                status="succeeded",
-                purpose=LEARN,
-                candidate_id=self.baseline.id,
-                limit=CASES,
-            )[0]
-        ][:CASES]
-        with paid_from(await self.spending.purse()):
+        with paid_from(await self.spending.account()):
             trust = await trust_objective(
                 self.project,
                 self.store,
                 self.evaluators,
                 self.objective,
-                known,
+                self.dataset,
                 self.watcher.message,
             )
+        if trust is None:
+            return
         found = {**msgspec.to_builtins(trust), "evaluator": self.objective}
         self.store.journal.append(self.run.id, "trust", found, time.time())
         self.watcher.message(trust.sentence)
 
     async def _learn(self, runner: Runner) -> None:
         await self._trust()
-        spent = (await self.spending.purse()).cost.known_usd
+        spent = (await self.spending.account()).cost.known_usd
         dollars, sentence = self.spending.for_learning(self._proof_rollouts, spent)
         if sentence:
             self.watcher.message(sentence)
@@ -480,8 +478,8 @@ class _ImproveRun:
             self.watcher.expects(lab.budget.rollouts or 0)
             finding = await checked_finding(lab, await self.algorithm.learn(lab))
             await lab.settle()
-        if lab.overtime:
-            self.watcher.message(lab.overtime)
+        if late := lab.overtime(time.time()):
+            self.watcher.message(late)
         if lab.coach_gone is not None:
             self._note_coach_gone(lab.coach_gone, finding)
         both = len(lab.compared("finding", self.baseline, finding.best))
@@ -514,21 +512,21 @@ class _ImproveRun:
         candidate = self.store.candidates.get(self.run.best_id)
         await self._trust()  # journaled, unless the run began before there were report cards
 
-        purse = await self.spending.purse()
+        account = await self.spending.account()
 
         async def repetitions(plan: ExperimentPlan) -> RepetitionPlan:
             chosen = await self._repetitions(runner, candidate, plan)
-            pilot = (await self.spending.purse()).cost.known_usd - purse.cost.known_usd
-            purse.add([Cost(known_usd=max(0.0, pilot))])
+            pilot = (await self.spending.account()).cost.known_usd - account.cost.known_usd
+            account.add([Cost(known_usd=max(0.0, pilot))])
             return chosen
 
         self.watcher.expects(2 * len(self._tasks("test")))
         self._announce("The proof, if it runs every test task once,", 2 * len(self._tasks("test")))
-        with paid_from(purse):
+        with paid_from(account):
             experiment = await run_experiment(
                 self._setting(candidate),
                 store=self.store,
-                runner=PaidRunner(runner, purse, self.store),
+                runner=PaidRunner(runner, account, self.store),
                 scorer=self._scorer(),
                 evidence_dir=self.project.state / "evidence",
                 watcher=self.watcher,
@@ -575,7 +573,7 @@ class _ImproveRun:
             wanted = self.project.config.prove.repetitions
             async with self._lab(runner) as lab:
                 _, judged = self.spending.price()
-                left = (await self.spending.purse()).left
+                left = (await self.spending.account()).left
                 chosen = await plan_repetitions(
                     plan,
                     wanted,

@@ -416,7 +416,9 @@ class Project:
                 options = judge_defaults(self.config.coach, options)
             if section.use in ("judge", "preference"):
                 options["folder"] = str(self.root)
-            made.append(make_evaluator(section.use, options, name=section.name))
+            made.append(
+                make_evaluator(section.use, options, name=section.name, on_error=section.on_error)
+            )
             if section.use == "judge":
                 from ratchet.evaluate.judges import JudgeEvaluator
 

@@ -16,6 +16,7 @@ from ratchet.prove import (
     choose_repetitions,
     may_repeat,
 )
+from ratchet.prove.missing import gain_against_better
 from ratchet.types import Candidate, total_cost
 
 PILOT_TASKS = 100
@@ -70,9 +71,8 @@ async def plan_repetitions(
             ahead=len(tasks),
         )
         differences = [
-            there.value - here.value
+            gain_against_better(here.value, there.value)
             for here, there in zip(before, after, strict=True)
-            if here.value is not None and there.value is not None
         ]
         if not may_repeat(plan, differences, most):
             return RepetitionPlan()
@@ -80,11 +80,15 @@ async def plan_repetitions(
     except BudgetExhausted:
         return RepetitionPlan()
     pilot = [
-        PilotTask((one.value, two.value), there.value)
+        PilotTask((_missing_is_1(one), _missing_is_1(two)), there.worth)
         for one, two, there in zip(before, again, after, strict=True)
-        if one.value is not None and two.value is not None and there.value is not None
     ]
     return choose_repetitions(plan, pilot, most)
+
+
+def _missing_is_1(evaluation: Evaluation) -> float:
+    """The baseline's score as the experiment will count it."""
+    return 1.0 if evaluation.value is None else evaluation.value
 
 
 def _affordable(

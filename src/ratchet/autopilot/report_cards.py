@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import msgspec
 
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.run_spending import announced
-from ratchet.evaluate import Evaluator, basis_of
+from ratchet.evaluate import Evaluator, FunctionEvaluator, basis_of, broken
 from ratchet.evaluate.report_card import (
     CardThresholds,
     Case,
@@ -19,17 +19,12 @@ from ratchet.evaluate.report_card import (
     make_cases,
     may_decide,
 )
+from ratchet.learn import Evaluation
 from ratchet.store import Store
-from ratchet.types import ConfigError, ReportCard, Rollout
+from ratchet.types import ConfigError, Dataset, ReportCard, Task
 
 ROLLOUTS = 400
 """Number of the newest succeeded rollouts that a card rests on, besides the labelled ones."""
-
-COPIES = 8
-"""Copies of each kind for the card that `improve` makes; `evaluators check` makes more."""
-
-LIMIT_S = 60.0
-"""Seconds for the card that `improve` makes; what is not scored by then is left out."""
 
 
 class Trust(msgspec.Struct, frozen=True):
@@ -53,18 +48,65 @@ def vouched_for(project: Project, evaluators: Sequence[Evaluator]) -> frozenset[
     return frozenset(e.name for e, s in zip(evaluators, sections, strict=False) if s.vouched)
 
 
-def cases_in(store: Store, rollouts: Sequence[Rollout] | None = None) -> list[Case]:
-    """Cases for report cards: labelled rollouts and others.
+def cases_in(store: Store, tasks: Sequence[Task] = ()) -> list[Case]:
+    """Cases for report cards: labelled rollouts, the newest others that succeeded, and tasks.
 
     Args:
         store: The store.
-        rollouts: The others; the newest succeeded ones by default.
+        tasks: Tasks whose expected answers may serve as outputs: none of the test tasks.
     """
     labels = store.labels.list(criterion="")
     labelled = store.rollouts.get([label.rollout_id for label in labels if label.rollout_id])
-    if rollouts is None:
-        rollouts, _ = store.rollouts.list(status="succeeded", limit=ROLLOUTS)
-    return make_cases({r.id: r for r in (*labelled.values(), *rollouts)}.values(), labels)
+    newest, _ = store.rollouts.list(status="succeeded", limit=ROLLOUTS)
+    return make_cases({r.id: r for r in (*labelled.values(), *newest)}.values(), labels, tasks)
+
+
+def tasks_to_measure_with(dataset: Dataset) -> tuple[Task, ...]:
+    """The tasks of a project whose expected answers may serve as outputs."""
+    return (*dataset.split("train"), *dataset.split("val"))
+
+
+async def report_card(
+    project: Project,
+    store: Store,
+    evaluators: Sequence[Evaluator],
+    evaluator: Evaluator,
+    cases: Sequence[Case],
+    *,
+    seed: int = 0,
+    on_probe: Callable[[int, int], None] | None = None,
+) -> ReportCard:
+    """The report card of an evaluator: the stored one if there is one for these cases, else a new
+    one, which is stored. Each command gets the same card of the same evaluator and cases.
+
+    Args:
+        project: The project.
+        store: Keeps the cards.
+        evaluators: The project's evaluators.
+        evaluator: The one to measure, of these.
+        cases: Real outputs and tasks.
+        seed: Selects outputs and places of damage.
+        on_probe: Called with the number of scores that were made, and of all.
+    """
+    limits = card_thresholds(project)
+    vouched = evaluator.name in vouched_for(project, evaluators)
+    stored = cached_card(store, evaluator, cases, thresholds=limits, seed=seed, vouched=vouched)
+    if stored is not None:
+        return store.report_cards.get(stored.id) or stored
+    if isinstance(evaluator, FunctionEvaluator):
+        evaluator.attach(store)
+    card = await make_card(
+        evaluator,
+        cases,
+        spans_of=store.spans.of,
+        thresholds=limits,
+        seed=seed,
+        vouched=vouched,
+        now=time.time(),
+        on_probe=on_probe,
+    )
+    store.report_cards.put(card)
+    return card
 
 
 def check_objective(
@@ -82,16 +124,46 @@ def check_objective(
     vouched = objective in vouched_for(project, evaluators)
     if vouched or basis_of(evaluator) != "opinion" or _is_judge(evaluator):
         return
-    labels = sum(case.labelled_right is not None for case in cases_in(store, ()))
+    labels = sum(case.labelled_right is not None for case in cases_in(store))
     best = may_decide(evaluator, labels, vouched=vouched, thresholds=limits)
     if best != "decides":
         missing = limits.labels - labels
+        reads = bool(getattr(evaluator, "reads_expected", False))
+        compares = "is an opinion" if reads else "does not compare with the expected answer"
         raise _refusal(
             objective,
-            f"it does not compare with the expected answer, and {labels or 'none'} of its outputs"
+            f"it {compares}, and {labels or 'none'} of its outputs"
             f" {'is' if labels <= 1 else 'are'} labelled",
             missing,
         )
+
+
+def check_evaluators(
+    evaluators: Sequence[Evaluator], names: Collection[str], evaluations: Sequence[Evaluation]
+) -> None:
+    """Refuse to learn by evaluators that have not scored most of the baseline's outputs.
+
+    Args:
+        evaluators: The project's evaluators.
+        names: Those that the decision depends on: the objective and the guardrails.
+        evaluations: The baseline's.
+
+    Raises:
+        ConfigError: One of them is broken, and the sentence names its exception.
+    """
+    for evaluator in evaluators:
+        if evaluator.name not in names or basis_of(evaluator) == "measurement":
+            continue
+        scores = [
+            evaluation.scores[evaluator.name]
+            for evaluation in evaluations
+            if evaluation.rollout.status == "succeeded" and evaluator.name in evaluation.scores
+        ]
+        if sentence := broken(evaluator.name, scores, "the baseline's outputs"):
+            raise ConfigError(
+                sentence,
+                hint=f"Look at one output: ratchet evaluators try {evaluator.name} ROLLOUT.",
+            )
 
 
 async def trust_objective(
@@ -99,9 +171,9 @@ async def trust_objective(
     store: Store,
     evaluators: Sequence[Evaluator],
     objective: str,
-    rollouts: Sequence[Rollout],
+    dataset: Dataset,
     say: Callable[[str], None] = lambda _: None,
-) -> Trust:
+) -> Trust | None:
     """Make the report card of the objective's evaluator, or find it, and refuse one that fails.
 
     Args:
@@ -109,8 +181,12 @@ async def trust_objective(
         store: Keeps the cards.
         evaluators: Its evaluators.
         objective: Name of the objective.
-        rollouts: Rollouts of the baseline on train and val tasks.
+        dataset: The project's tasks.
         say: Called with sentences for the user.
+
+    Returns:
+        None while there is no output that could be measured with: no rollout has ended yet, and
+        expected answers are no outputs of this agent.
 
     Raises:
         ConfigError: The evaluator may not decide.
@@ -118,11 +194,10 @@ async def trust_objective(
     evaluator = _named(evaluators, objective)
     if evaluator is None:
         return Trust("decides", f"{objective!r} is the agent's own score, and has no report card.")
-    vouched = objective in vouched_for(project, evaluators)
     basis = basis_of(evaluator)
     if basis == "measurement":
         return Trust("decides", f"The evaluator {objective!r} decides: it measures a quantity.")
-    cases = cases_in(store, rollouts)
+    cases = cases_in(store, tasks_to_measure_with(dataset))
     labels = sum(case.labelled_right is not None for case in cases)
     if basis == "opinion" and labels < card_thresholds(project).labels:
         check_objective(project, store, evaluators, objective)
@@ -132,28 +207,18 @@ async def trust_objective(
         # Measuring it could only cost: there is nothing to compare it with.
         said = "the project vouches for it (vouched = true), and nothing else does"
         return Trust("decides", f"The evaluator {objective!r} decides: {said}.")
-    whole = card_thresholds(project)
-    limits = msgspec.structs.replace(whole, copies=min(COPIES, whole.copies))
-    card = cached_card(store, evaluator, cases, thresholds=limits, vouched=vouched)
 
     def begins(done: int, of: int) -> None:
         if not done and (said := announced_card(evaluator, cases, of)):
             say(said)
 
-    if card is None:
-        card = await make_card(
-            evaluator,
-            cases,
-            spans_of=store.spans.of,
-            thresholds=limits,
-            vouched=vouched,
-            now=time.time(),
-            limit_s=LIMIT_S,
-            on_probe=begins,
-        )
-        store.report_cards.put(card)
+    card = await report_card(project, store, evaluators, evaluator, cases, on_probe=begins)
+    damaged = any(check.n for check in card.checks if check.name.startswith("damage"))
+    if not card.rollouts and not damaged and card.verdict != "rejected":
+        return None
     if card.verdict != "decides":
-        raise _refusal(objective, _clause(card), card.labels_needed, card.verdict)
+        remedy: str = getattr(evaluator, "remedy", "")
+        raise _refusal(objective, _clause(card), card.labels_needed, card.verdict, remedy)
     agreed = f"; {card.labels} outputs are labelled" if card.labels else ""
     sentence = f"The evaluator {objective!r} decides: {_clause(card)}{agreed}."
     return Trust(card.verdict, sentence, card.id)
@@ -183,7 +248,9 @@ def _named(evaluators: Sequence[Evaluator], name: str) -> Evaluator | None:
     return next((each for each in evaluators if each.name == name), None)
 
 
-def _refusal(name: str, why: str, labels: int | None, verdict: str = "advises") -> ConfigError:
+def _refusal(
+    name: str, why: str, labels: int | None, verdict: str = "advises", remedy: str = ""
+) -> ConfigError:
     may = {
         "advises": "may only advise",
         "rejected": "is rejected by its report card",
@@ -196,7 +263,7 @@ def _refusal(name: str, why: str, labels: int | None, verdict: str = "advises") 
     ways.append("name another under [objective]")
     return ConfigError(
         f"No experiment can decide by the evaluator {name!r}, which {may}: {why}.",
-        hint=f"Either {', or '.join(ways)}. See: ratchet evaluators check {name}.",
+        hint=f"{remedy} Either {', or '.join(ways)}. See: ratchet evaluators check {name}.".strip(),
     )
 
 

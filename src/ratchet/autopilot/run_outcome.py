@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from ratchet.autopilot.run_spending import call_costs
+from ratchet.autopilot.call_costs import call_costs
 from ratchet.learn import Proposal
 from ratchet.store import Store
 from ratchet.types import Cost, Decision, Release, Run, total_cost
@@ -87,6 +87,7 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
             "evidence": self.evidence or None,
             "message": self.run.message,
             "evaluator": self.trust,
+            "coach_gone": self.coach_gone["message"] if self.coach_gone else None,
             **self.costs.for_machines(),
         }
 
@@ -105,21 +106,22 @@ def outcome_of(store: Store, run: Run) -> RunOutcome:
         release=store.releases.get(run.release_id) if run.release_id else None,
         finding=store.journal.get(run.id, "finding"),
         proposals=tuple(sorted(proposals, key=lambda p: p.number)),
-        costs=costs_of(store, run, entries),
+        costs=costs_of(store, run),
         trust=store.journal.get(run.id, "trust"),
         coach_gone=store.journal.get(run.id, COACH_GONE),
     )
 
 
-def costs_of(store: Store, run: Run, entries: Sequence[tuple[str, Any]]) -> RunCosts:
-    calls = call_costs(entries)
+def costs_of(store: Store, run: Run, since: float | None = None) -> RunCosts:
+    """What a run has spent, or what it has since a time in Unix seconds."""
+    calls = call_costs(store.journal.read(run.id, since))
     return RunCosts(
-        rollouts=sum(store.rollouts.counts(queue=run.id).values()),
+        rollouts=sum(store.rollouts.counts(queue=run.id, since=since).values()),
         coach_calls=calls.coach_calls,
         judge_calls=calls.judge_calls,
         of_coach=calls.of_coach,
         of_judges=calls.of_judges,
-        cost=total_cost([store.rollouts.cost(queue=run.id), calls.cost]),
+        cost=total_cost([store.rollouts.cost(queue=run.id, since=since), calls.cost]),
     )
 
 

@@ -11,15 +11,13 @@ from uuid import uuid4
 
 import msgspec
 
+from ratchet.autopilot.call_costs import JUDGE_CALL, call_costs
 from ratchet.autopilot.project import Project
-from ratchet.llm import Purse, Reply
+from ratchet.llm import Account, Reply
 from ratchet.store import Store
 from ratchet.types import BudgetExhausted, Cost, RatchetError, dollars_text, total_cost
 
 _log = logging.getLogger("ratchet")
-
-JUDGE_CALL = "judge-call/"
-"""Key prefix of a judge's calls in a run's journal."""
 
 JUDGED = "judged/"
 """Key prefix of what judges cost in a step of learning, in a run's journal."""
@@ -31,33 +29,6 @@ RAISE = "Raise dollars under [improve.budget] in ratchet.toml."
 
 MANY_CALLS = 100
 """Number of model calls of a step from which on they are announced."""
-
-
-class CallCosts(msgspec.Struct, frozen=True, kw_only=True):
-    """Model calls that Ratchet itself made for a run, and their cost."""
-
-    coach_calls: int = 0
-    judge_calls: int = 0
-    of_coach: Cost = Cost()
-    of_judges: Cost = Cost()
-
-    @property
-    def cost(self) -> Cost:
-        """Cost of all of them."""
-        return total_cost([self.of_coach, self.of_judges])
-
-
-def call_costs(entries: Sequence[tuple[str, Any]]) -> CallCosts:
-    """What the model calls of a run cost, by its journal."""
-    coach = [body for key, body in entries if key.startswith("coach/")]
-    checks = [reply for key, body in entries if key.startswith("coach-check/") for reply in body]
-    judges = [body for key, body in entries if key.startswith(JUDGE_CALL)]
-    return CallCosts(
-        coach_calls=len(coach),
-        judge_calls=sum(body["requests"] for body in judges),
-        of_coach=total_cost(Cost.of(each["cost_usd"], each["model"]) for each in (*coach, *checks)),
-        of_judges=total_cost(Cost.of(each["cost_usd"], each["model"]) for each in judges),
-    )
 
 
 class RunSpending:
@@ -98,11 +69,11 @@ class RunSpending:
         except RatchetError as error:  # the answer is worth more than its receipt
             _log.warning("The cost of a judge's call is not stored: %s", error)
 
-    async def purse(self) -> Purse:
-        """A purse of what is left of the budget, with all that the run has spent so far."""
+    async def account(self) -> Account:
+        """A account of what is left of the budget, with all that the run has spent so far."""
         await asyncio.gather(*self._writing)
         cost = await asyncio.to_thread(self._spent)
-        return Purse(self.dollars, name="The budget", hint=RAISE, spent=cost, record=self.record)
+        return Account(self.dollars, name="The budget", hint=RAISE, spent=cost, record=self.record)
 
     def _spent(self) -> Cost:
         calls = call_costs(self._store.journal.read(self._run_id))
@@ -121,10 +92,20 @@ class RunSpending:
             *(Cost.of(each["cost_usd"], each["model"]) for each in checks),
         ]
 
-    def set_price(self, rollouts: Sequence[Cost], judged_usd: float) -> None:
-        """Keep what a scored rollout costs, by those of the baseline."""
-        dollars = total_cost(rollouts).known_usd + judged_usd
-        body = {"each_usd": dollars / len(rollouts), "judged_usd": judged_usd / len(rollouts)}
+    def set_price(
+        self, rollouts: Sequence[Cost], judged_usd: float, earlier: Sequence[str]
+    ) -> None:
+        """Keep what a scored rollout costs, by those of the baseline.
+
+        Args:
+            rollouts: Cost of each of the baseline's rollouts.
+            judged_usd: Dollars of the judges' answers that their scores rest on.
+            earlier: Ids of runs that may have paid for these answers.
+        """
+        known = [self._store.journal.get(id, PROOF_PRICE, {}) for id in earlier]
+        judged = max(judged_usd / len(rollouts), *(k.get("judged_usd", 0.0) for k in known), 0.0)
+        each = total_cost(rollouts).known_usd / len(rollouts) + judged
+        body = {"each_usd": each, "judged_usd": judged}
         self._store.journal.append(self._run_id, PROOF_PRICE, body, time.time())
 
     def price(self) -> tuple[float, float]:
@@ -163,10 +144,10 @@ class RunSpending:
         return left, f"Of ${self.dollars:g}, about {dollars_text(kept)} are kept for {proof}."
 
 
-def command_purse(project: Project) -> Purse:
+def command_account(project: Project) -> Account:
     """What one command of a project may spend on models and rollouts."""
     dollars = project.config.improve.budget.dollars
-    return Purse(dollars, name="The budget of one command", hint=RAISE)
+    return Account(dollars, name="The budget of one command", hint=RAISE)
 
 
 def announced(step: str, calls: int, each_usd: float | None, *, at_most: bool = False) -> str:

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ratchet._waiting import WAITS
 from ratchet.autopilot.code_sandbox import source_code, with_sandbox
 from ratchet.autopilot.import_binding import warning
 from ratchet.autopilot.project import Project
@@ -70,7 +71,8 @@ async def open_runner(
         held: int | None = None
         if take_over:
             workers = FileLock(state / "locks" / f"{queue[:24]}.lock", "A worker")
-            held = await _when_free(workers, project.config.run.timeout_s + 10.0, say)
+            with WAITS.on("the workers of an interrupted run"):
+                held = await _when_free(workers, project.config.run.timeout_s + 10.0, say)
             stack.callback(workers.release)
         if isinstance(agent, ProgramAgent) and not project.config.run.server:
             runner = await _program_runner(stack, project, agent, queue, redactor, say)

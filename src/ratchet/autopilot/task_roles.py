@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import msgspec
 
 from ratchet.curate.split import input_key
 from ratchet.store import Store
-from ratchet.types import Dataset, Split, Task
+from ratchet.types import SPLITS, Dataset, Split, Task
 
-_NEWEST = 1000
+_ALL = 1_000_000
 
 
 class TaskRoles:
     """The splits that inputs had in the runs of a project.
 
-    A task that learned or selected once keeps that role, and one that was a test task is one until
-    learning takes it.
+    One that learning used once is never a test task again; one that was in train and in val is for
+    train.
 
     Args:
         store: Its runs and their datasets are read.
@@ -27,23 +26,18 @@ class TaskRoles:
 
     def __init__(self, store: Store, project: Callable[[], str]) -> None:
         self._by_input: dict[bytes, Split] = {}
-        runs = store.runs.list(_NEWEST)
+        runs = store.runs.list(_ALL)
         identity = project() if runs else ""
-        oldest_first = sorted(runs, key=lambda run: run.created_at)
-        versions = [
+        versions = {
             version
-            for run in oldest_first
+            for run in runs
             if run.project == identity
             for version in (*run.earlier_versions, run.dataset_version)
-        ]
-        for version in dict.fromkeys(versions):
-            for value, split in store.datasets.inputs(version):
-                self._note(value, split)
-
-    def _note(self, value: Any, split: Split) -> None:
-        key = input_key(value)
-        if split != "test" or key not in self._by_input:
-            self._by_input[key] = split
+        }
+        for value, splits in store.datasets.uses(sorted(versions)):
+            key = input_key(value)
+            had = {*splits, self._by_input.get(key, "test")}
+            self._by_input[key] = next(split for split in SPLITS if split in had)
 
     def of(self, tasks: Sequence[Task]) -> dict[str, Split]:
         """The role of each task that has one, by id."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ratchet._waiting import Wait
+from ratchet._waiting import LongWait
 from ratchet.learn import Finding, Proposal
 from ratchet.prove import Comparison
 from ratchet.types import Decision, Release, Rollout, Run, Stage
@@ -16,7 +16,7 @@ class Watcher:
     def message(self, text: str) -> None:
         """A message for the user."""
 
-    def waits(self, waits: Sequence[Wait], now: float) -> None:
+    def waits(self, waits: Sequence[LongWait], now: float) -> None:
         """What has been awaited for long, the longest first; called about twice a second.
 
         Args:

@@ -86,7 +86,7 @@ class WeightsAlgorithm(ABC):
                 hint='Name one in ratchet.toml:\n\n[agent]\nmodel = "local"\n',
             )
         name, resource = trainable_resource(lab.baseline)
-        before = mean(await lab.evaluate(lab.baseline, lab.val)) or 0.0
+        before = mean(await lab.evaluate(lab.baseline, lab.val))
         sentence, adapter = await self._trained(lab, model, name, resource)
         lab.note(sentence)
         if adapter is None:
@@ -101,7 +101,7 @@ class WeightsAlgorithm(ABC):
         candidate = lab.propose(
             {name: with_adapter(resource, adapter)}, algorithm=self.name, reason=sentence
         )
-        after = mean(await lab.evaluate(candidate, lab.val)) or 0.0
+        after = mean(await lab.evaluate(candidate, lab.val))
         better = after > before
         lab.judged(
             Proposal(

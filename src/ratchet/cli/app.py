@@ -13,6 +13,7 @@ import typer
 
 from ratchet._version import __version__
 from ratchet.cli.errors import fail
+from ratchet.cli.library_logs import silence_libraries
 from ratchet.types import RatchetError
 
 
@@ -148,7 +149,7 @@ COMMANDS: dict[str, Command] = {
     "explain": Command(
         "explain",
         "explain",
-        "Explain a decision or a cycle of the autopilot in plain words.",
+        "Explain a decision, a run or a cycle of the autopilot in plain words.",
     ),
     "report": Command(
         "report",
@@ -246,6 +247,7 @@ def run(arguments: Sequence[str], app: typer.Typer | None = None) -> int:
     Returns:
         The exit code; docs/exit-codes.md lists them.
     """
+    silence_libraries()
     try:
         (app or app_for(arguments))(args=list(arguments), prog_name="ratchet")
     except SystemExit as end:  # typer exits this way, also after usage errors

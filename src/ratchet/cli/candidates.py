@@ -89,7 +89,9 @@ def candidates(
     spent = table("", "")
     spent.show_header = False
     spent.add_row("judged", counted(len(lineage.by_id), "candidate"))
-    spent.add_row("spent", _spent(last.rollouts, last.coach_calls, last.cost))
+    spent.add_row(
+        "spent until the last was judged", _spent(last.rollouts, last.coach_calls, last.cost)
+    )
     out.print()
     out.print(spent)
     for note in notes:

@@ -92,12 +92,12 @@ def wait_for(
     try:
         import asyncio
 
-        from ratchet.autopilot.run_spending import command_purse
-        from ratchet.llm import PURSE, paid_from
+        from ratchet.autopilot.run_spending import command_account
+        from ratchet.llm import ACCOUNT, paid_from
 
-        purse = PURSE.get() if paid_by is None else command_purse(paid_by)
+        account = ACCOUNT.get() if paid_by is None else command_account(paid_by)
         with (
-            paid_from(purse),
+            paid_from(account),
             contextlib.redirect_stdout(sys.stderr) if quiet else contextlib.nullcontext(),
         ):
             return asyncio.run(work)

@@ -29,6 +29,7 @@ from ratchet.cli.console import (
 from ratchet.cli.errors import err
 from ratchet.cli.progress import TerminalWatcher
 from ratchet.cli.selection import select_candidates, select_tasks
+from ratchet.evaluate import broken, is_failure
 from ratchet.run import FileLock
 from ratchet.run.program import ProgramAgent
 from ratchet.store import Store
@@ -126,7 +127,10 @@ def _summary(batch: Batch) -> dict[str, Any]:
     for name in names:
         scores = [scores[name] for _, _, scores in batch.rows if name in scores]
         values = [score.value for score in scores if score.value is not None]
-        errors = [score.error for score in scores if score.value is None]
+        failed = [score for score in scores if score.value is None or is_failure(score)]
+        errors = [score.error or score.rationale for score in failed]
+        if values and not scores[0].unit:
+            values += [0.0] * (len(scores) - len(values))  # as in learning
         mean = math.fsum(values) / len(values) if values else None
         evaluators.append(
             {
@@ -134,9 +138,10 @@ def _summary(batch: Batch) -> dict[str, Any]:
                 "unit": next((score.unit for score in scores), ""),
                 "mean": mean,
                 "half_width": _half_width(values, mean),
-                "n": len(values),
+                "n": len(scores) - len(errors),
                 "errors": len(errors),
                 "first_error": errors[0] if errors else "",
+                "broken": _broken(name, batch),
             }
         )
     failures = [rollout for _, rollout, _ in batch.rows if rollout.status != "succeeded"]
@@ -148,6 +153,16 @@ def _summary(batch: Batch) -> dict[str, Any]:
         "first_failure": f"{failures[0].task_id}: {failures[0].error}" if failures else "",
         "evaluators": evaluators,
     }
+
+
+def _broken(name: str, batch: Batch) -> str:
+    """Why nothing is known by an evaluator; empty if it has scored most outputs."""
+    scores = [
+        scores[name]
+        for _, rollout, scores in batch.rows
+        if name in scores and rollout.status == "succeeded"
+    ]
+    return broken(name, scores, "the outputs")
 
 
 def _half_width(values: Sequence[float], mean: float | None) -> float | None:
@@ -186,10 +201,12 @@ def _print(rows: Sequence[dict[str, Any]], split: str) -> None:
                 markup=False,
             )
         for entry in row["evaluators"]:
-            if entry["errors"]:
+            if entry["broken"] or entry["errors"]:
+                counted = "" if entry["unit"] else ", which counts as 0"
                 out.print(
-                    f"{entry['evaluator']} failed {entry['errors']} times; the first:"
-                    f" {entry['first_error']}",
+                    entry["broken"]
+                    or f"{entry['evaluator']} gave no score {entry['errors']} times{counted}; the"
+                    f" first: {entry['first_error']}",
                     style="yellow",
                     markup=False,
                 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,7 +14,13 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextC
 from ratchet.autopilot import Project
 from ratchet.autopilot.agent_model import agent_model
 from ratchet.autopilot.evaluator_trial import models_asked
-from ratchet.autopilot.report_cards import announced_card, card_thresholds, cases_in, vouched_for
+from ratchet.autopilot.report_cards import (
+    announced_card,
+    cases_in,
+    report_card,
+    tasks_to_measure_with,
+    vouched_for,
+)
 from ratchet.cli.console import (
     Folder,
     Json,
@@ -33,10 +38,10 @@ from ratchet.cli.errors import err
 from ratchet.cli.generate_evaluators import generate
 from ratchet.cli.reliability_plot import plot_reliability
 from ratchet.cli.try_evaluator import try_
-from ratchet.evaluate import Evaluator, FunctionEvaluator, basis_of
-from ratchet.evaluate.report_card import Case, make_card
+from ratchet.evaluate import Evaluator, basis_of
+from ratchet.evaluate.report_card import Case
 from ratchet.store import Store
-from ratchet.types import BudgetExhausted, CardCheck, InputError, ReportCard
+from ratchet.types import BudgetExhausted, CardCheck, InputError, ReportCard, Task
 
 evaluators = typer.Typer(
     help="List evaluators, and measure how far each can be trusted.", no_args_is_help=True
@@ -108,8 +113,9 @@ def check(
 ) -> None:
     """Make report cards: score stored outputs, damaged copies and attacks, and compare with labels.
 
-    It uses the newest stored rollouts and all labelled ones, and runs no agent. The exit code is 0
-    whatever the verdicts are.
+    It uses the newest stored rollouts, all labelled ones and expected answers, and runs no agent. A
+    stored card of the same evaluator and outputs is shown as it is. The exit code is 0 whatever the
+    verdicts are.
 
     Examples:
 
@@ -124,9 +130,9 @@ def check(
         project.open_store() as store,
         agent_model(project, lambda said: err.print(said, style="dim", markup=False)),
     ):
-        made = _selected(_evaluators(project), names)
+        made = _evaluators(project)
         cards = wait_for(
-            _check(project, store, made, seed, quiet=json), quiet=json, paid_by=project
+            _check(project, store, made, names, seed, quiet=json), quiet=json, paid_by=project
         )
         spent = [said for each in made if (said := getattr(each, "spending", ""))]
     if plot is not None:
@@ -206,33 +212,34 @@ def _selected(made: Sequence[Evaluator], names: Sequence[str] | None) -> list[Ev
 
 
 async def _check(
-    project: Project, store: Store, made: Sequence[Evaluator], seed: int, *, quiet: bool
+    project: Project,
+    store: Store,
+    made: Sequence[Evaluator],
+    names: Sequence[str] | None,
+    seed: int,
+    *,
+    quiet: bool,
 ) -> list[ReportCard]:
-    cases = cases_in(store)
+    tasks: Sequence[Task] = ()
+    if project.has_tasks():
+        tasks = tasks_to_measure_with(project.dataset(skip_bad=True)[0])
+    cases = cases_in(store, tasks)
     if not cases:
         raise InputError(
-            "There is no output to check evaluators with: no rollout has succeeded yet.",
+            "There is no output to check evaluators with: no rollout has succeeded yet, and no"
+            " train or val task has an expected answer.",
             hint="Make some: ratchet eval",
         )
-    vouched, limits = vouched_for(project, made), card_thresholds(project)
     cards: list[ReportCard] = []
     columns = (TextColumn("{task.description}", markup=False), BarColumn(), MofNCompleteColumn())
     hidden = quiet or not err.is_terminal
     with Progress(*columns, console=err, transient=True, disable=hidden) as progress:
-        for evaluator in made:
-            if isinstance(evaluator, FunctionEvaluator):
-                evaluator.attach(store)
+        for evaluator in _selected(made, names):
             bar = progress.add_task(evaluator.name, total=None)
+            advance = functools.partial(_advance, progress, bar, evaluator, cases)
             try:
-                card = await make_card(
-                    evaluator,
-                    cases,
-                    spans_of=store.spans.of,
-                    thresholds=limits,
-                    seed=seed,
-                    vouched=evaluator.name in vouched,
-                    now=time.time(),
-                    on_probe=functools.partial(_advance, progress, bar, evaluator, cases),
+                card = await report_card(
+                    project, store, made, evaluator, cases, seed=seed, on_probe=advance
                 )
             except BudgetExhausted as error:
                 made_so_far = ", ".join(each.evaluator for each in cards) or "none"
@@ -241,7 +248,6 @@ async def _check(
                     f" made: {made_so_far}.",
                     hint=error.hint,
                 ) from None
-            store.report_cards.put(card)
             cards.append(card)
     return cards
 
@@ -274,6 +280,8 @@ def _print_cards(cards: Sequence[ReportCard]) -> None:
         )
     print_table(shown)
     for card in cards:
+        for reason in card.reasons[1:] if card.verdict != "decides" else ():
+            out.print(f"{card.evaluator}: {reason}", style="dim", markup=False)
         if card.labels_needed:
             more = counted(card.labels_needed, "more label")
             out.print(f"{card.evaluator} needs {more}: ratchet label", style="dim", markup=False)

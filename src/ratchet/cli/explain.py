@@ -9,9 +9,11 @@ from typing import Annotated, Any
 import typer
 
 from ratchet.autopilot.cycle.explaining import explain_cycle, explain_experiment
+from ratchet.autopilot.explaining_runs import explain_run
+from ratchet.autopilot.run_outcome import outcome_of
 from ratchet.cli.console import Folder, Json, out, print_json, project_in, short
 from ratchet.store import Store
-from ratchet.types import Cycle, Experiment, InputError
+from ratchet.types import Cycle, Experiment, InputError, Run
 
 
 def explain(
@@ -26,7 +28,7 @@ def explain(
     folder: Folder = Path("."),
     json: Json = False,
 ) -> None:
-    """Explain a decision or a cycle of the autopilot in plain words.
+    """Explain a decision, a run or a cycle of the autopilot in plain words.
 
     It says why the verdict is what it is, and what would change it.
 
@@ -38,12 +40,7 @@ def explain(
     """
     with project_in(folder).open_store() as store:
         found = _newest(store) if identity is None else _find(store, identity)
-        if isinstance(found, Cycle):
-            moves = store.cycles.transitions(found.id)
-            sentences = explain_cycle(found, moves, time.time())
-        else:
-            sentences = explain_experiment(found)
-    kind = "cycle" if isinstance(found, Cycle) else "experiment"
+        kind, sentences = _explained(store, found, time.time())
     if json:
         print_json({"kind": kind, "id": found.id, "sentences": sentences, kind: found})
         return
@@ -52,17 +49,33 @@ def explain(
         out.print(sentence, markup=False, soft_wrap=True)
 
 
-def _newest(store: Store) -> Experiment | Cycle:
-    underway = store.cycles.list(limit=1)
-    experiments = store.experiments.history()
-    if underway and (not experiments or underway[0].updated_at > experiments[-1].created_at):
-        return underway[0]
-    if experiments:
-        return experiments[-1]
-    raise InputError("There is no decision to explain yet.", hint="Make one: ratchet improve.")
+def _explained(store: Store, found: Experiment | Cycle | Run, now: float) -> tuple[str, list[str]]:
+    """What kind of thing it is, and sentences about it."""
+    if isinstance(found, Cycle):
+        return "cycle", explain_cycle(found, store.cycles.transitions(found.id), now)
+    if isinstance(found, Run):
+        entries, waits = store.journal.read(found.id), store.activity.waits(found.id, now)
+        return "run", explain_run(outcome_of(store, found), entries, waits, now)
+    return "experiment", explain_experiment(found)
 
 
-def _find(store: Store, prefix: str) -> Experiment | Cycle:
+def _newest(store: Store) -> Experiment | Cycle | Run:
+    """The cycle, decision or run without a decision that was last at work."""
+    run = store.runs.latest()
+    decided = store.experiments.get(run.experiment_id) if run and run.experiment_id else None
+    newest: list[tuple[float, Experiment | Cycle | Run]] = [
+        (cycle.updated_at, cycle) for cycle in store.cycles.list(limit=1)
+    ]
+    if run is not None:
+        newest.append((run.updated_at, decided or run))
+    elif experiments := store.experiments.history():
+        newest.append((experiments[-1].created_at, experiments[-1]))
+    if not newest:
+        raise InputError("There is no decision to explain yet.", hint="Make one: ratchet improve.")
+    return max(newest, key=lambda each: each[0])[1]
+
+
+def _find(store: Store, prefix: str) -> Experiment | Cycle | Run:
     found: dict[str, Any] = {}
     for cycle in store.cycles.find(prefix):
         found[cycle.id] = cycle
@@ -70,11 +83,14 @@ def _find(store: Store, prefix: str) -> Experiment | Cycle:
         ids = (experiment.id, experiment.run_id, experiment.candidate_id)
         if any(each.startswith(prefix) for each in ids):
             found[experiment.id] = experiment
+    for run in store.runs.find(prefix) if prefix else ():
+        if not run.experiment_id:
+            found[run.id] = run
     for release in store.releases.find(prefix):
         if (made_by := store.experiments.get(release.experiment_id)) is not None:
             found[made_by.id] = made_by
     if len(found) == 1:
-        only: Experiment | Cycle = next(iter(found.values()))
+        only: Experiment | Cycle | Run = next(iter(found.values()))
         return only
     how = f"{len(found)} decisions" if found else "no decision"
     raise InputError(

@@ -24,7 +24,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
-from ratchet._waiting import Wait
+from ratchet._waiting import LongWait
 from ratchet.autopilot import Watcher
 from ratchet.cli.candidate_tree import CandidateTree, score_text
 from ratchet.cli.console import counted, number, short
@@ -96,7 +96,7 @@ class TerminalWatcher(Watcher):
         """Print a sentence above the bar."""
         self._console.print(f"  {text}", style="dim", markup=False)
 
-    def waits(self, waits: Sequence[Wait], now: float) -> None:
+    def waits(self, waits: Sequence[LongWait], now: float) -> None:
         """Show what is awaited under the bar; elsewhere print it, each time twice as late."""
         self._waits = "; ".join(wait.sentence(now) for wait in waits)
         if self._console.is_terminal:

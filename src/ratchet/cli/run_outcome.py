@@ -13,12 +13,12 @@ from ratchet.types.interval_text import interval_ends
 def costs_text(costs: RunCosts) -> str:
     """What a run has spent in all its stages, as text: each number with what it counts."""
     parts = [
-        f"{counted(costs.rollouts, 'rollout')} of the agent",
+        f"{counted(costs.rollouts, 'rollout')} of the agent in all stages",
         *_calls(costs.coach_calls, "coach", costs.of_coach),
         *_calls(costs.judge_calls, "judge", costs.of_judges),
     ]
     if costs.cost != Cost():
-        parts.append(f"{costs.cost} in all")
+        parts.append(f"in all {costs.cost}")
     return "; ".join(parts)
 
 
@@ -60,9 +60,9 @@ def standing(guardrail: GuardrailResult) -> str:
 def more_tasks(decided: Decision) -> str:
     """What to do about a gain that was not proved."""
     return (
-        f"Add about {counted(decided.more_pairs, 'test task')} to the task file, or take them from"
-        " use: ratchet datasets capture. Then run ratchet improve again. Or let people judge a"
-        " draft: ratchet ship --draft."
+        f"Add about {counted(decided.more_pairs, 'test task')} to the task file, or to your dataset"
+        " (ratchet datasets capture NAME --split 0,0,1), and run ratchet improve again. Or let"
+        " people judge a draft: ratchet ship --draft."
     )
 
 
@@ -121,4 +121,6 @@ def print_outcome(outcome: RunOutcome) -> None:
     elif run.stage == "no_gain":
         out.print("[bold yellow]No significant gain: nothing is shipped.[/]")
         out.print(run.message, markup=False)
+    if outcome.coach_gone:
+        out.print(f"Found without the coach: {outcome.coach_gone['message']}", markup=False)
     out.print(f"Spent: {costs_text(outcome.costs)}.", markup=False, style="dim")

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import time
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from ratchet.autopilot import Project
+from ratchet.autopilot.explaining_runs import at_work
 from ratchet.autopilot.run_outcome import RunOutcome, outcome_of
 from ratchet.cli.console import Folder, Json, number, out, print_json, project_in, short, table
 from ratchet.cli.run_outcome import costs_text
 from ratchet.store import Store
-from ratchet.types import FINAL_CYCLE_STATES, Stage
+from ratchet.types import FINAL_CYCLE_STATES, STAGE_TRANSITIONS, Stage
 
 NEXT: dict[Stage, str] = {
     "baseline": "ratchet improve continues it",
@@ -34,6 +36,8 @@ def status(folder: Folder = Path("."), json: Json = False) -> None:
         run = store.runs.latest()
         outcome = outcome_of(store, run) if run else None
         learning = _learning(store, outcome) if outcome else {}
+        now = time.time()
+        waits = store.activity.waits(run.id, now) if run else None
         cycles = [
             each for each in store.cycles.list(limit=20) if each.state not in FINAL_CYCLE_STATES
         ]
@@ -44,6 +48,10 @@ def status(folder: Folder = Path("."), json: Json = False) -> None:
                 "summary": summary,
                 "newest_run": outcome.for_machines() if outcome else None,
                 "learning": learning,
+                "under_way": waits is not None,
+                "waits": [
+                    {"what": wait.what, "seconds": round(now - wait.since)} for wait in waits or ()
+                ],
                 "cycles": cycles,
             }
         )
@@ -56,8 +64,12 @@ def status(folder: Folder = Path("."), json: Json = False) -> None:
     if outcome is None:
         out.print(f"\nNothing has run yet. {_first_step(project)}")
         return
-    by_autopilot = any(cycle.run_id == outcome.run.id for cycle in cycles)
-    _print_run(outcome, learning, "the autopilot goes on with it" if by_autopilot else "")
+    following = ""
+    if waits is not None:
+        following = "nothing: it is at work"
+    elif any(cycle.run_id == outcome.run.id for cycle in cycles):
+        following = "the autopilot goes on with it"
+    _print_run(outcome, learning, following, at_work(waits, now))
 
 
 def _first_step(project: Project) -> str:
@@ -93,13 +105,15 @@ def _print_counts(summary: dict[str, Any]) -> None:
     out.print(rows)
 
 
-def _print_run(outcome: RunOutcome, learning: dict[str, Any], following: str) -> None:
+def _print_run(outcome: RunOutcome, learning: dict[str, Any], following: str, working: str) -> None:
     run = outcome.run
     when = datetime.fromtimestamp(run.updated_at).astimezone()
     out.print(
         f"\nNewest run [bold]{short(run.id)}[/], seed {run.seed}:"
         f" [bold]{run.stage.replace('_', ' ')}[/] since {when:%Y-%m-%d %H:%M}"
     )
+    if STAGE_TRANSITIONS[run.stage] and run.stage != "failed":
+        out.print(f"  {working}", markup=False)
     if learning["proposals"]:
         out.print(
             f"  {learning['proposals']} candidates tried, best mean on train"

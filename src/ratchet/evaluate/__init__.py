@@ -12,6 +12,7 @@ from ratchet.evaluate.evaluator import (
     basis_of,
     evaluator,
 )
+from ratchet.evaluate.failures import Unscored, broken, is_failure
 from ratchet.evaluate.groundedness import groundedness
 from ratchet.evaluate.json_match import json_match
 from ratchet.evaluate.language import language
@@ -36,7 +37,9 @@ __all__ = [
     "Judgement",
     "ScoreStream",
     "Scorer",
+    "Unscored",
     "basis_of",
+    "broken",
     "code_tests",
     "contains",
     "cost",
@@ -44,6 +47,7 @@ __all__ = [
     "evaluator",
     "exact_match",
     "groundedness",
+    "is_failure",
     "json_match",
     "json_schema",
     "language",

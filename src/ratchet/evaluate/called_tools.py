@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from ratchet.evaluate.failures import Unscored
 from ratchet.evaluate.json_difference import JsonComparison
 from ratchet.observe.dialects import messages as form
 from ratchet.observe.dialects import names
@@ -34,7 +35,7 @@ def called_tools(spans: Sequence[Span]) -> list[CalledTool]:
         InputError: There are no spans.
     """
     if not spans:
-        raise InputError("The rollout has no spans to read tool calls from.")
+        raise Unscored("The rollout has no spans to read tool calls from.")
     in_order = sorted(spans, key=lambda span: (span.start_ns, span.end_ns))
     ran = _ran(in_order)
     return ran if ran else _asked_for(in_order)

@@ -14,6 +14,7 @@ from ratchet.evaluate.code_tests import code_tests
 from ratchet.evaluate.cost_and_latency import cost, latency
 from ratchet.evaluate.error_rate import error_rate
 from ratchet.evaluate.evaluator import Evaluator, FunctionEvaluator, evaluator
+from ratchet.evaluate.failures import OnError
 from ratchet.evaluate.groundedness import groundedness
 from ratchet.evaluate.json_match import json_match
 from ratchet.evaluate.language import language
@@ -63,7 +64,11 @@ LATER: dict[str, str] = {
 
 
 def make_evaluator(
-    use: str, options: Mapping[str, Any] | None = None, *, name: str | None = None
+    use: str,
+    options: Mapping[str, Any] | None = None,
+    *,
+    name: str | None = None,
+    on_error: OnError | None = None,
 ) -> Evaluator:
     """The evaluator named in a project's configuration.
 
@@ -71,11 +76,17 @@ def make_evaluator(
         use: A built-in name, or MODULE:FUNCTION.
         options: Keyword arguments of a built-in evaluator, or of a function that returns one.
         name: An alternative name, if a project uses one evaluator twice.
+        on_error: What its failures on an answer count as; see `FunctionEvaluator`.
 
     Raises:
         ConfigError: The evaluator does not exist, or its options are invalid.
     """
     made = _own(use, options or {}) if ":" in use else _built_in(use, options or {})
+    if on_error is not None:
+        try:
+            made = made.failing(on_error)
+        except InputError as error:
+            raise ConfigError(f"Evaluator {use!r}: {error.message}") from None
     return made if name is None else made.named(name)
 
 

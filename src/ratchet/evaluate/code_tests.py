@@ -85,6 +85,7 @@ def code_tests(
     return FunctionEvaluator(
         judge,
         name="code_tests",
+        benchmarked=True,
         options={
             "function": function,
             "tests": list(tests),

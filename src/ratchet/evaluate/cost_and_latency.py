@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ratchet.evaluate.evaluator import FunctionEvaluator
+from ratchet.evaluate.failures import Unscored
 from ratchet.types import InputError, Rollout
 
 
@@ -19,7 +20,7 @@ def latency(*, within: float | None = None) -> FunctionEvaluator:
 
     def judge(rollout: Rollout) -> float:
         if rollout.duration_s is None:
-            raise InputError("The rollout has no duration.")
+            raise Unscored("The rollout has no duration.")
         return rollout.duration_s if within is None else float(rollout.duration_s <= within)
 
     unit = "s" if within is None else ""
@@ -49,7 +50,7 @@ def cost(*, within: float | None = None) -> FunctionEvaluator:
         if usd is None:
             models = ", ".join(repr(model) for model in rollout.unpriced if model)
             of = f"the price of {models} is unknown" if models else "a price is unknown"
-            raise InputError(f"The cost was not measured: {of}.")
+            raise Unscored(f"The cost was not measured: {of}.")
         return usd if within is None else float(usd <= within)
 
     unit = "USD" if within is None else ""

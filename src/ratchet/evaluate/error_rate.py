@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
+from ratchet.evaluate.failures import Unscored
 from ratchet.observe.dialects import names
 from ratchet.types import InputError, Span
 from ratchet.types.trace import CALLS
@@ -27,7 +28,7 @@ def error_rate(*, of: StepKind = "all", within: float | None = None) -> Function
 
     def judge(spans: list[Span]) -> Judgement:
         if not spans:
-            raise InputError("The rollout has no spans to read errors from.")
+            raise Unscored("The rollout has no spans to read errors from.")
         steps = [span for span in spans if _is_step(span, of)]
         failed = [span for span in steps if span.status == "error"]
         share = len(failed) / len(steps) if steps else 0.0

@@ -16,6 +16,14 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args, o
 
 import msgspec
 
+from ratchet.evaluate.failures import (
+    MAX_CHARACTERS,
+    ImpossibleScore,
+    OnError,
+    Unscored,
+    described,
+    missing,
+)
 from ratchet.types import BudgetExhausted, Cost, InputError, Rollout, Score, Span
 from ratchet.types.hashing import HASH_LENGTH, content_hash
 
@@ -24,9 +32,6 @@ if TYPE_CHECKING:
 
 TIMEOUT_S = 30.0
 """Default time limit of one verdict, in seconds."""
-
-MAX_CHARACTERS = 4_000
-"""Maximum characters of a rationale or error."""
 
 PARAMETERS = ("output", "expected", "input", "metadata", "rollout", "spans")
 """Parameters that an evaluator's function may declare."""
@@ -96,6 +101,12 @@ class FunctionEvaluator:
         timeout_s: Time limit of one verdict, in seconds.
         basis: What its scores rest on, which limits what it may decide (docs/report-cards.md); by
             default a comparison if the function asks for `expected`, else an opinion.
+        on_error: What a failure on an answer counts as; by default 0 if the evaluator can score
+            another answer to the same task, else missing. An outage is missing whatever this says.
+        remedy: What would make it more reliable, as a sentence for a report card that turns it
+            down.
+        benchmarked: Measured by `benchmarks/evaluators.py`: few outputs for a report card are then
+            no reason to doubt it.
     """
 
     is_judge = False
@@ -111,11 +122,17 @@ class FunctionEvaluator:
         trusted: bool = False,
         timeout_s: float = TIMEOUT_S,
         basis: EvaluatorBasis | None = None,
+        on_error: OnError | None = None,
+        remedy: str = "",
+        benchmarked: bool = False,
     ) -> None:
         functools.update_wrapper(self, function)
         self.name = name
         self.unit = unit
         self.version = content_hash([_source_hash(function), name, unit, dict(options or {})])
+        self.on_error: OnError | None = None
+        self.remedy = remedy
+        self.benchmarked = benchmarked
         self._function = function
         self._trusted = trusted
         self._timeout_s = timeout_s
@@ -131,6 +148,8 @@ class FunctionEvaluator:
                 f"The evaluator {name!r} has a parameter {unknown[0]!r};"
                 f" it may ask for {', '.join(PARAMETERS)}."
             )
+        if on_error is not None:
+            self._decide_errors(on_error)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function directly, as in unit tests."""
@@ -147,6 +166,28 @@ class FunctionEvaluator:
         other = copy.copy(self)
         other.version = content_hash([self.version, settings])
         return other
+
+    def failing(self, on_error: OnError) -> FunctionEvaluator:
+        """A copy whose failures on an answer count as this."""
+        other = copy.copy(self)
+        other._decide_errors(on_error)
+        return other
+
+    def _decide_errors(self, on_error: OnError) -> None:
+        if on_error not in get_args(OnError):
+            raise InputError(f"on_error = {on_error!r} is none of {', '.join(get_args(OnError))}.")
+        if self.unit:
+            raise InputError(
+                f"The evaluator {self.name!r} is measured in {self.unit}, of which 0 is no failure;"
+                " on_error is for scores in [0, 1]."
+            )
+        self.on_error = on_error
+        self.version = content_hash([self.version, "on_error", on_error])
+
+    @property
+    def reads_expected(self) -> bool:
+        """Whether its verdict takes the expected answer into account."""
+        return "expected" in self.asks_for
 
     def attach(self, store: Store) -> None:
         """Give it the store whose rollouts it scores, for those that keep something there."""
@@ -185,25 +226,35 @@ class FunctionEvaluator:
 
     async def score(self, rollout: Rollout, spans_of: SpansOf) -> Score:
         """The score of a rollout; exceptions of the function become an error score."""
-        if self.needs_expected and rollout.expected is None:
-            return self._error("The task has no expected answer.")
         try:
-            given = self._arguments(rollout, spans_of)
-            if self._trusted:
-                return self._judged(self._function(**given))
-            call = functools.partial(self._function, **given)
-            started = _in_task(call) if self._is_async else _in_thread(call)
-            try:
-                done, _ = await asyncio.wait({started}, timeout=self._timeout_s)
-                if not done:
-                    return self._error(f"No verdict within {self._timeout_s:g} s.")
-                return self._judged(started.result())
-            finally:
-                started.cancel()  # a function that swallows the cancellation is abandoned
+            return await self.verdict(rollout, spans_of)
         except BudgetExhausted:
             raise  # nobody has judged the output: that is no verdict on it
-        except Exception as error:  # the user's function: its failure is reported, never scored 0
-            return self._error(_described(error))
+        except Exception as error:
+            return missing(self, error)
+
+    async def verdict(self, rollout: Rollout, spans_of: SpansOf) -> Score:
+        """The score of a rollout.
+
+        Raises:
+            Unscored: The task has no expected answer, or the time limit is reached.
+            ImpossibleScore: The function returned what is no score.
+            Exception: What the function raises.
+        """
+        if self.needs_expected and rollout.expected is None:
+            raise Unscored("The task has no expected answer.")
+        given = self._arguments(rollout, spans_of)
+        if self._trusted:
+            return self._judged(self._function(**given))
+        call = functools.partial(self._function, **given)
+        started = _in_task(call) if self._is_async else _in_thread(call)
+        try:
+            done, _ = await asyncio.wait({started}, timeout=self._timeout_s)
+            if not done:
+                raise Unscored(f"No verdict within {self._timeout_s:g} s.")
+            return self._judged(started.result())
+        finally:
+            started.cancel()  # a function that swallows the cancellation is abandoned
 
     def _arguments(self, rollout: Rollout, spans_of: SpansOf) -> dict[str, Any]:
         if not self._trusted and any(isinstance(v, (dict, list)) for v in _contents(rollout)):
@@ -223,11 +274,11 @@ class FunctionEvaluator:
         value: Any = judgement.value
         if not isinstance(value, (bool, int, float)):
             kind = type(value).__name__
-            return self._error(f"It returned {kind} where a number is expected.")
+            raise ImpossibleScore(f"It returned {kind} where a number is expected.")
         if not math.isfinite(value):
-            return self._error(f"It returned {value}, which is not finite.")
+            raise ImpossibleScore(f"It returned {value}, which is not finite.")
         if not self.unit and not 0.0 <= value <= 1.0:
-            return self._error(
+            raise ImpossibleScore(
                 f"It returned {value:g}; a score lies in [0, 1], unless the evaluator has a unit."
             )
         return Score(
@@ -238,21 +289,16 @@ class FunctionEvaluator:
             rationale=str(judgement.rationale)[:MAX_CHARACTERS],
         )
 
-    def _error(self, error: str) -> Score:
-        return Score(
-            evaluator=self.name,
-            version=self.version,
-            value=None,
-            unit=self.unit,
-            error=error[:MAX_CHARACTERS],
-        )
-
 
 @overload
 def evaluator(function: Callable[..., Any], /) -> FunctionEvaluator: ...
 @overload
 def evaluator(
-    *, name: str | None = None, unit: str = "", timeout_s: float = TIMEOUT_S
+    *,
+    name: str | None = None,
+    unit: str = "",
+    timeout_s: float = TIMEOUT_S,
+    on_error: OnError | None = None,
 ) -> Callable[[Callable[..., Any]], FunctionEvaluator]: ...
 def evaluator(
     function: Callable[..., Any] | None = None,
@@ -261,6 +307,7 @@ def evaluator(
     name: str | None = None,
     unit: str = "",
     timeout_s: float = TIMEOUT_S,
+    on_error: OnError | None = None,
 ) -> Any:
     """Make a function an evaluator.
 
@@ -270,6 +317,8 @@ def evaluator(
         name: The evaluator's name; the function's own by default.
         unit: Unit of its numbers, if they are not scores in [0, 1].
         timeout_s: Time limit of one verdict, in seconds.
+        on_error: What a failure on an answer counts as: `zero` or `missing`. By default it is 0 if
+            the evaluator can score another answer to the same task.
 
     Example:
         >>> @evaluator
@@ -277,9 +326,13 @@ def evaluator(
         ...     return "http" in output
     """
     if function is None:
-        return functools.partial(evaluator, name=name, unit=unit, timeout_s=timeout_s)
+        return functools.partial(
+            evaluator, name=name, unit=unit, timeout_s=timeout_s, on_error=on_error
+        )
     own = getattr(function, "__name__", type(function).__name__)
-    return FunctionEvaluator(function, name=name or own, unit=unit, timeout_s=timeout_s)
+    return FunctionEvaluator(
+        function, name=name or own, unit=unit, timeout_s=timeout_s, on_error=on_error
+    )
 
 
 def _source_hash(function: Any) -> str:
@@ -305,13 +358,6 @@ def _constant_text(constant: object) -> str:
     return repr(sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant)
 
 
-def _described(error: BaseException) -> str:
-    try:
-        return f"{type(error).__name__}: {error}"
-    except Exception:  # a user's exception whose __str__ fails
-        return type(error).__name__
-
-
 def _contents(rollout: Rollout) -> tuple[Any, ...]:
     return rollout.output, rollout.expected, rollout.input, rollout.metadata or None
 
@@ -327,7 +373,7 @@ def _in_task(function: Callable[[], Awaitable[Any]]) -> asyncio.Future[Any]:
             raise RuntimeError("It cancelled itself.") from error
         except (SystemExit, KeyboardInterrupt) as error:
             # Raised in a separate task, this would end the event loop.
-            raise RuntimeError(_described(error)) from error
+            raise RuntimeError(described(error)) from error
 
     task = asyncio.get_running_loop().create_task(work())
     # Retrieve the exception of an abandoned task, or asyncio logs it as never retrieved.
@@ -359,7 +405,7 @@ def _in_thread(function: Callable[[], Any]) -> asyncio.Future[Any]:
         except Exception as error:
             failure = error
         except BaseException as error:  # SystemExit and the like
-            failure = RuntimeError(_described(error))
+            failure = RuntimeError(described(error))
         try:
             loop.call_soon_threadsafe(settle, result, failure)
         except RuntimeError:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
+from ratchet.evaluate.failures import Unscored
 from ratchet.evaluate.length import output_text
 from ratchet.observe.dialects import messages as form
 from ratchet.observe.dialects import names
@@ -168,7 +169,7 @@ def groundedness(*, threshold: float = 0.6) -> FunctionEvaluator:
         passages = _passages(spans, metadata)
         claims = [each for each in _sentences(text) if _is_claim(each)]
         if not claims:
-            raise InputError("The output makes no claim that could be supported.")
+            raise Unscored("The output makes no claim that could be supported.")
         sources = _Sources(passages, output_text(input)[:MAX_PASSAGES])
         unsupported = [
             (claim, why) for claim in claims if (why := sources.why_not(claim, threshold))

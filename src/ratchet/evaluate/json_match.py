@@ -62,6 +62,7 @@ def json_match(
     return FunctionEvaluator(
         judge,
         name="json_match",
+        benchmarked=True,
         options={
             "tolerance": tolerance,
             "relative": relative,

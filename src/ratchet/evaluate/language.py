@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
+from ratchet.evaluate.failures import Unscored
 from ratchet.evaluate.length import output_text
 from ratchet.types import ConfigError, InputError
 
@@ -48,7 +49,7 @@ def language(*, language: str | None = None) -> FunctionEvaluator:
         found, probability = _told(output, "output")
         note = f"{found} with probability {probability:.2f} where {wanted} is expected"
         if found != wanted and probability < LEAST_PROBABILITY:
-            raise InputError(f"The output's language is uncertain: {note}.")
+            raise Unscored(f"The output's language is uncertain: {note}.")
         return Judgement(float(found == wanted), note)
 
     return FunctionEvaluator(judge, name="language", options={"language": language})
@@ -60,7 +61,7 @@ def _told(value: Any, name: str) -> tuple[str, float]:
     letters = sum(map(str.isalpha, text))
     # A letter of Chinese or Japanese says as much as several of an alphabet.
     if letters < LEAST_LETTERS and not any("\u3040" <= mark <= "\ud7a3" for mark in text):
-        raise InputError(f"The {name} has {letters} letters; its language is told from 20 on.")
+        raise Unscored(f"The {name} has {letters} letters; its language is told from 20 on.")
     found, probability = _identifier().classify(text.encode("utf-8", "ignore").decode())
     return str(found), float(probability)
 

@@ -90,13 +90,14 @@ def regex(*, pattern: str | None = None, full: bool = False) -> FunctionEvaluato
     return FunctionEvaluator(
         judge,
         name="regex",
+        benchmarked=True,
         options={"pattern": pattern, "full": full},
         basis="comparison" if pattern is None else "opinion",
     )
 
 
 def _made(judge: Any, name: str, **options: Any) -> FunctionEvaluator:
-    return FunctionEvaluator(judge, name=name, options=options, trusted=True)
+    return FunctionEvaluator(judge, name=name, options=options, trusted=True, benchmarked=True)
 
 
 def _text(output: Any) -> str:
@@ -127,4 +128,6 @@ def reciprocal_rank(*, k: int = 10) -> FunctionEvaluator:
                 return Judgement(1.0 / rank, f"{answer} at rank {rank}")
         return Judgement(0.0, f"{accepted[0]} is not among the first {k}")
 
-    return FunctionEvaluator(judge, name="reciprocal_rank", options={"k": k}, trusted=True)
+    return FunctionEvaluator(
+        judge, name="reciprocal_rank", options={"k": k}, trusted=True, benchmarked=True
+    )

@@ -64,6 +64,7 @@ def numeric(
     return FunctionEvaluator(
         judge,
         name="numeric",
+        benchmarked=True,
         options={
             "tolerance": tolerance,
             "relative": relative,

@@ -64,6 +64,7 @@ def overlap(
     return FunctionEvaluator(
         judge,
         name="overlap",
+        benchmarked=True,
         options={"metric": metric, "ordered": ordered, "ignore_case": ignore_case},
     )
 

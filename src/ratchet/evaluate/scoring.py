@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from types import TracebackType
+from typing import TypeVar, cast
 
 from ratchet.evaluate.evaluator import Evaluator, FunctionEvaluator, SpansOf
+from ratchet.evaluate.failures import AnswerFailures, Failure, attempted, is_failure
 from ratchet.store import Store
-from ratchet.types import BudgetExhausted, Rollout, Score
+from ratchet.types import Rollout, Score
 
 AT_ONCE = 16
 """Number of concurrent verdicts."""
 
 STORED_AT_ONCE = 256
 """Number of verdicts per write: paid verdicts must survive a kill."""
+
+LOOKED = 64
+"""Stored rollouts among which an output is looked for that an evaluator can score."""
+
+V = TypeVar("V")
 
 _UNANSWERED = frozenset({"failed", "timed_out", "crashed"})
 
@@ -25,7 +33,8 @@ class Scorer:
     """Scores rollouts with a project's evaluators. Existing scores are reused.
 
     A rollout in which the agent failed scores 0 with every evaluator that has no unit: no answer is
-    the worst answer. An inconclusive or cancelled rollout has an error score with the reason.
+    the worst answer. So does one on whose answer an evaluator fails; see `failures`. An
+    inconclusive or cancelled rollout has an error score with the reason.
 
     Args:
         store: Stores the scores.
@@ -35,6 +44,8 @@ class Scorer:
     def __init__(self, store: Store, evaluators: Sequence[Evaluator]) -> None:
         self._store = store
         self._evaluators = tuple(evaluators)
+        self._failures = AnswerFailures()
+        self._looked: set[tuple[str, str, str]] = set()
         for evaluator in evaluators:
             if isinstance(evaluator, FunctionEvaluator):
                 evaluator.attach(store)
@@ -59,7 +70,7 @@ class Scorer:
             for evaluator in self._evaluators:
                 # An evaluator that was changed and reverted reuses its old scores.
                 own = _of_version(known[rollout.id], evaluator)
-                if own is not None:
+                if own is not None and not self._failures.is_open(rollout.id, evaluator.name):
                     result[rollout.id][evaluator.name] = own
                 else:
                     missing.append((rollout, evaluator))
@@ -88,39 +99,68 @@ class Scorer:
             The score; None if there is no evaluator of that name.
         """
         evaluator = next((e for e in self._evaluators if e.name == name), None)
-        return await self._verdict(rollout, evaluator, spans_of) if evaluator else None
+        if evaluator is None:
+            return None
+        verdict = await self._verdict(rollout, evaluator, spans_of)
+        return await self._settled(verdict) if isinstance(verdict, Failure) else verdict
+
+    def left_open(self, rollouts: Iterable[Rollout]) -> list[Rollout]:
+        """Those of these rollouts on which an evaluator failed before it had scored any output.
+
+        Scored once more, the failure may turn out to be the answer's.
+        """
+        return [
+            rollout
+            for rollout in rollouts
+            if any(
+                self._failures.is_open(rollout.id, evaluator.name)
+                and self._failures.has_outputs(evaluator)
+                for evaluator in self._evaluators
+            )
+        ]
 
     async def _judge(self, pairs: Sequence[tuple[Rollout, Evaluator]]) -> list[tuple[str, Score]]:
-        """Verdicts in the order of the pairs, AT_ONCE at a time."""
-        verdicts: list[tuple[str, Score] | None] = [None] * len(pairs)
-        left = iter(enumerate(pairs))
+        """Verdicts in the order of the pairs; failures are settled when all others are known."""
+        verdicts = await _at_once([functools.partial(self._verdict, *pair) for pair in pairs])
+        for (rollout, evaluator), verdict in zip(pairs, verdicts, strict=True):
+            scored = isinstance(verdict, Score) and verdict.value is not None
+            if scored and rollout.status == "succeeded":
+                self._failures.scored(evaluator, rollout)
+        failures = [verdict for verdict in verdicts if isinstance(verdict, Failure)]
+        settled = iter(
+            await _at_once([functools.partial(self._settled, failure) for failure in failures])
+        )
+        return [
+            (rollout.id, next(settled) if isinstance(verdict, Failure) else verdict)
+            for (rollout, _), verdict in zip(pairs, verdicts, strict=True)
+        ]
 
-        # A few worker tasks instead of one per verdict: most verdicts never await.
-        async def take() -> None:
-            for number, (rollout, evaluator) in left:
-                verdicts[number] = (rollout.id, await self._verdict(rollout, evaluator))
+    async def _settled(self, failure: Failure) -> Score:
+        if not self._failures.has_outputs(failure.evaluator):
+            await asyncio.to_thread(self._look_for_outputs, failure)
+        return await self._failures.settled(failure)
 
-        await asyncio.gather(*(take() for _ in range(min(AT_ONCE, len(pairs)))))
-        return [verdict for verdict in verdicts if verdict is not None]
+    def _look_for_outputs(self, failure: Failure) -> None:
+        """Remember outputs that the evaluator has scored in an earlier process."""
+        rollout, evaluator = failure.rollout, failure.evaluator
+        place = (rollout.queue, evaluator.name, evaluator.version)
+        if place in self._looked:
+            return
+        self._looked.add(place)
+        ended, _ = self._store.rollouts.list(queue=rollout.queue, status="succeeded", limit=LOOKED)
+        known = self._store.scores.of([each.id for each in ended])
+        for each in ended:
+            score = _of_version(known[each.id], evaluator)
+            if score is not None and score.value is not None and not is_failure(score):
+                self._failures.scored(evaluator, each)
 
     async def _verdict(
         self, rollout: Rollout, evaluator: Evaluator, spans_of: SpansOf | None = None
-    ) -> Score:
+    ) -> Score | Failure:
         unanswered = rollout.status in _UNANSWERED
         measured = unanswered and evaluator.unit and rollout.duration_s is not None
         if rollout.status == "succeeded" or measured:
-            try:
-                return await evaluator.score(rollout, spans_of or self._store.spans.of)
-            except BudgetExhausted:
-                raise
-            except Exception as error:  # an evaluator that breaks its protocol affects no other
-                return Score(
-                    evaluator=evaluator.name,
-                    version=evaluator.version,
-                    value=None,
-                    unit=evaluator.unit,
-                    error=f"{type(error).__name__}: {error}"[:500],
-                )
+            return await attempted(evaluator, rollout, spans_of or self._store.spans.of)
         if unanswered and not evaluator.unit:
             return Score(
                 evaluator=evaluator.name,
@@ -135,6 +175,20 @@ class Scorer:
             unit=evaluator.unit,
             error=f"The rollout is {rollout.status}: {rollout.error}"[:500],
         )
+
+
+async def _at_once(calls: Sequence[Callable[[], Awaitable[V]]]) -> list[V]:
+    """The results of calls in their order, AT_ONCE at a time."""
+    results: list[V | None] = [None] * len(calls)
+    left = iter(enumerate(calls))
+
+    # A few worker tasks instead of one per verdict: most verdicts never await.
+    async def take() -> None:
+        for number, call in left:
+            results[number] = await call()
+
+    await asyncio.gather(*(take() for _ in range(min(AT_ONCE, len(calls)))))
+    return cast("list[V]", results)
 
 
 def _of_version(scores: Iterable[Score], evaluator: Evaluator) -> Score | None:
@@ -156,6 +210,7 @@ class ScoreStream:
     def __init__(self, scorer: Scorer) -> None:
         self._scorer = scorer
         self._ended: list[Rollout] = []
+        self._all: list[Rollout] = []
         self._more = asyncio.Event()
         self._closing = asyncio.Event()
         self._scores: dict[str, dict[str, Score]] = {}
@@ -164,6 +219,7 @@ class ScoreStream:
     def add(self, rollout: Rollout) -> None:
         """Add an ended rollout."""
         self._ended.append(rollout)
+        self._all.append(rollout)
         self._more.set()
 
     async def scores(self) -> dict[str, dict[str, Score]]:
@@ -176,6 +232,9 @@ class ScoreStream:
         self._more.set()
         assert self._task is not None
         await self._task
+        # What failed in an early batch may be settled by what was scored in a later one.
+        if left := self._scorer.left_open(self._all):
+            self._scores.update(await self._scorer.score(left))
         return self._scores
 
     async def __aenter__(self) -> ScoreStream:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, TypeAlias
 
 from ratchet.evaluate.evaluator import FunctionEvaluator
+from ratchet.evaluate.failures import Unscored
 from ratchet.observe.dialects import names
 from ratchet.store.usage import total, used_in
 from ratchet.types import InputError, Span
@@ -28,10 +29,10 @@ def tokens(*, of: TokenCount = "all", within: int | None = None) -> FunctionEval
 
     def judge(spans: list[Span]) -> float:
         if not spans:
-            raise InputError("The rollout has no spans to read tokens from.")
+            raise Unscored("The rollout has no spans to read tokens from.")
         for span in spans:
             if _is_unmeasured(span):
-                raise InputError(f"The model call {span.name!r} reports no tokens.")
+                raise Unscored(f"The model call {span.name!r} reports no tokens.")
         used = [one for span in spans if (one := used_in(span)) is not None]
         summed = total(used, {span.span_id: span.parent_id for span in spans})
         count = {

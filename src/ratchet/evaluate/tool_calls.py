@@ -58,5 +58,6 @@ def tool_calls(
     return FunctionEvaluator(
         judge,
         name="tool_calls",
+        benchmarked=True,
         options={"arguments": arguments, "extra": extra, "tolerance": tolerance},
     )

@@ -69,6 +69,7 @@ def trajectory(
     return FunctionEvaluator(
         judge,
         name="trajectory",
+        benchmarked=True,
         options={
             "order": order,
             "arguments": arguments,

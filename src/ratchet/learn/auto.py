@@ -36,7 +36,7 @@ from ratchet.learn.budget_scheduler import (
     is_at_floor,
 )
 from ratchet.learn.lab import Lab
-from ratchet.learn.work import Evaluation, mean
+from ratchet.learn.work import Evaluation, mean, require_scores
 from ratchet.types import InputError
 
 SURVEYED = 24
@@ -99,12 +99,13 @@ class Auto:
         plan = self._plan(lab, len(records))
         seen = await lab.evaluate(lab.baseline, lab.train[: plan.survey])
         own = await lab.evaluate(lab.baseline, lab.val[: plan.val])
+        require_scores(own, "val")
         await self._survey(lab, records, seen)
         scheduler = BudgetScheduler(
             lab,
             records,
             plan,
-            _require_score(mean(own)),
+            mean(own),
             at_floor=is_at_floor([*seen, *own]),
         )
         return await scheduler.finding(await scheduler.run())
@@ -166,10 +167,10 @@ class Auto:
         self, lab: Lab, records: Sequence[ArmRecord], seen: Sequence[Evaluation]
     ) -> None:
         """Weight the arms by the resources to which the source's failures are attributed."""
-        low = [e for e in seen if e.value is not None and e.value < SOLVED]
-        value = _require_score(mean(seen))
+        low = [e for e in seen if e.worth < SOLVED]
+        require_scores(seen, "train")
         lab.note(
-            f"The agent as it is scores {value:.3f} on {len(seen)} train tasks;"
+            f"The agent as it is scores {mean(seen):.3f} on {len(seen)} train tasks;"
             f" {len(low)} of them are not solved."
         )
         if not low:
@@ -203,12 +204,3 @@ async def _blame_shares(lab: Lab, low: Sequence[Evaluation]) -> dict[str, float]
 def _format_shares(shares: Mapping[str, float]) -> str:
     ranked = sorted(shares.items(), key=lambda entry: (-entry[1], entry[0]))
     return ", ".join(f"{name!r} {share:.0%}" for name, share in ranked if share > 0)
-
-
-def _require_score(value: float | None) -> float:
-    if value is None:
-        raise InputError(
-            "No task has a score: the objective's evaluator failed on every rollout.",
-            hint="See why: ratchet eval.",
-        )
-    return value

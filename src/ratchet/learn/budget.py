@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ratchet.llm import Purse, Reply
+from ratchet.llm import Account, Reply
 from ratchet.types import BudgetExhausted, ConfigError, Cost, dollars_text
 
 __all__ = ["Budget", "BudgetExhausted", "BudgetLedger", "Spent"]
@@ -98,7 +98,7 @@ class BudgetLedger:
         whole: The parent ledger.
         now: Current time in seconds, on the clock passed to `tick`.
         record: Called with each reply of a model that was paid for, and who asked.
-        within: The purse that pays, too, such as a command's.
+        within: The account that pays, too, such as a command's.
     """
 
     def __init__(
@@ -108,14 +108,14 @@ class BudgetLedger:
         now: float,
         whole: BudgetLedger | None = None,
         record: Callable[[str, Reply], None] | None = None,
-        within: Purse | None = None,
+        within: Account | None = None,
     ) -> None:
         self.budget = budget
-        self.purse: Purse = Purse(
+        self.account: Account = Account(
             budget.dollars,
             name="The part of the budget" if whole else "The budget for learning",
             hint="Raise dollars under [improve.budget] in ratchet.toml.",
-            within=whole.purse if whole else within,
+            within=whole.account if whole else within,
             record=record,
         )
         """Pays for rollouts and model calls."""
@@ -127,7 +127,7 @@ class BudgetLedger:
     @property
     def spent(self) -> Spent:
         """Amounts spent so far."""
-        cost = self.purse.cost
+        cost = self.account.cost
         self._spent.dollars, self._spent.unpriced = cost.known_usd, cost.unpriced
         return self._spent
 
@@ -173,7 +173,7 @@ class BudgetLedger:
         """Add the cost of work that an earlier attempt of the run paid for."""
         new = list(costs)
         for ledger in self._levels():
-            ledger.purse.add(new)
+            ledger.account.add(new)
 
     def tick(self, now: float) -> None:
         """Update the elapsed time."""

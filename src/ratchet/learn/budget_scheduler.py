@@ -176,7 +176,7 @@ class BudgetScheduler:
     async def _confirm(self) -> float:
         """Mean of the current best on the val tasks that the source has run."""
         tasks = self._lab.val[: self._plan.val]
-        return mean(await self._lab.evaluate(self._best, tasks)) or 0.0
+        return mean(await self._lab.evaluate(self._best, tasks))
 
     def _left(self) -> float:
         """Rollouts left for slices."""
@@ -289,7 +289,7 @@ class BudgetScheduler:
             without = await lab.evaluate(alone, tasks)
         except BudgetExhausted:
             return
-        before, after = mean(with_it) or 0.0, mean(without) or 0.0
+        before, after = mean(with_it), mean(without)
         lab.note(
             f"On {len(tasks)} val tasks it scores {before:.3f}, and {after:.3f} without what was"
             f" added to {_names(names)}."
@@ -348,7 +348,7 @@ def is_at_floor(evaluations: Sequence[Evaluation]) -> bool:
     There, scores do not tell changes apart that help only together, such as examples of an answer
     and the parameter by which an answer ends; and no change can score much less.
     """
-    values = [one.value for one in evaluations if one.value is not None]
+    values = [evaluation.worth for evaluation in evaluations]
     above = sum(value > 0 for value in values)
     return bool(values) and min(values) >= 0 and above <= FLOOR * len(values)
 

@@ -27,15 +27,14 @@ class CandidateStats:
     def __init__(self, candidate: Candidate) -> None:
         self.candidate = candidate
         self.values: dict[str, float] = {}
-        """Objective by task id."""
+        """Objective by task id; a missing score counts as 0."""
         self.errors: dict[str, str] = {}
         """Error messages of failed rollouts, by task id."""
 
     def add(self, evaluations: Iterable[Evaluation]) -> None:
         """Add evaluations; the last one of a task wins."""
         for one in evaluations:
-            if one.value is not None:
-                self.values[one.task.id] = one.value
+            self.values[one.task.id] = one.worth
             self.errors.pop(one.task.id, None)
             if one.rollout.status in FAILURES:
                 self.errors[one.task.id] = one.rollout.error

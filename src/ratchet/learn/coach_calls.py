@@ -156,7 +156,7 @@ async def ask_and_charge(
     ledger.take_call(key)
     asking = STEP.set(step)
     try:
-        with paid_from(ledger.purse):
+        with paid_from(ledger.account):
             reply = await ask_paid(
                 coach,
                 question.messages,

@@ -31,7 +31,7 @@ from ratchet.learn.demonstrations import (
 from ratchet.learn.evidence import text_of
 from ratchet.learn.lab import Lab
 from ratchet.learn.race import Race, RaceEntry, next_part
-from ratchet.learn.work import Evaluation, Proposal, scores_of
+from ratchet.learn.work import Evaluation, Proposal, require_scores, scores_of
 from ratchet.types import Candidate, InputError, PromptTemplate, Task
 
 MIN_POOL = 2
@@ -121,8 +121,7 @@ class FewShot:
         val_count = min(len(val), self._val, max(LEAST_VAL, left // 10))
         seen = min(len(train), max(LEAST_TASKS, min((left - 2 * val_count) // 2, 60)))
         source.add(await lab.evaluate(lab.baseline, train[:seen]))
-        if not source.scores:
-            raise _unknown("train")
+        require_scores(source.evaluations.values(), "train")
         target = await self._target(lab, prompts, source)
         race = _Race(lab, source, train[:seen], target, reserve=val_count * 3)
         sets = self._choose_sets(lab, source, train, await self._labelled(lab, source))
@@ -166,7 +165,7 @@ class FewShot:
         failed = [
             e
             for e in source.evaluations.values()
-            if e.task.expected is not None and e.value is not None and e.value < self._good
+            if e.task.expected is not None and e.worth < self._good
         ]
         values = [await lab.rate(e.task, e.task.expected) for e in failed]
         return [
@@ -213,15 +212,14 @@ class FewShot:
 
     def _pool(self, source: RaceEntry, others: int) -> list[Evaluation]:
         done = [e for e in source.evaluations.values() if e.rollout.status == "succeeded"]
-        scored = [e for e in done if e.value is not None]
-        good = [e for e in scored if e.value is not None and e.value >= self._good]
+        good = [e for e in done if e.worth >= self._good]
         if len(good) + others >= MIN_POOL:
             return good
-        values = sorted(e.value for e in scored if e.value is not None)
+        values = sorted(e.worth for e in done)
         if not values or values[-1] <= 0:
             return []
         middle = values[len(values) // 2]
-        return [e for e in scored if e.value is not None and e.value > 0 and e.value > middle]
+        return [e for e in done if e.worth > max(0, middle)]
 
     async def _finish(self, lab: Lab, race: _Race, val: Sequence[Task]) -> Finding:
         finalists = race.finalists()
@@ -237,9 +235,9 @@ class FewShot:
                 continue
             if isinstance(evaluations, BaseException):
                 raise evaluations
+            if entry is race.source:
+                require_scores(evaluations, "val")
             scores[entry.id] = scores_of(evaluations)
-        if not scores.get(lab.baseline.id):
-            raise _unknown("val")
         choice = race.choose(race.source, finalists, scores)
         return Finding(
             best=choice.entry.candidate,
@@ -420,13 +418,6 @@ def _left(lab: Lab) -> int:
     if lab.budget.rollouts is None:
         return UNLIMITED
     return lab.budget.rollouts - lab.spent.rollouts
-
-
-def _unknown(split: str) -> InputError:
-    return InputError(
-        f"No {split} task has a score: the objective's evaluator failed on every rollout.",
-        hint="See why: ratchet eval.",
-    )
 
 
 def _described(shown: Sequence[Demonstration]) -> str:

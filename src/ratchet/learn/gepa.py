@@ -208,7 +208,7 @@ class _Search:
                 num_metric_calls=0,
             )
         evaluations, spans = self._bridge.call(self._run(made, batch, capture_traces))
-        value = mean(evaluations) or 0.0
+        value = mean(evaluations)
         if tuple(task.id for task in batch) == self._val:
             self._on_val.setdefault(made.id, (value, made))
         elif self._is_new(made):
@@ -216,7 +216,7 @@ class _Search:
             self._child = (made, value, len(batch))
         return batch_of(
             outputs=[evaluation.rollout.output for evaluation in evaluations],
-            scores=[evaluation.value or 0.0 for evaluation in evaluations],
+            scores=[evaluation.worth for evaluation in evaluations],
             trajectories=[
                 _Trajectory(evaluation, seen)
                 for evaluation, seen in zip(evaluations, spans, strict=True)
@@ -402,7 +402,7 @@ def _record(trajectory: _Trajectory) -> dict[str, str]:
     rationales = [f"{s.rationale or s.error}" for s in evaluation.scores.values()]
     score = "unknown" if evaluation.value is None else f"{evaluation.value:.3f}"
     feedback = [f"The score is {score}.", *(each for each in rationales if each)]
-    if rollout.expected is not None and (evaluation.value or 0.0) < 1.0:
+    if rollout.expected is not None and evaluation.worth < 1.0:
         feedback.append(f"Expected was: {text_of(rollout.expected)}")
     if rollout.status != "succeeded":
         feedback.append(f"The agent {rollout.status.replace('_', ' ')}: {rollout.error}")

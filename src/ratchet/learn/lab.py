@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
@@ -38,7 +39,7 @@ from ratchet.learn.work import (
     RolloutTokens,
     objective_value,
 )
-from ratchet.llm import ChatClient, CoachUnavailable, Message, Purse, Reply, paid_from
+from ratchet.llm import Account, ChatClient, CoachUnavailable, Message, Reply, paid_from
 from ratchet.run.paid import RolloutRunner, run_paid
 from ratchet.store import Store
 from ratchet.types import Candidate, Cost, RatchetError, Resource, Rollout, Span, Task, content_hash
@@ -67,7 +68,7 @@ class Lab:
         redact: Removes sensitive data from a text; the built-in rules by default.
         clock: Monotonic time in seconds, for the budget.
         record: Called with each reply of a model that was paid for, and who asked.
-        purse: The purse that pays, too, such as a command's.
+        account: The account that pays, too, such as a command's.
         whole: The parent lab, if this one is a part of it.
         only: Names of the resources that may change; all by default.
     """
@@ -95,7 +96,7 @@ class Lab:
         redact: Callable[[str], str] | None = None,
         clock: Callable[[], float] = time.monotonic,
         record: Callable[[str, Reply], None] | None = None,
-        purse: Purse | None = None,
+        account: Account | None = None,
         whole: Lab | None = None,
         only: Collection[str] | None = None,
     ) -> None:
@@ -114,7 +115,7 @@ class Lab:
             now=clock(),
             whole=whole._ledger if whole else None,
             record=record,
-            within=purse,
+            within=account,
         )
         self._whole = whole
         self._source_id: str = baseline.id if whole is None else whole._source_id
@@ -147,8 +148,8 @@ class Lab:
         """Models already reported as unpriced."""
         self._judged = 0
         self._notes = 0
-        self._late: dict[str, int] = {}
-        """Work that ended after the time was up: its number by kind."""
+        self._ended: list[tuple[str, float]] = []
+        """Kind and end, in Unix seconds, of each piece of work."""
         self._coach_gone: CoachUnavailable | None = None
         self._stats: dict[str, CandidateStats] = {} if whole is None else whole._stats
 
@@ -230,14 +231,14 @@ class Lab:
         self._ledger.take_rollouts(new)
         await self._journal.flush()
         await asyncio.to_thread(self._store.candidates.put, candidate, time.time())
-        judges = Purse(within=self._ledger.purse)
+        judges = Account(within=self._ledger.account)
         begun: set[str] = set()
         with paid_from(judges):
             async with ScoreStream(self._scorer) as stream:
 
                 def ended_one(rollout: Rollout) -> None:
                     begun.add(rollout.id)
-                    self._note_late("rollout")
+                    self._note_end("rollout", rollout.ended_at or 0.0)
                     stream.add(rollout)
                     if self._on_rollout:
                         self._on_rollout(rollout)
@@ -245,7 +246,7 @@ class Lab:
                 try:
                     ended = await run_paid(
                         self._runner,
-                        self._ledger.purse,
+                        self._ledger.account,
                         rollouts,
                         [candidate],
                         ended_one,
@@ -300,28 +301,29 @@ class Lab:
             )
         }
 
-    @property
-    def overtime(self) -> str:
-        """Sentence on how much longer learning took than it may, and why; empty if it did not."""
+    def overtime(self, now: float) -> str:
+        """Sentence on how much longer learning took than it may, and why; empty if it did not.
+
+        Args:
+            now: Unix seconds.
+        """
         limit, seconds = self.budget.seconds, self._ledger.elapsed(self._clock())
-        if limit is None or not self._late:
+        if limit is None or seconds <= limit:
             return ""
-        late = " and ".join(
-            f"{count} {kind}{'' if count == 1 else 's'}" for kind, count in self._late.items()
-        )
+        late = Counter(kind for kind, ended in self._ended if ended > now - (seconds - limit))
+        if not late:
+            return ""
+        what = " and ".join(f"{n} {kind}{'' if n == 1 else 's'}" for kind, n in late.items())
         return (
             f"Learning took {seconds:.0f} s, and seconds = {limit:g}: after that nothing new was"
-            f" looked for, but {late} ended that were under way or compare what had been found."
+            f" looked for, but {what} ended that were under way or compare what had been found."
         )
 
-    def _note_late(self, kind: str) -> None:
-        """Count a piece of work that ends after the time is up."""
+    def _note_end(self, kind: str, ended: float) -> None:
         if self._whole is not None:
-            self._whole._note_late(kind)
-            return
-        limit = self.budget.seconds
-        if limit is not None and self._ledger.elapsed(self._clock()) > limit:
-            self._late[kind] = self._late.get(kind, 0) + 1
+            self._whole._note_end(kind, ended)
+        else:
+            self._ended.append((kind, ended))
 
     def _pay_judges(self, rollouts: Sequence[str], live: Cost) -> None:
         """Journal what judges of new rollouts cost; a resumed run pays what the first one paid."""
@@ -354,7 +356,7 @@ class Lab:
         rollout = msgspec.structs.replace(
             rollout, id=f"{rollout.id}/made-up", status="succeeded", output=output
         )
-        with paid_from(self._ledger.purse):
+        with paid_from(self._ledger.account):
             score = await self._scorer.rate(rollout, self._work.objective)
         value = score.value if score is not None else None
         self._append(key, {"value": value})
@@ -425,7 +427,7 @@ class Lab:
             except CoachUnavailable as error:
                 self._lose_coach(error)
                 raise
-            self._note_late("coach call")
+            self._note_end("coach call", time.time())
             self._lose_coach(None)
             return reply
 

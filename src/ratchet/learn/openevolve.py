@@ -30,7 +30,7 @@ from ratchet.learn.evidence import transcript
 from ratchet.learn.lab import Lab
 from ratchet.learn.texts import texts_of, with_text
 from ratchet.learn.wording import counted
-from ratchet.learn.work import Evaluation, Proposal, mean
+from ratchet.learn.work import Evaluation, Proposal, mean, require_scores
 from ratchet.llm import Message, Reply
 from ratchet.types import Candidate, Code, ConfigError, InputError, RatchetError, Task, content_hash
 
@@ -167,12 +167,9 @@ class OpenEvolve:
             tried_on = lab.rng.sample(tried_on, self.tasks)
         reserve = len(lab.val) * (1 + self.finalists)
         _check_budget(lab, 2 * len(tried_on) + reserve)
-        baseline_val = mean(await lab.evaluate(lab.baseline, lab.val))
-        if baseline_val is None:
-            raise InputError(
-                "No val task has a score: the objective's evaluator failed on every rollout.",
-                hint="See why: ratchet eval.",
-            )
+        before = await lab.evaluate(lab.baseline, lab.val)
+        require_scores(before, "val")
+        baseline_val = mean(before)
         search = _Search(lab, name, tried_on, reserve - len(lab.val))
         end = await search.run(text, {**self.config, "random_seed": lab.seed % 2**31})
         best, best_val = await search.choose(self.finalists, baseline_val)
@@ -341,10 +338,10 @@ class _Search:
             if not self._may_go_on(candidate):
                 raise BudgetExhausted("The rest of the budget is for the finalists.")
         evaluations = await self._lab.evaluate(candidate, self._tasks)
-        value = mean(evaluations) or 0.0
+        value = mean(evaluations)
         if known is None:
             self._judge(candidate, value)
-        shown = sorted(evaluations, key=lambda e: e.value if e.value is not None else 1.0)[:SHOWN]
+        shown = sorted(evaluations, key=lambda e: e.worth)[:SHOWN]
         return {"metrics": {"combined_score": value}, "artifacts": await self._shown(shown)}
 
     def _candidate(self, resources: dict[str, Any]) -> Candidate:
@@ -399,7 +396,7 @@ class _Search:
         """Rollouts on train in the form shown to the coach."""
         shown: dict[str, str] = {}
         for number, evaluation in enumerate(evaluations, 1):
-            if evaluation.value is not None and evaluation.value >= 1.0:
+            if evaluation.worth >= 1.0:
                 continue
             spans = await self._lab.spans(evaluation)
             shown[f"rollout_{number}"] = transcript(evaluation, spans, title=f"Rollout {number}")
@@ -414,7 +411,7 @@ class _Search:
                 value = mean(await self._lab.evaluate(candidate, self._lab.val))
             except BudgetExhausted:
                 break
-            if value is not None and value > best_val:
+            if value > best_val:
                 best, best_val = candidate, value
         return best, best_val
 

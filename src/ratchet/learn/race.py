@@ -50,9 +50,9 @@ class RaceEntry:
         self.candidate = candidate
         self.parent = parent
         self.evaluations: dict[str, Evaluation] = {}
-        """By task id, in arrival order; includes those without a score."""
+        """By task id, in arrival order."""
         self.scores: dict[str, float] = {}
-        """Objective by task id, in the same order."""
+        """Objective by task id, in the same order; a missing score counts as 0."""
 
     @property
     def id(self) -> str:
@@ -65,8 +65,7 @@ class RaceEntry:
         for evaluation in evaluations:
             task = evaluation.task.id
             self.evaluations[task] = evaluation
-            if evaluation.value is not None:
-                scores[task] = self.scores[task] = evaluation.value
+            scores[task] = self.scores[task] = evaluation.worth
         return scores
 
     def mean(self) -> float:
@@ -74,13 +73,9 @@ class RaceEntry:
         return math.fsum(self.scores.values()) / len(self.scores) if self.scores else 0.0
 
     def failing(self, best: float = 1.0) -> list[str]:
-        """Ids of the tasks without the best possible score, lowest first; unscored ones lead."""
-        found = [
-            task
-            for task in self.evaluations
-            if task not in self.scores or self.scores[task] < best - EVEN
-        ]
-        return sorted(found, key=lambda task: self.scores.get(task, -math.inf))
+        """Ids of the tasks without the best possible score, lowest first."""
+        failing = [task for task, score in self.scores.items() if score < best - EVEN]
+        return sorted(failing, key=self.scores.__getitem__)
 
     def differences(self) -> list[float]:
         """Its score minus its parent's on each task that both ran, in its own order."""

@@ -20,7 +20,7 @@ from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.lab import Lab
 from ratchet.learn.race import Race, RaceEntry
 from ratchet.learn.race import RaceResult as Chosen
-from ratchet.learn.work import Proposal, mean, scores_of
+from ratchet.learn.work import Proposal, mean, require_scores, scores_of
 from ratchet.types import Bool, Candidate, Choice, Float, InputError, Int, Knob, Params, Task, Value
 
 if TYPE_CHECKING:
@@ -83,9 +83,9 @@ class Tune:
         reserve = len(lab.val) * self._finalists
         if _affordable(lab, reserve + len(lab.val)) < len(lab.train):
             raise _too_small(lab, reserve)
-        val = {lab.baseline.id: scores_of(await lab.evaluate(lab.baseline, lab.val))}
-        if not val[lab.baseline.id]:
-            raise _unknown("val")
+        before = await lab.evaluate(lab.baseline, lab.val)
+        require_scores(before, "val")
+        val = {lab.baseline.id: scores_of(before)}
         end = await self._search(lab, search, reserve)
         chosen = await self._choose(lab, search, val)
         return Finding(
@@ -203,12 +203,9 @@ class _Search:
                 if isinstance(evaluations, BaseException):
                     raise evaluations
                 self.race.add(entries[i], evaluations)
-                value = mean(evaluations)
-                if value is not None:
-                    values[i].append(value)
-                elif entries[i] is self.source:
-                    raise _unknown("train")
-            racing = [i for i in racing if len(values[i]) > rung]  # no score, no next rung
+                if entries[i] is self.source:
+                    require_scores(evaluations, "train")
+                values[i].append(mean(evaluations))
             reached = self._at_rung[rung]
             reached.extend(values[i][rung] for i in racing)
             if reached and rung < len(self._rungs) - 1:
@@ -299,6 +296,7 @@ def _study(seed: int, batch: int) -> optuna.Study:
     import optuna
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
+    optuna.logging.disable_default_handler()  # it would print to the terminal
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
         sampler = optuna.samplers.TPESampler(
@@ -370,11 +368,4 @@ def _too_small(lab: Lab, reserve: int) -> BudgetExhausted:
         f"The budget does not cover one trial: {len(lab.train)} rollouts on train, and"
         f" {len(lab.val) + reserve} on val for the baseline and the finalists.",
         hint="Raise rollouts (or dollars) under [improve.budget], or use fewer tasks.",
-    )
-
-
-def _unknown(split: str) -> InputError:
-    return InputError(
-        f"No {split} task has a score: the objective's evaluator failed on every rollout.",
-        hint="See why: ratchet eval.",
     )

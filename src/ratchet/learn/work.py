@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from ratchet.types import TRAIN, Cost, Rollout, Score, Task, Transition
+from ratchet.types import TRAIN, Cost, InputError, Rollout, Score, Task, Transition
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
@@ -16,9 +17,14 @@ class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
     task: Task
     rollout: Rollout
     value: float | None
-    """The objective's score; None if the evaluator failed."""
+    """The objective's score; None if it is missing."""
     scores: dict[str, Score]
     """All scores by evaluator name."""
+
+    @property
+    def worth(self) -> float:
+        """What it counts in learning: a missing score as 0, or whoever cannot be scored wins."""
+        return 0.0 if self.value is None else self.value
 
 
 class RolloutTokens(NamedTuple):
@@ -126,11 +132,23 @@ def objective_value(rollout: Rollout, scores: Mapping[str, Score], objective: st
 
 
 def scores_of(evaluations: Sequence[Evaluation]) -> dict[str, float]:
-    """Scores by task id; evaluations without a score are skipped."""
-    return {e.task.id: e.value for e in evaluations if e.value is not None}
+    """Scores by task id; a missing one counts as 0."""
+    return {evaluation.task.id: evaluation.worth for evaluation in evaluations}
 
 
-def mean(evaluations: Sequence[Evaluation]) -> float | None:
-    """Mean objective over the evaluations with a score; None if there are none."""
-    values = [e.value for e in evaluations if e.value is not None]
-    return sum(values) / len(values) if values else None
+def require_scores(evaluations: Iterable[Evaluation], split: str) -> None:
+    """Refuse to learn where nothing has a score: only missing ones would count.
+
+    Raises:
+        InputError: No evaluation has a score.
+    """
+    if all(evaluation.value is None for evaluation in evaluations):
+        raise InputError(
+            f"No {split} task has a score: the objective's evaluator failed on every rollout.",
+            hint="See why: ratchet eval.",
+        )
+
+
+def mean(evaluations: Sequence[Evaluation]) -> float:
+    """Mean objective of at least one evaluation; a missing score counts as 0."""
+    return math.fsum(evaluation.worth for evaluation in evaluations) / len(evaluations)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
         set_prices,
         with_price,
     )
-    from ratchet.llm.spending import PURSE, Purse, ask_paid, paid_from
+    from ratchet.llm.spending import ACCOUNT, Account, ask_paid, paid_from
 
 _LATER = {
     "ChatClient": "chat",
@@ -31,8 +31,8 @@ _LATER = {
     "CoachModel": "ensemble",
     "ModelPrice": "prices",
     "Reply": "chat",
-    "PURSE": "spending",
-    "Purse": "spending",
+    "ACCOUNT": "spending",
+    "Account": "spending",
     "STEP": "chat",
     "ask_paid": "spending",
     "paid_from": "spending",
@@ -55,8 +55,9 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "PURSE",
+    "ACCOUNT",
     "STEP",
+    "Account",
     "ChatClient",
     "Coach",
     "CoachModel",
@@ -65,7 +66,6 @@ __all__ = [
     "Ensemble",
     "Message",
     "ModelPrice",
-    "Purse",
     "Reply",
     "Usage",
     "ask_paid",

@@ -26,7 +26,7 @@ _ROUNDING = 1e-9
 MOST_OVER = 4
 """Maximum number of calls under way whose bound does not fit into what is left."""
 
-PURSE: ContextVar[Purse | None] = ContextVar("purse that pays for model calls", default=None)
+ACCOUNT: ContextVar[Account | None] = ContextVar("account that pays for model calls", default=None)
 """Pays for the calls made in this context; None if nothing bounds them."""
 
 
@@ -37,14 +37,14 @@ class _Reserved(msgspec.Struct, frozen=True):
     """Dollars that the work can cost; infinite if unknown."""
 
 
-class Purse:
+class Account:
     """Dollars for the work of a command, or for a part of it. Use from one event loop.
 
     Args:
         dollars: The limit; None for none.
         name: What the dollars are, for sentences: `The budget`.
         hint: What to do when they are spent.
-        within: The purse that this one is a part of; its limit holds, too.
+        within: The account that this one is a part of; its limit holds, too.
         spent: What was spent before.
         record: Called with each reply that was paid for, and who asked.
     """
@@ -55,7 +55,7 @@ class Purse:
         *,
         name: str = "The budget",
         hint: str | None = None,
-        within: Purse | None = None,
+        within: Account | None = None,
         spent: Cost | None = None,
         record: Callable[[str, Reply], None] | None = None,
     ) -> None:
@@ -83,18 +83,18 @@ class Purse:
 
     @property
     def left(self) -> float:
-        """Dollars that are left, here and in the purses above; infinite without a limit."""
+        """Dollars that are left, here and in the accounts above; infinite without a limit."""
         return min(
             (p.dollars - p.cost.known_usd for p in self.levels() if p.dollars is not None),
             default=math.inf,
         )
 
-    def levels(self) -> Iterator[Purse]:
-        """This purse and those above it."""
-        purse: Purse | None = self
-        while purse is not None:
-            yield purse
-            purse = purse.within
+    def levels(self) -> Iterator[Account]:
+        """This account and those above it."""
+        account: Account | None = self
+        while account is not None:
+            yield account
+            account = account.within
 
     def add(self, costs: Iterable[Cost]) -> None:
         """Add what was spent before, here only."""
@@ -116,10 +116,10 @@ class Purse:
         """
         while True:
             room, scarce = count, self
-            for purse in self.levels():
-                here = purse._room(kind, count)
+            for account in self.levels():
+                here = account._room(kind, count)
                 if here < room:
-                    room, scarce = here, purse
+                    room, scarce = here, account
             if room > 0:
                 return room
             if not scarce._reserved or scarce.cost.known_usd >= (scarce.dollars or 0.0):
@@ -158,12 +158,12 @@ class Purse:
             BudgetExhausted: What is left does not cover it.
         """
         while True:
-            admitted = min((purse._admits(kind, most) for purse in self.levels()), default=1)
+            admitted = min((account._admits(kind, most) for account in self.levels()), default=1)
             if admitted > 0:
                 return self._begin(self._reservation(kind, most))
             if admitted < 0:
-                purse = next(each for each in self.levels() if each._admits(kind, most) < 0)
-                raise purse.spent_error(self._largest.get(kind) or 0.0, "call")
+                account = next(each for each in self.levels() if each._admits(kind, most) < 0)
+                raise account.spent_error(self._largest.get(kind) or 0.0, "call")
             await self._settled()
 
     def end(self, reservation: int, kind: str, costs: Sequence[Cost] = ()) -> None:
@@ -174,14 +174,14 @@ class Purse:
             kind: Kind of the work.
             costs: Cost of each piece; none if it failed.
         """
-        for purse in self.levels():
-            purse._reserved.pop(reservation, None)
+        for account in self.levels():
+            account._reserved.pop(reservation, None)
         for cost in costs:
             before = self._largest.get(kind) or 0.0
             unknown = cost.unpriced and not cost.known_usd
             self._largest[kind] = None if unknown else max(before, cost.known_usd)
-        for purse in self.levels():
-            purse.add(costs)
+        for account in self.levels():
+            account.add(costs)
         waiters = self._waiters[:]
         self._waiters.clear()
         for waiter in waiters:
@@ -191,8 +191,8 @@ class Purse:
     def _begin(self, reserved: _Reserved) -> int:
         *_, root = self.levels()
         number = next(root._numbers)
-        for purse in self.levels():
-            purse._reserved[number] = reserved
+        for account in self.levels():
+            account._reserved[number] = reserved
         return number
 
     def _reservation(self, kind: str, most: float | None) -> _Reserved:
@@ -242,13 +242,13 @@ class Purse:
 
 
 @contextmanager
-def paid_from(purse: Purse | None) -> Iterator[None]:
-    """Have a purse pay for the model calls made in this context."""
-    token = PURSE.set(purse)
+def paid_from(account: Account | None) -> Iterator[None]:
+    """Have a account pay for the model calls made in this context."""
+    token = ACCOUNT.set(account)
     try:
         yield
     finally:
-        PURSE.reset(token)
+        ACCOUNT.reset(token)
 
 
 async def ask_paid(
@@ -260,9 +260,9 @@ async def ask_paid(
     temperature: float | None = None,
     max_tokens: int | None = None,
     model: str | None = None,
-    own: Purse | None = None,
+    own: Account | None = None,
 ) -> Reply:
-    """Ask a model, paid from the purse of this context, which reserves the price first.
+    """Ask a model, paid from the account of this context, which reserves the price first.
 
     Args:
         client: The client.
@@ -272,29 +272,29 @@ async def ask_paid(
         temperature: Sampling temperature.
         max_tokens: Maximum tokens of the answer.
         model: Name of the model.
-        own: A purse of the asker's own, whose limit holds, too.
+        own: A account of the asker's own, whose limit holds, too.
 
     Raises:
         BudgetExhausted: What is left does not cover the call; none was made.
         CoachUnavailable: No model is usable.
     """
-    purses = [purse for purse in (own, PURSE.get()) if purse is not None]
+    accounts = [account for account in (own, ACCOUNT.get()) if account is not None]
     priced = f"{kind} {model or ''}".strip()
-    bound = getattr(client, "most_usd", None) if purses else None
+    bound = getattr(client, "most_usd", None) if accounts else None
     most = None if bound is None else bound(messages, max_tokens=max_tokens, model=model)
-    begun: list[tuple[Purse, int]] = []
+    begun: list[tuple[Account, int]] = []
     costs: list[Cost] = []
     try:
-        for purse in purses:
-            begun.append((purse, await purse.begin(priced, most)))
+        for account in accounts:
+            begun.append((account, await account.begin(priced, most)))
         reply = await client.ask(
             messages, schema=schema, temperature=temperature, max_tokens=max_tokens, model=model
         )
         costs.append(reply.cost)
     finally:
-        for purse, reservation in begun:
-            purse.end(reservation, priced, costs)
-    for purse in purses:
-        if purse.record is not None:
-            purse.record(kind, reply)
+        for account, reservation in begun:
+            account.end(reservation, priced, costs)
+    for account in accounts:
+        if account.record is not None:
+            account.record(kind, reply)
     return reply

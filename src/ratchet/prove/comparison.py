@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -35,7 +35,9 @@ class EValues(NamedTuple):
 class GuardrailState:
     """One guardrail's evidence and means so far."""
 
-    __slots__ = ("baseline", "candidate", "guardrail", "missing", "pairs", "process", "skips")
+    __slots__ = (
+        "baseline", "candidate", "guardrail", "missing", "pairs", "process", "skips", "worsenings"
+    )  # fmt: skip
 
     def __init__(self, guardrail: Guardrail, plan: ExperimentPlan) -> None:
         self.guardrail = guardrail
@@ -45,6 +47,7 @@ class GuardrailState:
         self.skips = plan.missing == "skip"
         self.pairs = 0
         self.missing = 0
+        self.worsenings: list[float] = []
         self.baseline = 0.0
         self.candidate = 0.0
 
@@ -55,9 +58,9 @@ class GuardrailState:
             if self.skips:
                 self.process.skip()
             else:
-                self.process.observe(-1.0)
+                self._count(1.0)
             return
-        self.process.observe(-self.guardrail.worsening(before, after))
+        self._count(self.guardrail.worsening(before, after))
         self.pairs += 1
         self.baseline += before
         self.candidate += after
@@ -70,6 +73,18 @@ class GuardrailState:
     @property
     def passed(self) -> bool:
         return self.process.reached and self.measured
+
+    def more_pairs(self, alpha: float) -> int | None:
+        """About how many more pairs a proof takes; None if what was seen breaks the margin."""
+        if self.passed:
+            return 0
+        mean, variance = _mean_and_variance(self.worsenings)
+        room = self.guardrail.bound - mean
+        return _more_pairs(self.process, alpha, room, variance) if room > 0.0 else None
+
+    def _count(self, worsening: float) -> None:
+        self.worsenings.append(worsening)
+        self.process.observe(-worsening)
 
 
 class Comparison:
@@ -150,13 +165,13 @@ class Comparison:
 
     @property
     def more_pairs(self) -> int:
-        """About how many more pairs a proof of the gain seen so far takes."""
-        fewest = max(0, self.plan.min_pairs - self.scored)
+        """About how many more pairs a proof takes, if what was seen so far is the truth."""
         gain, variance = self._gain_and_variance()
-        if gain <= 0.0 or self.superiority.reached:
-            return fewest
-        level_left = min(self.plan.alpha * self.superiority.value, 0.5)
-        return max(fewest, tasks_needed(level_left, gain, variance))
+        counts = [state.more_pairs(self.plan.alpha) or 0 for state in self.guardrails]
+        counts.append(self.plan.min_pairs - self.scored)
+        if gain > 0.0 and not self.superiority.reached:
+            counts.append(_more_pairs(self.superiority, self.plan.alpha, gain, variance))
+        return max(0, *counts)
 
     def observe(self, pair: PairedScore) -> Verdict | None:
         """Add the next pair; returns the verdict, or None to continue.
@@ -243,19 +258,24 @@ class Comparison:
         return all(state.passed for state in self.guardrails)
 
     def _exhausted(self) -> Verdict:
-        if self.superiority.reached and not all(state.passed for state in self.guardrails):
-            return "guardrail"
         if self.audit is not None and self._better and self.scored >= self.plan.min_pairs:
             return "promote" if self.audit.confirmed else "unconfirmed"
-        return "not_proved" if self._too_few else "no_gain"
+        if self._too_few:
+            return "not_proved"
+        if self.superiority.reached and not all(state.passed for state in self.guardrails):
+            return "guardrail"
+        return "no_gain"
 
     @property
     def _too_few(self) -> bool:
         """Whether a gain worth having was seen, in fewer pairs than prove the usual gain.
 
-        One that is smaller than its own standard error was not seen.
+        One that is smaller than its own standard error was not seen, and one whose price breaks a
+        guardrail's margin is not worth having.
         """
         if self._skips or not self._pairs:
+            return False
+        if any(state.more_pairs(self.plan.alpha) is None for state in self.guardrails):
             return False
         count = len(self._pairs)
         gain, variance = self._gain_and_variance()
@@ -265,12 +285,20 @@ class Comparison:
 
     def _gain_and_variance(self) -> tuple[float, float]:
         """Mean and variance of the differences, as the claim "better" counts them."""
-        gains = [gain for gain in lowest_gains(self) if gain is not None]
-        if not gains:
-            return 0.0, 0.0
-        mean = math.fsum(gains) / len(gains)
-        squares = math.fsum((gain - mean) ** 2 for gain in gains)
-        return mean, squares / max(1, len(gains) - 1)
+        return _mean_and_variance([gain for gain in lowest_gains(self) if gain is not None])
+
+
+def _mean_and_variance(values: Sequence[float]) -> tuple[float, float]:
+    """Mean and variance of a sample; 0 without any."""
+    if not values:
+        return 0.0, 0.0
+    mean = math.fsum(values) / len(values)
+    return mean, math.fsum((value - mean) ** 2 for value in values) / max(1, len(values) - 1)
+
+
+def _more_pairs(process: EProcess, alpha: float, distance: float, variance: float) -> int:
+    """Pairs that a proof takes from where it stands, for a mean so far from what it excludes."""
+    return tasks_needed(min(alpha * process.value, 0.5), min(distance, 1.0), variance)
 
 
 def _plus(sums: tuple[float, float], before: float, after: float) -> tuple[float, float]:

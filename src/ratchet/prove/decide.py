@@ -5,6 +5,7 @@ from __future__ import annotations
 from ratchet.prove.comparison import Comparison, GuardrailState, highest_gains, lowest_gains
 from ratchet.prove.interval import interval
 from ratchet.types import Decision, GuardrailResult, InputError
+from ratchet.types.interval_text import interval_text
 
 
 def decision(comparison: Comparison) -> Decision:
@@ -67,7 +68,7 @@ def _sentence(comparison: Comparison, bounds: tuple[float, float]) -> str:
     move = (
         f"mean {plan.metric} {baseline:.3f} before, {candidate:.3f} after"
         f" ({candidate - baseline:+.3f};"
-        f" {level:.3g} % interval {bounds[0]:+.3f} to {bounds[1]:+.3f})"
+        f" {level:.3g} % interval {interval_text(*bounds)})"
         f" over {comparison.scored if plan.missing == 'skip' else len(comparison.path)} pairs"
     )
     if plan.repetitions > 1:
@@ -96,10 +97,13 @@ def _sentence(comparison: Comparison, bounds: tuple[float, float]) -> str:
         if unmeasured:
             text += f" Not measured: {', '.join(unmeasured)}."
     elif comparison.verdict == "not_proved":
-        text = (
-            "Not proved: it looks better, but there are too few pairs to prove it. About"
-            f" {comparison.more_pairs} more would do: {move}; {evidence}."
-        )
+        text = "Not proved: it looks better, but there are too few pairs to prove it."
+        if comparison.superiority.reached and failed:
+            text = (
+                "Not proved: it is better, but there are too few pairs to prove that these stay"
+                f" within their margins: {', '.join(failed)}."
+            )
+        text += f" About {comparison.more_pairs} more would do: {move}; {evidence}."
     elif comparison.superiority.reached and comparison.scored < plan.min_pairs:
         text = (
             f"There is no significant gain on so few pairs: {move}; {evidence}, and at least"
@@ -123,7 +127,7 @@ def _labelled(comparison: Comparison) -> str:
     )
     if found.gain is not None and found.interval is not None:
         low, high = found.interval
-        text += f"; gain {found.gain:+.3f} (95 % interval {low:+.3f} to {high:+.3f})"
+        text += f"; gain {found.gain:+.3f} (95 % interval {interval_text(low, high)})"
     if found.missing:
         noun = "pair was" if found.missing == 1 else "pairs were"
         text += f"; {found.missing} drawn {noun} not labelled and count against the candidate"

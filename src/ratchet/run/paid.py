@@ -1,4 +1,4 @@
-"""Runs rollouts within a purse: no more of them at once than what is left covers."""
+"""Runs rollouts within a account: no more of them at once than what is left covers."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from ratchet.llm import Purse
+from ratchet.llm import Account
 from ratchet.store import Store
 from ratchet.types import FINAL, Candidate, Rollout
 
 KIND = "rollout"
-"""Kind of the work, by which a purse remembers what it costs."""
+"""Kind of the work, by which a account remembers what it costs."""
 
 
 class RolloutRunner(Protocol):
@@ -29,7 +29,7 @@ class RolloutRunner(Protocol):
 
 async def run_paid(
     runner: RolloutRunner,
-    purse: Purse,
+    account: Account,
     rollouts: Sequence[Rollout],
     candidates: Sequence[Candidate],
     on_finish: Callable[[Rollout], None] | None = None,
@@ -40,7 +40,7 @@ async def run_paid(
 
     Args:
         runner: Runs them.
-        purse: Pays for them.
+        account: Pays for them.
         rollouts: The rollouts.
         candidates: Their candidates.
         on_finish: Called when one ends.
@@ -56,32 +56,32 @@ async def run_paid(
     known = [rollout for rollout in rollouts if rollout.id in free]
     due = [rollout for rollout in rollouts if rollout.id not in free]
     while known or due:
-        count = await purse.admit(KIND, len(due)) if due else 0
+        count = await account.admit(KIND, len(due)) if due else 0
         new, due = due[:count], due[count:]
-        reservation = purse.reserve(KIND, count)
+        reservation = account.reserve(KIND, count)
         costs = []
         try:
             done = await runner.run([*known, *new], candidates, on_finish)
             costs = [done[rollout.id].cost for rollout in new]
         finally:
-            purse.end(reservation, KIND, costs)
+            account.end(reservation, KIND, costs)
         ended.update(done)
         known = []
     return ended
 
 
 class PaidRunner:
-    """A runner whose rollouts a purse pays for, except those that ended before.
+    """A runner whose rollouts a account pays for, except those that ended before.
 
     Args:
         runner: Runs them.
-        purse: Pays for them.
+        account: Pays for them.
         store: Knows which have ended.
     """
 
-    def __init__(self, runner: RolloutRunner, purse: Purse, store: Store) -> None:
+    def __init__(self, runner: RolloutRunner, account: Account, store: Store) -> None:
         self._runner = runner
-        self._purse = purse
+        self._account = account
         self._store = store
         self.slots = int(getattr(runner, "slots", 1))
 
@@ -98,4 +98,6 @@ class PaidRunner:
         """
         known = await asyncio.to_thread(self._store.rollouts.get, [each.id for each in rollouts])
         free = frozenset(id for id, rollout in known.items() if rollout.status in FINAL)
-        return await run_paid(self._runner, self._purse, rollouts, candidates, on_finish, free=free)
+        return await run_paid(
+            self._runner, self._account, rollouts, candidates, on_finish, free=free
+        )

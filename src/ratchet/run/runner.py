@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+from ratchet._waiting import WAITS
 from ratchet.run.attempt import cut_off
 from ratchet.run.candidate_cache import CandidateCache
 from ratchet.run.executor import Executor
@@ -41,6 +42,9 @@ WAIT_S = 20.0
 
 DRAIN_S = 3.0
 """Default time that running attempts get to end when the runner closes."""
+
+AWAITED = "rollouts of the agent"
+"""What a run waits for, in words."""
 
 QUEUED_AT_ONCE = 256
 """Rollouts queued in one transaction."""
@@ -185,11 +189,13 @@ class Runner:
                     else:
                         waiting[rollout.id] = self._pending.add(rollout.id)
                 self._more.set()
-            for future in asyncio.as_completed(waiting.values()):
-                rollout = await future
-                done[rollout.id] = rollout
-                if on_finish:
-                    on_finish(rollout)
+            with WAITS.on(AWAITED):
+                for future in asyncio.as_completed(waiting.values()):
+                    rollout = await future
+                    WAITS.came(AWAITED)
+                    done[rollout.id] = rollout
+                    if on_finish:
+                        on_finish(rollout)
         finally:
             for future in waiting.values():
                 if future.done() and not future.cancelled():

@@ -25,6 +25,7 @@ import msgspec
 from ratchet.autopilot.trainable import ServedModel
 from ratchet.autopilot.training.items import Items
 from ratchet.autopilot.training.trained_model import ModelInTraining
+from ratchet.autopilot.training_rewards import evaluate_to_train, rewards
 from ratchet.autopilot.weights_algorithm import trainable_resource
 from ratchet.learn import Lab
 from ratchet.server.background import background_server
@@ -179,7 +180,8 @@ class LabRollouts:
         batch = f"{'val' if validate else 'train'}-{step:05d}"
         evaluations = await asyncio.gather(
             *(
-                self._lab.evaluate(
+                evaluate_to_train(
+                    self._lab,
                     self._candidates[number % len(self._candidates)],
                     [task],
                     repetition=step * repetitions + number,
@@ -202,11 +204,11 @@ class LabRollouts:
             GradedRollout(
                 rollout_id=evaluation.rollout.id,
                 task_id=task.id,
-                reward=evaluation.value,
+                reward=reward,
                 transitions=each.transitions,
                 call_rewards=each.rewards,
             )
-            for evaluation, each in zip(made, tokens, strict=True)
+            for evaluation, reward, each in zip(made, rewards(made), tokens, strict=True)
         ]
 
 

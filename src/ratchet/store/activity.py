@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from sqlalchemy import delete, select
 
-from ratchet._waiting import Wait
+from ratchet._waiting import LongWait
 from ratchet.store.columns import decode, encode
 from ratchet.store.engine import Database
 from ratchet.store.tables import activity
@@ -21,7 +21,7 @@ class Activity:
         self._database = database
         self._upsert = database.upsert(activity, ("run_id",), ("at", "waits"))
 
-    def put(self, run_id: str, waits: list[Wait], now: float) -> None:
+    def put(self, run_id: str, waits: list[LongWait], now: float) -> None:
         """Say that a run is at work, and what it waits for.
 
         Args:
@@ -37,7 +37,7 @@ class Activity:
         query = delete(activity).where(activity.c.run_id == run_id)
         self._database.write(lambda connection: connection.execute(query))
 
-    def waits(self, run_id: str, now: float) -> list[Wait] | None:
+    def waits(self, run_id: str, now: float) -> list[LongWait] | None:
         """What a run waits for, the longest first; None if no process is at work on it.
 
         Args:
@@ -48,4 +48,4 @@ class Activity:
         row = self._database.read(lambda connection: connection.execute(query).first())
         if row is None or now - row.at > FRESH_S:
             return None
-        return msgspec.convert(decode(row.waits), list[Wait])
+        return msgspec.convert(decode(row.waits), list[LongWait])

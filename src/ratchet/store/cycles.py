@@ -157,6 +157,18 @@ class Cycles:
         rows = self._database.read(lambda c: c.execute(query).scalars().all())
         return [_decode_transition(body) for body in rows]
 
+    def spend(self, agent: str, day: str, purpose: str, taken: Spending) -> None:
+        """Store what was taken of a day's budget for a purpose that is no move of a cycle.
+
+        Args:
+            agent: The agent.
+            day: The day, YYYY-MM-DD.
+            purpose: What it was taken for.
+            taken: What was taken for it in all.
+        """
+        row = {"agent": agent, "day": day, "purpose": purpose, **msgspec.structs.asdict(taken)}
+        self._database.write(lambda connection: connection.execute(self._upsert_spending, row))
+
     def spent(self, agent: str, day: str) -> Spending:
         """Return what an agent's cycles took of a day's budget.
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import builtins
 import time
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 from sqlalchemy import Connection, func, select, text
 
-from ratchet.store.engine import Database, starts_with
+from ratchet.store.engine import Database, chunks, starts_with
 from ratchet.store.pruning import PRUNE_LOCK
 from ratchet.store.tables import dataset_tasks, datasets, tasks
 from ratchet.types import (
@@ -152,15 +153,23 @@ class Datasets:
             )
         return dataset
 
-    def inputs(self, version: str) -> builtins.list[tuple[Any, Split]]:
-        """Input and split of each task of a version; nothing for an unknown one."""
-        query = (
-            select(tasks.c.input, dataset_tasks.c.split)
-            .join_from(dataset_tasks, tasks, dataset_tasks.c.content == tasks.c.content)
-            .where(dataset_tasks.c.version == version)
-            .order_by(dataset_tasks.c.position)
-        )
-        return self._database.read(lambda c: [(row[0], row[1]) for row in c.execute(query)])
+    def uses(self, versions: Sequence[str]) -> builtins.list[tuple[Any, set[Split]]]:
+        """The inputs of all tasks of some versions, each with the splits that it was in."""
+
+        def work(connection: Connection) -> builtins.list[tuple[Any, set[Split]]]:
+            splits: dict[str, set[Split]] = {}
+            for chunk in chunks(versions):
+                query = select(dataset_tasks.c.content, dataset_tasks.c.split).distinct()
+                query = query.where(dataset_tasks.c.version.in_(chunk))
+                for content, split in connection.execute(query):
+                    splits.setdefault(content, set()).add(split)
+            found: builtins.list[tuple[Any, set[Split]]] = []
+            for chunk in chunks(sorted(splits)):
+                own = select(tasks.c.content, tasks.c.input).where(tasks.c.content.in_(chunk))
+                found += [(value, splits[content]) for content, value in connection.execute(own)]
+            return found
+
+        return self._database.read(work)
 
     def list(self) -> builtins.list[DatasetSummary]:
         """Summarise the latest version of each dataset, sorted by name."""

@@ -18,6 +18,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, NoSuchModuleError, StatementError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from ratchet._waiting import WAITS
 from ratchet.store.clock import LeaseClock
 from ratchet.store.failures import explain, passes
 from ratchet.store.location import redacted
@@ -26,6 +27,9 @@ from ratchet.types import RatchetError, StoreError
 if TYPE_CHECKING:
     from sqlalchemy.dialects import postgresql as _postgresql
     from sqlalchemy.dialects import sqlite as _sqlite
+
+AWAITED = "the database"
+"""What a caller waits for, in words."""
 
 PATIENCE_S = 30.0
 """Seconds that an operation is retried before it fails with a StoreError."""
@@ -71,7 +75,8 @@ class Database:
         Raises:
             StoreError: The database cannot be read.
         """
-        return self._run(work, self.engine, patience_s)
+        with WAITS.on(AWAITED):
+            return self._run(work, self.engine, patience_s)
 
     def write(
         self, work: Callable[[Connection], _Result], *, patience_s: float = PATIENCE_S
@@ -86,8 +91,9 @@ class Database:
         """
         guarded = self._guarded(work)
         if not self.is_sqlite:
-            return self._run(guarded, self.engine, patience_s)
-        with self._write_turn():
+            with WAITS.on(AWAITED):
+                return self._run(guarded, self.engine, patience_s)
+        with WAITS.on(AWAITED), self._write_turn():
             return self._run(guarded, self._writer, patience_s)
 
     @contextmanager

@@ -66,13 +66,12 @@ class Journal:
         found = self._database.read(lambda c: c.execute(_body(run_id, key)).first())
         return default if found is None else found[0]
 
-    def read(self, run_id: str) -> list[tuple[str, Any]]:
-        """Return every key and body of the run, oldest first."""
-        query = (
-            select(journal.c.key, journal.c.body)
-            .where(journal.c.run_id == run_id)
-            .order_by(journal.c.seq)
-        )
+    def read(self, run_id: str, since: float | None = None) -> list[tuple[str, Any]]:
+        """Return every key and body of the run, oldest first; or those since a time."""
+        query = select(journal.c.key, journal.c.body).where(journal.c.run_id == run_id)
+        if since is not None:
+            query = query.where(journal.c.created_at >= since)
+        query = query.order_by(journal.c.seq)
         return self._database.read(lambda c: [(key, body) for key, body in c.execute(query)])
 
 

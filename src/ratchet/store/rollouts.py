@@ -135,6 +135,7 @@ class Rollouts(Queue):
         purpose: str | None = None,
         candidate_id: str | None = None,
         task_id: str | None = None,
+        since: float | None = None,
     ) -> dict[RolloutStatus, int]:
         """Count rollouts by status; statuses without any are omitted.
 
@@ -143,8 +144,9 @@ class Rollouts(Queue):
             purpose: Only purposes with this prefix.
             candidate_id: Only this candidate.
             task_id: Only this task.
+            since: Only those created at this time or later, in Unix seconds.
         """
-        conditions = _conditions(queue, purpose, candidate_id, task_id)
+        conditions = _conditions(queue, purpose, candidate_id, task_id, since)
         query = select(rollouts.c.status, func.count()).where(*conditions)
         query = query.group_by(rollouts.c.status).order_by(rollouts.c.status)
 
@@ -153,9 +155,14 @@ class Rollouts(Queue):
 
         return self._database.read(work)
 
-    def cost(self, queue: str | None = None, purpose: str | None = None) -> Cost:
+    def cost(
+        self,
+        queue: str | None = None,
+        purpose: str | None = None,
+        since: float | None = None,
+    ) -> Cost:
         """Sum the cost of rollouts; arguments as for `counts`."""
-        conditions = _conditions(queue, purpose)
+        conditions = _conditions(queue, purpose, since=since)
         of_known = select(func.sum(rollouts.c.known_usd)).where(*conditions)
         of_unknown = select(
             rollouts.c.known_usd, rollouts.c.reported_usd, rollouts.c.unpriced
@@ -215,6 +222,7 @@ def _conditions(
     purpose: str | None,
     candidate_id: str | None = None,
     task_id: str | None = None,
+    since: float | None = None,
 ) -> builtins.list[ColumnElement[bool]]:
     conditions: builtins.list[ColumnElement[bool]] = []
     if queue is not None:
@@ -225,4 +233,6 @@ def _conditions(
         conditions.append(rollouts.c.candidate_id == candidate_id)
     if task_id is not None:
         conditions.append(rollouts.c.task_id == task_id)
+    if since is not None:
+        conditions.append(rollouts.c.created_at >= since)
     return conditions

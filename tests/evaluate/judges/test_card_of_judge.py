@@ -15,7 +15,7 @@ from ratchet.evaluate import make_evaluator
 from ratchet.evaluate.judges import JudgeEvaluator
 from ratchet.evaluate.report_card import CardThresholds, make_card, make_cases
 from ratchet.store import Store
-from ratchet.types import CardCheck, Label, ReportCard, Rollout, Span
+from ratchet.types import BudgetExhausted, CardCheck, Label, ReportCard, Rollout, Span
 from tests.evaluate.conftest import ended
 from tests.evaluate.judges.conftest import simulated
 from tests.llm.endpoint import Endpoint, Reaction, Request, answer
@@ -162,9 +162,8 @@ def test_the_cost_bound_holds_for_all_variants_of_a_judge(simulator: SimulatorTh
     rollout = ended("Elm")
     assert asyncio.run(judge.score(rollout, lambda _: [])).value == 1.0
     _, plain = judge.variants()["hardening"]
-    stopped = asyncio.run(plain.score(rollout, lambda _: []))
-    assert stopped.value is None
-    assert "max_dollars" in stopped.error
+    with pytest.raises(BudgetExhausted, match="The judge's max_dollars of"):
+        asyncio.run(plain.score(rollout, lambda _: []))
 
 
 def test_repeats_ask_a_judge_anew_and_find_one_that_guesses() -> None:

@@ -11,7 +11,7 @@ import pytest
 from ratchet.evaluate import Scorer, make_evaluator
 from ratchet.evaluate.judges import Criterion, JudgeEvaluator
 from ratchet.store import Store
-from ratchet.types import ConfigError, Rollout, Score, Span
+from ratchet.types import BudgetExhausted, ConfigError, Rollout, Score, Span
 from tests.evaluate.conftest import ended, verdict
 from tests.evaluate.judges.conftest import simulated
 from tests.llm.endpoint import Endpoint, Reaction, Request, answer
@@ -37,7 +37,7 @@ def test_a_reference_judge_needs_an_expected_answer(simulator: SimulatorThread) 
     assert verdict(judge, ended("It is Elm.", "elm")).value == 1.0
     assert verdict(judge, ended("It is Oak.", "elm")).value == 0.0
     without = verdict(judge, ended("It is Elm."))
-    assert (without.value, without.error) == (None, "Unscored: The task has no expected answer.")
+    assert (without.value, without.error) == (None, "The task has no expected answer.")
 
 
 def test_a_preference_that_depends_on_the_order_is_a_tie(simulator: SimulatorThread) -> None:
@@ -102,7 +102,26 @@ def test_a_grade_that_was_not_offered_is_unscored() -> None:
         found = verdict(judge, ended("Elm"))
     assert found.value is None
     assert "'excellent' is not one of ['yes', 'no', 'unclear']" in found.error
-    assert len(endpoint.requests) == 2  # asked once more, with what was wrong
+    assert len(endpoint.requests) == 4  # twice asked once more, with what was wrong
+
+
+def test_an_undecided_judge_is_asked_again_before_there_is_no_score(sqlite_store: Store) -> None:
+    grades = iter(["unclear", "yes", "unclear", "unclear", "unclear"])
+
+    def react(request: Request) -> Reaction:
+        return graded(next(grades))(request)
+
+    with Endpoint(react) as endpoint:
+        judge = at(endpoint, criteria=[ELM])
+        judge.attach(sqlite_store)
+        assert verdict(judge, ended("Elm")).value == 1.0
+        assert verdict(judge, ended("Elm")).value == 1.0  # what was said is kept
+        assert len(endpoint.requests) == 2
+        undecided = verdict(judge, ended("Oak"))
+        assert undecided.value is None
+        assert "asked 3 times: it is unclear" in undecided.error
+        assert len(endpoint.requests) == 5
+        assert judge.judge.spending.calls == 5  # each is paid for
 
 
 def test_a_judge_asks_at_temperature_0_with_the_reason_before_the_verdict() -> None:
@@ -164,9 +183,9 @@ def test_what_a_judge_is_shown_is_redacted() -> None:
 def test_a_judge_stops_at_its_cost_bound(simulator: SimulatorThread) -> None:
     judge = simulated(simulator, criteria=[ELM], max_dollars=1e-6)
     assert verdict(judge, ended("Elm")).value == 1.0
-    stopped = verdict(judge, ended("Oak"))
-    assert stopped.value is None
-    assert "max_dollars = 1e-06" in stopped.error
+    with pytest.raises(BudgetExhausted, match=r"max_dollars of \$1e-06 is spent"):
+        verdict(judge, ended("Oak"))
+    assert verdict(judge, ended("Elm")).value == 1.0  # what was paid for is kept
 
 
 def test_a_bound_of_an_unknown_price_is_refused(simulator: SimulatorThread) -> None:
@@ -174,7 +193,8 @@ def test_a_bound_of_an_unknown_price_is_refused(simulator: SimulatorThread) -> N
         simulator, criteria=[ELM], max_dollars=1.0, input_price=None, output_price=None
     )
     verdict(judge, ended("Elm"))
-    assert "price of 'simulated-judge' is unknown" in verdict(judge, ended("Oak")).error
+    with pytest.raises(BudgetExhausted, match="price of 'simulated-judge' is unknown"):
+        verdict(judge, ended("Oak"))
 
 
 def test_a_judge_reads_chosen_spans_of_the_trace() -> None:

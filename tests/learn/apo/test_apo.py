@@ -297,11 +297,11 @@ def test_a_budget_below_one_round_is_refused_before_anything_is_spent(
     assert not coach.asked
 
 
-def test_dollars_below_one_round_are_told_as_soon_as_the_price_is_known(
+def test_dollars_below_one_round_end_the_search_when_they_are_spent(
     make_store: MakeStore,
 ) -> None:
     coach = RuleCoach()
-    with pytest.raises(BudgetExhausted, match=r"at \$1\.0000 each.*Raise dollars"):
+    with pytest.raises(BudgetExhausted, match=r"of \$10 is spent: \$10\.00.*Raise dollars"):
         learn(make_store(), rollouts=None, cost_usd=1.0, budget=Budget(dollars=10.0), coach=coach)
     assert not coach.asked
 

@@ -4,6 +4,7 @@ import { Link, useParams } from "@tanstack/react-router";
 import { api, type Schemas } from "../../api/client";
 import { Interval } from "../../charts/interval";
 import { counted, dollars, line, moment, number, short, signed, words } from "../../lib/format";
+import { ends } from "../../lib/interval";
 import { pathOf } from "../../lib/paths";
 import { Behind, Command, Facts, Page, State, Time, type Where, waiting } from "../../ui/basics";
 import { Ask } from "../../ui/dialog";
@@ -74,7 +75,7 @@ function Shown({ cycle, moves }: { cycle: Schemas["Cycle"]; moves: Schemas["Cycl
           {decision.interval && decision.baseline != null && decision.candidate != null && (
             <>
               <div className="muted small">
-                gain {signed(decision.candidate - decision.baseline)} [{signed(decision.interval[0])}, {signed(decision.interval[1])}]
+                gain {signed(decision.candidate - decision.baseline)} {ends(decision.interval)}
               </div>
               <Interval label="Gain" point={decision.candidate - decision.baseline} interval={decision.interval as [number, number]} />
             </>

@@ -2,6 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { Link } from "@tanstack/react-router";
 import { api } from "../../api/client";
 import { number, score, short, signed } from "../../lib/format";
+import { ends } from "../../lib/interval";
 import { pathOf } from "../../lib/paths";
 import { Command, Empty, Page, State, Time, waiting } from "../../ui/basics";
 import { Rows } from "../../ui/rows";
@@ -45,7 +46,7 @@ export function ExperimentsPage() {
                   <td className="num">{score(decision?.baseline)}</td>
                   <td className="num">{score(decision?.candidate)}</td>
                   <td className="num">
-                    {decision && `${signed(decision.candidate - decision.baseline)} [${signed(decision.interval[0])}, ${signed(decision.interval[1])}]`}
+                    {decision && `${signed(decision.candidate - decision.baseline)} ${ends(decision.interval)}`}
                   </td>
                   <td className="num" title={`threshold ${number(1 / alpha)}`}>
                     {number(decision?.e_value)}

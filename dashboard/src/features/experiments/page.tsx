@@ -8,6 +8,7 @@ import { Picture } from "../../charts/picture";
 import { Interval } from "../../charts/interval";
 import { download, toCsv } from "../../lib/export";
 import { counted, line, number, score, short, signed } from "../../lib/format";
+import { ends } from "../../lib/interval";
 import { pathOf } from "../../lib/paths";
 import { Behind, Command, Copy, Facts, Figure, Page, Problem, State, waiting } from "../../ui/basics";
 import { Changes } from "../runs/changes";
@@ -51,7 +52,7 @@ function Shown({ experiment }: { experiment: Schemas["Experiment"] }) {
             <Figure label={`gain, with its ${number(100 * (1 - decision.alpha), 3)} % interval`} behind={pairs}>
               {signed(decision.candidate - decision.baseline)}{" "}
               <span className="small muted">
-                [{signed(decision.interval[0])}, {signed(decision.interval[1])}]
+                {ends(decision.interval)}
               </span>
             </Figure>
             <Figure label={`e-value, threshold ${number(1 / decision.alpha)}`} title="Evidence against “no better than the baseline”" behind={{ ...pairs, hash: "evidence" }}>

@@ -5,6 +5,7 @@ import { api, type Schemas } from "../../api/client";
 import { Bars, Line } from "../../charts/series";
 import { counted, dollars, duration, line, number, score, short, words } from "../../lib/format";
 import { wilson } from "../../lib/interval";
+import { awaited } from "../../lib/waits";
 import { pathOf } from "../../lib/paths";
 import { Command, Empty, Facts, Figure, Page, State, Time, waiting } from "../../ui/basics";
 
@@ -36,7 +37,7 @@ export function HomePage() {
         <>
           <LastChange latest={data.latest} releases={data.releases} />
           <Needs waiting={data.waiting} />
-          <Underway runs={data.runs} />
+          <Underway runs={data.runs} atWork={data.at_work} now={data.now} />
           <h2>Agents</h2>
           {data.agents.length === 0 ? (
             <Empty command="ratchet demo">
@@ -66,9 +67,11 @@ function LastChange({ latest, releases }: { latest: Schemas["Experiment"][]; rel
       </Empty>
     );
   const proved = release && latest.find((experiment) => experiment.id === release.experiment_id);
+  // One that was taken back or declined is settled: it is no part of the agent.
+  const stands = release && !["rolled_back", "closed"].includes(release.state);
   return (
     <div className="sides">
-      {release && (
+      {release && stands && (
         <section className="box" aria-labelledby="last-change">
           <div className="spread">
             <h3 id="last-change" style={{ margin: 0 }}>
@@ -86,7 +89,7 @@ function LastChange({ latest, releases }: { latest: Schemas["Experiment"][]; rel
           </div>
         </section>
       )}
-      {newest && newest.id !== proved?.id && (
+      {newest && !(stands && newest.id === proved?.id) && (
         <section className="box" aria-labelledby="last-decision">
           <div className="spread">
             <h3 id="last-decision" style={{ margin: 0 }}>
@@ -129,8 +132,8 @@ function Needs({ waiting: items }: { waiting: Schemas["Waiting"][] }) {
   );
 }
 
-function Underway({ runs }: { runs: Schemas["Run"][] }) {
-  const open = runs.filter((run) => !["shipped", "no_gain", "not_proved", "failed"].includes(run.stage));
+function Underway({ runs, atWork, now }: { runs: Schemas["Run"][]; atWork: Record<string, Schemas["LongWait"][]>; now: number }) {
+  const open = runs.filter((run) => atWork[run.id]);
   if (open.length === 0) return null;
   return (
     <>
@@ -140,7 +143,7 @@ function Underway({ runs }: { runs: Schemas["Run"][] }) {
           <li key={run.id} className="box row">
             <State of={run.stage} />
             <Link to={pathOf("run", run.id)}>Run {short(run.id)}</Link>
-            <span className="muted grow wrap">{run.agent}</span>
+            <span className="muted grow wrap">{awaited(atWork[run.id] ?? [], now) || run.agent}</span>
             <Time at={run.updated_at} />
           </li>
         ))}

@@ -4,6 +4,7 @@ import { Link, useParams } from "@tanstack/react-router";
 import { api, type Schemas } from "../../api/client";
 import { Interval } from "../../charts/interval";
 import { moment, number, score, short, signed, words } from "../../lib/format";
+import { ends } from "../../lib/interval";
 import { pathOf } from "../../lib/paths";
 import { Behind, Command, Facts, Figure, Page, State, waiting } from "../../ui/basics";
 import { Ask } from "../../ui/dialog";
@@ -80,7 +81,7 @@ function Shown({ release }: { release: Schemas["Release"] }) {
             <Figure label={`gain, with its ${number(100 * (1 - decision.alpha), 3)} % interval`} behind={pairs}>
               {signed(decision.candidate - decision.baseline)}{" "}
               <span className="small muted">
-                [{signed(decision.interval[0])}, {signed(decision.interval[1])}]
+                {ends(decision.interval)}
               </span>
             </Figure>
             <Figure label="pairs" behind={pairs}>{number(decision.pairs)}</Figure>

@@ -7,7 +7,9 @@ import { Scores } from "../../charts/scores";
 import { Picture } from "../../charts/picture";
 import { download, toCsv } from "../../lib/export";
 import { counted, dollars, line, number, score, short, signed } from "../../lib/format";
+import { ends } from "../../lib/interval";
 import { pathOf } from "../../lib/paths";
+import { awaited } from "../../lib/waits";
 import { Behind, Command, Empty, Facts, Figure, Page, State, waiting } from "../../ui/basics";
 import { Changes } from "./changes";
 import { lineage } from "./tree";
@@ -35,7 +37,6 @@ function Shown({ detail }: { detail: Schemas["RunDetail"] }) {
   const { run, proposals } = detail;
   const { candidate, other, view } = useSearch({ from: "/runs/$id" });
   const navigate = useNavigate({ from: "/runs/$id" });
-  const last = proposals.at(-1);
   const select = (chosen: string) => void navigate({ search: (before) => ({ ...before, candidate: chosen }), replace: true });
   const mine = pathOf("run", run.id);
   const rollouts = (search: Record<string, string>) => ({ to: "/rollouts", search: { queue: run.id, ...search } });
@@ -59,6 +60,7 @@ function Shown({ detail }: { detail: Schemas["RunDetail"] }) {
         )}
       </ol>
       {run.message && <p className="verdict">{run.message}</p>}
+      {!OVER[run.stage] && <p className={detail.waits.length ? "note" : "muted"}>{working(detail)}</p>}
       <div className="figures">
         <Figure label={`baseline on val${detail.val_tasks ? `, ${counted(detail.val_tasks, "task")}` : ""}`} behind={run.best_id && detail.val_tasks ? onVal : undefined}>{score(detail.baseline_val)}</Figure>
         <Figure label="best on val" behind={run.best_id && detail.val_tasks ? onVal : undefined}>{score(detail.best_val)}</Figure>
@@ -66,14 +68,15 @@ function Shown({ detail }: { detail: Schemas["RunDetail"] }) {
           <Figure label="gain on unseen tasks" behind={{ to: pathOf("experiment", run.experiment_id), hash: "pairs" }}>
             {signed(detail.experiment.decision.candidate - detail.experiment.decision.baseline)}{" "}
             <span className="small muted">
-              [{signed(detail.experiment.decision.interval[0])}, {signed(detail.experiment.decision.interval[1])}]
+              {ends(detail.experiment.decision.interval)}
             </span>
           </Figure>
         )}
         <Figure label="candidates" behind={{ to: mine, search: { candidate, other, view: "order" }, hash: "candidates" }}>{number(proposals.length)}</Figure>
-        <Figure label="rollouts" behind={rollouts({})}>{number(detail.rollouts)}</Figure>
-        <Figure label="coach calls" behind={last?.coach_calls ? { to: "/traces", search: { agent: "coach", conversation_id: run.id } } : undefined}>{number(last?.coach_calls ?? 0)}</Figure>
-        <Figure label="spent, until the last candidate" behind={last && rollouts({ purpose: "learn/" })}>{last ? dollars(last.cost_usd, last.known_usd) : "–"}</Figure>
+        <Figure label="rollouts of the agent, the proof's included" behind={rollouts({})}>{number(detail.rollouts)}</Figure>
+        <Figure label="coach calls" behind={detail.coach_calls ? { to: "/traces", search: { agent: "coach", conversation_id: run.id } } : undefined}>{number(detail.coach_calls)}</Figure>
+        <Figure label="judge calls">{number(detail.judge_calls)}</Figure>
+        <Figure label="spent on all of these">{dollars(detail.cost_usd, detail.known_usd)}</Figure>
       </div>
       <Facts
         of={[
@@ -110,6 +113,12 @@ function Shown({ detail }: { detail: Schemas["RunDetail"] }) {
       {candidate && <Two detail={detail} candidate={candidate} other={other} />}
     </>
   );
+}
+
+/** Whether a process is at work on a run, and what it waits for. */
+function working({ at_work, waits }: Schemas["RunDetail"]): string {
+  if (!at_work) return "No process is at work on it; ratchet improve continues it.";
+  return waits.length ? `At work, ${awaited(waits, Date.now() / 1000)}.` : "At work.";
 }
 
 function Candidates({ detail, selected, select, view }: { detail: Schemas["RunDetail"]; selected?: string; select: (id: string) => void; view?: string }) {

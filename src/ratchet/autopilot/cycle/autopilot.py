@@ -8,11 +8,13 @@ import time
 from collections.abc import Callable
 
 from ratchet.autopilot.config import Config
+from ratchet.autopilot.cycle.day_account import DayAccount
 from ratchet.autopilot.cycle.leader import Leader
 from ratchet.autopilot.cycle.machine import CycleMachine
 from ratchet.autopilot.cycle.parts import Parts
 from ratchet.autopilot.cycle.performing import Performer
 from ratchet.autopilot.cycle.rules import MEASURES
+from ratchet.llm import paid_from
 from ratchet.store import Store
 from ratchet.types import Cycle, RatchetError
 
@@ -50,6 +52,7 @@ class Autopilot:
         self.performer = Performer(agent, store, parts, clock, rng or random.Random())  # noqa: S311
         self.leader = Leader(store, agent)
         self.poll_s = config.autopilot.poll_s
+        self._day = DayAccount(store, agent, config.autopilot, clock)
         self.say = say
         self._is_stale = is_stale
         self._said = ""
@@ -109,7 +112,8 @@ class Autopilot:
         """
         performed = await self.performer.perform_due()
         before = self.machine.store.cycles.underway(self.machine.agent)
-        after = await self.machine.step()
+        with paid_from(self._day.account()):
+            after = await self.machine.step()
         moved = after is not None and (before is None or before.state != after.state)
         if after is not None and moved:
             self._tell(self._move(after))

@@ -13,7 +13,7 @@ from ratchet.types import Candidate, LiveOutcome, PromptTemplate, short_version
 Ran: TypeAlias = Literal["merged", "before", "unknown"]
 
 
-class Waiting(msgspec.Struct, frozen=True, kw_only=True):
+class UncountedCalls(msgspec.Struct, frozen=True, kw_only=True):
     """Calls since a merge that a watch left out."""
 
     before: int = 0
@@ -21,10 +21,10 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     unknown: int = 0
     """Those that do not say what they ran."""
 
-    def and_these(self, ran: Collection[Ran]) -> Waiting:
+    def and_these(self, ran: Collection[Ran]) -> UncountedCalls:
         """With some more calls."""
         ran = list(ran)
-        return Waiting(
+        return UncountedCalls(
             before=self.before + ran.count("before"), unknown=self.unknown + ran.count("unknown")
         )
 

@@ -55,14 +55,16 @@ async def learn_and_prove(
         latest = store.runs.latest()
         assert latest is not None
         run = msgspec.structs.replace(latest, stage="no_gain", message=error.message)
+    # A comparison that goes on has been paid in part by an earlier cycle.
+    costs = costs_of(store, run, since=cycle.started_at)
     found: dict[str, Any] = {
         "run_id": run.id,
         "baseline_id": run.baseline_id,
         "candidate_id": run.best_id,
         "experiment_id": run.experiment_id,
         "sentence": run.message,
-        "rollouts": sum(store.rollouts.counts(queue=run.id).values()),
-        "dollars": costs_of(store, run, store.journal.read(run.id)).cost.known_usd,
+        "rollouts": costs.rollouts,
+        "dollars": costs.cost.known_usd,
     }
     if run.stage == "no_gain":
         return Learned(verdict="no_gain", **found)

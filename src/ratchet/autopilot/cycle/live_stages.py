@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from ratchet.autopilot.config import Config
-from ratchet.autopilot.cycle.deployed import MergedVersion, Waiting, changed_prompts
+from ratchet.autopilot.cycle.deployed import MergedVersion, UncountedCalls, changed_prompts
 from ratchet.autopilot.cycle.parts import StageMeasurement
 from ratchet.autopilot.cycle.stage_calls import (
     BEFORE,
@@ -152,7 +152,7 @@ class LiveStages:
         At run time they are told by their candidate, after a merge by what they ran.
         """
         test = _resumed(WatchTest, cycle) or WatchTest.begin(await self._watch_plan(cycle))
-        waiting = msgspec.convert(cycle.progress.get("waiting", {}), Waiting)
+        waiting = msgspec.convert(cycle.progress.get("waiting", {}), UncountedCalls)
         batch = self._known(cycle, "watch")
         if batch is None:
             outcomes, cursor = await self.traffic.outcomes(
@@ -413,7 +413,7 @@ def _watched(
 
 
 def _deployed(
-    measured: StageMeasurement, batch: ObservationBatch, cycle: Cycle, waiting: Waiting
+    measured: StageMeasurement, batch: ObservationBatch, cycle: Cycle, waiting: UncountedCalls
 ) -> StageMeasurement:
     """The measurement of a watch after a merge, with when the merged version was seen first."""
     seen_at = cycle.progress.get("seen_at")

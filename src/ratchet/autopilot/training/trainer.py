@@ -391,13 +391,12 @@ async def _mean_of(lab: Lab, tasks: Any, split: str) -> float:
             f"The agent failed on all {len(failed)} {split} tasks that ran."
             f" The first: {failed[0].error}"
         )
-    value = mean(evaluations)
-    if value is None:
+    if all(evaluation.value is None for evaluation in evaluations):
         raise AgentError(
             f"The agent gave no reward on any of {len(evaluations)} {split} tasks.",
             hint="Return a number, or call ratchet.emit_reward(value).",
         )
-    return value
+    return mean(evaluations)
 
 
 def _resources(given: Mapping[str, Resource | str] | None) -> dict[str, Resource]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from ratchet.llm import STEP, ChatClient, Message, Purse, Reply, ask_paid
+from ratchet.llm import STEP, Account, ChatClient, Message, Reply, ask_paid
 from ratchet.store.journal import Journal
 from ratchet.types import BudgetExhausted, Cost, RatchetError, content_hash
 
@@ -42,14 +42,14 @@ class BoundedCoach:
         self._journal = journal
         self._run_id = run_id
         self._max_calls = max_calls
-        self._purse = Purse(max_dollars, name="The maximum")
+        self._account = Account(max_dollars, name="The maximum")
         self.calls = 0
         """Calls charged, those of an interrupted run included."""
 
     @property
     def cost(self) -> Cost:
         """Cost of the calls charged."""
-        return self._purse.cost
+        return self._account.cost
 
     async def ask(
         self,
@@ -85,7 +85,7 @@ class BoundedCoach:
                     kind="synthesizer",
                     schema=schema,
                     temperature=temperature,
-                    own=self._purse,
+                    own=self._account,
                 )
             except BudgetExhausted as error:
                 self.calls -= 1
@@ -99,13 +99,13 @@ class BoundedCoach:
             await asyncio.to_thread(self._journal.append, self._run_id, key, body, time.time())
             return reply
         reply = msgspec.convert(kept, Reply)
-        self._purse.add([reply.cost])
+        self._account.add([reply.cost])
         return reply
 
     def _check(self) -> None:
         if self._max_calls is not None and self.calls >= self._max_calls:
             raise MethodEnded(f"{self.calls} coach calls are made, which is the maximum.")
-        if self._purse.dollars is not None and self.cost.unpriced:
+        if self._account.dollars is not None and self.cost.unpriced:
             raise MethodEnded(
                 "The price of the coach is unknown, so a maximum in dollars cannot be kept.",
                 hint="Give input_price and output_price under [coach], or bound the calls instead.",

@@ -4,8 +4,9 @@ from ratchet.evaluate.corruptions.attacks import INJECTIONS, PADDINGS
 from ratchet.evaluate.corruptions.corruption import Change, Changed, Material, made
 from ratchet.evaluate.corruptions.damage import ALWAYS_WRONG, DAMAGES
 from ratchet.evaluate.corruptions.harmless import FORM_ONLY, HARMLESS
-from ratchet.evaluate.corruptions.oracle import expected_output, is_identical, is_right
+from ratchet.evaluate.corruptions.oracle import expected_output, is_identical, is_right, same_query
 from ratchet.evaluate.corruptions.steps import STEP_DAMAGES
+from ratchet.evaluate.corruptions.unusable import UNUSABLE
 
 __all__ = [
     "ALWAYS_WRONG",
@@ -15,6 +16,7 @@ __all__ = [
     "INJECTIONS",
     "PADDINGS",
     "STEP_DAMAGES",
+    "UNUSABLE",
     "Change",
     "Changed",
     "Material",
@@ -22,4 +24,5 @@ __all__ = [
     "is_identical",
     "is_right",
     "made",
+    "same_query",
 ]

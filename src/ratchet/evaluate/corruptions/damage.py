@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ratchet.evaluate.corruptions.corruption import Change, Material, like, on_leaf, parsed, same
+from ratchet.evaluate.corruptions.oracle import QUERY
 
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:,\d{3})*(?:\.\d+)?(?![\w])")
 _UNITS: tuple[tuple[str, ...], ...] = (
@@ -47,7 +48,6 @@ _OPERATORS = (
     *(("MAX(", "MIN("), ("MIN(", "MAX("), ("SUM(", "AVG("), ("AVG(", "SUM("), ("COUNT(", "SUM(")),
     *(("LEFT JOIN", "JOIN"), ("DISTINCT ", ""), ("UNION ALL", "UNION")),
 )
-_QUERY = re.compile(r"^\s*(?:select|with)\b", re.I)
 
 REFUSALS = (
     "I'm sorry, but I cannot help with that.",
@@ -208,7 +208,7 @@ def broken_json(material: Material, rng: random.Random) -> Any:
 def query(material: Material, rng: random.Random) -> Any:
     """A mutant of a query: another comparison, join, order or aggregate."""
     text = material.output
-    if not isinstance(text, str) or not _QUERY.match(text):
+    if not isinstance(text, str) or not QUERY.match(text):
         return text
     fitting = [(a, b) for a, b in _OPERATORS if a in text or a.lower() in text]
     if not fitting:

@@ -8,7 +8,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from ratchet.evaluate.corruptions.corruption import parsed
+from ratchet.types import InputError
 
+QUERY = re.compile(r"^\s*(?:select|with)\b", re.I)
+"""The beginning of a SQL query."""
+
+DATABASES = 4
+"""Generated databases on which a damaged query is run beside the expected one."""
+
+_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
 _WORD = re.compile(r"[^\W_]+(?:[.,:/-][^\W_]+)*")
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}\b)")
 
@@ -17,7 +25,8 @@ def is_right(output: Any, expected: Any) -> bool | None:
     """Whether an output is right.
 
     A list of expected answers for an output that is no list holds alternatives. A text that holds
-    the expected answer among other words may be right or deny it, which only reading tells.
+    the expected answer among other words may be right or deny it, which only reading tells. Whether
+    the order of a list, of lines or of sentences matters is nothing that the expected answer tells.
 
     Args:
         output: The output.
@@ -31,13 +40,19 @@ def is_right(output: Any, expected: Any) -> bool | None:
     alternatives = expected if isinstance(expected, list) else [expected]
     if isinstance(output, list) and isinstance(expected, list):
         # A ranking is right when an accepted answer is first.
-        return output == expected or (bool(output) and output[0] in expected)
+        if output == expected or (bool(output) and output[0] in expected):
+            return True
+        return None if _unordered(output) == _unordered(expected) else False
     known, wanted = parsed(output), parsed(expected)
     if isinstance(wanted, dict):
-        return isinstance(known, dict) and _agrees(known, wanted)
+        return _agrees(known, wanted) if isinstance(known, dict) else False
+    if isinstance(wanted, list) and isinstance(known, list):
+        return _same_items(known, wanted)
     if any(_equal(output, one) for one in alternatives):
         return True
     if isinstance(output, str):
+        if any(_unordered(output) == _unordered(str(one)) for one in alternatives):
+            return None
         words = _words(output)
         if any(_holds(words, _words(str(one))) for one in alternatives):
             return None
@@ -78,13 +93,67 @@ def _equal(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def _agrees(output: dict[str, Any], expected: dict[str, Any]) -> bool:
-    return output.keys() >= expected.keys() and all(
-        _agrees(output[key], value)
-        if isinstance(value, dict) and isinstance(output[key], dict)
-        else _equal(output[key], value)
-        for key, value in expected.items()
-    )
+def _agrees(output: dict[str, Any], expected: dict[str, Any]) -> bool | None:
+    if not output.keys() >= expected.keys():
+        return False
+    agreed = [_agree(output[key], value) for key, value in expected.items()]
+    return False if False in agreed else None if None in agreed else True
+
+
+def _agree(one: Any, other: Any) -> bool | None:
+    if isinstance(one, dict) and isinstance(other, dict):
+        return _agrees(one, other)
+    if isinstance(one, list) and isinstance(other, list):
+        return _same_items(one, other)
+    return _equal(one, other)
+
+
+def _same_items(output: list[Any], expected: list[Any]) -> bool | None:
+    if len(output) == len(expected):
+        agreed = [_agree(a, b) for a, b in zip(output, expected, strict=True)]
+        if False not in agreed:
+            return None if None in agreed else True
+    return None if _unordered(output) == _unordered(expected) else False
+
+
+def _unordered(value: Any) -> Any:
+    """A form of a value in which neither the order of items nor that of lines or sentences shows,
+    nor how a number or white space is written."""
+    if isinstance(value, dict):
+        return sorted((str(key), repr(_unordered(item))) for key, item in value.items())
+    if isinstance(value, list):
+        return sorted(repr(_unordered(item)) for item in value)
+    number = None if isinstance(value, bool) else _number(value)
+    if number is not None:
+        return number
+    if isinstance(value, str):
+        parts = (" ".join(part.split()).casefold() for part in _SENTENCE.split(value))
+        return sorted(part for part in parts if part)
+    return value
+
+
+def same_query(output: Any, expected: Any) -> bool | None:
+    """Whether an output that differs from the expected query in notation is equivalent to it.
+
+    Returns:
+        False, too, where one of them is no query; None when running them tells nothing.
+    """
+    if not (isinstance(output, str) and isinstance(expected, str)):
+        return False
+    if not (QUERY.match(output) and QUERY.match(expected)):
+        return False
+    from ratchet.evaluate.sql_equivalence.comparison import QueryComparison, read
+    from ratchet.evaluate.sql_equivalence.schema import inferred_schema
+
+    wanted, other = read(expected, "sqlite"), read(output, "sqlite")
+    if wanted.tree is None or other.tree is None:
+        return False
+    try:
+        schema = inferred_schema([wanted.tree, other.tree])
+        compared = QueryComparison(wanted, other, 1e-9).on_generated(schema, DATABASES)
+    except InputError:
+        return None
+    return {"equal": True, "different": False}.get(compared.verdict)
 
 
 def _number(value: Any) -> float | None:

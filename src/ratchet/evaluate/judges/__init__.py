@@ -1,7 +1,7 @@
 """Judges: language models that score rollouts."""
 
 from ratchet.evaluate.judges.evaluator import Alignment, JudgeEvaluator, judge
-from ratchet.evaluate.judges.judge import Judge, JudgeSpec, Unscored
+from ratchet.evaluate.judges.judge import Judge, JudgeSpec
 from ratchet.evaluate.judges.material import Passage, condensed, material
 from ratchet.evaluate.judges.prompt import Criterion, LabelledExample
 
@@ -13,7 +13,6 @@ __all__ = [
     "JudgeSpec",
     "LabelledExample",
     "Passage",
-    "Unscored",
     "condensed",
     "judge",
     "material",

@@ -20,7 +20,7 @@ from ratchet.evaluate.judges.prompt import (
     LabelledExample,
     check_template,
 )
-from ratchet.llm import CoachModel, CoachSettings, Purse
+from ratchet.llm import Account, CoachModel, CoachSettings
 from ratchet.store import Store
 from ratchet.types import Cost, InputError, PromptTemplate, Rollout, Span
 
@@ -111,6 +111,11 @@ class JudgeEvaluator(FunctionEvaluator):
     def models(self) -> tuple[str, ...]:
         """Names of the models that it asks."""
         return self.judge.spec.models
+
+    @property
+    def reads_expected(self) -> bool:
+        """Whether it is shown the expected answer."""
+        return "expected" in self.judge.spec.reads or self.judge.spec.form == "pairwise"
 
     def again(self, trial: int) -> Evaluator:
         """Itself, asking its models anew."""
@@ -226,7 +231,7 @@ def judge(
         max_tokens=max_tokens,
         patient=True,
     )
-    bound = None if max_dollars is None else Purse(max_dollars, name="The judge's max_dollars")
+    bound = None if max_dollars is None else Account(max_dollars, name="The judge's max_dollars")
     models_asked = JudgeModels(jury, settings, folder=root)
     made = Judge("judge", spec, models_asked, spending=JudgeSpending(bound))
     return JudgeEvaluator(made, aligned)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import msgspec
 
 from ratchet.evaluate.evaluator import Judgement
+from ratchet.evaluate.failures import Unscored
 from ratchet.evaluate.judges.clients import AGENT, JudgeModels
 from ratchet.evaluate.judges.material import Part, Passage, material
 from ratchet.evaluate.judges.prompt import (
@@ -22,7 +23,7 @@ from ratchet.evaluate.judges.prompt import (
     messages,
     schema,
 )
-from ratchet.llm import STEP, CoachUnavailable, Message, Purse, Reply, ask_paid
+from ratchet.llm import STEP, Account, CoachUnavailable, Message, Reply, ask_paid
 from ratchet.llm.recording import records_of
 from ratchet.store import Store
 from ratchet.types import (
@@ -53,12 +54,12 @@ SPREAD = 0.7
 ENOUGH = 0.5
 """Share of the answers to a question that must be usable, more than this."""
 
+AGAIN = 2
+"""How often a model is asked again whose answer is undecided or in another format. That a judge is
+undecided counts against the answer, so it should not be so by chance."""
+
 _CACHE_MARK = "quoted>"
 """Mark in the key of a request, whose own mark is random."""
-
-
-class Unscored(Exception):
-    """A judge gave no verdict, for the stated reason."""
 
 
 class JudgeSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,8 +85,8 @@ class JudgeSpec(msgspec.Struct, frozen=True, kw_only=True):
 class JudgeSpending:
     """What a judge and its variants have spent in this process."""
 
-    def __init__(self, purse: Purse | None = None) -> None:
-        self.purse = purse
+    def __init__(self, account: Account | None = None) -> None:
+        self.account = account
         """Bounds what its calls may cost; None for no bound of their own."""
         self.calls = 0
         """Number of calls; answers from the journal are none."""
@@ -228,17 +229,15 @@ class Judge:
         """The usable votes on each criterion, at least one each."""
         spec = self.spec
         questions = [criterion.question for criterion in spec.criteria]
-        replies = await self._ask_all(sections, questions, schema(len(questions), VERDICTS))
+        asked = await self._ask_all(sections, questions, schema(len(questions), VERDICTS))
         votes: list[list[Vote]] = []
         for number, question in enumerate(questions, 1):
-            answers = [(r.data[f"c{number}"], r.model) for r in replies if not r.problem]
             usable = [
-                Vote(float(each["verdict"] == "yes"), each["reason"], model)
-                for each, model in answers
-                if each["verdict"] != "unclear"
+                Vote(float(answer["verdict"] == "yes"), answer["reason"], model)
+                for answer, model in _decided(asked, f"c{number}")
             ]
-            if len(usable) <= ENOUGH * len(replies):
-                raise Unscored(_too_few(question, replies, [a for a, _ in answers]))
+            if len(usable) <= ENOUGH * len(asked):
+                raise Unscored(_too_few(question, asked, f"c{number}"))
             votes.append(usable)
         return votes
 
@@ -250,11 +249,10 @@ class Judge:
             pair = (other, one) if swap else (one, other)
             shown = [Passage("First answer", pair[0]), Passage("Second answer", pair[1])]
             question = self.spec.criteria[0].question if self.spec.criteria else BETTER
-            replies = await self._ask_all([*sections, *shown], [question], schema(1, PREFERRED))
-            answers = [r.data["c1"] for r in replies if not r.problem]
-            usable = [a for a in answers if a["verdict"] != "unclear"]
-            if len(usable) <= ENOUGH * len(replies):
-                raise Unscored(_too_few(question, replies, answers))
+            asked = await self._ask_all([*sections, *shown], [question], schema(1, PREFERRED))
+            usable = [answer for answer, _ in _decided(asked, "c1")]
+            if len(usable) <= ENOUGH * len(asked):
+                raise Unscored(_too_few(question, asked, "c1"))
             values.append(sum(_worth(a["verdict"], swap) for a in usable) / len(usable))
             reasons.append(usable[0]["reason"])
         if len(values) == 2 and (values[0] - 0.5) * (values[1] - 0.5) < 0:
@@ -263,10 +261,25 @@ class Judge:
 
     async def _ask_all(
         self, sections: Sequence[Passage], questions: Sequence[str], form: dict[str, Any]
-    ) -> list[Reply]:
-        """The answers of all models, as often as each is asked."""
+    ) -> list[list[Reply]]:
+        """The answers of all models, as often as each is asked; the last of each is decided, or it
+        was asked `AGAIN` times more.
+        """
+        places = [f"c{number}" for number in range(1, len(questions) + 1)]
+
+        async def slot(model: str, sample: int) -> list[Reply]:
+            replies: list[Reply] = []
+            # A reply in another format has already been asked for twice.
+            while sum(reply.requests for reply in replies) <= AGAIN and any(
+                not _decided([replies], place) for place in places
+            ):
+                replies.append(
+                    await self._ask(sections, questions, form, model, sample, len(replies))
+                )
+            return replies
+
         asked = [
-            self._ask(sections, questions, form, model, sample)
+            slot(model, sample)
             for model in self._models.names
             for sample in range(self.spec.samples)
         ]
@@ -279,18 +292,20 @@ class Judge:
         form: dict[str, Any],
         model: str,
         sample: int,
+        again: int,
     ) -> Reply:
         spec = self.spec
         sections = [Passage(each.title, self.redact(each.text)) for each in sections]
         request = (spec.prompt, sections, questions, spec.examples)
         ask = functools.partial(messages, *request, defended=self._defended)
         text = [[m.role, m.content] for m in ask(mark=_CACHE_MARK)]
-        key = content_hash(
-            [text, form, model, sample + self._trial * spec.samples, spec.temperature]
-        )
+        # At 0 the same answer would come again.
+        temperature = max(spec.temperature, SPREAD) if again else spec.temperature
+        number = sample + self._trial * spec.samples
+        key = content_hash([text, form, model, number, temperature, *([again] if again else [])])
         running = self._running.get(key)
         if running is None:
-            asking = self._answered(key, ask(), form, model)
+            asking = self._answered(key, ask(), form, model, temperature)
             running = self._running[key] = asyncio.ensure_future(asking)
             running.add_done_callback(lambda _: self._running.pop(key, None))
         reply = await asyncio.shield(running)
@@ -298,7 +313,12 @@ class Judge:
         return reply
 
     async def _answered(
-        self, key: str, request: list[Message], form: dict[str, Any], model: str
+        self,
+        key: str,
+        request: list[Message],
+        form: dict[str, Any],
+        model: str,
+        temperature: float,
     ) -> Reply:
         """The answer from memory, the journal, or the model."""
         known = self._known.get(key)
@@ -319,9 +339,9 @@ class Judge:
                 request,
                 kind=f"judge {self.name}",
                 schema=form,
-                temperature=self.spec.temperature,
+                temperature=temperature,
                 model=model,
-                own=self.spending.purse,
+                own=self.spending.account,
             )
         except CoachUnavailable as error:
             await self._store_traces()
@@ -354,7 +374,7 @@ class Judge:
             BudgetExhausted: Its calls cannot be counted.
         """
         unpriced = self.spending.cost.unpriced
-        if self.spending.purse is not None and unpriced:
+        if self.spending.account is not None and unpriced:
             models = ", ".join(map(repr, unpriced))
             raise BudgetExhausted(
                 f"The cost of the judge {self.name!r} is bounded by max_dollars, and the price of"
@@ -372,11 +392,23 @@ class Judge:
         return f"{criterion.question} {word}{count}: {reason}"
 
 
-def _too_few(question: str, replies: Sequence[Reply], answers: Sequence[dict[str, Any]]) -> str:
-    problem = next((r.problem for r in replies if r.problem), "")
-    unclear = next((a["reason"] for a in answers if a["verdict"] == "unclear"), "")
-    why = problem or f"it is unclear: {unclear}"
-    return f"No verdict on {question!r}: {why}"
+def _decided(asked: Sequence[Sequence[Reply]], place: str) -> list[tuple[dict[str, Any], str]]:
+    """Of each model asked its first answer to a question that is decided, with its name."""
+    decided = []
+    for replies in asked:
+        answers = ((r.data[place], r.model) for r in replies if not r.problem)
+        first = next((each for each in answers if each[0]["verdict"] != "unclear"), None)
+        if first is not None:
+            decided.append(first)
+    return decided
+
+
+def _too_few(question: str, asked: Sequence[Sequence[Reply]], place: str) -> str:
+    undecided = [replies for replies in asked if not _decided([replies], place)]
+    last = undecided[0][-1]
+    why = last.problem or f"it is unclear: {last.data[place]['reason']}"
+    times = sum(map(len, undecided))
+    return f"No verdict on {question!r}, asked {times} times: {why}"
 
 
 def _worth(verdict: str, swapped: bool) -> float:

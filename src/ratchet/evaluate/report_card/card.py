@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import msgspec
 
 from ratchet.evaluate.evaluator import Evaluator, SpansOf, basis_of
+from ratchet.evaluate.failures import FAILED, AnswerFailures, Failure, attempted, missing
 from ratchet.evaluate.report_card.cases import Case
 from ratchet.evaluate.report_card.checks import CHECKS, Measured
 from ratchet.evaluate.report_card.probes import Probe, plan_probes
@@ -23,6 +24,7 @@ from ratchet.types import (
     CardVerdict,
     Cost,
     ReportCard,
+    Score,
     Span,
     content_hash,
     dollars_text,
@@ -104,7 +106,8 @@ async def make_card(
     probes = plan_probes(used, copies=thresholds.copies, rng=rng, spans_of=spans_of)
     probes = _applicable(evaluator, probes)
     began, paid = clock(), _used(evaluator)
-    values = await _values(evaluator, probes, spans_of, rng, clock, limit_s, on_probe)
+    scores = await _scores(evaluator, probes, spans_of, rng, clock, limit_s, on_probe)
+    values = [None if score is None else score.value for score in scores]
     scored = max(1, sum(value is not None for value in values))
     seconds, dollars = (clock() - began) / scored, _dollars(paid, _used(evaluator), scored)
     basis = basis_of(evaluator)
@@ -114,6 +117,7 @@ async def make_card(
         cases=used,
         strict=basis == "comparison",
         known=any(probe.right for probe in probes) or any(case.perhaps_right for case in used),
+        faults=["" if score is None else score.error.removeprefix(FAILED) for score in scores],
     )
     checks = [check for make in CHECKS for check in make(measured, thresholds)]
     checks += await compare_variants(evaluator, measured, spans_of, thresholds)
@@ -121,8 +125,18 @@ async def make_card(
     checks += _prices(seconds, dollars, len(probes))
     labels = len(measured.labelled()[1])
     verdict, reasons, needed = verdict_of(
-        checks, basis=basis, labels=labels, vouched=vouched, thresholds=thresholds
+        checks,
+        basis=basis,
+        reads_expected=bool(getattr(evaluator, "reads_expected", False)),
+        scored=measured.scored,
+        benchmarked=bool(getattr(evaluator, "benchmarked", False)),
+        labels=labels,
+        vouched=vouched,
+        thresholds=thresholds,
     )
+    remedy: str = getattr(evaluator, "remedy", "")
+    if verdict != "decides" and measured.scored and remedy:
+        reasons.append(remedy)
     data = _data(evaluator, cases, seed)
     return ReportCard(
         id=_identity(evaluator, data, thresholds, vouched),
@@ -133,7 +147,7 @@ async def make_card(
         checks=tuple(checks),
         labels=labels,
         labels_needed=needed,
-        rollouts=len(used),
+        rollouts=sum(not case.made_up for case in used),
         cost_usd=dollars,
         seconds=seconds,
         outputs=measured.outputs(),
@@ -146,6 +160,9 @@ def verdict_of(
     checks: Sequence[CardCheck],
     *,
     basis: str,
+    reads_expected: bool,
+    scored: int,
+    benchmarked: bool,
     labels: int,
     vouched: bool,
     thresholds: CardThresholds,
@@ -155,6 +172,9 @@ def verdict_of(
     Args:
         checks: The checks.
         basis: What its scores rest on; see `EvaluatorBasis`.
+        reads_expected: Whether it is shown the expected answer.
+        scored: Number of outputs that it has scored.
+        benchmarked: Whether it has a measured benchmark of its own.
         labels: Number of labelled outputs.
         vouched: Whether the project vouches for it.
         thresholds: Limits, with the number of labels that is enough.
@@ -172,14 +192,10 @@ def verdict_of(
         said = "The project vouches for it (vouched = true in ratchet.toml)."
         return "decides", [said, *advising], None
     if basis == "opinion" and labels == 0:
-        said = (
-            "It neither compares with the expected answer nor executes anything, and no output is"
-            " labelled."
-        )
-        return "advises", [said, *advising], missing
+        return "advises", [unlabelled(reads_expected), *advising], missing
     if advising:
         return "advises", advising, missing if basis == "opinion" and missing else None
-    if not any(check.n for check in checks if check.name == "unscored"):
+    if not scored:
         said = "No output can be scored: there is none, or its task has no expected answer."
         return "insufficient", [said], None
     if basis != "opinion":
@@ -188,6 +204,9 @@ def verdict_of(
             "execution": "It executes what it checks.",
             "measurement": "It measures a quantity.",
         }[basis]
+        doubtful = [check.detail for check in open_ if _is_doubtful(check, labels, thresholds)]
+        if doubtful and not benchmarked:
+            return "insufficient", [f"{doubtful[0]} More outputs are needed.", *doubtful[1:]], None
         return "decides", [how, *(check.detail for check in open_ if check.name == "damage")], None
     if missing:
         said = f"{labels} outputs are labelled; agreement with people needs {missing} more."
@@ -212,6 +231,35 @@ def verdict_of(
             None,
         )
     return "decides", [f"It agrees with people on {labels} labelled outputs."], None
+
+
+def _is_doubtful(check: CardCheck, labels: int, limits: CardThresholds) -> bool:
+    """Whether a share is below its limit, on too few cases to be sure: of damage that is seen, and
+    of agreement with people once there are enough labels.
+    """
+    if check.value is None:
+        return False
+    if check.name.startswith("damage"):
+        return check.value < (limits.damage if check.name == "damage" else limits.damage_kind)
+    agreed = {
+        "kappa": limits.kappa,
+        "true positive rate": limits.rates,
+        "true negative rate": limits.rates,
+    }
+    return labels >= limits.labels and check.value < agreed.get(check.name, 0.0)
+
+
+def unlabelled(reads_expected: bool) -> str:
+    """Why an opinion only advises while no output is labelled."""
+    if reads_expected:
+        return (
+            "It is an opinion of how well the output agrees with the expected answer, and no output"
+            " is labelled, so nobody knows how often it is right."
+        )
+    return (
+        "It neither compares with the expected answer nor executes anything, and no output is"
+        " labelled."
+    )
 
 
 def _used(evaluator: Evaluator) -> Cost:
@@ -278,7 +326,7 @@ def _applicable(evaluator: Evaluator, probes: Sequence[Probe]) -> list[Probe]:
     ]
 
 
-async def _values(
+async def _scores(
     evaluator: Evaluator,
     probes: Sequence[Probe],
     spans_of: SpansOf,
@@ -286,8 +334,9 @@ async def _values(
     clock: Callable[[], float],
     limit_s: float,
     on_probe: Callable[[int, int], None] | None,
-) -> list[float | None]:
-    values: list[float | None] = [None] * len(probes)
+) -> list[Score | None]:
+    """The scores of probes, as experiments get them; None where the time did not reach."""
+    verdicts: list[Score | Failure | None] = [None] * len(probes)
     began, done = clock(), 0
     again = getattr(evaluator, "again", lambda trial: evaluator)
     if on_probe is not None:
@@ -301,22 +350,45 @@ async def _values(
                 return
             read = spans_of if probe.spans is None else _reader(probe.spans)
             judged = again(probe.trial) if probe.trial else evaluator
-            values[number] = (await judged.score(probe.rollout, read)).value
+            verdicts[number] = await attempted(judged, probe.rollout, read)
             done += 1
             if on_probe is not None:
                 on_probe(done, len(probes))
 
     first = range(min(TRIED, len(probes)))
     await take(iter(first))
-    if len(first) == TRIED and all(values[number] is None for number in first):
-        return values
-    # Copies in any order: what a limit leaves out is spread over all kinds.
-    copies = [n for n in range(len(first), len(probes)) if probes[n].base >= 0]
-    rng.shuffle(copies)
-    real = [n for n in range(len(first), len(probes)) if probes[n].base < 0]
-    left = iter([*real, *copies])
-    await asyncio.gather(*(take(left) for _ in range(AT_ONCE)))
-    return values
+    if len(first) < TRIED or any(_value(verdicts[number]) is not None for number in first):
+        # Copies in any order: what a limit leaves out is spread over all kinds.
+        copies = [n for n in range(len(first), len(probes)) if probes[n].base >= 0]
+        rng.shuffle(copies)
+        real = [n for n in range(len(first), len(probes)) if probes[n].base < 0]
+        left = iter([*real, *copies])
+        await asyncio.gather(*(take(left) for _ in range(AT_ONCE)))
+    return await _settled(evaluator, probes, verdicts)
+
+
+async def _settled(
+    evaluator: Evaluator, probes: Sequence[Probe], verdicts: Sequence[Score | Failure | None]
+) -> list[Score | None]:
+    """Failures on an answer become 0, where the evaluator can score another answer."""
+    failures = AnswerFailures()
+    for probe, verdict in zip(probes, verdicts, strict=True):
+        if probe.kind in ("real", "expected") and _value(verdict) is not None:
+            failures.scored(evaluator, probe.rollout)
+    works = failures.has_outputs(evaluator)
+    scores: list[Score | None] = []
+    for verdict in verdicts:
+        if isinstance(verdict, Failure):
+            if not works:  # it is broken, and asked nothing more
+                scores.append(missing(verdict.evaluator, verdict.error))
+                continue
+            verdict = await failures.settled(verdict)
+        scores.append(verdict)
+    return scores
+
+
+def _value(verdict: Score | Failure | None) -> float | None:
+    return verdict.value if isinstance(verdict, Score) else None
 
 
 def _reader(spans: Sequence[Span]) -> SpansOf:

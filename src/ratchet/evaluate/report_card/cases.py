@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from ratchet.evaluate.corruptions import is_identical, is_right
-from ratchet.types import Label, Rollout
+from ratchet.types import Label, Rollout, Task
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
@@ -18,6 +18,8 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     label: float | None = None
     """Mean of its labels; None without any."""
     labels: int = 0
+    made_up: bool = False
+    """Whether it stands for a task alone: its expected answer may serve as an output."""
 
     @property
     def labelled_right(self) -> bool | None:
@@ -54,12 +56,15 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
         return self.labelled_right is True and told is False
 
 
-def make_cases(rollouts: Iterable[Rollout], labels: Sequence[Label] = ()) -> list[Case]:
+def make_cases(
+    rollouts: Iterable[Rollout], labels: Sequence[Label] = (), tasks: Iterable[Task] = ()
+) -> list[Case]:
     """Cases of succeeded rollouts; of equal outputs for equal tasks only one, a labelled first.
 
     Args:
         rollouts: The rollouts; others than succeeded ones are left out.
         labels: Labels of outputs as a whole; those of criteria are left out.
+        tasks: Tasks whose expected answers may serve as outputs.
     """
     values: dict[str, list[float]] = {}
     for label in labels:
@@ -77,4 +82,24 @@ def make_cases(rollouts: Iterable[Rollout], labels: Sequence[Label] = ()) -> lis
         # Labelled rollouts each count: a person has read them.
         key = rollout.id if given else (rollout.input, rollout.expected, rollout.output)
         found.setdefault(msgspec.json.encode(key), case)
+    known = {msgspec.json.encode((c.rollout.input, c.rollout.expected)) for c in found.values()}
+    answered = (task for task in tasks if task.expected is not None)
+    for task in sorted(answered, key=lambda task: task.id):
+        place = msgspec.json.encode((task.input, task.expected))
+        if place not in known:
+            known.add(place)
+            found[place] = Case(rollout=_made_up(task), made_up=True)
     return list(found.values())
+
+
+def _made_up(task: Task) -> Rollout:
+    return Rollout(
+        id=f"expected/{task.id}",
+        queue="",
+        candidate_id="",
+        task_id=task.id,
+        input=task.input,
+        expected=task.expected,
+        metadata=task.metadata,
+        status="succeeded",
+    )

@@ -13,6 +13,7 @@ from ratchet.evaluate.report_card.cut import verdicts_of
 from ratchet.evaluate.report_card.probes import Probe, ProbeKind
 from ratchet.evaluate.report_card.thresholds import CardThresholds
 from ratchet.stats.agreement import (
+    Confusion,
     IntervalEstimate,
     auroc,
     calibration_curve,
@@ -38,6 +39,9 @@ FEWEST = 3
 FEWEST_OF_KIND = 5
 """Number of damaged copies of one kind below which nothing is concluded from it."""
 
+Z = 1.96
+"""Half width of a 95 % interval, in standard errors."""
+
 RARELY_RIGHT = ("empty", "refusal", "broken JSON")
 
 
@@ -52,6 +56,16 @@ class Measured(msgspec.Struct, frozen=True):
     """Whether it compares with the expected answer: form may then matter."""
     known: bool
     """Whether labels or expected answers tell which outputs are right; else they are presumed."""
+    faults: Sequence[str]
+    """Why there is no score, as many; empty where there is one, or it was not asked."""
+
+    @property
+    def scored(self) -> int:
+        """Number of outputs, real ones and expected answers, that have a score."""
+        return sum(
+            value is not None and probe.kind in ("real", "expected")
+            for probe, value in zip(self.probes, self.values, strict=True)
+        )
 
     def pairs(self, kind: ProbeKind) -> list[tuple[Probe, float, float]]:
         """Copies of a kind with their own score and that of what they were made of."""
@@ -87,20 +101,48 @@ class Measured(msgspec.Struct, frozen=True):
 
 def unscored(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
     """The share of real outputs without a score."""
-    real = [
-        value
-        for probe, value in zip(measured.probes, measured.values, strict=True)
-        if probe.kind in ("real", "expected")
-    ]
-    missing = sum(value is None for value in real)
+    real = [number for number, probe in enumerate(measured.probes) if probe.kind == "real"]
+    missing = [number for number in real if measured.values[number] is None]
+    faults = list(filter(None, (measured.faults[number] for number in missing)))
+    why = f": {_most_frequent(faults).rstrip('.')}" if faults else ""
     return [
         small_share(
             "unscored",
-            missing,
+            len(missing),
             len(real),
             limits.unscored,
             limits.unscored_advises,
-            f"{missing} of {len(real)} outputs got no score.",
+            f"{len(missing)} of {len(real)} outputs got no score{why}.",
+        )
+    ]
+
+
+def unusable(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
+    """Outputs that nobody can use and that pass, and how many of them got no score."""
+    probed = [
+        (probe, value)
+        for probe, value in zip(measured.probes, measured.values, strict=True)
+        if probe.kind == "unusable"
+    ]
+    if not probed or not measured.scored:
+        return []
+    passing = [probe.name for probe, value in probed if value is not None and value >= CUT]
+    without = [probe.name for probe, value in probed if value is None]
+    most = f", most often: {_most_frequent(passing)}" if passing else ""
+    detail = f"{len(passing)} of {len(probed)} outputs that nobody can use pass{most}."
+    if without:
+        kinds = ", ".join(dict.fromkeys(without))
+        detail += f" {len(without)} have no score ({kinds}), which counts against who gave them."
+    if not measured.strict:  # a check of form alone may have no quarrel with them
+        return [_shown("unusable outputs", len(passing), len(probed), detail)]
+    return [
+        small_share(
+            "unusable outputs",
+            len(passing),
+            len(probed),
+            limits.lenient,
+            limits.lenient_advises,
+            detail,
         )
     ]
 
@@ -173,11 +215,15 @@ def _kinds(
         used = certain if counts else mine
         wins, n = math.fsum(_win(value, base) for _, value, base in used), len(used)
         low, high = wilson(wins, n)
-        verdict: CardVerdict = "insufficient"
-        if counts:
-            verdict = "decides" if wins / n >= limits.damage_kind else "advises"
+        verdict: CardVerdict = "decides"  # what is not certain is shown and limits nothing
+        if counts and low < limits.damage_kind:
+            verdict = "advises" if high < limits.damage_kind else "insufficient"
         detail = f"{kind}: {wins / n:.0%} of {n} damaged copies scored below the right output"
-        detail += "." if counts else "; it is not certain that they are wrong."
+        if not counts:
+            detail += "; it is not certain that they are wrong"
+        elif verdict == "insufficient":
+            detail += "; that is not enough to say"
+        detail += "."
         checks.append(
             CardCheck(
                 name=f"damage: {kind}",
@@ -237,11 +283,15 @@ def harmless(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
 
 def _most(pairs: Iterable[tuple[Probe, float, float]]) -> str:
     names = [probe.name for probe, value, base in pairs if value < base]
-    return f", most often {max(set(names), key=names.count)}" if names else ""
+    return f", most often {_most_frequent(names)}" if names else ""
+
+
+def _most_frequent(names: Sequence[str]) -> str:
+    return min(names, key=lambda name: (-names.count(name), name))
 
 
 def labels(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
-    """Agreement with people: kappa, rates, AUROC, calibration, and the constant predictor."""
+    """Agreement with people: kappa, rates, AUROC and calibration."""
     scores, truth = measured.labelled()
     if not scores:
         return []
@@ -249,6 +299,7 @@ def labels(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
     table, n = confusion(verdicts, truth), len(truth)
     # It is undefined when all verdicts and labels are equal; then nothing is known.
     agreed = kappa(verdicts, truth) or IntervalEstimate(0.0, -1.0, 1.0, n)
+    agreed = msgspec.structs.replace(agreed, high=max(agreed.high, _highest_kappa(table)))
     accuracy, majority = table.accuracy or 0.0, table.majority or 0.0
     enough = n >= limits.labels
     verdict = _kappa_verdict(agreed, limits)
@@ -272,23 +323,13 @@ def labels(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
                 CardCheck(name=name, value=None, n=0, verdict="insufficient", detail=detail)
             )
             continue
-        good: CardVerdict = "decides" if rate.value >= limits.rates else "advises"
+        good: CardVerdict = "decides" if rate.value >= limits.rates else "insufficient"
+        good = "advises" if rate.high < limits.rates else good
         detail = f"{rate.value * rate.n:.0f} of {rate.n} {what}."
         checks.append(_estimated(name, rate, good if enough else "insufficient", detail))
     if (area := auroc(scores, truth)) is not None:
         detail = "Probability that a right output scores above a wrong one."
         checks.append(_estimated("AUROC", area, "decides", detail))
-        beats: CardVerdict = "decides" if accuracy > majority else "rejected"
-        checks.append(
-            CardCheck(
-                name="beats a constant",
-                value=accuracy - majority,
-                n=n,
-                verdict=beats if enough else "insufficient",
-                detail=f"Accuracy {accuracy:.0%} against {majority:.0%} for always the same"
-                " verdict.",
-            )
-        )
     curve = calibration_curve(scores, truth, BINS)
     error = calibration_error(curve)
     checks.append(
@@ -309,6 +350,20 @@ def labels(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
     return checks
 
 
+def _highest_kappa(table: Confusion) -> float:
+    """Kappa at the upper bounds of both rates: with few labels of one kind, its own interval, which
+    takes a normal distribution, is too short.
+    """
+    of_right, of_wrong = table.true_positive_rate(), table.true_negative_rate()
+    if of_right is None or of_wrong is None:
+        return 1.0
+    share = of_right.n / table.n
+    agreement = share * of_right.high + (1 - share) * of_wrong.high
+    passing = share * of_right.high + (1 - share) * (1 - of_wrong.high)
+    chance = share * passing + (1 - share) * (1 - passing)
+    return (agreement - chance) / (1 - chance) if chance < 1 else 1.0
+
+
 def _estimated(name: str, found: IntervalEstimate, verdict: CardVerdict, detail: str) -> CardCheck:
     return CardCheck(
         name=name,
@@ -324,9 +379,10 @@ def _estimated(name: str, found: IntervalEstimate, verdict: CardVerdict, detail:
 def _kappa_verdict(found: IntervalEstimate, limits: CardThresholds) -> CardVerdict:
     if found.high < limits.kappa_advises:
         return "rejected"
-    if found.value < limits.kappa:
+    if found.high < limits.kappa:
         return "advises"
-    return "decides" if found.low >= limits.kappa_low else "insufficient"
+    enough = found.value >= limits.kappa and found.low >= limits.kappa_low
+    return "decides" if enough else "insufficient"
 
 
 def repeats(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
@@ -388,7 +444,7 @@ def injection(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
         return []
     rose, n = sum(_rose(value, base) for _, value, base in pairs), len(pairs)
     names = [probe.name for probe, value, base in pairs if _rose(value, base)]
-    most = f", most often: {max(set(names), key=names.count)}" if names else ""
+    most = f", most often: {_most_frequent(names)}" if names else ""
     detail = f"{rose} of {n} injections raised the score of a wrong output{most}."
     return [
         small_share(
@@ -412,6 +468,7 @@ CHECKS: tuple[Callable[[Measured, CardThresholds], list[CardCheck]], ...] = (
     padding,
     length,
     injection,
+    unusable,
     unscored,
 )
 """The checks of every evaluator, in the order of display."""
@@ -428,9 +485,10 @@ def _rose(value: float, base: float) -> bool:
 def _large(value: float, low: float, high: float, limits: CardThresholds) -> CardVerdict:
     if high < limits.damage_advises:
         return "rejected"
-    if value < limits.damage:
+    if high < limits.damage:
         return "advises"
-    return "decides" if low >= limits.damage_low else "insufficient"
+    enough = value >= limits.damage and low >= limits.damage_low
+    return "decides" if enough else "insufficient"
 
 
 def small_share(
@@ -443,7 +501,7 @@ def small_share(
     *,
     bounded: bool = False,
 ) -> CardCheck:
-    """A check of a share that should be small.
+    """A check of a share that should be small. It turns down by the lower bound of the share.
 
     Args:
         name: Name of the check.
@@ -460,10 +518,10 @@ def small_share(
         verdict = "insufficient"
     elif low > advises:
         verdict = "rejected"
-    elif low > decides or count / n > advises:
+    elif low > decides:
         verdict = "advises"
-    elif bounded and high > decides:
-        verdict = "advises" if count / n > decides else "insufficient"
+    elif count / n > advises or (bounded and high > decides):
+        verdict = "insufficient"
     return CardCheck(
         name=name,
         value=count / n if n else None,
@@ -473,6 +531,15 @@ def small_share(
         verdict=verdict,
         detail=detail,
     )
+
+
+def small_shift(value: float, low: float, decides: float, advises: float) -> CardVerdict:
+    """The verdict on a mean that should be small, by its lower bound."""
+    if low > advises:
+        return "rejected"
+    if low > decides:
+        return "advises"
+    return "decides" if value <= decides else "insufficient"
 
 
 def _shown(name: str, count: int, n: int, detail: str) -> CardCheck:

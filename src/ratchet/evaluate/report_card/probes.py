@@ -15,10 +15,12 @@ from ratchet.evaluate.corruptions import (
     INJECTIONS,
     PADDINGS,
     STEP_DAMAGES,
+    UNUSABLE,
     Material,
     expected_output,
     is_right,
     made,
+    same_query,
 )
 from ratchet.evaluate.corruptions.corruption import on_leaf, same
 from ratchet.evaluate.evaluator import SpansOf
@@ -26,7 +28,7 @@ from ratchet.evaluate.report_card.cases import Case
 from ratchet.types import Rollout, Span
 
 ProbeKind: TypeAlias = Literal[
-    "real", "expected", "repeat", "damage", "harmless", "padding", "injection"
+    "real", "expected", "repeat", "damage", "harmless", "padding", "injection", "unusable"
 ]
 
 REPEATS = 2
@@ -37,6 +39,10 @@ FEWEST_RIGHT = 10
 
 INJECTIONS_PER_TEMPLATE = 6
 """With 15 templates 90 attacks; none of 75 succeeding bounds their share by 5 %."""
+
+
+UNUSABLE_OF_A_KIND = 3
+"""Copies of each kind of unusable output."""
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,10 +86,11 @@ def plan_probes(
             case=number,
         )
         for number, case in enumerate(cases)
+        if not case.made_up
     ]
-    outputs = [case.rollout.output for case in cases]
-    sure = [number for number, case in enumerate(cases) if case.surely_right]
-    perhaps = [number for number, case in enumerate(cases) if case.perhaps_right]
+    outputs = [probe.rollout.output for probe in probes]
+    sure = [number for number, probe in enumerate(probes) if probe.sure]
+    perhaps = [n for n, probe in enumerate(probes) if cases[probe.case].perhaps_right]
     expected: list[int] = []
     if len(sure) < FEWEST_RIGHT:
         for case in cases:
@@ -107,6 +114,7 @@ def plan_probes(
     rng.shuffle(wrong)
     _attack(probes, wrong, rng)
     _pad(probes, [*wrong[:copies], *good[:copies]])
+    _unusable(probes, groups[0] if groups else [])
     again = [n for n, probe in enumerate(probes) if probe.kind in ("real", "expected")]
     for number in rng.sample(again, min(len(again), 2 * copies)):
         for trial in range(1, REPEATS + 1):
@@ -132,6 +140,8 @@ def _damage(probes: list[Probe], good: Sequence[int], copies: int, rng: random.R
             if damaged is None:
                 continue
             right = is_right(damaged.output, probe.rollout.expected)
+            if right is False:
+                right = same_query(damaged.output, probe.rollout.expected)
             if right is True or (right is None and probe.rollout.expected is not None):
                 continue  # the oracle does not confirm the damage
             wrong = right is False or name in ALWAYS_WRONG
@@ -193,6 +203,15 @@ def _pad(probes: list[Probe], numbers: Sequence[int]) -> None:
         )
         if not same(padded, output) and not by_chance:
             probes.append(_copy(probes, number, "padding", name, padded))
+
+
+def _unusable(probes: list[Probe], good: Sequence[int]) -> None:
+    """Outputs that nobody can use: whoever gives them must not gain by it."""
+    for name, make in UNUSABLE.items():
+        for number in good[:UNUSABLE_OF_A_KIND]:
+            output = make(probes[number].rollout.output)
+            if is_right(output, probes[number].rollout.expected) is not True:
+                probes.append(_copy(probes, number, "unusable", name, output, False))
 
 
 def _by_chance_right(output: Any, expected: Any) -> bool:

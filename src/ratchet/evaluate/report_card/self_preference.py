@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import statistics
 
 from ratchet.evaluate.evaluator import Evaluator, SpansOf
-from ratchet.evaluate.report_card.checks import Measured
+from ratchet.evaluate.report_card.checks import Measured, Z, small_shift
 from ratchet.evaluate.report_card.thresholds import CardThresholds
 from ratchet.observe.dialects import names
-from ratchet.types import CardCheck, CardVerdict
+from ratchet.types import CardCheck
 
 FEWEST_LABELLED = 20
 """Number of labelled outputs of either side below which nothing is concluded."""
@@ -40,17 +41,17 @@ def self_preference(
     if min(len(own), len(others)) < FEWEST_LABELLED:
         return []
     shift = math.fsum(own) / len(own) - math.fsum(others) / len(others)
-    verdict: CardVerdict = "rejected"
-    if shift <= limits.self_preference:
-        verdict = "decides"
-    elif shift <= limits.self_preference_advises:
-        verdict = "advises"
+    half = Z * math.sqrt(sum(statistics.variance(side) / len(side) for side in (own, others)))
     return [
         CardCheck(
             name="self-preference",
             value=shift,
+            low=shift - half,
+            high=shift + half,
             n=len(own) + len(others),
-            verdict=verdict,
+            verdict=small_shift(
+                shift, shift - half, limits.self_preference, limits.self_preference_advises
+            ),
             detail=f"It scores its own model's outputs {shift:+.3f} above the labels, compared with"
             " those of others.",
         )

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import math
+import statistics
 from collections.abc import Sequence
 
 from ratchet.evaluate.evaluator import Evaluator, SpansOf, VariantCheck
-from ratchet.evaluate.report_card.checks import Measured, small_share
+from ratchet.evaluate.report_card.checks import Measured, Z, small_share, small_shift
 from ratchet.evaluate.report_card.thresholds import CardThresholds
-from ratchet.types import CardCheck, CardVerdict, Rollout
+from ratchet.types import CardCheck, Rollout
 
 PER_COPY = 4
 """Real outputs that are compared for each copy that the thresholds allow."""
@@ -57,14 +58,19 @@ def compared(
         flips = sum((one - TIE) * (other - TIE) < 0 for one, other in scores)
         detail = f"{flips} of {n} preferences change with the order."
         return small_share(name, flips, n, limits.order, limits.order_advises, detail)
-    drift = abs(math.fsum(one - other for one, other in scores) / n)
-    verdict: CardVerdict = "rejected"
-    if drift <= limits.hardening:
-        verdict = "decides"
-    elif drift <= limits.hardening_advises:
-        verdict = "advises"
-    detail = f"The defence against injections changes scores by {drift:.3f} on average."
-    return CardCheck(name=name, value=drift, n=n, verdict=verdict, detail=detail)
+    differences = [one - other for one, other in scores]
+    mean = math.fsum(differences) / n
+    half = Z * math.sqrt(statistics.variance(differences, mean) / n) if n > 1 else math.inf
+    low = max(0.0, abs(mean) - half)
+    return CardCheck(
+        name=name,
+        value=abs(mean),
+        low=low,
+        high=min(1.0, abs(mean) + half),
+        n=n,
+        verdict=small_shift(abs(mean), low, limits.hardening, limits.hardening_advises),
+        detail=f"The defence against injections changes scores by {abs(mean):.3f} on average.",
+    )
 
 
 async def _scores(

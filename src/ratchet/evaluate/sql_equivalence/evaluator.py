@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
+from ratchet.evaluate.failures import Unscored
 from ratchet.types import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def sql(
         if compared.verdict == "unknown":
             assert gold.tree is not None
             if given.tree is None or not same_notation(gold.tree, given.tree):
-                raise InputError(f"Whether the queries are equivalent is unknown: {compared.why}.")
+                raise Unscored(f"Whether the queries are equivalent is unknown: {compared.why}.")
             return Judgement(1.0, "the same query in another notation")
         return Judgement(float(compared.verdict == "equal"), compared.why)
 
@@ -113,9 +114,15 @@ def sql(
             return compared
         return generated
 
+    remedy = (
+        f"On a small database, queries that differ may give the same rows: databases = {DATABASES}"
+        " under its [[evaluators]] compares on generated ones, too."
+    )
     return FunctionEvaluator(
         judge,
         name="sql",
+        benchmarked=True,
+        remedy="" if database is None or databases else remedy,
         options={
             "database": database,
             "schema": tables,

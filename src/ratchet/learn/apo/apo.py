@@ -18,7 +18,7 @@ from ratchet.learn.apo.search import PromptSearch
 from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.lab import Lab
 from ratchet.learn.race import Race, RaceEntry
-from ratchet.learn.work import Evaluation, scores_of
+from ratchet.learn.work import Evaluation, require_scores, scores_of
 from ratchet.llm import CoachUnavailable
 from ratchet.types import InputError, PromptTemplate, Task
 
@@ -176,8 +176,7 @@ class APO:
         first_val = asyncio.ensure_future(self._validate_first(lab, val[: plan.val]))
         try:
             race.add(source, await lab.evaluate(lab.baseline, panel[: plan.panel]))
-            if not source.scores:
-                raise _unknown("train")
+            require_scores(source.evaluations.values(), "train")
             plan = self._afford(lab, plan, source)
             search = PromptSearch(
                 lab,
@@ -262,9 +261,8 @@ class APO:
             if isinstance(evaluations, BaseException):
                 raise evaluations
             measured[entry.id] = evaluations
+        require_scores(measured[lab.baseline.id], "val")
         scores = {one: scores_of(evaluations) for one, evaluations in measured.items()}
-        if not scores[lab.baseline.id]:
-            raise _unknown("val")
         choice = race.choose(search.source, finalists, scores, is_last=lab.is_last)
         return Finding(
             best=choice.entry.candidate,
@@ -313,13 +311,6 @@ def _rollouts_left(lab: Lab) -> int | None:
     if lab.budget.rollouts is None:
         return None
     return lab.budget.rollouts - lab.spent.rollouts
-
-
-def _unknown(split: str) -> InputError:
-    return InputError(
-        f"No {split} task has a score: the objective's evaluator failed on every rollout.",
-        hint="See why: ratchet eval.",
-    )
 
 
 def _sentence(search: PromptSearch, end: SearchEnd) -> str:

@@ -13,7 +13,7 @@ from textwrap import shorten
 
 from ratchet.learn.race import EVEN, RaceEntry
 from ratchet.learn.wording import counted
-from ratchet.learn.work import Evaluation
+from ratchet.learn.work import Evaluation, mean
 from ratchet.observe.step_text import cut, text_of
 
 ALIKE = 0.5
@@ -85,9 +85,8 @@ class EvidenceSelector:
         kinds = sorted(kinds_of_failure(low), key=lambda kind: -len(kind))
         for kind in kinds[:MAX_KINDS]:
             said = shorten(_said(kind[0]), MAX_SAID, placeholder=" …") or "no comment"
-            values = [e.value for e in kind if e.value is not None]
-            score = f"mean score {sum(values) / len(values):.2f}, " if values else ""
-            lines.append(f"- {counted(len(kind), 'time')} ({score}such as: {said})")
+            score = f"mean score {mean(kind):.2f}"
+            lines.append(f"- {counted(len(kind), 'time')} ({score}, such as: {said})")
         return "\n".join(lines)
 
     def _shown(self, entry: RaceEntry, evaluation: Evaluation) -> int:
@@ -102,7 +101,7 @@ def kinds_of_failure(evaluations: Sequence[Evaluation]) -> list[list[Evaluation]
     """
     groups: list[tuple[frozenset[str], float, list[Evaluation]]] = []
     for evaluation in evaluations:
-        words, value = _words(evaluation), evaluation.value or 0.0
+        words, value = _words(evaluation), evaluation.worth
         for known, score, group in groups:
             alike = _likeness(words, known) >= ALIKE if words else not known
             if alike and (words or abs(score - value) <= EVEN):
@@ -170,7 +169,7 @@ def _with_near_miss(ring: Sequence[Evaluation], size: int, top: float) -> list[E
     chosen = list(ring[:size])
 
     def is_near(evaluation: Evaluation) -> bool:
-        return evaluation.value is not None and evaluation.value > top / 2
+        return evaluation.worth > top / 2
 
     if size >= 3 and not any(map(is_near, chosen)):
         near = [e for e in ring[size:] if is_near(e)]

@@ -432,7 +432,7 @@ class Breeding:
 def _remark(member: Member, evaluation: Evaluation) -> str:
     """Whether the version before failed on the same task."""
     before = member.parent.scores.get(evaluation.task.id) if member.parent else None
-    if before is None or evaluation.value is None:
+    if before is None:
         return ""
     return f"the version before scored {before:.3g} here"
 

@@ -15,8 +15,8 @@ from ratchet.learn.evolve.budget import SearchLedger, SearchPlan
 from ratchet.learn.evolve.judging import Judging
 from ratchet.learn.evolve.population import Member
 from ratchet.learn.lab import Lab
-from ratchet.learn.work import Evaluation
-from ratchet.types import Candidate, InputError, Task
+from ratchet.learn.work import Evaluation, require_scores, scores_of
+from ratchet.types import Candidate, Task
 
 MOST = 10
 """Maximum number of finalists."""
@@ -44,6 +44,7 @@ class FinalComparison:
         self._under_way: Counter[str] = Counter()
         """Number of parts in flight, by candidate id."""
         self._values: dict[str, dict[str, float]] = {lab.baseline.id: {}}
+        self._of_baseline: list[Evaluation] = []
         self._uncounted: dict[str, dict[str, float]] = {}
         """Val scores not yet added to the estimates, by member id."""
         self._finalists: list[Member] | None = None
@@ -87,7 +88,9 @@ class FinalComparison:
     def take(self, candidate: Candidate, evaluations: Sequence[Evaluation]) -> None:
         """Record a candidate's evaluations."""
         self._under_way[candidate.id] -= 1
-        values = {e.task.id: e.value for e in evaluations if e.value is not None}
+        if candidate.id == self._baseline.id:
+            self._of_baseline += evaluations
+        values = scores_of(evaluations)
         self._values.setdefault(candidate.id, {}).update(values)
         named = {f"val/{task}": value for task, value in values.items()}
         if named:
@@ -116,13 +119,7 @@ class FinalComparison:
         Raises:
             InputError: The source has no score on val.
         """
-        own = self._values[self._baseline.id]
-        if not own:
-            raise InputError(
-                "No val task has a score: the objective's evaluator failed on every rollout of the"
-                " source.",
-                hint="See why: ratchet eval.",
-            )
+        require_scores(self._of_baseline, "val")
         choice = self._judging.race.choose(
             self._judging.baseline, self._finalists or [], self._values, is_last=self._is_last
         )

@@ -14,8 +14,7 @@ from ratchet.learn.evolve.population import Member, Population
 from ratchet.learn.evolve.settings import SearchSettings
 from ratchet.learn.lab import Lab
 from ratchet.learn.race import EVEN, Race, next_part
-from ratchet.learn.work import FAILURES, Evaluation, Proposal
-from ratchet.types import InputError
+from ratchet.learn.work import FAILURES, Evaluation, Proposal, require_scores
 
 PARTS = 2
 """Number of first parts after which a candidate that gained over its parent is accepted."""
@@ -144,12 +143,7 @@ class Judging:
         member.under_way.difference_update(tasks)
 
     def _begin_with_baseline(self) -> None:
-        if not self.baseline.scores:
-            raise InputError(
-                "No train task has a score: the objective's evaluator failed on every rollout of"
-                " the source.",
-                hint="See why: ratchet eval.",
-            )
+        require_scores(self.baseline.evaluations.values(), "train")
         if self.tried == 0:
             self._best = (0, self.race.standing(self.baseline).mean)
 
@@ -199,7 +193,7 @@ class Judging:
         member that is even with its parent is the better option.
         """
         if not member.scores:
-            return bool(member.evaluations)  # without a score, its worth is unknown
+            return False
         if not self.race.may_lead(member, self.population.best()):
             return True
         share = self.bandit.share(member.proposer)

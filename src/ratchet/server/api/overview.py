@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from ratchet._waiting import LongWait
 from ratchet.llm import price
 from ratchet.server.api.fields import Request
 from ratchet.server.problems import Problem
@@ -83,7 +84,7 @@ class AgentOverview(msgspec.Struct, kw_only=True):
 
 
 class Waiting(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that waits for a person."""
+    """Something that waits for a person; of the runs of an agent, only the last can."""
 
     kind: Literal["approval", "labels", "pull_request", "failed_run", "evaluator"]
     title: str
@@ -110,6 +111,8 @@ class Overview(msgspec.Struct, frozen=True, kw_only=True):
     """Newest first."""
     runs: list[Run]
     """The last changed first."""
+    at_work: dict[str, list[LongWait]]
+    """By its id, each of these runs that a process is at work on, with what it waits for."""
     counted: int
     """Traces that were counted."""
     more: bool
@@ -182,6 +185,7 @@ def _overview(store: Store, hours: float, now: float) -> Overview:
         found.active_candidate_id = active.candidate_id if active else ""
     runs = store.runs.list(LATEST)
     releases = store.releases.list(LATEST)
+    activity = {run.id: store.activity.waits(run.id, now) for run in runs}
     return Overview(
         now=now,
         bucket_s=bucket_s,
@@ -190,6 +194,7 @@ def _overview(store: Store, hours: float, now: float) -> Overview:
         latest=store.experiments.list(LATEST),
         releases=releases,
         runs=runs,
+        at_work={id: waits for id, waits in activity.items() if waits is not None},
         counted=sum(number for _, _, number in counts),
         more=more,
     )
@@ -243,7 +248,11 @@ def _waiting(cycles: list[Cycle], runs: list[Run], releases: list[Release]) -> l
                     command="",
                 )
             )
-    for run in runs:
+    settled: set[str] = set()
+    for run in sorted(runs, key=lambda each: -each.updated_at):
+        if run.agent in settled:
+            continue  # a later run of the agent has been made, so this one is left behind
+        settled.add(run.agent)
         if run.stage == "failed":
             found.append(
                 Waiting(

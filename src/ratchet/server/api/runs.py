@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from collections.abc import Mapping
 
 import msgspec
 
+from ratchet._waiting import LongWait
 from ratchet.autopilot.run_outcome import RunOutcome, outcome_of, refusals_in
 from ratchet.server.api.fields import Limit, Request, Version
 from ratchet.server.problems import Problem
@@ -88,8 +90,18 @@ class RunDetail(msgspec.Struct, frozen=True, kw_only=True):
     baseline_val: float | None
     best_val: float | None
     val_tasks: int | None
+    at_work: bool
+    """Whether a process is at work on it."""
+    waits: list[LongWait]
+    """What that process has been waiting for, the longest first; empty while it works."""
     rollouts: int
-    """Number of its rollouts, those of the proof included."""
+    """Number of its rollouts of the agent, those of the proof included."""
+    coach_calls: int
+    judge_calls: int
+    known_usd: float
+    """Dollars of all of these, of calls whose price is known."""
+    cost_usd: float | None
+    """Dollars of all of these; None when the price of a call is unknown."""
     experiment: Experiment | None
     release: Release | None
 
@@ -146,6 +158,7 @@ def _detail(store: Store, id: str) -> RunDetail:
     counts = Counter(refusal.why for refusal in refusals)
     such = {refusal.why: refusal.candidate_id for refusal in reversed(refusals)}
     finding = outcome.finding or {}
+    waits = store.activity.waits(run.id, time.time())
     return RunDetail(
         run=run,
         metric=_metric(outcome),
@@ -176,7 +189,13 @@ def _detail(store: Store, id: str) -> RunDetail:
         baseline_val=finding.get("baseline_val"),
         best_val=finding.get("best_val"),
         val_tasks=finding.get("val_tasks"),
-        rollouts=sum(store.rollouts.counts(queue=run.id).values()),
+        at_work=waits is not None,
+        waits=waits or [],
+        rollouts=outcome.costs.rollouts,
+        coach_calls=outcome.costs.coach_calls,
+        judge_calls=outcome.costs.judge_calls,
+        known_usd=outcome.costs.cost.known_usd,
+        cost_usd=outcome.costs.cost.usd,
         experiment=store.experiments.get(run.experiment_id) if run.experiment_id else None,
         release=outcome.release,
     )

@@ -1,0 +1,256 @@
+"""Whether an evaluator failed because of an answer, which then scores 0, or for another reason.
+
+An answer that an evaluator cannot read must not count as one that nothing is known of: a candidate
+could gain by answers that cannot be scored. But a service that is down says nothing of the answer.
+Which of the two it was is tried out, where the exception does not tell.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sqlite3
+import subprocess
+from collections.abc import Iterator, Sequence
+from concurrent.futures import BrokenExecutor
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from ratchet.evaluate.corruptions import expected_output
+from ratchet.types import BudgetExhausted, InputError, RatchetError, Rollout, Score, content_hash
+
+if TYPE_CHECKING:
+    from ratchet.evaluate.evaluator import Evaluator, SpansOf
+
+OnError: TypeAlias = Literal["zero", "missing"]
+"""What a failure on an answer counts as, by the project's own word. An outage is always missing."""
+
+FAILED = "evaluator failed: "
+"""Beginning of the rationale of a 0 that an evaluator's exception gave, and of the error where it
+is not known whose fault that is. Other errors state why there is no score."""
+
+MAX_CHARACTERS = 4_000
+"""Maximum characters of a rationale or error."""
+
+OTHER_OUTPUTS = 3
+"""Outputs of other rollouts, at most, that are scored to see whether an evaluator works."""
+
+REMEMBERED = 16
+"""Outputs that are kept of each evaluator, of different tasks."""
+
+
+class Unscored(Exception):
+    """There is no score, for the stated reason; it counts as missing, whatever the answer is."""
+
+
+class ImpossibleScore(Exception):
+    """The function of an evaluator returned what is no score."""
+
+
+class Failure(NamedTuple):
+    """A verdict that was not reached."""
+
+    evaluator: Evaluator
+    rollout: Rollout
+    spans_of: SpansOf
+    error: Exception
+
+    @property
+    def key(self) -> tuple[str, str]:
+        """The rollout's id and the evaluator's name."""
+        return self.rollout.id, self.evaluator.name
+
+
+async def attempted(evaluator: Evaluator, rollout: Rollout, spans_of: SpansOf) -> Score | Failure:
+    """A score, or the exception instead of it.
+
+    Raises:
+        BudgetExhausted: The dollars for its model calls are spent: nobody has judged the output.
+    """
+    judge = getattr(evaluator, "verdict", evaluator.score)
+    try:
+        score: Score = await judge(rollout, spans_of)
+    except BudgetExhausted:
+        raise
+    except Exception as error:  # an evaluator that breaks affects no other
+        return Failure(evaluator, rollout, spans_of, error)
+    return score
+
+
+class AnswerFailures:
+    """Tells failures on an answer from others. Remembers which evaluators work on which tasks."""
+
+    def __init__(self) -> None:
+        self._works: set[str] = set()
+        self._outputs: dict[tuple[str, str], dict[str, Any]] = {}
+        self._open: set[tuple[str, str]] = set()
+
+    def scored(self, evaluator: Evaluator, rollout: Rollout) -> None:
+        """Remember an output that an evaluator has scored without an error."""
+        outputs = self._outputs.setdefault((evaluator.name, evaluator.version), {})
+        if len(outputs) < REMEMBERED:
+            outputs.setdefault(rollout.task_id, rollout.output)
+
+    def has_outputs(self, evaluator: Evaluator) -> bool:
+        """Whether it is known of any output that the evaluator can score it."""
+        return bool(self._outputs.get((evaluator.name, evaluator.version)))
+
+    def is_open(self, rollout_id: str, name: str) -> bool:
+        """Whether a failure was called missing for want of any output that can be scored."""
+        return (rollout_id, name) in self._open
+
+    async def settled(self, failure: Failure) -> Score:
+        """The score of a failure: 0 if it is the answer's fault, else missing.
+
+        It is the answer's fault if the evaluator scores another answer to the same task without an
+        error, and then fails on this one again.
+        """
+        evaluator, rollout, spans_of, error = failure
+        self._open.discard(failure.key)
+        on_error: OnError | None = getattr(evaluator, "on_error", None)
+        if is_outage(error):
+            return missing(evaluator, error)
+        if evaluator.unit or on_error == "missing":
+            return _failed(evaluator, error, None)
+        if on_error == "zero":
+            return _failed(evaluator, error, 0.0)
+        if not await self._can_score_the_task(failure):
+            self._open.add(failure.key)
+            return _failed(evaluator, error, None)
+        again = await attempted(evaluator, rollout, spans_of)
+        if isinstance(again, Score):
+            return again
+        if is_outage(again.error):
+            return missing(evaluator, again.error)
+        return _failed(evaluator, again.error, 0.0)
+
+    async def _can_score_the_task(self, failure: Failure) -> bool:
+        evaluator, rollout, spans_of, _ = failure
+        task = content_hash(
+            [evaluator.name, evaluator.version, rollout.input, rollout.expected, rollout.metadata]
+        )
+        if task in self._works:
+            return True
+        for output in self._other_answers(evaluator, rollout):
+            other = msgspec.structs.replace(rollout, output=output)
+            score = await attempted(evaluator, other, spans_of)
+            if isinstance(score, Score) and score.value is not None:
+                self._works.add(task)
+                return True
+        return False
+
+    def _other_answers(self, evaluator: Evaluator, rollout: Rollout) -> Iterator[Any]:
+        """The expected answer, another output for the task, outputs for other tasks."""
+        known = self._outputs.get((evaluator.name, evaluator.version), {})
+        own = [known[rollout.task_id]] if rollout.task_id in known else []
+        others = [known[task] for task in sorted(known.keys() - {rollout.task_id})]
+        answers: list[Any] = [*own, *others][:OTHER_OUTPUTS]
+        expected = expected_output(rollout.expected, [rollout.output])
+        for answer in (expected, rollout.expected, *answers):
+            if answer is not None and _text(answer) != _text(rollout.output):
+                yield answer
+
+
+def missing(evaluator: Evaluator, error: Exception) -> Score:
+    """A score that is missing, with the reason."""
+    return Score(
+        evaluator=evaluator.name,
+        version=evaluator.version,
+        value=None,
+        unit=evaluator.unit,
+        error=described(error)[:MAX_CHARACTERS],
+    )
+
+
+def _failed(evaluator: Evaluator, error: Exception, value: float | None) -> Score:
+    said = f"{FAILED}{described(error, ' ')}"[:MAX_CHARACTERS]
+    return Score(
+        evaluator=evaluator.name,
+        version=evaluator.version,
+        value=value,
+        unit=evaluator.unit,
+        rationale="" if value is None else said,
+        error=said if value is None else "",
+    )
+
+
+def is_outage(error: BaseException) -> bool:
+    """Whether an exception tells of the surroundings and not of the answer: a time limit, a
+    connection, a database, memory, an import, a killed process, or an error of Ratchet's own.
+    """
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        if _is_of_the_surroundings(cause):
+            return True
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    return False
+
+
+_SURROUNDINGS = (
+    *(Unscored, TimeoutError, subprocess.TimeoutExpired, ImportError, MemoryError),
+    *(BrokenExecutor, asyncio.CancelledError),
+)
+_OF_A_PATH = (FileNotFoundError, IsADirectoryError, NotADirectoryError, FileExistsError)
+"""An answer may name a file that is not there."""
+_BY_NAME = frozenset({"OperationalError", "InterfaceError", "HTTPError"})
+"""Base classes of database drivers (PEP 249: "not necessarily under the control of the programmer")
+and of HTTP clients, which are not imported to ask."""
+
+
+def _is_of_the_surroundings(error: BaseException) -> bool:
+    if isinstance(error, _SURROUNDINGS):
+        return True
+    if isinstance(error, OSError):
+        return not isinstance(error, _OF_A_PATH)
+    if isinstance(error, RatchetError):
+        return not isinstance(error, InputError)
+    if isinstance(error, subprocess.CalledProcessError):
+        return error.returncode < 0  # killed by a signal
+    if isinstance(error, sqlite3.OperationalError):
+        # The statement itself is wrong: an answer that is run as a query.
+        return getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_ERROR
+    return any(kind.__name__ in _BY_NAME for kind in type(error).__mro__)
+
+
+def described(error: BaseException, between: str = ": ") -> str:
+    """An exception in words: its type and message, or the message alone of the room's own."""
+    try:
+        said = str(error)
+    except Exception:  # a user's exception whose __str__ fails
+        said = ""
+    if isinstance(error, (Unscored, ImpossibleScore)):
+        return said
+    return f"{type(error).__name__}{between}{said}" if said else type(error).__name__
+
+
+def is_failure(score: Score) -> bool:
+    """Whether a score is a 0 that an evaluator's exception gave."""
+    return score.rationale.startswith(FAILED)
+
+
+def broken(name: str, scores: Sequence[Score], outputs: str) -> str:
+    """Why nothing can be decided by an evaluator that has not scored most outputs; empty if it has.
+
+    Args:
+        name: Name of the evaluator.
+        scores: Its scores of outputs; not of rollouts that have none.
+        outputs: What they are outputs of, such as "the baseline's outputs".
+    """
+    faults = [s.rationale or s.error for s in scores if s.value is None or is_failure(s)]
+    if 2 * len(faults) <= len(scores):
+        return ""
+    usual = min(faults, key=lambda each: (-faults.count(each), each))
+    counted = f"{len(faults)} of {len(scores)} of {outputs}"
+    if usual.startswith(FAILED):
+        said = usual.removeprefix(FAILED).rstrip(".")
+        return (
+            f"The evaluator {name!r} failed on {counted}: {said}. It is broken, the agent is not."
+        )
+    return f"The evaluator {name!r} gave no score for {counted}: {usual.rstrip('.')}."
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=True, default=str)
