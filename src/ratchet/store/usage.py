@@ -245,6 +245,12 @@ def _count(value: Any) -> int:
     return int(value) if isinstance(value, float) and 0 <= value < _MOST else 0
 
 
+def costs_less_than_nothing(attributes: Mapping[str, Any]) -> bool:
+    """Whether a span claims a negative cost, which would lower that of its rollout."""
+    cost = attributes.get(COST)
+    return isinstance(cost, (int, float)) and cost < 0
+
+
 def _dollars(value: Any) -> float | None:
     if value.__class__ is bool or not isinstance(value, (int, float)):
         return None
