@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
+from ratchet.llm.answer_text import without_reasoning
 from ratchet.llm.prices import Usage
-from ratchet.llm.structured import without_reasoning
 
 CHARACTERS_A_TOKEN = 4
 """Approximate characters of an English token; estimates the usage that a server does not report."""
