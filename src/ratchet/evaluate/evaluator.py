@@ -243,7 +243,7 @@ class FunctionEvaluator:
             Exception: What the function raises.
         """
         if self.needs_expected and rollout.expected is None:
-            raise UnfitTask("has no expected answer", rollout.task_id)
+            raise UnfitTask("has no expected answer")
         try:
             return await self._verdict(self._arguments(rollout, spans_of))
         except UnfitTask as error:

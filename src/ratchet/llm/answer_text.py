@@ -76,7 +76,7 @@ def answer_of(output: Any, depth: int = 0) -> Any:
 
 
 def comparable(value: Any, depth: int = 0) -> Any:
-    """A value whose texts are in Unicode's normal form C: "é" is the same however it is composed."""
+    """A value whose texts are in Unicode's normal form C: "é" is one, however it is composed."""
     if isinstance(value, str):
         return unicodedata.normalize("NFC", value)
     if depth >= MAX_DEPTH:
