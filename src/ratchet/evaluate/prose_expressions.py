@@ -20,6 +20,9 @@ OPEN, CLOSE = "\u2985", "\u2986"
 _MOST_TOKENS = 60
 """Most tokens of an expression that is computed."""
 
+_MOST_BETWEEN = 40
+"""Most characters between two numbers that are told together."""
+
 _ARGUMENT = rf"\s*(?:\{{([^{{}}]*)\}}|([0-9]|[^\W\d_]|{OPEN}[^{OPEN}{CLOSE}]*{CLOSE}))"
 _FORMS = (
     (
@@ -64,7 +67,7 @@ _WRITTEN = (
 _TOKEN = re.compile(
     rf"(?P<space>[^\S\n]+)|(?P<power>[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)|(?P<operator>[-+×·*/÷^√π(){OPEN}{CLOSE}])"
     r"|(?P<word>(?:plus|minus|negative|times|divided by|multiplied by)\b)"
-    rf"|(?P<other>\n|[^\s\-+×·*/÷^√π(){OPEN}{CLOSE}⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)",
+    rf"|(?P<other>\n|[^\w\s]|\w+)",
     re.IGNORECASE,
 )
 _WORDS = {
@@ -76,7 +79,7 @@ _WORDS = {
     "multiplied by": "×",
 }
 _BEFORE_SIGN = re.compile(
-    r"(?:[=:≈<>≤≥({\[,$]|\b(?:is|are|was|were|be|equals|answer|result|get|gives|gets|to|of|at))\s*$",
+    r"(?:[=:≈<>≤≥({\[,$]|\b(?:is|are|was|were|be|equals|answer|result|get|gives|gets|to|of|at))[^\S\n]*\Z",
     re.IGNORECASE,
 )
 _FUNCTION = re.compile(
@@ -89,9 +92,8 @@ _LENGTHS = r"(?:feet|foot|ft|inch(?:es)?|in|yards?|yd|miles?|m|cm|mm|km|met(?:er
 _TIMES = r"(?:years?|months?|weeks?|days?|d|hours?|hrs?|h|minutes?|mins?|m|seconds?|secs?|s)"
 _MASSES = r"(?:pounds?|lbs?|ounces?|oz|stones?|kg|g|kilograms?|grams?)"
 _REST = r"(?:dollars?|euros?|pounds?|cents?|pence|degrees?|gallons?|quarts?|pints?|cups?|dozen)"
-_COMPOUND = re.compile(
-    rf"\s?-?(?:{_LENGTHS}|{_TIMES}|{_MASSES}|{_REST}|['′\"″°])\.?,?\s*(?:and\s+)?", re.IGNORECASE
-)
+_UNITS = rf"(?:{_LENGTHS}|{_TIMES}|{_MASSES}|{_REST}|['\u2032\"\u2033°])"
+_COMPOUND = re.compile(rf"\s?-?{_UNITS}\.?,?\s*(?:and\s+)?", re.IGNORECASE)
 _TOGETHER = re.compile(
     r"[^\S\n]*|:|[.]|\s?x\s?|\s*[,;&]\s*(?:and\s+|or\s+)?(?:[$€£¥]\s?)?"
     r"|\s*%?\s*(?:[^\W\d_]+\s+)?(?:and|or|to)\s+(?:[a-z]\s*=\s*)?(?:[$€£¥]\s?)?",
@@ -232,11 +234,12 @@ def _is_sign(text: str, part: list[_Token], at: int) -> bool:
         return False
     if text[token.start].isalpha():  # "minus"
         return True
-    before = text[: token.start]
+    before = text[max(0, token.start - 20) : token.start]
     if not following[0].spaced:
         return not before[-1:].isalnum()
-    alone = not before.strip() and "\n" not in text.strip()
-    return alone or _BEFORE_SIGN.search(before[-20:]) is not None
+    if len(before) == token.start and not before.strip():  # a sign, if it begins no list
+        return "\n" not in text.strip()
+    return _BEFORE_SIGN.search(before) is not None
 
 
 def _has_operand(text: str, part: list[_Token], at: int) -> bool:
@@ -270,8 +273,10 @@ def _depth(part: list[_Token]) -> int:
 def _are_together(text: str, one: ProseNumber, other: ProseNumber) -> bool:
     """Whether two numbers that follow one another are told as one: a tuple, a range, a list."""
     between = text[one.end : other.start]
+    if len(between) > _MOST_BETWEEN:
+        return False
     compound = _COMPOUND.fullmatch(between) is not None
-    if compound and (between.strip() in "'′°" or _COMPOUND.match(text, other.end)):
+    if compound and (between.strip() in "'\u2032°" or _COMPOUND.match(text, other.end)):
         return True
     if one.in_words or other.in_words:
         return False

@@ -17,13 +17,12 @@ _WRITTEN_ALIKE = str.maketrans(
     dict.fromkeys("\u2010\u2011\u2012\u2013\u2212\ufe63\uff0d", "-")
     | dict.fromkeys("\ufe62\uff0b", "+")
     | {chr(0xFF10 + digit): str(digit) for digit in range(10)}
-    | dict(
-        zip(
-            "\uff0e\uff0c\uff1a\uff1b\uff0f\uff1d\uff08\uff09\uff05\uff04\uff3e\u066b\u066c\u2044\u2215\u2219\u22c5",
-            ".,:;/=()%$^.,//\u00b7\u00b7",
-            strict=True,
-        )
-    )
+    | dict.fromkeys("\u2044\u2215\uff0f", "/")
+    | dict.fromkeys("\u2219\u22c5", "\u00b7")
+    | dict.fromkeys("\u066b\uff0e", ".")
+    | dict.fromkeys("\u066c\uff0c", ",")
+    | {"\uff1a": ":", "\uff1b": ";", "\uff1d": "=", "\uff08": "(", "\uff09": ")"}
+    | {"\uff05": "%", "\uff04": "$", "\uff3e": "^"}
 )
 """Signs, digits and marks by those of ASCII that they are forms of, each one character."""
 
@@ -211,7 +210,7 @@ def numbers_in(text: str, *, decimal_comma: bool = False) -> Iterator[ProseNumbe
 
 
 def written_alike(text: str) -> str:
-    """A text of the same length whose signs and digits are those of ASCII: a minus of mathematics becomes "-"."""
+    """A text of the same length whose signs, digits and brackets are those of ASCII."""
     return text.translate(_WRITTEN_ALIKE)
 
 
