@@ -141,6 +141,7 @@ def test_an_expression_is_its_value(text: str, number: float) -> None:
         *("(3,4)", "(3, 4)", "[3, 4]", "3, 4", "3 and 4", "3 or 4", "3 to 4", "3-4", "3\u20134"),
         *("3 - 4", "3:4", "3:40", "3.0.4", "3 4", "3 x 4", "3+4i", "x = 3 or x = 4", "2024-03-04"),
         *("3 feet 4 inches", "3'4\"", "3 hours and 4 minutes", "3h 4m", "3^n", "±4", r"\ln 4"),
+        *("1,2,3", "3,14159", "10-7", "2024-04"),
     ],
 )
 def test_what_is_no_plain_number_equals_none(answer: str, said: str) -> None:

@@ -78,7 +78,7 @@ def read_completion(body: bytes, sent: int) -> Completion:
     message = choice.get("message")
     message = message if isinstance(message, dict) else {}
     whole = _text_of(message.get("content")) or _text_of(choice.get("text"))
-    text = without_reasoning(whole)
+    text = without_reasoning(whole).strip()
     finish = choice.get("finish_reason")
     finish = finish if isinstance(finish, str) else ""
     usage, estimated = _usage(found.get("usage"), sent, len(whole))

@@ -89,7 +89,7 @@ def values_in(text: str) -> Iterator[Any]:
 
     Leading reasoning is ignored. Values in code fences take precedence over values in prose.
     """
-    text = without_reasoning(text)[:MAX_SEARCHED]
+    text = without_reasoning(text).strip()[:MAX_SEARCHED]
     whole = _read(text, 0)
     if whole is not None and not text[whole[1] :].strip():
         yield whole[0]
