@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
+from ratchet.llm.answer_text import without_reasoning
 from ratchet.llm.prices import Usage
-from ratchet.llm.structured import without_reasoning
 from ratchet.observe.model_apis.usage import CACHE_READ, INPUT, OUTPUT, usage_attributes
 
 CHARACTERS_A_TOKEN = 4
@@ -79,7 +79,7 @@ def read_completion(body: bytes, sent: int) -> Completion:
     message = choice.get("message")
     message = message if isinstance(message, dict) else {}
     whole = _text_of(message.get("content")) or _text_of(choice.get("text"))
-    text = without_reasoning(whole)
+    text = without_reasoning(whole).strip()
     finish = choice.get("finish_reason")
     finish = finish if isinstance(finish, str) else ""
     usage, estimated = _usage(found.get("usage"), sent, len(whole))
