@@ -135,7 +135,7 @@ def test_a_call_is_a_trace_without_what_redaction_takes_out(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdefghijklmnopqrstuv")
     reply = opened(store, Search(False), hello, model="gpt-4o-mini", base_url=endpoint.url)
-    assert reply.text == "Heard 24 characters."
+    assert reply.text == "Heard 25 characters."
     assert endpoint.requests[0].said == "Write to ann@example.com"
     (trace,) = store.traces.list(TraceFilter(agent="coach"))[0]
     assert trace.name == "coach round 1"
