@@ -80,7 +80,9 @@ def reacting(rewrite: str) -> Callable[[Request], Reaction]:
             return answer(json.dumps({"evaluators": [code, asks]}))
         if '"inputs"' in form:
             texts = ["Call me at [redacted:phone]", "Call me back", "Never call", "Who is it?"]
-            made = [{"owner": f"somebody {n}", "text": text} for n, text in enumerate(texts)]
+            made = [
+                {"call": {"owner": f"somebody {n}", "text": text}} for n, text in enumerate(texts)
+            ]
             return answer(json.dumps({"inputs": made}))
         if "within a fence" in request.said:
             return answer(f"````text\n{rewrite}\n````")
@@ -190,7 +192,7 @@ def test_a_rewritten_prompt_keeps_the_agents_own_number_and_gets_no_mark(
         done = project.ratchet("improve", "--json")
         check_private(endpoint, project)
     with Store.open(f"sqlite:///{project.root}/.ratchet/ratchet.db") as store:
-        candidates, _ = store.candidates.list()
+        candidates = store.candidates.find("")
     prompts = [str(candidate.resources.get("system", "")) for candidate in candidates]
     if said:
         assert said in done.stderr
