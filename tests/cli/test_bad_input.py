@@ -147,7 +147,7 @@ def test_an_evaluator_that_always_raises_ends_the_run_with_what_it_raised(
     make_project: MakeProject,
 ) -> None:
     project = make_project(agent=AGENT.replace("    return output", "    return output.missing"))
-    check_refused(project.ratchet("improve"), 3, "missing")
+    check_refused(project.ratchet("improve"), 2, "missing")
 
 
 def test_a_corrupt_database_is_refused_and_kept(make_project: MakeProject) -> None:

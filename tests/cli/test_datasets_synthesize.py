@@ -223,7 +223,7 @@ def test_bounds_on_calls_and_dollars_end_it_with_what_there_is(
         project, "-n", "40", "--method", "coach", "--max-dollars", "0", "--seed", "5", "--dry-run"
     )
     assert free["coach_calls"] == 0
-    assert "the maximum is $0" in free["ended"]
+    assert "maximum of $0 is spent" in free["ended"]
 
 
 def test_useless_answers_of_the_coach_end_it_in_a_sentence(make_project: MakeProject) -> None:
