@@ -21,6 +21,7 @@ from ratchet.cli.keys import StoreUrl, open_store
 from ratchet.cli.redaction import redactor_of_folder
 from ratchet.client import Client, is_server
 from ratchet.curate.importing import (
+    REWARD_KEYS,
     Format,
     FormatMismatch,
     ImportContext,
@@ -33,6 +34,7 @@ from ratchet.curate.importing import (
     rows_of,
     unwrapped,
     with_standard_names,
+    without_not_finite,
 )
 from ratchet.curate.importing.writer import ImportWriter
 from ratchet.observe.project_paths import folder_with_config, prepare_state
@@ -201,17 +203,18 @@ class _Importer:
         """Import a file and return its report."""
         writer = ImportWriter(self._target, self._redactor)
         skipped = _Skipped()
+        notes: list[str] = []
         used: Counter[str] = Counter()
         number = begin = self._bookmarks.begin(file, destination)
         with ReadProgress(file) as meter:
-            for unit in read_values(file, begin):
+            for unit in read_values(file, begin, notes.append):
                 number += 1
                 meter.at(unit.end)
                 if unit.error:
                     skipped.add(unit.line, unit.error)
                 for value in () if unit.error else self._values(unit.value, context):
                     try:
-                        name, imported = self._read(value, context)
+                        name, imported = self._read(value, context, unit.not_finite)
                     except FormatMismatch as unfit:
                         skipped.add(unit.line, str(unfit))
                         continue
@@ -226,6 +229,7 @@ class _Importer:
         self._bookmarks.end()
         return {
             "file": str(file),
+            "notes": notes,
             "formats": dict(used),
             "begun_at": begin,
             "values": number - begin,
@@ -245,13 +249,17 @@ class _Importer:
             return rows or [value]
         return unwrapped(value) or [value]
 
-    def _read(self, value: Any, context: ImportContext) -> tuple[str, ImportedRecords]:
+    def _read(
+        self, value: Any, context: ImportContext, not_finite: bool
+    ) -> tuple[str, ImportedRecords]:
         """The format of a value, and the records read from it.
 
         Raises:
             FormatMismatch: It matches no format, or violates the one it matches.
         """
         value = with_standard_names(value, context)
+        if not_finite:
+            value = without_not_finite(value, REWARD_KEYS)
         name = format_of(value, self._formats)
         if len(self._formats) == 1:
             name = next(iter(self._formats))
@@ -282,6 +290,8 @@ def _print_reports(reports: list[dict[str, Any]], dry_run: bool, json: bool) -> 
         formats = ", ".join(report["formats"]) or "no known format"
         line = f"{display_path(report['file'])} ({formats}): {counts}"
         out.print(line, markup=False, soft_wrap=True)
+        for note in report["notes"]:
+            out.print(f"  {note}", style="yellow", markup=False, soft_wrap=True)
         if report["begun_at"]:
             out.print(f"  continued after {report['begun_at']} values already stored", markup=False)
         if not dry_run and read:
