@@ -833,7 +833,7 @@ class _ImproveRun:
             on_rollout=self.watcher.rollout,
             on_proposal=self.watcher.proposal,
             on_note=self.watcher.message,
-            redact=self.project.redactor().text,
+            redactor=self.project.redactor(),
         )
 
 

@@ -45,6 +45,7 @@ from ratchet.types import (
 if TYPE_CHECKING:
     from ratchet.autopilot.trainable import TrainableModel
     from ratchet.evaluate import Evaluator
+    from ratchet.evaluate.failures import OnError
     from ratchet.models import LocalModel
     from ratchet.observe.redaction import Redactor
     from ratchet.prove import Guardrail
@@ -71,7 +72,7 @@ StartServer: TypeAlias = "Callable[[Project], AbstractAsyncContextManager[str]]"
 """Starts a server on a project's store, or finds the one that runs; yields its URL."""
 
 
-def judge_defaults(coach: CoachSection, options: Mapping[str, Any]) -> dict[str, Any]:
+def _judge_options(coach: CoachSection, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a judge, with the coach's model and limits where it names none of its own."""
     own = dict(options)
     if not own.keys() & {"model", "models"}:
@@ -429,32 +430,47 @@ class Project:
         tasks = self.config.tasks
         return tasks.file if tasks.dataset is None else f"the dataset {tasks.dataset}"
 
+    def evaluator(
+        self,
+        use: str,
+        options: Mapping[str, Any],
+        *,
+        name: str | None,
+        on_error: OnError | None = None,
+    ) -> Evaluator:
+        """An evaluator with the project's files, coach and redaction; see `make_evaluator`."""
+        from ratchet.evaluate import BUILT_IN, make_evaluator
+
+        own = dict(options)
+        if use in BUILT_IN and isinstance(own.get("file"), str):
+            own["file"] = str(self.root / own["file"])
+        if use == "judge":
+            own = _judge_options(self.config.coach, own)
+        if use in ("judge", "preference"):
+            own["folder"] = str(self.root)
+        made = make_evaluator(use, own, name=name, on_error=on_error)
+        if use == "judge":
+            from ratchet.evaluate.judges import JudgeEvaluator
+
+            assert isinstance(made, JudgeEvaluator)
+            made.judge.models.redactor = self.redactor()
+        return made
+
     def evaluators(self, agent: AnyAgent) -> tuple[Evaluator, ...]:
         """The evaluators, including those that guardrails need.
 
         Raises:
             ConfigError: One cannot be created, two share a name, or there is no objective.
         """
-        from ratchet.evaluate import BUILT_IN, make_evaluator
+        from ratchet.evaluate import make_evaluator
 
         made: list[Evaluator] = []
         for section in self.config.evaluators:
-            options = section.options
-            if section.use in BUILT_IN and isinstance(options.get("file"), str):
-                options["file"] = str(self.root / options["file"])
-            if section.use == "judge":
-                options = judge_defaults(self.config.coach, options)
-            if section.use in ("judge", "preference"):
-                options["folder"] = str(self.root)
             made.append(
-                make_evaluator(section.use, options, name=section.name, on_error=section.on_error)
+                self.evaluator(
+                    section.use, section.options, name=section.name, on_error=section.on_error
+                )
             )
-            if section.use == "judge":
-                from ratchet.evaluate.judges import JudgeEvaluator
-
-                assert isinstance(made[-1], JudgeEvaluator)
-                made[-1].judge.redactor = redactor = self.redactor()
-                made[-1].judge.redact = redactor.text
         names = [evaluator.name for evaluator in made]
         for name in names:
             if names.count(name) > 1:

@@ -15,10 +15,10 @@ from typing import Annotated, Any
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ratchet.autopilot import read_server_config
 from ratchet.cli.console import Folder, Interrupted, Json, display_path, out, print_json
 from ratchet.cli.errors import err
 from ratchet.cli.keys import StoreUrl, open_store
+from ratchet.cli.redaction import redactor_of_folder
 from ratchet.client import Client, is_server
 from ratchet.curate.importing import (
     REWARD_KEYS,
@@ -37,8 +37,8 @@ from ratchet.curate.importing import (
     without_not_finite,
 )
 from ratchet.curate.importing.writer import ImportWriter
-from ratchet.observe.project_paths import FILE_NAME, folder_with_config, prepare_state
-from ratchet.observe.redaction import RedactionRules, Redactor, redactor_of
+from ratchet.observe.project_paths import folder_with_config, prepare_state
+from ratchet.observe.redaction import Redactor
 from ratchet.types import InputError, RatchetError
 
 MAX_REASONS = 20
@@ -105,7 +105,7 @@ def import_(
     with ExitStack() as stack:
         target, destination = _target(stack, folder, store, server, dry_run)
         bookmarks = Bookmarks(None if dry_run else _state(folder), target)
-        redactor = _redactor(folder)
+        redactor = redactor_of_folder(folder)
         importer = _Importer(selected, redactor, target, bookmarks)
         reports = []
         for file in files:
@@ -172,14 +172,6 @@ def _target(
 
 def _state(folder: Path) -> Path:
     return prepare_state(folder_with_config(folder) or folder.resolve())
-
-
-def _redactor(folder: Path) -> Redactor:
-    root = folder_with_config(folder)
-    if root is None:
-        return redactor_of(RedactionRules(), os.environ)
-    found = read_server_config(root / FILE_NAME).redaction
-    return redactor_of(RedactionRules(**found.model_dump()), os.environ)
 
 
 class _Skipped:

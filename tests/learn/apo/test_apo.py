@@ -447,20 +447,6 @@ def test_the_source_stays_when_edits_only_fit_the_train_tasks(make_store: MakeSt
     assert found.finding.best == SOURCE
 
 
-def test_secrets_in_rollouts_do_not_reach_the_coach(make_store: MakeStore) -> None:
-    def leaks(resources: Any, given: Any) -> float:
-        if obey(resources, given) < 1:
-            raise ValueError(
-                "refused for ann@example.com with sk-proj-abcdefghijklmnop1234567890AB"
-            )
-        return 1.0
-
-    found = learn(make_store(), answer=leaks)
-    assert any("refused for" in text for text in found.coach.texts)
-    assert all("ann@example.com" not in text for text in found.coach.texts)
-    assert all("sk-proj-" not in text for text in found.coach.texts)
-
-
 def test_the_same_seed_finds_the_same_when_nothing_overtakes(make_store: MakeStore) -> None:
     one, other = (learn(make_store(), slots=1, rollouts=100) for _ in range(2))
     assert one.finding == other.finding
