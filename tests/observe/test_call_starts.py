@@ -38,7 +38,9 @@ TWO = SOURCE.derive({"system": PromptTemplate("two")}, algorithm="test")
 KILLED = """
 import os, signal, sys, time
 import ratchet
+from ratchet.observe import call_starts
 
+call_starts.ENROLLED_S = 3600.0  # it is killed before its start is sent, however slow the machine
 ratchet.init("bot", instrument=False)
 system = ratchet.prompt("system", "source")
 while str(system) != "one":
