@@ -163,3 +163,21 @@ def test_a_coach_that_nobody_listens_for_is_named_at_the_end(make_project: MakeP
     assert done.returncode == 8, text_of(done)
     assert "cannot be reached" in done.stderr
     assert "few_shot works on 'system'" in text_of(done)
+
+
+@pytest.mark.parametrize("algorithm", ["apo", "evolve", "gepa"])
+def test_a_coach_whose_answers_are_all_unusable_ends_as_a_dead_one(
+    make_project: MakeProject, algorithm: str
+) -> None:
+    if algorithm == "gepa":
+        pytest.importorskip("gepa", reason="the extra gepa is not installed")
+    lorem = "```\nLorem {ipsum} dolor sit amet.\n```"  # a placeholder that the prompt has not
+    with Endpoint(lambda _: answer(lorem)) as endpoint:
+        project = project_of(
+            make_project, endpoint.url, solves=HOPELESS, algorithm=algorithm, wait_s=5
+        )
+        done = project.ratchet("improve")
+        said = text_of(done)
+        assert done.returncode == 8, said
+        assert "none of its answers could be used (the last: " in said
+        assert "No significant gain" not in said

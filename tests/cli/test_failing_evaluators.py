@@ -88,6 +88,8 @@ def test_an_evaluator_with_a_typo_stops_the_run_before_it_learns(
         run = store.runs.latest()
         ran, _ = store.rollouts.list(limit=1000)
     assert run is not None
+    named = done.stderr.split("ratchet evaluators try mistyped ")[1].split()[0]
+    assert named in {rollout.id for rollout in ran}
     assert {rollout.candidate_id for rollout in ran} == {run.baseline_id}, "nothing was tried"
     checked: Any = project.json("evaluators", "check", "mistyped")["cards"]
     assert checked[0]["verdict"] == "rejected"

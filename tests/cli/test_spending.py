@@ -149,8 +149,54 @@ def test_checking_a_judge_stops_at_the_budget(make_project: MakeProject, dear: E
     assert re.search(
         r"report card of 'helpful' will make about \d{3} model calls, for at most", said
     )
-    assert "There is no report card of 'helpful': The budget of one command of $5 is spent" in said
-    assert 5 <= len(dear.requests) <= 9
+    # The first five answers tell what a call costs.
+    asked = len(dear.requests)
+    assert asked == 5
+    refused = re.search(
+        r"There is no report card of 'helpful': 5 of (\d+) answers are stored; the other (\d+) take"
+        r" about \$(\d+)\.00, and \$0\.0000 are left",
+        said,
+    )
+    assert refused is not None, said
+    answers, missing, dollars = map(int, refused.groups())
+    assert missing == dollars == answers - 5
+    again = project.ratchet("evaluators", "check", "helpful")
+    assert again.returncode == 2
+    assert "5 of " in again.stderr
+    assert len(dear.requests) == asked, "it is refused before another call is paid for"
+    enough = kept.replace("dollars = 5.0", f"dollars = {missing}").replace(
+        "dollars = 5\n", f"dollars = {missing}\n"
+    )
+    project.write("ratchet.toml", enough)
+    finished = project.ratchet("evaluators", "check", "helpful")
+    assert finished.returncode == 0, finished.stderr
+    assert len(dear.requests) == answers
+
+
+def test_checking_a_judge_whose_calls_become_dearer_says_how_many_are_left(
+    make_project: MakeProject, dear: Endpoint
+) -> None:
+    project = project_of(make_project, dear, dollars=5)
+    kept = (project.root / "ratchet.toml").read_text()
+    project.write("ratchet.toml", kept[: kept.index('[[evaluators]]\nuse = "judge"')] + INLINE)
+    assert project.ratchet("eval").returncode == 0
+    project.write("ratchet.toml", kept.replace("dollars = 5\n", "dollars = 1000\n"))
+
+    def dearer(request: Request) -> Reaction:
+        tokens = 100 if len(dear.requests) <= 5 else 5_000
+        text = json.dumps({"c1": {"reason": "So.", "verdict": "yes"}})
+        usage = {"prompt_tokens": tokens, "completion_tokens": 0, "total_tokens": tokens}
+        return answer(text, model="dear", usage=usage)
+
+    dear.react = dearer
+    done = project.ratchet("evaluators", "check", "helpful")
+    said = " ".join(done.stderr.split())
+    assert done.returncode == 2, said
+    told = re.search(
+        r"What was paid for is kept\. Run it again: about (\d+) calls are left\.", said
+    )
+    assert told is not None, said
+    assert int(told[1]) > 100
 
 
 def test_scoring_by_a_judge_stops_at_the_budget(make_project: MakeProject, dear: Endpoint) -> None:

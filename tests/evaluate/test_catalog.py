@@ -106,6 +106,34 @@ def test_a_module_that_ratchet_refuses_is_quoted_in_its_words(
     )
 
 
+@pytest.mark.parametrize(
+    ("source", "line", "words"),
+    [
+        ("import math\nimport rapidfuzz_nope\n", 2, "install 'rapidfuzz_nope' or fix that line"),
+        ("import math\n\nmath.sqrt(-1)\n", 3, "fix it there"),
+        ("def judge(:\n", 1, "fix it there"),
+    ],
+)
+def test_a_module_that_was_found_and_fails_is_named_with_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, line: int, words: str
+) -> None:
+    module = f"failing_evaluators_{line}"
+    (tmp_path / f"{module}.py").write_text(source)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ConfigError) as raised:
+        make_evaluator(f"{module}:judge", {})
+    hint = raised.value.hint or ""
+    assert f"{module!r} was found, and its import failed in {tmp_path / module}.py" in hint
+    assert f", line {line}: {words}" in hint
+
+
+def test_a_module_that_is_not_found_says_where_it_is_looked_for() -> None:
+    for use in ("no_such_module:f", "math:no_such_function"):
+        with pytest.raises(ConfigError) as raised:
+            make_evaluator(use, {})
+        assert "found from the folders" in (raised.value.hint or "")
+
+
 def test_a_whole_number_is_a_fitting_float() -> None:
     assert make_evaluator("numeric", {"tolerance": 1}).version
 

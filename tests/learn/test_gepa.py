@@ -41,12 +41,13 @@ def learn(
     order: int = 0,
     dies_after: int | None = None,
     baseline: Candidate = SOURCE,
+    agent: Any = obeys,
     budget: Budget | None = None,
     **options: Any,
 ) -> Learned:
     proposals: list[Proposal] = []
     coach = coach or RuleCoach(fenced, order=order)
-    runner = FakeRunner(store, obeys, order=order, dies_after=dies_after, cost_usd=0.001)
+    runner = FakeRunner(store, agent, order=order, dies_after=dies_after, cost_usd=0.001)
     lab = make_lab(
         runner,
         store,
@@ -221,7 +222,18 @@ def test_a_search_that_tries_nothing_new_ends(make_store: MakeStore) -> None:
     solved = Candidate.of({"system": PromptTemplate(f"{{request}}: {' '.join(RULES)}")})
     found = learn(make_store(), baseline=solved)
     assert found.finding.best == solved
-    assert "a candidate solves every val task" in found.finding.sentence
+    assert "tried nothing new" in found.finding.sentence or "every train" in found.finding.sentence
+
+
+def test_a_source_that_solves_val_by_chance_still_learns_what_train_shows(
+    make_store: MakeStore,
+) -> None:
+    def lucky(resources: Any, given: Any) -> Any:
+        return 1.0 if given["split"] == "val" else obeys(resources, given)
+
+    found = learn(make_store(), agent=lucky)
+    assert found.finding.best != SOURCE
+    assert found.finding.best_val == found.finding.baseline_val == 1.0
 
 
 def test_merging_and_all_texts_at_once(make_store: MakeStore) -> None:

@@ -73,6 +73,13 @@ def test_calls_of_unknown_price_run_four_at_once_and_end_at_the_limit(
     assert "of $5 is spent: $5.00 so far" in str(refused[0])
 
 
+def test_what_calls_under_way_spend_beyond_the_limit_is_said() -> None:
+    account = Account(5.0)
+    account.add([Cost(known_usd=6.0)])
+    said = str(account.spent_error())
+    assert "of $5 is spent: $6.00 so far, $1.00 of it by calls that were under way." in said
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_no_prices_exceed_the_limit_by_more_than_four_calls(seed: int) -> None:
     rng = random.Random(seed)

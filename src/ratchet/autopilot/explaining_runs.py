@@ -32,7 +32,7 @@ def explain_run(
     if run.stage == "failed":
         return [
             f"The run stopped in its stage {run.failed_at or 'baseline'}: {run.message}",
-            "Nothing was decided. Once the cause is mended, ratchet improve goes on there.",
+            "Nothing was decided. Once that is fixed, ratchet improve goes on there.",
         ]
     if STAGE_TRANSITIONS[run.stage]:
         return [
@@ -66,8 +66,8 @@ def _tried(outcome: RunOutcome) -> list[str]:
     )
     if finding.get("baseline_val") is not None:
         sentence += (
-            f" A candidate goes on to the proof only if it also beats the baseline's"
-            f" {finding['baseline_val']:.3f} on val tasks, and none did."
+            " A candidate goes on to the proof only if it also scores no less than the baseline's"
+            f" {finding['baseline_val']:.3f} on val tasks and better over all, and none did."
         )
     return [sentence]
 

@@ -49,6 +49,7 @@ from ratchet.autopilot.watcher import Watcher
 from ratchet.autopilot.weights_algorithm import WeightsAlgorithm
 from ratchet.evaluate import Evaluator, FunctionEvaluator, Scorer
 from ratchet.learn import Algorithm, Budget, Finding, Lab, LabSettings, mean
+from ratchet.learn.algorithm import NOTHING_TO_LEARN
 from ratchet.learn.auto import Auto
 from ratchet.llm import ChatClient, CoachUnavailable, paid_from
 from ratchet.prove import ExperimentPlan, RepetitionPlan
@@ -848,6 +849,8 @@ def _trained(baseline: Candidate, candidate: Candidate) -> dict[str, Adapter]:
 
 
 def _nothing_found(finding: Finding) -> str:
+    if finding.sentence == NOTHING_TO_LEARN:
+        return finding.sentence
     return (
         f"There is no significant gain: nothing beat the baseline's {finding.baseline_val:.3f} on"
         f" the val tasks, so no experiment was run. {finding.sentence}"

@@ -10,7 +10,7 @@ import msgspec
 
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.run_spending import announced
-from ratchet.evaluate import Evaluator, FunctionEvaluator, basis_of, broken
+from ratchet.evaluate import Evaluator, FunctionEvaluator, basis_of, broken, is_failure
 from ratchet.evaluate.report_card import (
     CardThresholds,
     Case,
@@ -154,15 +154,21 @@ def check_evaluators(
     for evaluator in evaluators:
         if evaluator.name not in names or basis_of(evaluator) == "measurement":
             continue
-        scores = [
-            evaluation.scores[evaluator.name]
+        scored = [
+            evaluation
             for evaluation in evaluations
             if evaluation.rollout.status == "succeeded" and evaluator.name in evaluation.scores
         ]
+        scores = [evaluation.scores[evaluator.name] for evaluation in scored]
         if sentence := broken(evaluator.name, scores, "the baseline's outputs"):
+            failed = next(
+                evaluation.rollout.id
+                for evaluation, score in zip(scored, scores, strict=True)
+                if score.value is None or is_failure(score)
+            )
             raise ConfigError(
                 sentence,
-                hint=f"Look at one output: ratchet evaluators try {evaluator.name} ROLLOUT.",
+                hint=f"Look at one output: ratchet evaluators try {evaluator.name} {failed}",
             )
 
 

@@ -244,8 +244,7 @@ async def _check(
             except BudgetExhausted as error:
                 made_so_far = ", ".join(each.evaluator for each in cards) or "none"
                 raise BudgetExhausted(
-                    f"There is no report card of {evaluator.name!r}: {error.message} Report cards"
-                    f" made: {made_so_far}.",
+                    f"{error.message} Report cards made: {made_so_far}.",
                     hint=error.hint,
                 ) from None
             cards.append(card)

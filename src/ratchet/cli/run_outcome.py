@@ -17,13 +17,18 @@ def costs_text(costs: RunCosts) -> str:
         *_calls(costs.coach_calls, "coach", costs.of_coach),
         *_calls(costs.judge_calls, "judge", costs.of_judges),
     ]
-    if costs.cost != Cost():
+    if costs.cost.known_usd:
         parts.append(f"in all {costs.cost}")
+    elif costs.cost.unpriced and not any(UNPRICED in part for part in parts):
+        parts.append(UNPRICED)
     return "; ".join(parts)
 
 
+UNPRICED = "cost unknown: no price is set"
+
+
 def _calls(calls: int, whose: str, cost: Cost) -> list[str]:
-    dollars = f" for {cost}" if cost != Cost() else ""
+    dollars = f" for {cost}" if cost.known_usd else f" ({UNPRICED})" if cost.unpriced else ""
     return [f"{counted(calls, f'{whose} call')}{dollars}"] if calls else []
 
 

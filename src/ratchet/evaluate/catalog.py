@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import importlib
 import inspect
+import traceback
 from collections.abc import Callable, Mapping
 from typing import Any, cast, get_type_hints
 
@@ -155,11 +156,31 @@ def import_function(use: str, what: str) -> Callable[..., Any]:
     except (Exception, SystemExit) as error:
         raise ConfigError(
             f"The {what} {use!r} cannot be loaded: {type(error).__name__}: {error}.",
-            hint="It is MODULE:FUNCTION, found from the folders under path of [agent].",
+            hint=_import_hint(module, error),
         ) from error
     if not callable(found):
         raise ConfigError(f"The {what} {use!r} is not a function.")
     return cast("Callable[..., Any]", found)
+
+
+def _import_hint(module: str, error: BaseException) -> str:
+    """What to do about a module that cannot be imported, or lacks the function."""
+    if isinstance(error, SyntaxError) and error.filename:
+        place = f"{error.filename}, line {error.lineno}"
+        return f"The module {module!r} was found, and its import failed in {place}: fix it there."
+    frames = [
+        (frame.f_globals.get("__name__"), frame.f_code.co_filename, line)
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if not frame.f_code.co_filename.startswith("<frozen")
+    ][1:]  # without this module's own
+    frames = [frame for frame in frames if frame[1] != importlib.__file__]
+    if not frames:  # the module was not found, or has no such function
+        return "It is MODULE:FUNCTION, found from the folders under path of [agent]."
+    _, path, line = next((frame for frame in reversed(frames) if frame[0] == module), frames[-1])
+    missing = error.name if isinstance(error, ModuleNotFoundError) else None
+    remedy = f"install {missing!r} or fix that line" if missing else "fix it there"
+    place = f"{path}, line {line}"
+    return f"The module {module!r} was found, and its import failed in {place}: {remedy}."
 
 
 def _own(use: str, options: Mapping[str, Any]) -> FunctionEvaluator:

@@ -24,6 +24,8 @@ class SearchEnd(msgspec.Struct, frozen=True):
 
 SPENT = SearchEnd("budget", "the budget is spent")
 
+NOTHING_TO_LEARN = "Every train and val task is solved already, so there is nothing to learn."
+
 CALLS_SPENT = SearchEnd("budget", "the budget's coach calls are spent")
 
 

@@ -24,7 +24,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from ratchet.learn.algorithm import Finding
+from ratchet.learn.algorithm import NOTHING_TO_LEARN, Finding
 from ratchet.learn.arms import ARMS, TRAINED, Arm
 from ratchet.learn.attribution import blame
 from ratchet.learn.budget import BudgetExhausted
@@ -34,6 +34,8 @@ from ratchet.learn.budget_scheduler import (
     BudgetScheduler,
     BudgetSlices,
     is_at_floor,
+    is_solved,
+    solves_all,
 )
 from ratchet.learn.lab import Lab
 from ratchet.learn.work import Evaluation, mean, require_scores
@@ -100,6 +102,15 @@ class Auto:
         seen = await lab.evaluate(lab.baseline, lab.train[: plan.survey])
         own = await lab.evaluate(lab.baseline, lab.val[: plan.val])
         require_scores(own, "val")
+        if is_solved([*seen, *own]) and await solves_all(lab, lab.baseline):
+            return Finding(
+                best=lab.baseline,
+                baseline_val=mean(own),
+                best_val=mean(own),
+                proposals=0,
+                sentence=NOTHING_TO_LEARN,
+                ended="solved",
+            )
         await self._survey(lab, records, seen)
         scheduler = BudgetScheduler(
             lab,

@@ -11,6 +11,8 @@ from ratchet.learn.algorithm import SPENT, Finding, SearchEnd
 from ratchet.learn.arms import Arm
 from ratchet.learn.budget import Budget, BudgetExhausted
 from ratchet.learn.lab import Lab
+from ratchet.learn.race import EVEN
+from ratchet.learn.wording import counted
 from ratchet.learn.work import Evaluation, mean
 from ratchet.llm import CoachUnavailable
 from ratchet.sandbox.limits import SandboxUnavailable
@@ -111,7 +113,7 @@ class BudgetScheduler:
         self._improvements: list[tuple[Candidate, float, float]] = []
         """Each better candidate, with the means of its predecessor and its own on the same
         tasks."""
-        self._solved = baseline_val >= 1.0
+        self._solved = False
         self._proposals = 0
 
     @property
@@ -125,7 +127,7 @@ class BudgetScheduler:
         number = 0
         while self._lab.may_continue(f"auto/{number:03d}"):
             if self._solved:
-                return SearchEnd("solved", "every val task is solved")
+                return SearchEnd("solved", "every train and val task is solved")
             if self._left() < LEAST and number:
                 return SPENT
             record = self._next()
@@ -165,13 +167,20 @@ class BudgetScheduler:
             if not pairs:  # it was compared with its predecessor only
                 return candidate, before, after
             own, its = (math.fsum(values) / len(pairs) for values in zip(*pairs, strict=True))
-            if its > own:
+            if its > own or (its == own and self._gains_on_train(candidate)):
                 return candidate, own, its
             lab.note(
                 f"Candidate {candidate.id[:8]} is no better than the source on"
                 f" {len(pairs)} val tasks: {own:.3f} → {its:.3f}."
             )
         return lab.baseline, self._baseline_val, self._baseline_val
+
+    def _gains_on_train(self, candidate: Candidate) -> bool:
+        """Whether it is better than the source on the train tasks that both have run."""
+        lab = self._lab
+        step = f"auto/train/{candidate.id}"
+        pairs = lab.compared(step, lab.baseline, candidate, tasks=lab.train)
+        return math.fsum(its - own for own, its in pairs) > EVEN
 
     async def _confirm(self) -> float:
         """Mean of the current best on the val tasks that the source has run."""
@@ -227,7 +236,7 @@ class BudgetScheduler:
             cost += ", its share of the budget"
         if finding.best.id == self._best.id:
             record.barren += 1
-            lab.note(f"{record.arm.name} found nothing better for {cost}: {summary}")
+            lab.note(f"{record.arm.name} found nothing better ({cost}): {summary}")
             if self._at_floor and finding.tied is not None:
                 self._tied = finding.tied
                 lab.note(
@@ -244,12 +253,13 @@ class BudgetScheduler:
         record.barren = 0 if gain > 0 else record.barren + 1
         record.gain += gain
         on = f" on {len(pairs)} val tasks" if pairs else " on val"
-        did = (
-            f"raised the mean from {finding.baseline_val:.3f} to {finding.best_val:.3f}{on}"
+        lab.note(
+            f"{record.arm.name} raised the mean from {finding.baseline_val:.3f} to"
+            f" {finding.best_val:.3f}{on} ({cost}): {summary}"
             if gain > 0
-            else f"found a candidate that does better on train, not{on}; the next continues from it"
+            else f"{record.arm.name} used {cost}. Its best candidate gains on train but not on val;"
+            f" the next algorithm starts from it. {summary}"
         )
-        lab.note(f"{record.arm.name} {did}, for {cost}: {summary}")
         for other in self._records:
             if other is not record and self._may_return(other):
                 other.out, other.barren, other.is_fresh = "", 0, True
@@ -259,9 +269,10 @@ class BudgetScheduler:
             await self._try_without(tied, part, share)
         elif finding.best_val >= SOLVED and all(after >= SOLVED for _, after in pairs):
             try:
-                self._solved = await self._confirm() >= SOLVED
+                solved = await self._confirm() >= SOLVED
             except BudgetExhausted:
-                self._solved = True  # as far as can be measured
+                solved = True  # as far as can be measured
+            self._solved = solved and await solves_all(lab, self._best, most=self._left())
 
     def _without_coach(self, why: str) -> None:
         """Retire the arms that need the coach, which answers none of them."""
@@ -353,6 +364,34 @@ def is_at_floor(evaluations: Sequence[Evaluation]) -> bool:
     return bool(values) and min(values) >= 0 and above <= FLOOR * len(values)
 
 
+def is_solved(evaluations: Sequence[Evaluation]) -> bool:
+    """Whether each of these is solved."""
+    return all(evaluation.worth >= SOLVED for evaluation in evaluations)
+
+
+async def solves_all(lab: Lab, candidate: Candidate, *, most: float = math.inf) -> bool:
+    """Whether a candidate solves every train and val task, as far as the budget can tell.
+
+    It runs in parts that double, so that a candidate which fails often is not run on all.
+
+    Args:
+        lab: Runs the candidate.
+        candidate: The candidate.
+        most: Rollouts that this may take.
+    """
+    tasks = [*lab.train, *lab.val]
+    spent = lab.spent.rollouts
+    first, count = 0, LEAST
+    while first < len(tasks) and lab.spent.rollouts - spent + count <= most:
+        try:
+            if not is_solved(await lab.evaluate(candidate, tasks[first : first + count])):
+                return False
+        except BudgetExhausted:
+            return True
+        first, count = first + count, 2 * count
+    return True
+
+
 def _some_tasks(arm: Arm, lab: Lab, share: Budget) -> dict[str, Sequence[Task]]:
     if share.rollouts is None or arm.subset is None:
         return {}
@@ -372,7 +411,7 @@ def _cost(part: Lab) -> str:
 
 
 def _format_cost(rollouts: int, coach_calls: int, dollars: Cost) -> str:
-    parts = [f"{rollouts} rollout{'' if rollouts == 1 else 's'}"]
+    parts = [counted(rollouts, "rollout") if rollouts else "no new rollouts"]
     if coach_calls:
         parts.append(f"{coach_calls} coach call{'' if coach_calls == 1 else 's'}")
     if dollars != Cost():

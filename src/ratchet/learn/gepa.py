@@ -9,6 +9,7 @@ adapter and its language model.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Mapping, Sequence
 from functools import partial
 from importlib import import_module
@@ -23,7 +24,7 @@ from ratchet.learn.evidence import cut, text_of, transcript
 from ratchet.learn.lab import Lab
 from ratchet.learn.texts import with_text
 from ratchet.learn.wording import counted
-from ratchet.learn.work import Evaluation, Proposal, mean, texts_of
+from ratchet.learn.work import Evaluation, Proposal, mean, scores_of, texts_of
 from ratchet.llm import Message, Reply
 from ratchet.types import Candidate, ConfigError, InputError, Span, Task
 
@@ -171,6 +172,8 @@ class _Search:
         self._max_iterations = max_iterations
         self._val = tuple(task.id for task in lab.val)
         self._on_val: dict[str, tuple[float, Candidate]] = {}
+        self._on_train: dict[str, dict[str, float]] = {}
+        """Scores by candidate id and train task id."""
         self._parent = lab.baseline
         self._child: tuple[Candidate, float, int] | None = None
         self._replies: list[Reply] = []
@@ -198,6 +201,8 @@ class _Search:
         if made is None:
             step = f"gepa/{self._asked - 1:06d}"
             self._bridge.do(lambda: self._lab.unusable(step, problem))
+        elif self._is_new(made) and not problem:
+            self._bridge.do(self._lab.usable)
         if made is None or problem:
             self._problem = problem
             # It costs no rollout, and the coach is shown the fault.
@@ -211,9 +216,11 @@ class _Search:
         value = mean(evaluations)
         if tuple(task.id for task in batch) == self._val:
             self._on_val.setdefault(made.id, (value, made))
-        elif self._is_new(made):
-            self._ran += 1
-            self._child = (made, value, len(batch))
+        else:
+            self._on_train.setdefault(made.id, {}).update(scores_of(evaluations))
+            if self._is_new(made):
+                self._ran += 1
+                self._child = (made, value, len(batch))
         return batch_of(
             outputs=[evaluation.rollout.output for evaluation in evaluations],
             scores=[evaluation.worth for evaluation in evaluations],
@@ -276,8 +283,10 @@ class _Search:
             self.end = SearchEnd(
                 "limit", f"the limit of {self._max_iterations} iterations was reached"
             )
-        elif max((value for value, _ in self._on_val.values()), default=0.0) >= 1.0:
-            self.end = SearchEnd("solved", "a candidate solves every val task")
+        elif any(
+            value >= 1.0 and self._solves_train(id) for id, (value, _) in self._on_val.items()
+        ):
+            self.end = SearchEnd("solved", "a candidate solves every train and val task")
         elif self._idle >= IDLE:
             self.end = SearchEnd("idle", f"{IDLE} iterations in a row tried nothing new")
         elif self._fruitless >= FRUITLESS:
@@ -304,9 +313,9 @@ class _Search:
         if baseline.id not in self._on_val:
             raise BudgetExhausted("The budget did not cover the baseline on val.")
         baseline_val = self._on_val[baseline.id][0]
-        best_val, best = max(self._on_val.values(), key=lambda entry: entry[0])
-        if best_val <= baseline_val:
-            best, best_val = baseline, baseline_val
+        best_val, best = max(
+            self._on_val.values(), key=lambda entry: (entry[0], self._train_gain(entry[1]))
+        )
         return Finding(
             best=best,
             baseline_val=baseline_val,
@@ -319,6 +328,16 @@ class _Search:
             ),
             ended=end.cause,
         )
+
+    def _solves_train(self, candidate_id: str) -> bool:
+        scores = self._on_train.get(candidate_id, {})
+        return len(scores) == len(self._lab.train) and min(scores.values()) >= 1.0
+
+    def _train_gain(self, candidate: Candidate) -> float:
+        """Sum of its gains over the baseline on the train tasks that both have run."""
+        own = self._on_train.get(self._lab.baseline.id, {})
+        scores = self._on_train.get(candidate.id, {})
+        return math.fsum(scores[task] - own[task] for task in own.keys() & scores.keys())
 
     async def _run(
         self, candidate: Candidate, tasks: Sequence[Task], with_spans: bool

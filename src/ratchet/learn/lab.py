@@ -154,6 +154,10 @@ class Lab:
         self._ended: list[tuple[str, float]] = []
         """Kind and end, in Unix seconds, of each piece of work."""
         self._coach_gone: CoachUnavailable | None = None
+        self._last_unusable = ""
+        """Why the coach's last unusable answer could not be used."""
+        self._is_usable = False
+        """Whether an answer of the coach could be used."""
         self._stats: dict[str, CandidateStats] = {} if whole is None else whole._stats
 
     async def __aenter__(self) -> Lab:
@@ -447,8 +451,16 @@ class Lab:
 
     @property
     def coach_gone(self) -> CoachUnavailable | None:
-        """Why the coach cannot be used any more; None while it can."""
-        return self._coach_gone if self._whole is None else self._whole.coach_gone
+        """Why the coach is of no use: it is lost, or none of its answers could be used."""
+        if self._whole is not None:
+            return self._whole.coach_gone
+        if self._coach_gone is None and self._last_unusable and not self._is_usable:
+            last = self._last_unusable.rstrip(".")
+            return CoachUnavailable(
+                f"The coach answered, and none of its answers could be used (the last: {last}).",
+                hint="Name another model under [coach] in ratchet.toml, and improve again.",
+            )
+        return self._coach_gone
 
     def _lose_coach(self, error: CoachUnavailable | None) -> None:
         if self._whole is not None:
@@ -628,6 +640,16 @@ class Lab:
             why: The reason, as a sentence.
         """
         self._append(self._key("unusable", step), why)
+        self._root._last_unusable = why
+
+    def usable(self) -> None:
+        """Record that an answer of the coach could be used, if only to change nothing."""
+        self._root._is_usable = True
+
+    @property
+    def _root(self) -> Lab:
+        """The outermost lab."""
+        return self if self._whole is None else self._whole._root
 
     def may_continue(self, step: str) -> bool:
         """Whether the budget allows another step; journaled, so a step's answer never changes.
@@ -707,8 +729,15 @@ class Lab:
         first = set(self._append(self._key("known", step), known))
         return sorted(order, key=lambda task: task.id not in first)
 
-    def compared(self, step: str, one: Candidate, other: Candidate) -> list[tuple[float, float]]:
-        """Values of two candidates on the val tasks that both have run, in task order.
+    def compared(
+        self,
+        step: str,
+        one: Candidate,
+        other: Candidate,
+        *,
+        tasks: Sequence[Task] | None = None,
+    ) -> list[tuple[float, float]]:
+        """Values of two candidates on the tasks that both have run, in task order.
 
         Runs nothing: tasks that either candidate has not run are skipped.
 
@@ -716,9 +745,13 @@ class Lab:
             step: Name of the comparison, unique in the run and stable across resumption.
             one: The first candidate.
             other: The second candidate.
+            tasks: The tasks; those of val by default.
         """
         known = [self._stats[c.id].values if c.id in self._stats else {} for c in (one, other)]
-        found = [[known[0].get(task.id), known[1].get(task.id)] for task in self.val]
+        found = [
+            [known[0].get(task.id), known[1].get(task.id)]
+            for task in (self.val if tasks is None else tasks)
+        ]
         pairs = [pair for pair in found if None not in pair]
         # Work that was interrupted in the first run may have ended since: the journal records the
         # pairs seen then.

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import shutil
 import signal
@@ -335,6 +336,8 @@ class _Search:
             problem = await self._lab.check(candidate) or await self._lab.test(candidate)
             if problem:
                 return _nothing(problem)
+            if candidate.id != self._lab.baseline.id:
+                self._lab.usable()
             if not self._may_go_on(candidate):
                 raise BudgetExhausted("The rest of the budget is for the finalists.")
         evaluations = await self._lab.evaluate(candidate, self._tasks)
@@ -403,16 +406,20 @@ class _Search:
         return shown
 
     async def choose(self, finalists: int, baseline_val: float) -> tuple[Candidate, float]:
-        """The best on val among the best on train; the baseline if none beats it."""
+        """The best on val among the best on train; the baseline if none beats it.
+
+        Of those equal on val the best on train is chosen, if it beats the baseline there.
+        """
         ranked = sorted(self._tried.values(), key=lambda entry: (-entry[0], entry[1]))
         best, best_val = self._lab.baseline, baseline_val
-        for _, _, candidate in ranked[:finalists]:
+        best_train = self._tried[best.id][0] if best.id in self._tried else math.inf
+        for train, _, candidate in ranked[:finalists]:
             try:
                 value = mean(await self._lab.evaluate(candidate, self._lab.val))
             except BudgetExhausted:
                 break
-            if value > best_val:
-                best, best_val = candidate, value
+            if (value, train) > (best_val, best_train):
+                best, best_val, best_train = candidate, value, train
         return best, best_val
 
 

@@ -20,6 +20,7 @@ from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.lab import Lab
 from ratchet.learn.race import Race, RaceEntry
 from ratchet.learn.race import RaceResult as Chosen
+from ratchet.learn.wording import counted
 from ratchet.learn.work import Proposal, mean, require_scores, scores_of
 from ratchet.types import Bool, Candidate, Choice, Float, InputError, Int, Knob, Params, Task, Value
 
@@ -93,7 +94,8 @@ class Tune:
             baseline_val=chosen.first_val,
             best_val=chosen.best_val,
             proposals=search.asked,
-            sentence=f"{search.asked} trials, {search.pruned} of them given up early; {end.why}.",
+            sentence=f"{counted(search.seen, 'combination')} in {counted(search.asked, 'trial')},"
+            f" {search.pruned} of them given up early; {end.why}.",
             ended=end.cause,
         )
 

@@ -231,9 +231,11 @@ class Account:
         """
         assert self.dollars is not None
         spent = self.cost.known_usd
-        more = (
-            "" if spent >= self.dollars else f", and another {kind} costs {dollars_text(another)}"
-        )
+        over = spent - self.dollars
+        if over > _ROUNDING:
+            more = f", {dollars_text(over)} of it by calls that were under way"
+        else:
+            more = f", and another {kind} costs {dollars_text(another)}" if over < 0 else ""
         return BudgetExhausted(
             f"{self.name} of ${self.dollars:g} is spent: {dollars_text(spent)} so far{more}."
             " What was paid for is kept.",

@@ -12,6 +12,7 @@ from ratchet.evaluate.evaluator import Evaluator, FunctionEvaluator, Judgement, 
 from ratchet.evaluate.judges.clients import JudgeModels
 from ratchet.evaluate.judges.judge import Judge, JudgeSpec, JudgeSpending
 from ratchet.evaluate.judges.material import PARTS, Part
+from ratchet.evaluate.judges.outlook import AnswersOutlook
 from ratchet.evaluate.judges.prompt import (
     SAME_AS_REFERENCE,
     TEMPLATES,
@@ -120,6 +121,15 @@ class JudgeEvaluator(FunctionEvaluator):
     def again(self, trial: int) -> Evaluator:
         """Itself, asking its models anew."""
         return JudgeEvaluator(self.judge.again(trial), self._alignment)
+
+    def foreseen(self, outlook: AnswersOutlook) -> Evaluator:
+        """Itself, counting the answers that it has and those it lacks instead of asking."""
+        return JudgeEvaluator(self.judge.foreseen(outlook), self._alignment)
+
+    @property
+    def account(self) -> Account | None:
+        """Bounds what its calls may cost; None for no bound of their own."""
+        return self.judge.spending.account
 
     def variants(self) -> dict[VariantCheck, tuple[Evaluator, Evaluator]]:
         """Itself without the defence against injections; a pairwise judge in either order."""

@@ -15,6 +15,7 @@ from ratchet.evaluate.evaluator import Judgement
 from ratchet.evaluate.failures import Unscored
 from ratchet.evaluate.judges.clients import AGENT, JudgeModels
 from ratchet.evaluate.judges.material import Part, Passage, material
+from ratchet.evaluate.judges.outlook import AnswersOutlook
 from ratchet.evaluate.judges.prompt import (
     BETTER,
     Criterion,
@@ -128,6 +129,7 @@ class Judge:
         self._trial = 0
         self._store: Store | None = None
         self._known: dict[str, Reply] = {}
+        self._outlook: AnswersOutlook | None = None
         self._running: dict[str, asyncio.Future[Reply]] = {}
 
     def attach(self, store: Store) -> None:
@@ -143,6 +145,13 @@ class Judge:
         other = Judge(self.name, spec, self.models, spending=self.spending)
         other._store = self._store
         other._known, other._running = self._known, self._running
+        return other
+
+    def foreseen(self, outlook: AnswersOutlook) -> Judge:
+        """A judge that asks no model, and counts the answers that it has and those it lacks."""
+        other = self.again(self._trial)
+        other._reversed, other._defended = self._reversed, self._defended
+        other._running, other._outlook = {}, outlook
         return other
 
     def in_one_order(self, *, reversed: bool) -> Judge:
@@ -300,6 +309,10 @@ class Judge:
             running = self._running[key] = asyncio.ensure_future(asking)
             running.add_done_callback(lambda _: self._running.pop(key, None))
         reply = await asyncio.shield(running)
+        if self._outlook is not None:
+            if key not in self._outlook.missing:
+                self._outlook.stored[key] = reply
+            return reply
         self.spending.used = total_cost([self.spending.used, reply.cost])
         return reply
 
@@ -321,6 +334,9 @@ class Judge:
             if body is not None:
                 self._known[key] = msgspec.convert(body, Reply)
                 return self._known[key]
+        if self._outlook is not None:
+            self._outlook.missing.add(key)
+            return Reply(text="", problem="It was not asked.", requests=AGAIN + 1)
         self._check_priced()
         client = await self.models.client()
         STEP.set(self.name)  # in a task of its own

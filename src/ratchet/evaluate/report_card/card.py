@@ -12,12 +12,17 @@ import msgspec
 
 from ratchet.evaluate.evaluator import Evaluator, SpansOf, basis_of
 from ratchet.evaluate.failures import FAILED, AnswerFailures, Failure, attempted, missing
+from ratchet.evaluate.report_card.affordable import (
+    PlannedScore,
+    check_affordable,
+    telling_calls_left,
+)
 from ratchet.evaluate.report_card.cases import Case
 from ratchet.evaluate.report_card.checks import CHECKS, Measured
 from ratchet.evaluate.report_card.probes import Probe, plan_probes
 from ratchet.evaluate.report_card.self_preference import self_preference
 from ratchet.evaluate.report_card.thresholds import CardThresholds
-from ratchet.evaluate.report_card.variants import compare_variants
+from ratchet.evaluate.report_card.variants import PER_COPY, compare_variants
 from ratchet.store import Store
 from ratchet.types import (
     CardCheck,
@@ -106,7 +111,9 @@ async def make_card(
     probes = plan_probes(used, copies=thresholds.copies, rng=rng, spans_of=spans_of)
     probes = _applicable(evaluator, probes)
     began, paid = clock(), _used(evaluator)
-    scores = await _scores(evaluator, probes, spans_of, rng, clock, limit_s, on_probe)
+    planned = _planned(evaluator, probes, spans_of, thresholds)
+    async with telling_calls_left(evaluator, planned):
+        scores = await _scores(evaluator, probes, spans_of, rng, clock, limit_s, on_probe, planned)
     values = [None if score is None else score.value for score in scores]
     scored = max(1, sum(value is not None for value in values))
     seconds, dollars = (clock() - began) / scored, _dollars(paid, _used(evaluator), scored)
@@ -120,7 +127,8 @@ async def make_card(
         faults=["" if score is None else score.error.removeprefix(FAILED) for score in scores],
     )
     checks = [check for make in CHECKS for check in make(measured, thresholds)]
-    checks += await compare_variants(evaluator, measured, spans_of, thresholds)
+    async with telling_calls_left(evaluator, planned):
+        checks += await compare_variants(evaluator, measured, spans_of, thresholds)
     checks += self_preference(evaluator, measured, spans_of, thresholds)
     checks += _prices(seconds, dollars, len(probes))
     labels = len(measured.labelled()[1])
@@ -326,6 +334,26 @@ def _applicable(evaluator: Evaluator, probes: Sequence[Probe]) -> list[Probe]:
     ]
 
 
+def _planned(
+    evaluator: Evaluator, probes: Sequence[Probe], spans_of: SpansOf, thresholds: CardThresholds
+) -> list[PlannedScore]:
+    """The scores that a card takes: of the probes, and of real outputs by variants."""
+    again = getattr(evaluator, "again", lambda trial: evaluator)
+    planned = [
+        PlannedScore(
+            again(probe.trial) if probe.trial else evaluator,
+            probe.rollout,
+            spans_of if probe.spans is None else _reader(probe.spans),
+        )
+        for probe in probes
+    ]
+    real = [probe.rollout for probe in probes if probe.kind == "real"]
+    for pair in getattr(evaluator, "variants", dict)().values():
+        for rollout in real[: PER_COPY * thresholds.copies]:
+            planned += [PlannedScore(variant, rollout, spans_of) for variant in pair]
+    return planned
+
+
 async def _scores(
     evaluator: Evaluator,
     probes: Sequence[Probe],
@@ -334,6 +362,7 @@ async def _scores(
     clock: Callable[[], float],
     limit_s: float,
     on_probe: Callable[[int, int], None] | None,
+    planned: Sequence[PlannedScore],
 ) -> list[Score | None]:
     """The scores of probes, as experiments get them; None where the time did not reach."""
     verdicts: list[Score | Failure | None] = [None] * len(probes)
@@ -356,7 +385,9 @@ async def _scores(
                 on_probe(done, len(probes))
 
     first = range(min(TRIED, len(probes)))
+    await check_affordable(evaluator, planned)
     await take(iter(first))
+    await check_affordable(evaluator, planned)
     if len(first) < TRIED or any(_value(verdicts[number]) is not None for number in first):
         # Copies in any order: what a limit leaves out is spread over all kinds.
         copies = [n for n in range(len(first), len(probes)) if probes[n].base >= 0]

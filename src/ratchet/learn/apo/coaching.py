@@ -142,6 +142,8 @@ class Coaching:
         if not critiques:
             problem = next((reply.problem for reply in answers if reply.problem), "")
             declined = any(map(declines, texts))
+            if declined:
+                self._lab.usable()
             why = f"The coach wrote no critique: {problem or 'its answer was empty'}."
             return PromptDraft(
                 target=target,
@@ -315,9 +317,12 @@ class Coaching:
             if answer.template is not None:
                 problem = await self._lab.check(self._candidate(order, target, answer.template))
                 if not problem:
+                    self._lab.usable()
                     return answer, replies
                 answer = EditAnswer(problem=problem)
-            elif not answer.declined:
+            if answer.declined:
+                self._lab.usable()
+            else:
                 why = reply.problem if not reply.text.strip() else ""
                 self._lab.unusable(f"{self.step(order)}/{step}/{number}", why or answer.problem)
             if answer.final or not reply.text.strip():

@@ -120,6 +120,7 @@ class LlmProposer:
             reply = await lab.coach([Message("user", text)], step=f"{case.step}/{step}", once=True)
             replies.append(reply)
             if declines(reply.text):
+                lab.usable()
                 declined, is_done = " ".join(reply.text.split()), True
                 break
             try:
@@ -133,6 +134,7 @@ class LlmProposer:
                 problem = str(error)
                 lab.unusable(f"{case.step}/{step}", problem)
                 continue
+            lab.usable()
             alone = _kept(resource, made) < KEPT
             if alone and summaries:
                 continue  # it would discard the result of earlier steps
