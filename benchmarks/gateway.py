@@ -11,7 +11,10 @@ printed is one JSON object:
 - requests_per_s: through the gateway
 - added_p50_ms: median latency through the gateway minus that of the stub alone
 - peer_requests_per_s, ratio: the peer's, and ours over the peer's
-- sent, recorded: calls sent through the gateway, and spans of them in the database afterwards
+- sent, answered, recorded: calls sent through the gateway, those answered with 200, and spans of
+  them in the database afterwards; all three are the same, or it fails
+- waited, waited_s, waited_worst_s: calls that waited for a place for their recording, how long they
+  did on average, and an upper bound of the longest wait
 - growth_mb: memory growth of the server over 100,000 calls (6,000 with --quick) after a warm-up
   long enough to fill the database's cache of 16 MB
 """
@@ -30,6 +33,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -122,18 +126,18 @@ async def load(url: str, count: int, seconds: float) -> dict[str, Any]:
     request = head.encode() + REQUEST
     took: list[float] = []
     left = count
+    answered = 0
     deadline = time.perf_counter() + seconds
 
     async def one() -> None:
-        nonlocal left
+        nonlocal left, answered
         reader, writer = await asyncio.open_connection(name, int(port))
         while left > 0 and time.perf_counter() < deadline:
             left -= 1
             begin = time.perf_counter()
             writer.write(request)
             answer = await reader.readuntil(b"\r\n\r\n")
-            if b" 200 " not in answer[:20]:
-                raise SystemExit(f"{url} answered: {answer.decode(errors='replace')}")
+            answered += b" 200 " in answer[:20]
             length = length_of(answer)
             if length >= 0:
                 await reader.readexactly(length)
@@ -150,6 +154,7 @@ async def load(url: str, count: int, seconds: float) -> dict[str, Any]:
     took.sort()
     return {
         "count": len(took),
+        "answered": answered,
         "per_s": len(took) / seconds,
         "p50_ms": took[len(took) // 2] * 1e3,
         "p99_ms": took[int(len(took) * 0.99)] * 1e3,
@@ -266,6 +271,26 @@ def install_peer() -> None:
     stamp.write_text(PEER)
 
 
+def waits(address: str) -> dict[str, Any]:
+    """How many calls waited for a place for their recording, and how long, by the metrics."""
+    url = f"{address.partition('/gateway/')[0]}/metrics"
+    name = "ratchet_gateway_recording_wait_seconds"
+    with urllib.request.urlopen(url) as answer:
+        lines = answer.read().decode().splitlines()
+    values = dict(line.rsplit(" ", 1) for line in lines if line.startswith(name))
+    count = float(values[f"{name}_count"])
+    worst = next(
+        key.partition('le="')[2].partition('"')[0]
+        for key, value in values.items()
+        if "_bucket" in key and float(value) == count
+    )
+    return {
+        "waited": int(count),
+        "waited_s": round(float(values[f"{name}_sum"]) / count, 3) if count else 0.0,
+        "waited_worst_s": worst if count else "0",
+    }
+
+
 def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
@@ -311,15 +336,22 @@ def main() -> None:
         show("stub alone", alone)
         with ratchet(folder, upstream) as (address, pid):
             memory = [resident_mb(pid)]
-            sent = call(address, warm)["count"]
+            first = call(address, warm)
             memory.append(resident_mb(pid))
             ours = call(address, measured)
             show("ratchet", ours)
-            sent += ours["count"] + call(address, growth - measured)["count"]
+            rest = call(address, growth - measured)
+            sent = first["count"] + ours["count"] + rest["count"]
+            answered = first["answered"] + ours["answered"] + rest["answered"]
+            waited = waits(address)
             memory.append(resident_mb(pid))
         # The server has ended, so the database is complete.
         found = recorded(folder / "ratchet.db")
-        say(f"sent {sent:,}, recorded {found:,}")
+        say(f"sent {sent:,}, answered {answered:,}, recorded {found:,}")
+        say(
+            f"{waited['waited']:,} calls waited for a place, on average {waited['waited_s']} s,"
+            f" at most {waited['waited_worst_s']} s"
+        )
         say(
             f"memory: {memory[0]:.0f} MB idle, {memory[1]:.0f} after {warm:,} calls,"
             f" {memory[2]:.0f} after {growth:,} more"
@@ -338,7 +370,9 @@ def main() -> None:
                 "peer_requests_per_s": round(peer["per_s"], 1) if with_peer else None,
                 "ratio": round(ours["per_s"] / peer["per_s"], 1) if peer["per_s"] else None,
                 "sent": sent,
+                "answered": answered,
                 "recorded": found,
+                **waited,
                 "growth_mb": round(memory[2] - memory[1], 1),
                 "idle_mb": round(memory[0], 1),
                 "p99_ms": round(ours["p99_ms"], 2),
@@ -347,8 +381,8 @@ def main() -> None:
             }
         )
     )
-    if found != sent:
-        raise SystemExit(f"{sent} calls were sent, {found} are recorded")
+    if not sent == answered == found:
+        raise SystemExit(f"{sent} calls were sent, {answered} answered, {found} are recorded")
 
 
 def show(name: str, measured: dict[str, Any]) -> None:

@@ -135,8 +135,8 @@ def test_a_call_is_a_trace_without_what_redaction_takes_out(
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdefghijklmnopqrstuv")
     reply = opened(store, Search(False), hello, model="gpt-4o-mini", base_url=endpoint.url)
-    assert reply.text == "Heard 24 characters."
-    assert endpoint.requests[0].said == "Write to ann@example.com"
+    assert reply.text == "Heard 25 characters."
+    assert endpoint.requests[0].said == "Write to [redacted:email]"
     (trace,) = store.traces.list(TraceFilter(agent="coach"))[0]
     assert trace.name == "coach round 1"
     assert trace.conversation_id == "run1"
@@ -148,7 +148,7 @@ def test_a_call_is_a_trace_without_what_redaction_takes_out(
     assert request.attributes["gen_ai.request.model"] == "gpt-4o-mini"
     assert request.attributes["ratchet.run.id"] == "run1"
     assert "[redacted:email]" in request.attributes["gen_ai.input.messages"]
-    assert "Heard 24" in request.attributes["gen_ai.output.messages"]
+    assert "Heard 25" in request.attributes["gen_ai.output.messages"]
     assert "sk-test" not in repr([root, request])
 
 

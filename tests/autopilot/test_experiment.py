@@ -202,16 +202,21 @@ def test_what_the_test_tasks_cannot_prove_is_told_before_anything_is_spent(
     few = msgspec.structs.replace(few, widened=frozenset({"errors"}))
     [said] = reach(few, local)
     assert said.startswith("5 test tasks cannot prove a gain: even a perfect candidate needs about")
-    assert "7 at the level 0.0146 of the next experiment, after 0 others." in said
+    assert "about 7 test tasks." in said
     assert reach(setting("a", 1, before=0.2, after=0.9, tasks=44), local) == []
     [said] = reach(setting("a", 1, before=0.2, after=0.9, tasks=30), local)
-    assert said.startswith("Guardrail errors: 30 pairs cannot prove its margin of 0.1")
+    assert said.startswith("Guardrail errors: its margin of 0.1 takes about ")
+    assert "; 30 can prove 0." in said
     with pytest.raises(Killed):
         conduct(local, tmp_path, few, KilledAtOnce())
     [said] = reach(setting("a", 2, before=0.2, after=0.9, tasks=44), local)
-    assert said.startswith("Guardrail errors: 44 pairs cannot prove its margin of 0.1"), (
+    assert said.startswith("Guardrail errors: its margin of 0.1 takes about "), (
         "the next experiment has a smaller level"
     )
+    none = setting("a", 1, before=0.2, after=0.9, tasks=44)
+    margin = msgspec.structs.replace(none.guardrails[0], margin=0.0)
+    [said] = reach(msgspec.structs.replace(none, guardrails=(margin,)), local)
+    assert "no number of test tasks proves a margin of 0" in said
 
 
 class Told(Watcher):
@@ -232,7 +237,9 @@ def test_a_margin_that_nobody_chose_is_the_smallest_that_the_pairs_prove(
     ended = conduct(
         local, tmp_path, msgspec.structs.replace(few, widened=frozenset({"errors"})), told
     )
-    assert told.said == ["Guardrail errors: at most 0.17 more, the least that 25 pairs can prove."]
+    assert told.said == [
+        "Guardrail errors: it may rise by at most 0.17; 25 test tasks cannot prove a tighter limit."
+    ]
     assert ended.decision is not None
     assert ended.decision.verdict == "promote"
     assert [each.margin for each in ended.decision.guardrails] == [0.17]

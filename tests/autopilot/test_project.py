@@ -13,10 +13,11 @@ import pytest
 
 from ratchet.autopilot import Project
 from ratchet.bind import registry
+from ratchet.cli.selection import select_tasks
 from ratchet.llm import Usage, dollars
 from ratchet.prove import Guardrail
 from ratchet.run import Agent
-from ratchet.types import ConfigError, InputError, Int, Params, StoreError
+from ratchet.types import ConfigError, InputError, Int, Params, Run, StoreError, Task
 
 AGENT = """
 import ratchet
@@ -170,6 +171,84 @@ def test_the_dataset_is_read_with_the_files_own_keys(
     assert len(dataset.split("train")) > 80
     by_answer = {(t.expected, dataset.splits[t.id]) for t in dataset.tasks}
     assert len(by_answer) == 100
+
+
+def stating(folder: Path, *splits: str | None) -> None:
+    rows = [
+        {"input": f"question {word}", "split": split, "n": number}
+        for number, (word, split) in enumerate(zip("abcdefghij", splits, strict=False))
+    ]
+    (folder / "tasks.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+
+@pytest.mark.parametrize("shares", ["", "[tasks.split]\ntrain = 0.9\nval = 0.05\ntest = 0.05\n"])
+def test_the_split_that_a_task_states_is_its_split(
+    make_project: MakeProject, tmp_path: Path, shares: str
+) -> None:
+    stating(tmp_path, "test", "Validation", "train", "test", "dev", None, "holdout")
+    dataset, _ = make_project(shares).dataset()
+    assert [dataset.splits[task.id] for task in dataset.tasks][:5] == [
+        "test",
+        "val",
+        "train",
+        "test",
+        "val",
+    ]
+    assert [task.metadata.get("split") for task in dataset.tasks] == [*[None] * 6, "holdout"]
+
+
+def test_a_task_that_learning_used_is_no_test_task_though_it_states_that(
+    make_project: MakeProject, tmp_path: Path
+) -> None:
+    stating(tmp_path, "train", "val", "test", "test")
+    project = make_project()
+    dataset, _ = project.dataset()
+    with project.open_store() as store:
+        store.datasets.put(dataset, 1.0)
+        store.runs.put(
+            Run(
+                id="r",
+                agent="m:f",
+                seed=1,
+                stage="learn",
+                created_at=1.0,
+                updated_at=1.0,
+                dataset_version=dataset.version,
+            )
+        )
+        stating(tmp_path, "test", "test", "train", "test", "val", "test")
+        file = tmp_path / "tasks.jsonl"
+        file.write_text(file.read_text() + '{"input": "Question B?", "split": "test"}\n')
+        after, _ = project.dataset(store=store)
+    assert [after.splits[task.id] for task in after.tasks] == [
+        "train",
+        "val",
+        "train",
+        "test",
+        "val",
+        "test",
+        "val",  # it says nearly the same as the second
+    ]
+    assert "3 tasks of the test split are left out" in after.reason
+
+
+@pytest.mark.parametrize("shares", ["", "[tasks.split]\ntrain = 0.5\nval = 0.25\ntest = 0.25\n"])
+def test_only_the_splits_that_are_asked_for_need_tasks(
+    make_project: MakeProject, tmp_path: Path, shares: str
+) -> None:
+    def selected(split: str) -> list[Task]:
+        return select_tasks(make_project(shares), split, limit=None, skip_bad=False, say=print)
+
+    stating(tmp_path, "val", "val", "val")
+    assert len(selected("val")) == len(selected("all")) == 3
+    with pytest.raises(InputError, match=r"No task of tasks\.jsonl is in the train split"):
+        make_project(shares).dataset()
+    with pytest.raises(InputError, match=r"No task of tasks\.jsonl is in the test split"):
+        selected("test")
+    stating(tmp_path, None)
+    assert len(selected("all")) == 1
+    with pytest.raises(InputError, match=r"No task is in|are too few"):
+        make_project(shares).dataset()
 
 
 def test_latency_and_cost_are_always_measured(make_project: MakeProject) -> None:

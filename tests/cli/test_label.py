@@ -131,10 +131,11 @@ def test_contradictions_are_named(url: str, tmp_path: Path) -> None:
         (b'{"rollout_id": "sure", "value": 17.3}', "line 1: A label is a number from 0 to 1."),
         (b'{"value": 1}', "line 1: Name either a rollout or a trace."),
         (b'{"rollout_id": "sure", "value": "yes"}', "line 1: Expected `bool | float`"),
-        (b'{"rollout_id": "sure", "value": NaN}', "line 1: JSON is malformed"),
+        (b'{"rollout_id": "sure", "value": NaN}', "line 1: NaN is not JSON"),
         (b'{"rollout_id": "sure", "vlaue": 1}', "line 1: Object"),
         (b'{"rollout_id": "gone", "value": 1}', "there is no rollout 'gone'"),
-        (b"\xff\xfe", "is not UTF-8 at byte 1"),
+        (b"\xc3\xa9\n\xff", "line 2: byte 1 of the line is not UTF-8"),
+        (b'{"value": 1, "value": 0}', "line 1: the key 'value' is there again at column 14"),
         (None, "cannot be read"),
     ],
 )

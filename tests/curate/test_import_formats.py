@@ -16,7 +16,10 @@ from ratchet.curate.importing import (
     ImportedRecords,
     format_of,
 )
+from ratchet.curate.importing.cell_values import structured
 from ratchet.curate.importing.records import span_id_of, trace_id_of, unix_ns
+from ratchet.observe.dialects import names
+from ratchet.store.usage import call_of
 from ratchet.types import Span
 from ratchet.types.feedback import fault
 
@@ -272,6 +275,57 @@ def test_a_trace_of_langfuse_is_read_with_its_observations_and_scores() -> None:
     assert found.skipped == ("observation o3: it has no time: its startTime is missing or invalid",)
 
 
+@pytest.mark.parametrize(
+    ("details", "expected"),
+    [
+        (  # as Langfuse's wrapper of OpenAI's client ingests it
+            {
+                "input": 176,
+                "input_cached_tokens": 1024,
+                "output": 26,
+                "output_reasoning_tokens": 64,
+                "total": 1290,
+            },
+            (1200, 90, 1024, 0, 0),
+        ),
+        (  # Anthropic's names, without a total
+            {
+                "input": 20,
+                "cache_read_input_tokens": 1800,
+                "cache_creation_input_tokens": 248,
+                "output": 9,
+            },
+            (2068, 9, 1800, 248, 0),
+        ),
+        (
+            {
+                "input": 20,
+                "input_cache_creation_1h": 100,
+                "input_cache_creation_5m": 148,
+                "output": 9,
+            },
+            (268, 9, 0, 248, 100),
+        ),
+        (  # an application's own, whose total says that details are parts of the others
+            {"input": 1200, "input_cached_tokens": 1024, "output": 90, "total": 1290},
+            (1200, 90, 1024, 0, 0),
+        ),
+    ],
+)
+def test_buckets_of_langfuses_usage_exclude_each_other(
+    details: dict[str, int], expected: tuple[int, ...]
+) -> None:
+    found = read({**GENERATION, "usageDetails": details})
+    call = call_of(found.spans[0].span.attributes)
+    assert expected == (
+        call.input_tokens,
+        call.output_tokens,
+        call.cache_read_tokens,
+        call.cache_write_tokens,
+        call.cache_write_1h_tokens,
+    )
+
+
 def test_rows_of_langfuse_fit_together_whatever_file_they_come_from() -> None:
     trace, observation = read(TRACE).spans[0].span, read(GENERATION).spans[0].span
     assert observation.trace_id == trace.trace_id
@@ -353,6 +407,116 @@ def test_rows_of_phoenix_data_frames_are_the_same_spans() -> None:
     assert span.span_id == same.span_id
     for key in ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.conversation.id"):
         assert span.attributes[key] == same.attributes[key]
+
+
+TOOL = {
+    "name": "weather",
+    "context.trace_id": "0af7651916cd43dd8448eb211c80319c",
+    "context.span_id": "b7ad6b7169203331",
+    "span_kind": "TOOL",
+    "start_time": "2024-05-02 10:00:00.000001+00:00",
+    "end_time": "2024-05-02 10:00:01+00:00",
+    "attributes.tool.name": "weather",
+    "attributes.input.value": '{"city": "Paris", "days": [{"n": 1}]}',
+    "attributes.input.mime_type": "application/json",
+    "attributes.output.value": '[{"sky": "grey"}]',
+    "attributes.tool.parameters": {"city": {"type": "string"}},
+    "attributes.metadata": {"user": {"tier": 1}},
+}
+
+
+def test_attributes_of_phoenix_that_are_json_stay_whole() -> None:
+    nested = {
+        **{key: value for key, value in TOOL.items() if not key.startswith("attributes.")},
+        "attributes": {
+            "input": {"value": TOOL["attributes.input.value"], "mime_type": "application/json"},
+            "output": {"value": TOOL["attributes.output.value"]},
+            "tool": {"name": "weather", "parameters": TOOL["attributes.tool.parameters"]},
+            "metadata": TOOL["attributes.metadata"],
+        },
+    }
+    printed = {  # as pandas writes CSV
+        key: repr(value) if isinstance(value, dict) else value for key, value in TOOL.items()
+    }
+    for row in (TOOL, nested, printed):
+        (span,) = spans(row)
+        assert span.attributes["input.value"] == TOOL["attributes.input.value"]
+        assert span.attributes["output.value"] == TOOL["attributes.output.value"]
+        assert json.loads(span.attributes["tool.parameters"]) == {"city": {"type": "string"}}
+        assert json.loads(span.attributes["metadata"]) == {"user": {"tier": 1}}
+        arguments = json.loads(span.attributes["gen_ai.tool.call.arguments"])
+        assert arguments == {"city": "Paris", "days": [{"n": 1}]}
+
+
+def test_rows_of_phoenix_are_the_same_spans_as_pandas_and_numpy_print_them() -> None:
+    row = {
+        "name": "ChatCompletion",
+        "context.trace_id": "0af7651916cd43dd8448eb211c80319c",
+        "context.span_id": "b7ad6b7169203331",
+        "span_kind": "LLM",
+        "start_time": "2024-05-02 10:00:00.000001+00:00",
+        "attributes.llm.input_messages": [
+            {"message.role": "user", "message.content": "it's } {'q'}"},
+            {"message.role": "assistant", "message.content": None},
+        ],
+        "attributes.llm.token_count.prompt": 12,
+        "events": [
+            {"name": "exception", "timestamp": "2024-05-02T10:00:00+00:00", "attributes": {"n": 1}}
+        ],
+    }
+    listed: Any = row["attributes.llm.input_messages"]
+    stamp = "datetime.datetime(2024, 5, 2, 10, 0, tzinfo=datetime.timezone.utc)"
+    event = f"[{{'name': 'exception', 'timestamp': {stamp}, 'attributes': {{'n': 1}}}}]"
+    numpy = f"[{listed[0]!r}\n {listed[1]!r}]"
+    (want,) = spans(row)
+    for printed in (repr(listed), numpy, f"array({listed!r}, dtype=object)"):
+        (span,) = spans(
+            {
+                **row,
+                "attributes.llm.input_messages": printed,
+                "attributes.llm.token_count.prompt": "12.0",
+                "events": event,
+            }
+        )
+        assert span == want
+    assert json.loads(want.attributes["gen_ai.input.messages"])[0]["parts"][0]["content"] == (
+        "it's } {'q'}"
+    )
+    assert want.attributes["gen_ai.usage.input_tokens"] == 12
+
+
+@pytest.mark.parametrize(
+    "text", ["[__import__('os').system('x')]", "[" + "-" * 5000 + "1]", "[1, ...]", "{x}", "[open]"]
+)
+def test_a_cell_is_never_run_and_what_is_no_literal_stays_a_text(text: str) -> None:
+    assert structured(text) == text
+
+
+def test_messages_are_read_from_a_text_of_them_in_any_file() -> None:
+    talk = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "[1, 2]"}]
+    for messages in (json.dumps(talk), json.dumps(talk, indent=1), repr(talk)):
+        assert [s.name for s in spans({"messages": messages})] == ["invoke_agent imported", "chat"]
+        row = {"history": messages, "scores": "{'a': 1, 'b': nan}"}
+        assert [score.value for _, score in read(row).scores] == [1.0]
+    (rollout,) = read({"messages": json.dumps(talk), "reward": "0.5"}).rollouts
+    assert (rollout.input, rollout.output) == ("q", "[1, 2]")
+    # What only looks like JSON is the text that was said.
+    pair = read({"prompt": "[1]", "completion": '{"a": 1}'}).spans[0].span.attributes
+    assert (pair[names.INPUT], pair[names.OUTPUT]) == ('"[1]"', json.dumps('{"a": 1}'))
+
+
+@pytest.mark.parametrize("reward", [float("nan"), float("inf"), "nan", "high"])
+def test_a_reward_that_is_no_finite_number_is_named(reward: Any) -> None:
+    talk = {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]}
+    for fields in ({"reward": reward}, {"rewards": [1.0, reward]}, {"scores": {"b": reward}}):
+        assert format_of({**talk, **fields}) == "trajectories"
+        with pytest.raises(
+            FormatMismatch, match=r"its (reward|rewards\[1\]|scores.b) is not a fin"
+        ):
+            read({**talk, **fields})
+    some = read({**talk, "scores": {"a": 0.5, "b": reward, "c": None}})
+    assert [score.value for _, score in some.scores] == [0.5]
+    assert some.skipped == (f"its scores.b is not a finite number: {reward}",)
 
 
 def mlflow(**changes: Any) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from ratchet.curate import read_tasks
 from ratchet.curate.task_file import MAX_DEPTH, MAX_ID_CHARACTERS, MAX_LINE_BYTES
 from ratchet.types import InputError
 
-GOOD = b'{"id": "good", "input": "q", "expected": "a"}\n'
+GOOD = '{"id": "good", "input": "q", "expected": "ä"}\n'.encode()
 
 
 def written(folder: Path, *lines: bytes) -> Path:
@@ -32,6 +32,8 @@ BAD_LINES = {
     b'{"input": "\xff\xfe"}\n': "byte 12 of the line is not UTF-8",
     b'\xff\xfe{\x00"\x00\n': "byte 1 of the line is not UTF-8",
     b'{"input": NaN}\n': "NaN is not JSON",
+    b'{"input": 1, "input": 2}\n': "the key 'input' is there again at column 14",
+    b'{"input": [{"a": 1, "\\u0061": 2}]}\n': "the key 'a' is there again at column 21",
     b'{"input": [-Infinity]}\n': "-Infinity is not JSON",
     b'{"input": 1e999}\n': "no JSON form",
     b'{"id": "x", "input": {"a": [1e999]}}\n': "no JSON form",
@@ -76,9 +78,7 @@ def test_a_bad_line_is_named_and_left_out_only_on_demand(tmp_path: Path, line: b
 
 def test_a_line_that_is_too_long_is_named(tmp_path: Path) -> None:
     long = b'{"input": "' + b"x" * MAX_LINE_BYTES + b'"}\n'
-    with pytest.raises(
-        InputError, match=rf":2: the line has \d+ bytes; .* at most {MAX_LINE_BYTES}"
-    ):
+    with pytest.raises(InputError, match=f":2: the line has more than {MAX_LINE_BYTES} bytes"):
         read_tasks(written(tmp_path, GOOD, long))
 
 

@@ -30,7 +30,7 @@ def value(output: Any, expected: Any, **options: Any) -> float | None:
         ("1\u202f234\u202f567", 1_234_567),
         ("12,34,567 rupees", 1_234_567),
         ("-$5.20", -5.2),
-        ("- 42", 42),
+        ("Points:\n- 42", 42),
         ("6.02 × 10^3 per mole", 6020),
         ("3/4 of a cup", 0.75),
         ("1 1/2 cups", 1.5),
@@ -93,6 +93,69 @@ def test_the_number_that_counts(text: str, number: float) -> None:
     assert value(text, number) == 1
 
 
+@pytest.mark.parametrize(
+    "sign",
+    ["-", "\u2212", "\u2010", "\u2013", "\uff0d", "\ufe63", "- ", "\u2013 ", "minus ", "negative "],
+)
+@pytest.mark.parametrize("said", ["{}", "The answer is {}.", "\\boxed{{{}}}", "x = {}", "**{}**"])
+def test_a_sign_is_kept_however_it_is_written(sign: str, said: str) -> None:
+    assert value(said.format(f"{sign}5"), -5) == 1
+    assert value(said.format(f"{sign}5"), 5) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        (r"\boxed{-\frac34}", -0.75),
+        (r"$-\dfrac{3}{4}$", -0.75),
+        (r"\boxed{\frac{-3}{4}}", -0.75),
+        (r"\frac12", 0.5),
+        (r"-2\frac{1}{2}", -2.5),
+        (r"2\sqrt3", 2 * 3**0.5),
+        (r"\boxed{\frac{\sqrt{3}}{2}}", 3**0.5 / 2),
+        (r"\sqrt[3]{8}", 2),
+        ("-√2", -(2**0.5)),
+        ("2 * sqrt(3)", 2 * 3**0.5),
+        ("2^{10}", 1024),
+        ("2**10", 1024),
+        ("10^5", 100_000),
+        ("10⁵", 100_000),
+        ("2^{-1}", 0.5),
+        ("-2^2", -4),
+        ("(-2)^2", 4),
+        (r"\frac{\pi}{2}", 1.5707963267948966),
+        ("2 × 105", 210),
+        (r"The answer is $3\times 10^{5}$.", 300_000),
+        ("\uff0d\uff15", -5),
+    ],
+)
+def test_an_expression_is_its_value(text: str, number: float) -> None:
+    assert value(text, number) == 1
+    assert value(text, number + 1) == 0
+
+
+@pytest.mark.parametrize("said", ["{}", "The answer is {}.", "Answer: {}", "\\boxed{{{}}}"])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        *("(3,4)", "(3, 4)", "[3, 4]", "3, 4", "3 and 4", "3 or 4", "3 to 4", "3-4", "3\u20134"),
+        *("3 - 4", "3:4", "3:40", "3.0.4", "3 4", "3 x 4", "3+4i", "x = 3 or x = 4", "2024-03-04"),
+        *("3 feet 4 inches", "3'4\"", "3 hours and 4 minutes", "3h 4m", "3^n", "±4", r"\ln 4"),
+        *("1,2,3", "3,14159", "10-7", "2024-04"),
+    ],
+)
+def test_what_is_no_plain_number_equals_none(answer: str, said: str) -> None:
+    for number in (3, 4, 40, 3.4, 7, -1, 12, 3.5, 3 / 4, 2024):
+        score = verdict(numeric(), ended(said.format(answer), number))
+        assert (score.value, score.rationale) == (0, "the output holds no plain number")
+
+
+def test_an_expected_answer_that_is_no_plain_number_is_an_error() -> None:
+    score = verdict(numeric(), ended("7", "7:30"))
+    assert score.value is None
+    assert "The expected answer '7:30' holds no plain number." in score.error
+
+
 def test_a_part_of_a_number_is_not_the_number() -> None:
     assert value("It was in 2010.", 10) == 0
     assert value("The answer is 110", 10) == 0
@@ -126,9 +189,18 @@ def test_percentages(output: str, expected: Any, percent: Any, score: float) -> 
 
 @pytest.mark.parametrize(
     ("text", "number"),
-    [("1.234,50", 1234.5), ("3,14", 3.14), ("1.234", 1234), ("es sind 12,5 %", 12.5), ("7", 7)],
+    [
+        ("1.234,50", 1234.5),
+        ("3,14", 3.14),
+        ("1.234", 1234),
+        ("es sind 12,5 %", 12.5),
+        ("7", 7),
+        ("0,125", "0.125"),
+        ("0,5", "0.5"),
+        ("12,50", "12.50"),
+    ],
 )
-def test_commas_may_be_decimal(text: str, number: float) -> None:
+def test_commas_may_be_decimal(text: str, number: Any) -> None:
     assert value(text, number, decimal_comma=True) == 1
 
 

@@ -180,7 +180,7 @@ def test_tokens() -> None:
     assert judged(tokens(within=239), calls).value == 0
     assert judged(tokens(), [ROOT]).value == 0
     unknown = judged(tokens(), [ROOT, call(1), call(2, read=None, wrote=None)])
-    assert "'chat' reports no tokens" in unknown.error
+    assert "'chat' are not measured: the call reports no tokens" in unknown.error
 
 
 def test_error_rate() -> None:

@@ -200,17 +200,6 @@ def test_parameters_are_shown_with_their_declared_range(make_store: MakeStore) -
         assert "- search.k = 5 (allowed: 1 to 20)" in coach.requests[0]
 
 
-def test_what_is_private_in_rollouts_is_redacted_for_the_coach(make_store: MakeStore) -> None:
-    def tells(resources: Any, given: Any) -> dict[str, Any]:
-        return {**agent(resources, given), "mail": "jane.doe@example.com"}
-
-    for algorithm in (APO(), Evolve()):
-        coach = Critic(2)
-        search(make_store, algorithm, seed=2, slots=4, coach=coach, answer=tells)
-        assert coach.requests
-        assert not any("jane.doe@example.com" in request for request in coach.requests)
-
-
 def test_earlier_edits_are_told_with_their_lines_and_their_scores(make_store: MakeStore) -> None:
     for algorithm in (APO(), Evolve()):
         coach = Critic(0)

@@ -332,7 +332,7 @@ def test_a_budget_in_dollars_says_once_which_models_it_cannot_count(make_store: 
 
     asyncio.run(work())
     assert said == [
-        "The price of the model 'own-model' is unknown, so the cost of its calls is not measured;"
+        "The cost of some calls is not measured: the price of 'own-model' is unknown;"
         " [prices] in ratchet.toml sets it."
         " The budget of $1 cannot count them."
     ]

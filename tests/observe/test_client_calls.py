@@ -161,9 +161,12 @@ def test_a_stream_of_anthropic_is_recorded_as_far_as_it_was_read(
     with called.stream(**OF_ANTHROPIC) as stream:
         assert "".join(stream.text_stream) == ANSWER
     check(ended())
+    assert "ratchet.broken_off" not in (span.attributes or {})
     with called.stream(**OF_ANTHROPIC) as stream:
         first = next(iter(stream.text_stream))
-    check(ended(), first)
+    span = ended()
+    check(span, first)
+    assert (span.attributes or {})["ratchet.broken_off"] is True
 
 
 def test_a_manager_of_another_kind_of_stream_works_as_before(
@@ -201,6 +204,30 @@ def test_a_call_that_fails_is_a_failed_span_and_the_clients_own_error(
     with pytest.raises(TypeError, match="messages"):
         clients["Completions"](client).create(model="m")
     assert not ended().status.is_ok
+
+
+@pytest.mark.parametrize(
+    ("error", "is_unknown"),
+    [(httpx.ReadTimeout("slow"), True), (httpx.ConnectTimeout("away"), False)],
+)
+def test_a_call_that_timed_out_has_broken_off_unless_nobody_was_reached(
+    provider: tuple[TracerProvider, Ended],
+    clients: dict[str, Any],
+    error: Exception,
+    is_unknown: bool,
+) -> None:
+    _, ended = provider
+
+    def fail(request: httpx.Request) -> httpx.Response:
+        raise error
+
+    http_client = httpx.Client(transport=httpx.MockTransport(fail))
+    client = openai.OpenAI(api_key="k", max_retries=0, http_client=http_client)
+    with pytest.raises(openai.APITimeoutError):
+        clients["Completions"](client).create(**OF_OPENAI)
+    span = ended()
+    assert not span.status.is_ok
+    assert (span.attributes or {}).get("ratchet.broken_off", False) is is_unknown
 
 
 def test_what_cannot_be_recorded_reaches_the_client_unread(

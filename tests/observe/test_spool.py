@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -218,3 +219,27 @@ def test_a_backlog_in_memory_is_bounded() -> None:
     assert first is not None
     assert first.records == 8
     assert backlog.lost == sum(range(1, 8))
+
+
+@pytest.mark.parametrize("recreated", [False, True])
+def test_a_segment_that_another_process_sends_while_it_is_opened_is_not_sent_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recreated: bool
+) -> None:
+    left_behind = Spool(tmp_path)
+    left_behind.append(Frame(b"once", 1))
+    left_behind.close()
+    (path,) = tmp_path.iterdir()
+    flock, between = fcntl.flock, [True]
+
+    def late_flock(file: int, how: int) -> None:
+        if between:  # the segment is open, and not locked yet
+            between.clear()
+            other = Spool(tmp_path)
+            assert other.first() == Frame(b"once", 1)
+            other.done()
+            if recreated:
+                path.write_bytes(MAGIC)
+        flock(file, how)
+
+    monkeypatch.setattr(fcntl, "flock", late_flock)
+    assert Spool(tmp_path).first() is None

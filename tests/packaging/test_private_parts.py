@@ -143,6 +143,28 @@ def _an_openinference_span_knows_its_kind_before_it_ends() -> bool:
     return bool(span._self_important_attributes == {"openinference.span.kind": "LLM"})
 
 
+def _openinference_reads_answers_with_classes_of_its_module() -> bool:
+    module: Any = importlib.import_module("openinference.instrumentation.openai._request")
+    streams = ("_ChatCompletionAccumulator", "_CompletionAccumulator", "_ResponsesAccumulator")
+    reads = ("process_chunk", "get_extra_attributes")
+    whole = module._ResponseAttributes
+    return (
+        all(hasattr(getattr(module, name), read) for name in streams for read in reads)
+        and hasattr(whole, "get_extra_attributes")
+        and hasattr(whole, "_response")
+    )
+
+
+def _openinference_reads_a_message_with_a_function_of_each_module() -> bool:
+    return all(
+        hasattr(
+            importlib.import_module(f"openinference.instrumentation.anthropic.{name}"),
+            "_get_output_message_attributes",
+        )
+        for name in ("_stream", "_wrappers")
+    )
+
+
 def _mcp_makes_its_spans_with_the_tracer_of_its_module() -> bool:
     own = importlib.import_module("mcp.shared._otel")
     before, asked = own._tracer, []
@@ -282,6 +304,24 @@ PARTS = (
         "_iterator",
         "observe/instruments/client_calls.py",
         lambda: all("_iterator" in vars(made) for made in (_stream(), _async_stream())),
+    ),
+    Part(
+        "openinference-instrumentation-openai",
+        "openinference.instrumentation.openai._request",
+        "observe/instruments/openinference_answers.py",
+        _openinference_reads_answers_with_classes_of_its_module,
+    ),
+    Part(
+        "openinference-instrumentation-openai",
+        "_ResponseAttributes",
+        "observe/instruments/openinference_answers.py",
+        _openinference_reads_answers_with_classes_of_its_module,
+    ),
+    Part(
+        "openinference-instrumentation-anthropic",
+        "_get_output_message_attributes",
+        "observe/instruments/openinference_answers.py",
+        _openinference_reads_a_message_with_a_function_of_each_module,
     ),
     Part(
         "openinference-instrumentation-langchain",

@@ -123,8 +123,33 @@ def test_a_missing_score_counts_against_a_promotion_and_a_known_side_keeps_its_o
     assert decided.pairs == len(comparison.path)
     assert (
         f"{comparison.missing} of {len(comparison.path)} pairs had no score and count against the"
-        " candidate."
+        f" candidate; in the other {comparison.scored} the means are "
     ) in decided.sentence
+
+
+def test_why_a_score_is_missing_or_an_answer_counts_as_0_is_said() -> None:
+    rows = [
+        msgspec.structs.replace(
+            pair,
+            candidate=None if number == 3 else 0.0 if number in (5, 7) else pair.candidate,
+            reasons={
+                3: {"candidate": "No verdict within 1 s."},
+                5: {"candidate": "KeyError 'answer'"},
+                7: {"candidate": "KeyError 'answer'"},
+            }.get(number, {}),
+        )
+        for number, pair in enumerate(pairs(0.2, 40))
+    ]
+    decided = decision(replay(ExperimentPlan(max_pairs=40), rows))
+    sentence = decided.sentence
+    assert (
+        f"1 of {decided.pairs} pairs had no score (No verdict within 1 s) and counts against"
+        in sentence
+    )
+    assert (
+        "2 answers of the candidate broke the evaluator (KeyError 'answer') and count as 0."
+        in sentence
+    )
 
 
 def test_a_candidate_whose_worst_answers_cannot_be_scored_is_not_promoted() -> None:

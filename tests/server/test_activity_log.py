@@ -47,3 +47,26 @@ def test_it_closes_where_it_was_never_started(store: Store) -> None:
     asyncio.run(main())
 
     assert [row.action for row in store.audit.list()[0]] == ["POST create_key"]
+
+
+def test_event_streams_that_end_while_they_wait_hold_up_nothing(store: Store) -> None:
+    async def main() -> None:
+        async def directly(work: Callable[..., Any], *arguments: Any) -> Any:
+            return work(*arguments)
+
+        log = ActivityLog(store, directly)
+        for after in range(10):
+            waiting = [asyncio.create_task(log.wait(0.001)) for _ in range(20)]
+            await asyncio.wait(waiting, timeout=0.001)  # they are at their time-outs
+            for _ in range(after):
+                await asyncio.sleep(0)  # cancelled at another step of it
+            for task in waiting:
+                task.cancel()
+            await asyncio.wait(waiting, timeout=5)
+            log.event("rollouts.created", {"created": after})
+            async with asyncio.timeout(5):
+                await log.close()
+
+    asyncio.run(main())
+
+    assert len(store.events.after(0)) == 10

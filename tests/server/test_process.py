@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -226,3 +227,26 @@ def test_https_is_spoken_with_a_certificate(serve: Serve, tmp_path: Path) -> Non
     assert answer.json()["status"] == "ok"
     half = run(tmp_path, "serve", "--port", "0", "--tls-cert", str(tmp_path / "cert.pem"))
     assert "both --tls-cert and --tls-key" in half.stderr
+
+
+def test_event_streams_that_close_at_once_end_and_let_the_server_stop(serve: Serve) -> None:
+    served = serve()
+    address = ("127.0.0.1", urlsplit(served.url).port or 0)
+    streams = [socket.create_connection(address) for _ in range(200)]
+    for stream in streams:
+        stream.settimeout(20)
+        stream.sendall(b"GET /v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n")
+    for stream in streams:
+        assert b"200 OK" in stream.recv(4096)
+    # The streams look for events once a second, and are closed while they do.
+    looking = time.monotonic() + 1.0
+    while time.monotonic() < looking:
+        assert httpx2.get(f"{served.url}/healthz").status_code == 200
+    for stream in streams:
+        stream.close()
+    deadline = time.monotonic() + 15
+    while "\nratchet_open_streams 0" not in (found := httpx2.get(f"{served.url}/metrics").text):
+        assert time.monotonic() < deadline, found
+    begun = time.monotonic()
+    assert served.end() == (0, "")
+    assert time.monotonic() - begun < 10

@@ -213,11 +213,18 @@ def test_each_noun_is_kept_as_long_as_it_is_said_and_for_ever_else(store: Store)
     fill()
     tables = ("events", "audit", "feedback", "spans", "rollouts")
     for_ever = Retention(audit_days=None, events_days=None)
-    assert sweep(store, for_ever) == {}
+    assert sweep(store, for_ever) == {"logins": 0}
     assert [rows_of(store, table) for table in tables] == [4] * 5
-    assert sweep(store, Retention()) == {"events": 3, "audit": 1}
-    counts = sweep(store, DAYS_30)
-    assert counts == {"events": 0, "audit": 1, "feedback": 2, "spans": 2, "rollouts": 2, "texts": 0}
+    assert sweep(store, Retention()) == {"logins": 0, "events": 3, "audit": 1}
+    assert sweep(store, DAYS_30) == {
+        "logins": 0,
+        "events": 0,
+        "audit": 1,
+        "feedback": 2,
+        "spans": 2,
+        "rollouts": 2,
+        "texts": 0,
+    }
     assert [rows_of(store, table) for table in tables] == [1, 2, 2, 2, 2]
 
 
@@ -340,6 +347,18 @@ def test_two_servers_that_prune_at_once_delete_everything_once(store_url: str) -
         assert sum(found["audit"] for found in deleted) == 2_999
         assert sum(found["rollouts"] for found in deleted) == 600
         assert left(here) == {"newest"}
+
+
+def test_keys_of_logins_go_once_they_have_expired_and_other_keys_stay(store: Store) -> None:
+    for name, until in (
+        ("login:ann", days_ago(0.01)),
+        ("login:bob", days_ago(-1)),
+        ("runners", days_ago(0.01)),
+        ("login: by hand", None),
+    ):
+        store.keys.create(name, ("read",), days_ago(2), until)
+    sweep(store)
+    assert [key.name for key in store.keys.list()] == ["login:bob", "runners", "login: by hand"]
 
 
 def test_deleted_rows_are_counted(sqlite_url: str) -> None:

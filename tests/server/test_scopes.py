@@ -131,10 +131,6 @@ EXPECTED: dict[str, set[Scope]] = {
     "GET /readyz": set(),
     "GET /metrics": {"read"},
     "GET /openapi.json": set(),
-    "GET /task": {"run"},
-    "GET /resources/latest": {"read", "run"},
-    "GET /resources/{resources_id}": {"read", "run"},
-    "POST /rollout": {"run"},
 }
 """Written out, so that a scope that is loosened by mistake is seen."""
 

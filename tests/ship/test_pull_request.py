@@ -41,7 +41,7 @@ def test_every_number_is_the_decisions(project: Any) -> None:
         "| `retrieval.k` | `5` | `7` |",
         "| gain | interval at level 0.95 | pairs | e-value | needed |",
         "| `exact_match` | 0.4125 | 0.4875 | +0.0750 | [+0.0115, +0.1385] | 173 | 31.25 | 20 |",
-        "| `latency` | 1.5 | 1.75 | 0.25 | s | 64.5 | holds |",
+        "| `latency` | 1.5 s | 1.75 s | 0.25 s | 64.5 | holds |",
         "The candidate is better | by `0.075`.",
         f"ratchet rollback {release.id[:12]}",
         f"ratchet verify {project.root.parent / 'evidence.json'}",
@@ -123,7 +123,7 @@ def test_what_was_not_measured_is_called_so(project: Any) -> None:
     )
     release = project.ship(decision=structs.replace(DECIDED, guardrails=(unmeasured,)))
     text = Path(release.pull_request).read_text()
-    assert "| `cost` | not measured | not measured | 0.25 | USD | 1 | not measured |" in text
+    assert "| `cost` | not measured | not measured | 0.25 USD | 1 | not measured |" in text
     assert "holds" not in text.partition("## Tests")[0].partition("## The proof")[2]
 
 

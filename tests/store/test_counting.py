@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ratchet.llm import price, with_price
 from ratchet.store import Store
 from ratchet.store.usage import total, used_in
 from ratchet.types import Claim, Cost, Outcome, Rollout, Span, SpanRecord, total_cost
@@ -121,6 +122,52 @@ def test_a_call_that_failed_before_it_used_tokens_costs_nothing() -> None:
     assert cost(call("a", tokens=None, status="error")) == Cost()
 
 
+@pytest.mark.parametrize(
+    "begun",
+    [
+        {"gen_ai.output.messages": '[{"role":"assistant","parts":[]}]'},
+        {"gen_ai.response.time_to_first_chunk": 0.2},
+        {"ratchet.broken_off": True},
+    ],
+)
+@pytest.mark.parametrize("tokens", [{}, {"gen_ai.usage.input_tokens": 9}])
+def test_a_call_that_failed_after_its_answer_began_has_an_unknown_cost(
+    begun: dict[str, Any], tokens: dict[str, int]
+) -> None:
+    failed = call("a", tokens=None, status="error")
+    failed = msgspec.structs.replace(failed, attributes={**failed.attributes, **begun, **tokens})
+    assert cost(failed).unpriced == {"gpt-4o": 1}
+    used = used_in(failed)
+    assert used is not None
+    assert price(used.call) is None
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (
+            {"gen_ai.request.stream": True},
+            'the stream reports no usage; it does with stream_options={"include_usage": true}',
+        ),
+        ({}, "the call reports no tokens"),
+        ({"ratchet.broken_off": True}, "the call broke off before its usage was reported"),
+        (
+            {"gen_ai.usage.input_tokens": 9},
+            "no price of the model is known; [prices] in ratchet.toml sets it",
+        ),
+    ],
+)
+def test_a_call_without_a_cost_says_what_would_give_it_one(
+    store: Store, more: dict[str, Any], why: str
+) -> None:
+    unmeasured = call("c", tokens=None, model="own")
+    unmeasured = msgspec.structs.replace(unmeasured, attributes={**unmeasured.attributes, **more})
+    store.spans.put([SpanRecord(span=unmeasured, agent="bot")])
+    found = store.traces.skeleton("t", price=price)
+    assert found is not None
+    assert [span.unmeasured for span in found.spans] == [why]
+
+
 def test_of_two_records_the_one_that_knows_its_price_counts() -> None:
     assert cost(call("a", usd=0.5), call("b", "a", model="alias")).usd == 0.5
     assert cost(call("a", model="alias"), call("b", "a", usd=0.5)).usd == 0.5
@@ -213,6 +260,16 @@ def test_a_rollout_with_an_unpriced_call_has_no_cost_but_what_is_known(store: St
     found = rollout(store)
     assert (found.cost_usd, found.known_usd, found.unpriced) == (None, 0.25, {"own": 1})
     assert store.rollouts.cost() == Cost(known_usd=0.25, unpriced={"own": 1})
+
+
+def test_a_rollout_with_a_call_that_broke_off_has_no_cost_but_what_is_known(store: Store) -> None:
+    broken = call("b", status="error")
+    broken = msgspec.structs.replace(
+        broken, attributes={**broken.attributes, "ratchet.broken_off": True}
+    )
+    finish(store, begin(store), call("a", usd=0.25), with_price(broken))
+    found = rollout(store)
+    assert (found.cost_usd, found.known_usd, found.unpriced) == (None, 0.25, {"gpt-4o": 1})
 
 
 def test_a_cost_that_a_runner_reports_as_unknown_stays_unknown(store: Store) -> None:

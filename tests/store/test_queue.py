@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
 from sqlalchemy import event
 
-from ratchet.store import Store, rollouts
+from ratchet.store import Store, queue, rollouts
+from ratchet.store.clock import LeaseClock
 from ratchet.types import (
     MAX_DELIVERIES,
     Claim,
@@ -425,3 +427,70 @@ def test_a_batch_that_fails_leaves_nothing_behind(store: Store) -> None:
     assert [one(store, id).status for id in "rs"] == ["running", "running"]
     assert store.spans.of("r") == []
     assert store.rollouts.finish([outcome(good)], 12.0) == {("r", 1): "succeeded"}
+
+
+class _Wrong:
+    """A clock that is so many seconds ahead."""
+
+    def __init__(self, ahead_s: float) -> None:
+        self.ahead_s = ahead_s
+
+    def __call__(self) -> float:
+        return time.time() + self.ahead_s
+
+
+@pytest.fixture
+def two_machines(postgres_url: str) -> Iterator[tuple[Store, Store, _Wrong]]:
+    """Two stores of one database, and the clock of the second one's machine."""
+    wrong = _Wrong(120.0)
+    with Store.open(postgres_url) as right, Store.open(postgres_url) as other:
+        other._database.lease_clock = LeaseClock(other._database, own=wrong)
+        yield right, other, wrong
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("ahead_s", [120.0, -120.0])
+def test_a_machine_whose_clock_is_wrong_takes_no_live_lease_and_gives_none_away(
+    two_machines: tuple[Store, Store, _Wrong], ahead_s: float, caplog: pytest.LogCaptureFixture
+) -> None:
+    right, other, wrong = two_machines
+    wrong.ahead_s = ahead_s
+    right.rollouts.create([rollout("r"), rollout("s")], time.time())
+    (first,) = right.rollouts.claim("q", "w", 1, 60.0, time.time())
+    (second,) = other.rollouts.claim("q", "v", 1, 60.0, wrong())
+    assert abs(first.lease_until - second.lease_until) < 10
+    assert other.rollouts.expire(wrong()) == right.rollouts.expire(time.time()) == []
+    assert right.rollouts.heartbeat([("r", 1)], 30.0, time.time()) == {("r", 1)}
+    assert other.rollouts.claim("q", "v", 1, 60.0, wrong()) == []
+    assert right.leases.acquire("lead", "a", now=time.time(), ttl_s=60.0) is not None
+    assert other.leases.acquire("lead", "b", now=wrong(), ttl_s=60.0) is None
+    side = "ahead of" if ahead_s > 0 else "behind"
+    assert f"is 120 s {side} the database's" in caplog.text
+    assert len(caplog.records) == 1
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("how", ["heartbeat", "finish"])
+def test_a_lease_that_is_renewed_or_ended_while_it_expires_is_left_alone(
+    postgres_url: str, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    with Store.open(postgres_url) as store, Store.open(postgres_url) as runner:
+        store.rollouts.create([rollout("r")], 1.0)
+        (claim,) = take(store, now=10.0)
+        hold = queue._hold
+        between = [
+            lambda: (
+                runner.rollouts.heartbeat([("r", 1)], 60.0, 100.0)
+                if how == "heartbeat"
+                else runner.rollouts.finish([outcome(claim)], 100.0)
+            )
+        ]
+
+        def late_hold(connection: Any, ids: Any) -> Any:
+            if between:  # it has read which leases are over, and not locked them yet
+                between.pop()()
+            return hold(connection, ids)
+
+        monkeypatch.setattr(queue, "_hold", late_hold)
+        assert store.rollouts.expire(100.0) == []
+        assert one(store).status == ("running" if how == "heartbeat" else "succeeded")

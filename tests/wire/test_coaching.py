@@ -14,6 +14,7 @@ import pytest
 
 from ratchet.cli.app import run
 from ratchet.llm import CoachSettings
+from ratchet.observe.redaction import Redactor
 from ratchet.sandbox import SandboxUnavailable
 from ratchet.wire import look
 from ratchet.wire.coaching import Consultation, consult
@@ -74,7 +75,9 @@ def consulted(
         monkeypatch.setenv("OPENAI_BASE_URL", simulator.url)
         monkeypatch.delenv("OPENAI_API_KEY", raising=False)
         limits = {"settings": QUICK, **limits}
-        made = asyncio.run(consult(root, found, choices, "gpt-4o-mini", **limits))
+        made = asyncio.run(
+            consult(root, found, choices, "gpt-4o-mini", redactor=Redactor(), **limits)
+        )
         return made, json.dumps([one.body for one in simulator.requests])
 
 

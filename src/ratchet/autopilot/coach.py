@@ -129,7 +129,7 @@ async def open_coach(
     store: Store,
     run_id: str,
     seed: int,
-    redactor: Redactor | None,
+    redactor: Redactor,
     say: Callable[[str], None],
     folder: Path = Path("."),
 ) -> AsyncIterator[ChatClient | None]:
@@ -144,7 +144,7 @@ async def open_coach(
         store: Stores its traces and the record of the check.
         run_id: The run.
         seed: The run's seed.
-        redactor: Applied to its traces.
+        redactor: Applied to what it is sent and to its traces.
         say: Called with sentences for the user.
         folder: Folder that paths of local models are relative to.
 
@@ -167,7 +167,7 @@ async def open_coach(
             )
         yield None
         return
-    traces = _Traces(store, run_id, redactor)
+    traces = _Traces(store, run_id)
     async with AsyncExitStack() as stack:
         # A copy: an agent that runs in this process may have variables of its own.
         environ = dict(os.environ)
@@ -190,6 +190,7 @@ async def open_coach(
             ),
             seed=seed,
             environ=environ,
+            redactor=redactor,
             on_spans=traces.put,
             notify=say,
         )
@@ -277,10 +278,9 @@ class AbsentCoach:
 class _Traces:
     """Stores the spans of coach calls in the background, so that no call waits for it."""
 
-    def __init__(self, store: Store, run_id: str, redactor: Redactor | None) -> None:
+    def __init__(self, store: Store, run_id: str) -> None:
         self._store = store
         self._attributes = {"ratchet.run.id": run_id, names.CONVERSATION: run_id}
-        self._redactor = redactor
         self._queue: asyncio.Queue[list[Span] | None] = asyncio.Queue()
         self._warned = False
 
@@ -299,7 +299,7 @@ class _Traces:
 
     async def _write(self) -> None:
         while (spans := await self._queue.get()) is not None:
-            records = records_of(spans, AGENT, self._redactor, self._attributes)
+            records = records_of(spans, AGENT, self._attributes)
             try:
                 await asyncio.to_thread(self._store.spans.put, records)
             except RatchetError as error:  # a trace is not worth failing a run

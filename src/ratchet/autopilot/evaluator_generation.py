@@ -12,9 +12,8 @@ import msgspec
 
 from ratchet.autopilot.coach import coach_models, open_coach
 from ratchet.autopilot.config import read_config
-from ratchet.autopilot.project import Project, judge_defaults
+from ratchet.autopilot.project import Project
 from ratchet.autopilot.report_cards import card_thresholds
-from ratchet.evaluate import make_evaluator
 from ratchet.evaluate.evaluator import Evaluator, basis_of
 from ratchet.evaluate.generation import (
     KnownOutput,
@@ -251,10 +250,7 @@ def _renamed(proposal: ProposedEvaluator, taken: set[str]) -> ProposedEvaluator:
 def _evaluator(project: Project, proposal: ProposedEvaluator, pool: SandboxPool) -> Any:
     if proposal.source:
         return contained_evaluator(proposal, pool)
-    options = dict(proposal.options)
-    if proposal.use == "judge":
-        options = {**judge_defaults(project.config.coach, options), "folder": str(project.root)}
-    return make_evaluator(proposal.use, options, name=proposal.name)
+    return project.evaluator(proposal.use, proposal.options, name=proposal.name)
 
 
 def write_evaluators(root: Path, kept: Sequence[ProposedEvaluator]) -> list[Path]:

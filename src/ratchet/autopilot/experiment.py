@@ -12,6 +12,8 @@ import msgspec
 from ratchet.autopilot.planned_tasks import PlannedTasks, planned_tasks
 from ratchet.autopilot.watcher import Watcher
 from ratchet.evaluate import Scorer
+from ratchet.evaluate.failures import FAILED as FAILED_EVALUATOR
+from ratchet.evaluate.failures import is_failure
 from ratchet.learn import objective_value
 from ratchet.prove import (
     Comparison,
@@ -26,7 +28,7 @@ from ratchet.prove import (
     level,
     write_evidence,
 )
-from ratchet.prove.smallest_margin import passes, smallest_margin
+from ratchet.prove.smallest_margin import pairs_to_pass, smallest_margin
 from ratchet.run import Runner
 from ratchet.run.paid import PaidRunner
 from ratchet.store import Store
@@ -44,6 +46,9 @@ from ratchet.types import (
 )
 
 FAILED = ("failed", "timed_out", "crashed")
+
+REASON_CHARACTERS = 200
+"""Most characters of a reason in the evidence."""
 
 PlanRepetitions: TypeAlias = Callable[[ExperimentPlan], Awaitable[RepetitionPlan]]
 """How often each task of an experiment is run; the same whenever it is asked again."""
@@ -174,7 +179,6 @@ def reach(setting: ExperimentSettings, store: Store) -> list[str]:
 
     It is told for the level of an experiment that is created now.
     """
-    others = len(store.experiments.promotions(_stream(setting)))
     alpha = next_level(setting, store)
     tasks = len(setting.dataset.split("test", answered=setting.answered))
     if not tasks:
@@ -185,18 +189,26 @@ def reach(setting: ExperimentSettings, store: Store) -> list[str]:
     if least > tasks:
         said.append(
             f"{tasks} test {'task' if tasks == 1 else 'tasks'} cannot prove a gain: even a perfect"
-            f" candidate needs about {least} at the level {alpha:.3g} of the next experiment, after"
-            f" {others} others. Learning runs all the same, and test tasks that are added later"
-            " continue the comparison."
+            f" candidate needs about {least} test tasks. Learning runs all the same, and test tasks"
+            " that are added later continue the comparison."
         )
     for guardrail in plan.guardrails:
-        if guardrail.metric not in setting.widened and not passes(
-            guardrail.bound, alpha=alpha, pairs=least
-        ):
+        if guardrail.metric in setting.widened:
+            continue
+        takes = pairs_to_pass(guardrail.bound, alpha=alpha, pairs=least)
+        if takes is None:
             said.append(
-                f"Guardrail {guardrail.metric}: {least} pairs cannot prove its margin"
-                f" of {guardrail.margin:g}, even without any change in it, so nothing can be"
-                " promoted on them. Add test tasks, or widen the margin under [[guardrails]]."
+                f"Guardrail {guardrail.metric}: no number of test tasks proves a margin of"
+                f" {guardrail.margin:g}, so nothing can be promoted. Widen the margin under"
+                " [[guardrails]]."
+            )
+        elif takes > least:
+            least_margin = smallest_margin(guardrail, alpha=alpha, pairs=least).margin
+            said.append(
+                f"Guardrail {guardrail.metric}: its margin of {guardrail.margin:g} takes about"
+                f" {takes} test tasks to prove; {least} can prove {least_margin:g}. Until then"
+                " nothing can be promoted: add test tasks, or widen the margin under"
+                " [[guardrails]]."
             )
     return said
 
@@ -263,8 +275,8 @@ def _widened(setting: ExperimentSettings, plan: ExperimentPlan) -> list[str]:
             relative = guardrail.aggregate == "relative"
             most = f"{100 * guardrail.margin:.0f} %" if relative else f"{guardrail.margin:g}"
             said.append(
-                f"Guardrail {guardrail.metric}: at most {most} more, the least that {pairs} pairs"
-                " can prove."
+                f"Guardrail {guardrail.metric}: it may rise by at most {most}; {pairs} test tasks"
+                " cannot prove a tighter limit."
             )
     return said
 
@@ -417,9 +429,27 @@ def _paired(
             for guardrail in setting.guardrails
         },
         failed=tuple(name for name, side in sides.items() if side.status in FAILED),
+        reasons={
+            name: reason
+            for name, side, scores_of_side in (
+                ("baseline", baseline, before),
+                ("candidate", candidate, after),
+            )
+            if (reason := _reason(side, scores_of_side.get(setting.objective)))
+        },
         baseline_rollout=baseline.id,
         candidate_rollout=candidate.id,
     )
+
+
+def _reason(rollout: Rollout, score: Score | None) -> str:
+    """Why a rollout has no score, or has 0 since its answer broke the evaluator; else empty."""
+    if rollout.status in FAILED:
+        return ""
+    if score is None:
+        return "it was not scored" if rollout.status == "succeeded" else f"it is {rollout.status}"
+    reason = score.rationale if is_failure(score) else score.error if score.value is None else ""
+    return reason.removeprefix(FAILED_EVALUATOR)[:REASON_CHARACTERS]
 
 
 def _metric(name: str, rollout: Rollout, scores: Mapping[str, Score]) -> float | None:

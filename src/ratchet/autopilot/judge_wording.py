@@ -168,7 +168,7 @@ async def reworded(
                 budget=Budget(rollouts=VERDICTS_PER_CASE * len(cases), coach_calls=coach_calls),
                 coach=coach,
                 checks=Checks(baseline, [keeps_prompt(project.config.checks.prompt_growth)]),
-                redact=redactor.text,
+                redactor=redactor,
                 account=ACCOUNT.get(),
             )
             async with lab:

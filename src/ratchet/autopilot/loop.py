@@ -128,9 +128,9 @@ async def improve(
     ):
         async with in_thread(agent_model(project, watcher.message)):
             agent = project.load_agent()
-            dataset, bad = project.dataset(skip_bad=skip_bad, store=store)
-            for sentence in bad:
-                watcher.message(f"Skipped: {sentence}")
+            dataset, sentences = project.dataset(skip_bad=skip_bad, store=store)
+            for sentence in sentences:
+                watcher.message(sentence)
             if isinstance(agent, ProgramAgent):
                 if ship_it:
                     check_clean(project.root)
@@ -373,13 +373,25 @@ class _ImproveRun:
                 raise InputError(
                     f"No {split} task of {self.dataset.name!r} has an expected answer, which the"
                     f" objective {self.objective!r} needs.",
-                    hint="Give answers: ratchet feedback --correction and ratchet datasets"
-                    " capture, or a file and ratchet datasets import.",
+                    hint=self._where_answers_go(),
                 )
         unanswered = sum(task.expected is None for task in tasks)
         self.watcher.message(
             f"{unanswered} of {len(tasks)} tasks have no expected answer, which"
             f" {self.objective!r} needs: they are left out."
+        )
+
+    def _where_answers_go(self) -> str:
+        """How tasks get expected answers."""
+        tasks = self.project.config.tasks
+        if tasks.dataset is None:
+            return (
+                f'Add "expected" to the tasks in {tasks.file}, or name the field that holds the'
+                ' answers, such as expected = "answer" under [tasks].'
+            )
+        return (
+            "Give answers: ratchet feedback --correction and ratchet datasets capture, or a file"
+            " and ratchet datasets import."
         )
 
     def _say_reach(self) -> None:
@@ -822,7 +834,7 @@ class _ImproveRun:
             on_rollout=self.watcher.rollout,
             on_proposal=self.watcher.proposal,
             on_note=self.watcher.message,
-            redact=self.project.redactor().text,
+            redactor=self.project.redactor(),
         )
 
 

@@ -122,7 +122,7 @@ def _tasks(project: Project) -> tuple[Task, ...]:
     """All tasks, however few; splits do not matter here."""
     tasks = project.config.tasks
     if tasks.dataset is not None:
-        return project.dataset()[0].tasks
+        return project.dataset(needs=())[0].tasks
     fields = {"id": tasks.id, "input": tasks.input, "expected": tasks.expected}
     return tuple(read_tasks(project.root / tasks.file, fields=fields, skip_bad=True).tasks)
 

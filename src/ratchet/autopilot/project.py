@@ -38,12 +38,14 @@ from ratchet.types import (
     InputError,
     Model,
     ShipError,
+    Split,
     defaults,
 )
 
 if TYPE_CHECKING:
     from ratchet.autopilot.trainable import TrainableModel
     from ratchet.evaluate import Evaluator
+    from ratchet.evaluate.failures import OnError
     from ratchet.models import LocalModel
     from ratchet.observe.redaction import Redactor
     from ratchet.prove import Guardrail
@@ -70,7 +72,7 @@ StartServer: TypeAlias = "Callable[[Project], AbstractAsyncContextManager[str]]"
 """Starts a server on a project's store, or finds the one that runs; yields its URL."""
 
 
-def judge_defaults(coach: CoachSection, options: Mapping[str, Any]) -> dict[str, Any]:
+def _judge_options(coach: CoachSection, options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of a judge, with the coach's model and limits where it names none of its own."""
     own = dict(options)
     if not own.keys() & {"model", "models"}:
@@ -285,44 +287,54 @@ class Project:
         return Candidate.of(defaults(agent.declarations), reason="The source's own resources.")
 
     def dataset(
-        self, *, skip_bad: bool = False, store: Store | None = None
+        self,
+        *,
+        skip_bad: bool = False,
+        store: Store | None = None,
+        needs: Sequence[Split] = SPLITS,
     ) -> tuple[Dataset, tuple[str, ...]]:
-        """The tasks with their splits, and a sentence for each malformed line that was skipped.
+        """The tasks with their splits, and sentences on how a task file was read.
 
-        A task that learning or selection has used is no test task, whatever is configured.
+        A split that a task states itself is kept, but a task that learning or selection has used is
+        no test task, whatever is stated or configured.
 
         Args:
             skip_bad: Skip malformed lines of a task file.
             store: The project's store, if it is open.
+            needs: Splits that may not be empty.
 
         Raises:
             InputError: The task file cannot be used; or the store has no such dataset, or one of
-                its splits is empty.
+                the needed splits is empty.
         """
         if store is None:
             if self.config.tasks.dataset is None and not self._has_store():
-                return self._dataset_of_file(None, skip_bad)
+                return self._dataset_of_file(None, skip_bad, needs)
             with self.open_store() as opened:
-                return self.dataset(skip_bad=skip_bad, store=opened)
+                return self.dataset(skip_bad=skip_bad, store=opened, needs=needs)
         if self.config.tasks.dataset is not None:
-            return self._stored_dataset(self.config.tasks.dataset, store), ()
-        return self._dataset_of_file(store, skip_bad)
+            return self._stored_dataset(self.config.tasks.dataset, store, needs), ()
+        return self._dataset_of_file(store, skip_bad, needs)
 
     def _dataset_of_file(
-        self, store: Store | None, skip_bad: bool
+        self, store: Store | None, skip_bad: bool, needs: Sequence[Split]
     ) -> tuple[Dataset, tuple[str, ...]]:
         from ratchet.autopilot.task_roles import TaskRoles, without_learned
         from ratchet.curate import read_tasks, split_tasks
-        from ratchet.curate.usual_split import usual_split
+        from ratchet.curate.split import groups_of
+        from ratchet.curate.usual_split import SHARES, usual_split
         from ratchet.prove.alpha import level
         from ratchet.prove.tasks_needed import USUAL_GAIN, tasks_needed
 
         tasks = self.config.tasks
         fields = {"id": tasks.id, "input": tasks.input, "expected": tasks.expected}
         file = read_tasks(self.root / tasks.file, fields=fields, skip_bad=skip_bad)
+        sentences = (*(f"Skipped: {sentence}" for sentence in file.bad), *file.notes)
         roles = TaskRoles(store, self.identity) if store is not None else None
         name = Path(tasks.file).stem
-        if "split" not in tasks.model_fields_set:
+        complete = set(needs) == set(SPLITS)
+        has_shares = "split" in tasks.model_fields_set
+        if not has_shares and not file.splits:
             dataset = usual_split(
                 file.tasks,
                 name=name,
@@ -330,41 +342,60 @@ class Project:
                 roles=roles.of(file.tasks) if roles else None,
                 group_by=tasks.group_by,
                 near_duplicates=tasks.near_duplicates,
+                complete=complete,
             )
-            return dataset, file.bad
-        dataset = split_tasks(
-            file.tasks,
-            name=name,
-            fractions={
-                "train": tasks.split.train,
-                "val": tasks.split.val,
-                "test": tasks.split.test,
-            },
-            group_by=tasks.group_by,
-            near_duplicates=tasks.near_duplicates,
+        else:
+            given: dict[str, Split] | None = None if complete else {}
+            if file.splits:
+                given = {**(roles.of(file.tasks) if roles else {}), **file.splits}
+            shares: Mapping[Split, float] = SHARES
+            if has_shares:
+                own = tasks.split
+                shares = {"train": own.train, "val": own.val, "test": own.test}
+            dataset = split_tasks(
+                file.tasks,
+                name=name,
+                fractions=shares,
+                group_by=tasks.group_by,
+                near_duplicates=tasks.near_duplicates,
+                given=given,
+            )
+            groups = None
+            if file.splits and roles and roles.of_learning(file.tasks):
+                groups = groups_of(file.tasks, tasks.group_by, tasks.near_duplicates)
+            dataset = without_learned(dataset, roles, groups)
+        self._check_splits(
+            dataset, needs, "Add tasks; a task may state its own split: train, val or test."
         )
-        return without_learned(dataset, roles), file.bad
+        return dataset, sentences
 
     def _has_store(self) -> bool:
         """Whether there is a store already; reading tasks creates none."""
         own = self.store_url == own_store_url(self.root)
         return not own or (self.state / "ratchet.db").exists()
 
-    def _stored_dataset(self, name: str, store: Store) -> Dataset:
+    def _stored_dataset(self, name: str, store: Store, needs: Sequence[Split]) -> Dataset:
         from ratchet.autopilot.task_roles import TaskRoles, without_learned
 
         dataset = store.datasets.named(name)
         dataset = without_learned(dataset, TaskRoles(store, self.identity))
+        self._check_splits(
+            dataset,
+            needs,
+            f"Add tasks: ratchet datasets capture {dataset.name}; or split anew:"
+            f" ratchet datasets split {dataset.name}.",
+        )
+        return dataset
+
+    def _check_splits(self, dataset: Dataset, needs: Sequence[Split], hint: str) -> None:
         shares = self.config.tasks.split.model_dump()
-        for split in SPLITS:
+        for split in needs:
             if shares[split] > 0 and split not in dataset.splits.values():
                 raise InputError(
-                    f"No task of the dataset {name!r} is in the {split} split; it has"
+                    f"No task of {self.tasks_label} is in the {split} split; it has"
                     f" {len(dataset.tasks)} tasks.",
-                    hint=f"Add tasks: ratchet datasets capture {dataset.name}; or split anew:"
-                    f" ratchet datasets split {dataset.name}.",
+                    hint=hint,
                 )
-        return dataset
 
     def keep_dataset(self, dataset: Dataset, store: Store, now: float) -> None:
         """Store the dataset of a run, unless the store has it."""
@@ -399,32 +430,47 @@ class Project:
         tasks = self.config.tasks
         return tasks.file if tasks.dataset is None else f"the dataset {tasks.dataset}"
 
+    def evaluator(
+        self,
+        use: str,
+        options: Mapping[str, Any],
+        *,
+        name: str | None,
+        on_error: OnError | None = None,
+    ) -> Evaluator:
+        """An evaluator with the project's files, coach and redaction; see `make_evaluator`."""
+        from ratchet.evaluate import BUILT_IN, make_evaluator
+
+        own = dict(options)
+        if use in BUILT_IN and isinstance(own.get("file"), str):
+            own["file"] = str(self.root / own["file"])
+        if use == "judge":
+            own = _judge_options(self.config.coach, own)
+        if use in ("judge", "preference"):
+            own["folder"] = str(self.root)
+        made = make_evaluator(use, own, name=name, on_error=on_error)
+        if use == "judge":
+            from ratchet.evaluate.judges import JudgeEvaluator
+
+            assert isinstance(made, JudgeEvaluator)
+            made.judge.models.redactor = self.redactor()
+        return made
+
     def evaluators(self, agent: AnyAgent) -> tuple[Evaluator, ...]:
         """The evaluators, including those that guardrails need.
 
         Raises:
             ConfigError: One cannot be created, two share a name, or there is no objective.
         """
-        from ratchet.evaluate import BUILT_IN, make_evaluator
+        from ratchet.evaluate import make_evaluator
 
         made: list[Evaluator] = []
         for section in self.config.evaluators:
-            options = section.options
-            if section.use in BUILT_IN and isinstance(options.get("file"), str):
-                options["file"] = str(self.root / options["file"])
-            if section.use == "judge":
-                options = judge_defaults(self.config.coach, options)
-            if section.use in ("judge", "preference"):
-                options["folder"] = str(self.root)
             made.append(
-                make_evaluator(section.use, options, name=section.name, on_error=section.on_error)
+                self.evaluator(
+                    section.use, section.options, name=section.name, on_error=section.on_error
+                )
             )
-            if section.use == "judge":
-                from ratchet.evaluate.judges import JudgeEvaluator
-
-                assert isinstance(made[-1], JudgeEvaluator)
-                made[-1].judge.redactor = redactor = self.redactor()
-                made[-1].judge.redact = redactor.text
         names = [evaluator.name for evaluator in made]
         for name in names:
             if names.count(name) > 1:

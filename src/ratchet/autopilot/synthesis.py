@@ -33,6 +33,7 @@ from ratchet.curate.synthesis.coached import EDGE_CASES, PERSONAS
 from ratchet.curate.synthesis.input_schema import infer_schema, loosened
 from ratchet.evaluate.catalog import import_function
 from ratchet.learn import Algorithm
+from ratchet.observe.capture import shorten
 from ratchet.run.program import AnyAgent, ProgramAgent
 from ratchet.store import Store
 from ratchet.types import (
@@ -213,7 +214,7 @@ class _Work:
             edge_cases=self._plan.edge_cases,
             gaps=[
                 f"requests with the words {', '.join(gap.words)}; for instance"
-                f" {json.dumps(gap.examples[0], ensure_ascii=False)[:500]}"
+                f" {shorten(json.dumps(gap.examples[0], ensure_ascii=False), 500)}"
                 for gap in (coverage.gaps if coverage is not None else ())
             ],
         )
@@ -286,4 +287,6 @@ def _purpose(project: Project, agent: AnyAgent) -> str:
         return ""
     candidate = project.source_candidate(agent)
     prompts = [r.text for r in candidate.resources.values() if isinstance(r, PromptTemplate)]
-    return "\n\n".join(filter(None, [agent.function.__doc__ or "", *prompts]))[:MOST_PURPOSE]
+    return shorten(
+        "\n\n".join(filter(None, [agent.function.__doc__ or "", *prompts])), MOST_PURPOSE
+    )

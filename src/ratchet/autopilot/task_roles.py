@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
@@ -49,12 +49,29 @@ class TaskRoles:
         return {id: role for id, role in self.of(tasks).items() if role != "test"}
 
 
-def without_learned(dataset: Dataset, roles: TaskRoles | None) -> Dataset:
+def without_learned(
+    dataset: Dataset, roles: TaskRoles | None, groups: Mapping[str, bytes] | None = None
+) -> Dataset:
     """The dataset without test tasks that learning has used; its reason says how many.
 
     They go back to the split in which learning used them.
+
+    Args:
+        dataset: The dataset.
+        roles: What its tasks were used for.
+        groups: Group by task id. What is of one group with a task that learning has used tells as
+            little about a candidate, and goes with it.
     """
-    learned = roles.of_learning(dataset.split("test")) if roles else {}
+    if roles is None:
+        return dataset
+    group_of = groups or {}
+    used = roles.of_learning(dataset.tasks)
+    used_groups = {group_of.get(id, id): role for id, role in used.items()}
+    learned = {
+        task.id: role
+        for task in dataset.split("test")
+        if (role := used_groups.get(group_of.get(task.id, task.id)))
+    }
     if not learned:
         return dataset
     count = len(learned)

@@ -19,7 +19,7 @@ def training_splits(project: Project) -> SplitOf:
     """
     if not project.has_tasks():
         return lambda inputs: ["train"] * len(inputs)
-    dataset, _ = project.dataset(skip_bad=True)
+    dataset, _ = project.dataset(skip_bad=True, needs=())
     return _Splits(dataset, near_duplicates=project.config.tasks.near_duplicates)
 
 

@@ -110,10 +110,13 @@ def import_(
                 "same": found.same,
                 "splits": split_counts(after),
                 "bad": read.bad,
+                "notes": read.notes,
                 "leak": leak,
             }
         )
         return
+    for note in read.notes:
+        out.print(note, style="yellow", markup=False, soft_wrap=True)
     for sentence in read.bad[:_SHOWN]:
         out.print(f"Skipped: {sentence}", style="yellow", markup=False, soft_wrap=True)
     if len(read.bad) > _SHOWN:

@@ -44,7 +44,7 @@ def diff(
     agent = project.load_agent()
     with project.open_store() as store:
         if isinstance(agent, ProgramAgent):
-            recall_prompts(store, agent, project.dataset(skip_bad=True)[0])
+            recall_prompts(store, agent, project.dataset(skip_bad=True, needs=())[0])
         one = select_candidate(project, store, agent, before)
         other = select_candidate(project, store, agent, after)
     if before == "source":

@@ -96,7 +96,7 @@ async def _evaluate(
     agent = project.load_agent()
     tasks = select_tasks(project, split, limit=limit, skip_bad=skip_bad, say=watcher.message)
     if isinstance(agent, ProgramAgent):
-        dataset, _ = project.dataset(skip_bad=skip_bad)
+        dataset, _ = project.dataset(skip_bad=skip_bad, needs=())
         await discover_prompts(project, store, agent, dataset, watcher.message)
     candidates: list[Candidate] = select_candidates(project, store, agent, names or ["source"])
     evaluators = project.evaluators(agent)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.markup import escape
 
 from ratchet.autopilot.agent_model import agent_model
 from ratchet.autopilot.evaluator_generation import (
@@ -57,7 +59,7 @@ def generate(
       ratchet evaluators generate --write
     """
     project = project_in(folder)
-    say = err.print if json else out.print
+    say = functools.partial((err if json else out).print, markup=False)
     with project.open_store() as store, agent_model(project, say):
         agent = project.load_agent()
         rollouts = known_rollouts(project, store, most=limit)
@@ -112,7 +114,9 @@ def _print(found: list[Generated]) -> None:
         reason = each.error or (each.card.reasons[0] if each.card and each.card.reasons else "")
         why = each.proposal.why if each.kept else reason
         color = {"decides": "green", "rejected": "red", "error": "red"}.get(verdict, "yellow")
-        shown.add_row(each.proposal.name, each.proposal.made_by, f"[{color}]{verdict}[/]", why)
+        shown.add_row(
+            each.proposal.name, each.proposal.made_by, f"[{color}]{verdict}[/]", escape(why)
+        )
     kept = sum(each.kept for each in found)
     out.print(f"{counted(len(found), 'evaluator')} proposed, {kept} kept")
     out.print(shown)

@@ -15,12 +15,13 @@ from typing import Annotated, Any
 import typer
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from ratchet.autopilot import read_server_config
 from ratchet.cli.console import Folder, Interrupted, Json, display_path, out, print_json
 from ratchet.cli.errors import err
 from ratchet.cli.keys import StoreUrl, open_store
+from ratchet.cli.redaction import redactor_of_folder
 from ratchet.client import Client, is_server
 from ratchet.curate.importing import (
+    REWARD_KEYS,
     Format,
     FormatMismatch,
     ImportContext,
@@ -33,10 +34,11 @@ from ratchet.curate.importing import (
     rows_of,
     unwrapped,
     with_standard_names,
+    without_not_finite,
 )
 from ratchet.curate.importing.writer import ImportWriter
-from ratchet.observe.project_paths import FILE_NAME, folder_with_config, prepare_state
-from ratchet.observe.redaction import RedactionRules, Redactor, redactor_of
+from ratchet.observe.project_paths import folder_with_config, prepare_state
+from ratchet.observe.redaction import Redactor
 from ratchet.types import InputError, RatchetError
 
 MAX_REASONS = 20
@@ -103,7 +105,7 @@ def import_(
     with ExitStack() as stack:
         target, destination = _target(stack, folder, store, server, dry_run)
         bookmarks = Bookmarks(None if dry_run else _state(folder), target)
-        redactor = _redactor(folder)
+        redactor = redactor_of_folder(folder)
         importer = _Importer(selected, redactor, target, bookmarks)
         reports = []
         for file in files:
@@ -172,14 +174,6 @@ def _state(folder: Path) -> Path:
     return prepare_state(folder_with_config(folder) or folder.resolve())
 
 
-def _redactor(folder: Path) -> Redactor:
-    root = folder_with_config(folder)
-    if root is None:
-        return redactor_of(RedactionRules(), os.environ)
-    found = read_server_config(root / FILE_NAME).redaction
-    return redactor_of(RedactionRules(**found.model_dump()), os.environ)
-
-
 class _Skipped:
     """Records of a file that were skipped, and why."""
 
@@ -209,17 +203,18 @@ class _Importer:
         """Import a file and return its report."""
         writer = ImportWriter(self._target, self._redactor)
         skipped = _Skipped()
+        notes: list[str] = []
         used: Counter[str] = Counter()
         number = begin = self._bookmarks.begin(file, destination)
         with ReadProgress(file) as meter:
-            for unit in read_values(file, begin):
+            for unit in read_values(file, begin, notes.append):
                 number += 1
                 meter.at(unit.end)
                 if unit.error:
                     skipped.add(unit.line, unit.error)
                 for value in () if unit.error else self._values(unit.value, context):
                     try:
-                        name, imported = self._read(value, context)
+                        name, imported = self._read(value, context, unit.not_finite)
                     except FormatMismatch as unfit:
                         skipped.add(unit.line, str(unfit))
                         continue
@@ -234,6 +229,7 @@ class _Importer:
         self._bookmarks.end()
         return {
             "file": str(file),
+            "notes": notes,
             "formats": dict(used),
             "begun_at": begin,
             "values": number - begin,
@@ -253,13 +249,17 @@ class _Importer:
             return rows or [value]
         return unwrapped(value) or [value]
 
-    def _read(self, value: Any, context: ImportContext) -> tuple[str, ImportedRecords]:
+    def _read(
+        self, value: Any, context: ImportContext, not_finite: bool
+    ) -> tuple[str, ImportedRecords]:
         """The format of a value, and the records read from it.
 
         Raises:
             FormatMismatch: It matches no format, or violates the one it matches.
         """
         value = with_standard_names(value, context)
+        if not_finite:
+            value = without_not_finite(value, REWARD_KEYS)
         name = format_of(value, self._formats)
         if len(self._formats) == 1:
             name = next(iter(self._formats))
@@ -290,6 +290,8 @@ def _print_reports(reports: list[dict[str, Any]], dry_run: bool, json: bool) -> 
         formats = ", ".join(report["formats"]) or "no known format"
         line = f"{display_path(report['file'])} ({formats}): {counts}"
         out.print(line, markup=False, soft_wrap=True)
+        for note in report["notes"]:
+            out.print(f"  {note}", style="yellow", markup=False, soft_wrap=True)
         if report["begun_at"]:
             out.print(f"  continued after {report['begun_at']} values already stored", markup=False)
         if not dry_run and read:

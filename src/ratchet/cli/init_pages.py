@@ -55,13 +55,23 @@ def consulted(root: Path, found: RepositoryLook, choices: Choices, model: str) -
     """What a coach says of the agent; it is shown redacted text."""
     from ratchet.cli.console import wait_for
     from ratchet.cli.errors import err
+    from ratchet.cli.redaction import redactor_of_folder
     from ratchet.wire.coaching import consult
 
     def say(sentence: str) -> None:
         err.print(sentence, style="dim", markup=False)
 
     say(f"Asking {model} about the agent; secrets and personal data are redacted.")
-    return wait_for(consult(root, found, choices, model, say=say))
+    return wait_for(
+        consult(
+            root,
+            found,
+            choices,
+            model,
+            redactor=redactor_of_folder(root / choices.project),
+            say=say,
+        )
+    )
 
 
 def print_page(sections: Sequence[PageSection]) -> None:

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from ratchet.cli.console import Folder, Json, counted, one_line, out, print_json, short
+from ratchet.cli.errors import err
 from ratchet.cli.keys import StoreUrl, open_store
 from ratchet.cli.label_subjects import LabelSubject, RolloutSubject, trace_subjects
 from ratchet.cli.show_trace import print_tree
@@ -243,7 +244,7 @@ def _of_experiment(store: Store, start: str) -> list[LabelCase]:
 def _import(store: Store, file: Path, labeller: str, json: bool) -> None:
     from ratchet.curate.label_file import read_labels
 
-    labels = read_labels(file, labeller)
+    labels = read_labels(file, labeller, lambda note: err.print(note, markup=False))
     wanted = [each.rollout_id for each in labels if each.rollout_id]
     known = store.rollouts.statuses(wanted)
     unknown = [id for id in wanted if id not in known]

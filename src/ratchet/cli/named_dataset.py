@@ -21,5 +21,5 @@ def find_dataset(project: Project, store: Store, name: str) -> Dataset:
     except NotFound:
         if name != Path(project.config.tasks.file).stem:
             raise
-    dataset, _ = project.dataset()
+    dataset, _ = project.dataset(needs=())
     return dataset

@@ -105,7 +105,7 @@ async def _run(
 ) -> Batch:
     agent = project.load_agent()
     if isinstance(agent, ProgramAgent) and project.has_tasks():
-        recall_prompts(store, agent, project.dataset(skip_bad=True)[0])
+        recall_prompts(store, agent, project.dataset(skip_bad=True, needs=())[0])
     selected = select_candidate(project, store, agent, name)
     judged = tuple(project.evaluators(agent)) if project.config.evaluators else ()
     queue = f"run-{uuid4().hex}"  # a unique queue: no other runner claims from it

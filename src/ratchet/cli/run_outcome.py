@@ -32,6 +32,10 @@ def _calls(calls: int, whose: str, cost: Cost) -> list[str]:
     return [f"{counted(calls, f'{whose} call')}{dollars}"] if calls else []
 
 
+_HEADS = {"guardrail": "Better, but not proved safe", "harm": "Proved worse"}
+"""How a run without a release is headed, by verdict, where that is not for want of a gain."""
+
+
 def print_decision(decided: Decision) -> None:
     """Print a decision as a table: scores and guardrails, before and after."""
     low, high = interval_ends(*decided.interval)
@@ -124,7 +128,8 @@ def print_outcome(outcome: RunOutcome) -> None:
         if decided is not None:
             out.print(more_tasks(decided), markup=False)
     elif run.stage == "no_gain":
-        out.print("[bold yellow]No significant gain: nothing is shipped.[/]")
+        head = _HEADS.get(decided.verdict if decided else "", "No significant gain")
+        out.print(f"[bold yellow]{head}: nothing is shipped.[/]")
         out.print(run.message, markup=False)
     if outcome.coach_gone:
         out.print(f"Found without the coach: {outcome.coach_gone['message']}", markup=False)

@@ -21,17 +21,16 @@ def select_tasks(
     """The tasks of a split, or of all.
 
     Raises:
-        InputError: There is no such split.
+        InputError: There is no such split, or it is empty.
     """
-    dataset, bad = project.dataset(skip_bad=skip_bad)
-    for sentence in bad:
-        say(f"Skipped: {sentence}")
-    for name in SPLITS:
-        if split == name:
-            return list(dataset.split(name)[:limit])
-    if split == "all":
-        return list(dataset.tasks[:limit])
-    raise InputError(f"There is no split {split!r}; it is train, val, test or all.")
+    wanted = [name for name in SPLITS if split in (name, "all")]
+    if not wanted:
+        raise InputError(f"There is no split {split!r}; it is train, val, test or all.")
+    needs = [] if split == "all" else wanted
+    dataset, sentences = project.dataset(skip_bad=skip_bad, needs=needs)
+    for sentence in sentences:
+        say(sentence)
+    return [task for task in dataset.tasks if dataset.splits[task.id] in wanted][:limit]
 
 
 def select_candidates(

@@ -21,7 +21,7 @@ from ratchet.cli.console import (
 )
 from ratchet.cli.trace_tree import TreeLine, bars, branches, forest, tree_lines
 from ratchet.store.messages import messages_in
-from ratchet.store.usage import cost_of, used_in
+from ratchet.store.usage import cost_of, used_in, why_unmeasured
 from ratchet.types import REWARD_VALUE, Feedback, Span
 from ratchet.types.trace import ConversationLog, ConversationMessage, Trace, TraceDetail
 
@@ -129,8 +129,10 @@ def _line(line: TreeLine, *, ids: bool = False) -> Text:
             tokens = f"  {format_count(call.input_tokens)}→{format_count(call.output_tokens)} tok"
             made.append(tokens, style="cyan not dim")
         cost = cost_of(call, price)
-        priced = format_dollars(cost) if cost is not None else "price unknown"
-        made.append(f"  {priced}", style="green not dim" if cost is not None else "dim")
+        if cost is not None:
+            made.append(f"  {format_dollars(cost)}", style="green not dim")
+        elif not used.whole:
+            made.append(f"  not measured: {why_unmeasured(call, span.attributes)}", style="dim")
     dropped = span.attributes.get("ratchet.tokens.dropped")
     if isinstance(dropped, str):
         made.append(f"  tokens dropped: {one_line(dropped, 40)}", style="yellow not dim")

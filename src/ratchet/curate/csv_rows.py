@@ -1,10 +1,27 @@
-"""Rows of CSV with a header, each with its line; a broken row does not end the file."""
+"""Rows of CSV with a header, each with its line; a broken row does not end the file.
+
+Rows are read strictly: what would be altered in reading is refused with its place.
+"""
 
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+import itertools
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+DELIMITERS = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+"""Characters that separate columns, with their names."""
+
+_HEAD = 64 * 1024
+"""Characters by which the delimiter is told."""
+
+_ROWS = 50
+"""Rows by which it is told."""
+
+_STATED = re.compile(r"\s*sep=(.)\s*\Z", re.IGNORECASE)
 
 
 class CsvRow(NamedTuple):
@@ -17,26 +34,164 @@ class CsvRow(NamedTuple):
     """Why there are no cells."""
 
 
-def csv_rows(reader: Any) -> Iterator[CsvRow]:
-    """Name the cells of a `csv.reader` by its first row; empty rows are left out."""
-    header: list[str] | None = None
-    line = 1
-    while True:
-        try:
-            row = next(reader)
-        except StopIteration:
-            return
-        except csv.Error as error:
-            yield CsvRow(line, error=f"not CSV: {error}")
-            line = reader.line_num + 1
-            continue
-        begun, line = line, reader.line_num + 1
-        if not any(row):
-            continue
-        if header is None:
-            header = [name.strip() for name in row]
-        elif len(row) != len(header):
-            why = f"the row has {len(row)} cells, and the header {len(header)}"
-            yield CsvRow(begun, error=why)
+class CsvRows:
+    """The rows of a text with a header; empty rows are left out.
+
+    A column without a name is named by its place: `column 4`. Two columns of one name are refused.
+
+    Args:
+        lines: Lines with their ends, as `open(…, newline="")` has them.
+        usual: The delimiter where the text does not tell.
+        longest: Most characters of a cell.
+    """
+
+    def __init__(self, lines: Iterable[str], usual: str, longest: int) -> None:
+        source = iter(lines)
+        head: list[str] = []
+        size = 0
+        for line in source:
+            head.append(line)
+            size += len(line)
+            if size >= _HEAD:
+                break
+        self._skipped = 0
+        stated = _STATED.match(head[0]) if head else None
+        if stated:  # a line of Excel
+            self.delimiter = stated[1]
+            self._skipped = 1
+            del head[0]
         else:
-            yield CsvRow(begun, dict(zip(header, row, strict=True)))
+            self.delimiter = _delimiter(head, usual)
+        self.note = ""
+        """A sentence for the user, where the delimiter is another one than the usual."""
+        if self.delimiter != usual:
+            name = DELIMITERS.get(self.delimiter, repr(self.delimiter))
+            self.note = f"Its columns are separated by {name}."
+        self._longest = longest
+        self._lines = _Remembered(itertools.chain(head, source))
+
+    def __iter__(self) -> Iterator[CsvRow]:
+        limit = csv.field_size_limit(self._longest)
+        try:
+            yield from self._rows()
+        finally:
+            csv.field_size_limit(limit)
+
+    def _rows(self) -> Iterator[CsvRow]:
+        reader = csv.reader(self._lines, delimiter=self.delimiter, strict=True)
+        header: list[str] | None = None
+        while True:
+            line = self._skipped + reader.line_num + 1
+            self._lines.begin()
+            try:
+                row = next(reader)
+            except StopIteration:
+                return
+            except csv.Error as error:
+                yield CsvRow(line, error=self._why(line, error))
+                if header is None:
+                    return
+                continue
+            if not any(row):
+                continue
+            if header is None:
+                header = _names(row)
+                if twice := [name for name, count in Counter(header).items() if count > 1]:
+                    places = [str(at) for at, name in enumerate(header, 1) if name == twice[0]]
+                    why = f"the columns {' and '.join(places)} are both named {twice[0]!r}"
+                    yield CsvRow(line, error=why)
+                    return
+            elif len(row) != len(header):
+                names = DELIMITERS.get(self.delimiter, repr(self.delimiter))
+                yield CsvRow(
+                    line,
+                    error=f"the row has {len(row)} cells, and the header {len(header)}"
+                    f" (separated by {names})",
+                )
+            else:
+                yield CsvRow(line, dict(zip(header, row, strict=True)))
+
+    def _why(self, line: int, error: csv.Error) -> str:
+        """What is wrong with the row that was read last."""
+        if "field limit" in str(error):
+            return f"a cell has more than {self._longest} characters, or a quote is never closed"
+        fault = _quote_fault(self._lines.seen, self.delimiter)
+        if fault is None:
+            return f"not CSV: {error}"
+        number, column, why = fault
+        where = f"column {column}" if number == 0 else f"line {line + number}, column {column}"
+        return f"not CSV: at {where} {why}"
+
+
+class _Remembered:
+    """Lines, and those of the row that is being read."""
+
+    def __init__(self, lines: Iterator[str]) -> None:
+        self._lines = lines
+        self.seen: list[str] = []
+
+    def begin(self) -> None:
+        """A row begins."""
+        self.seen.clear()
+
+    def __iter__(self) -> Iterator[str]:
+        return self
+
+    def __next__(self) -> str:
+        line = next(self._lines)
+        self.seen.append(line)
+        return line
+
+
+def _names(row: list[str]) -> list[str]:
+    return [name.strip() or f"column {place}" for place, name in enumerate(row, 1)]
+
+
+def _delimiter(head: list[str], usual: str) -> str:
+    """The delimiter by which the header has several columns, and most rows as many."""
+
+    def fits(delimiter: str) -> tuple[float, bool, int]:
+        counts: list[int] = []
+        reader = csv.reader(head, delimiter=delimiter)
+        while len(counts) < _ROWS:
+            try:
+                row = next(reader)
+            except StopIteration:
+                break
+            except csv.Error:
+                continue
+            if any(row):
+                counts.append(len(row))
+        if not counts or counts[0] < 2:
+            return (0.0, delimiter == usual, 0)
+        agreeing = sum(count == counts[0] for count in counts) / len(counts)
+        return (agreeing, delimiter == usual, counts[0])
+
+    return max(dict.fromkeys((usual, *DELIMITERS)), key=fits)
+
+
+def _quote_fault(lines: list[str], delimiter: str) -> tuple[int, int, str] | None:
+    """Where quotes are wrong in the lines of a row: the line from 0, the column from 1, and why."""
+    quoted, at_start = False, True
+    opened = (0, 0)
+    for number, line in enumerate(lines):
+        at = 0
+        while at < len(line):
+            sign = line[at]
+            if quoted and sign == '"':
+                after = line[at + 1 : at + 2]
+                if after == '"':
+                    at += 1
+                elif after in ("", delimiter, "\r", "\n"):
+                    quoted = False
+                elif line[at - 1 : at] == "\\":
+                    return number, at, 'a quote is written as \\"; CSV doubles it: ""'
+                else:
+                    return number, at + 2, 'text follows a closing quote; a quote within is ""'
+            elif at_start and sign == '"':
+                quoted, opened = True, (number, at + 1)
+            at_start = not quoted and sign == delimiter
+            at += 1
+    if quoted:
+        return *opened, "a quote is opened that is never closed"
+    return None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from ratchet.curate.task_file import json_of, lines_of
+from ratchet.curate.text_file import open_text
 from ratchet.types import Drawn, InputError, Label, content_hash, label_fault
 
 MOST_NAMED = 5
@@ -25,46 +28,45 @@ class _Line(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     id: str = ""
 
 
-def read_labels(path: Path, labeller: str) -> list[Label]:
+def read_labels(path: Path, labeller: str, say: Callable[[str], None]) -> list[Label]:
     """Read labels from JSON Lines.
 
     Args:
         path: The file; each line has `value` and either `rollout_id` or `trace_id`.
         labeller: Who labelled, for lines that do not say it.
+        say: Takes a sentence on the file's encoding, where that is not UTF-8.
 
     Raises:
         InputError: The file cannot be read, or lines are malformed; the message names them.
     """
-    try:
-        text = path.read_text(encoding="utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not UTF-8 at byte {error.start + 1}.") from None
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
-    found: list[Label] = []
+    labels: list[Label] = []
     wrong: list[str] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if not line.strip():
-            continue
-        label = _label(line, labeller)
-        if isinstance(label, Label):
-            found.append(label)
-        else:
-            wrong.append(f"line {number}: {label}")
+    try:
+        with open_text(path) as text:
+            if text.encoding.note:
+                say(text.encoding.note)
+            for number, line in lines_of(text.stream):
+                label = _label(line, labeller)
+                if isinstance(label, Label):
+                    labels.append(label)
+                else:
+                    wrong.append(f"line {number}: {label}")
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
     if wrong:
         more = f" ({len(wrong) - MOST_NAMED} more)" if len(wrong) > MOST_NAMED else ""
         raise InputError(
             f"{path}: {' '.join(wrong[:MOST_NAMED])}{more}",
             hint='A label is {"rollout_id": "...", "value": 1}. Nothing was stored.',
         )
-    return found
+    return labels
 
 
-def _label(line: str, labeller: str) -> Label | str:
+def _label(line: bytes, labeller: str) -> Label | str:
     """The label, or why there is none."""
     try:
-        given = msgspec.json.decode(line, type=_Line)
-    except (msgspec.DecodeError, RecursionError) as error:
+        given = msgspec.convert(json_of(line), type=_Line)
+    except (ValueError, msgspec.ValidationError) as error:
         return f"{error}."
     fields: dict[str, Any] = msgspec.structs.asdict(given)
     fields["value"] = float(given.value)

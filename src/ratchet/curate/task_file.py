@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
-from ratchet.types import InputError, Task, content_hash
+from ratchet.curate.answer_names import answer_note, input_hint, similar_answers
+from ratchet.curate.json_text import JsonReader
+from ratchet.curate.text_file import open_text
+from ratchet.types import SPLITS, InputError, Split, Task, content_hash
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 MAX_ID_CHARACTERS = 200
@@ -18,6 +20,9 @@ MAX_DEPTH = 100
 
 _TOO_DEEP = f"the line is nested too deeply; {MAX_DEPTH} levels are allowed"
 
+_SPLIT_NAMES = {"validation": "val", "valid": "val", "dev": "val", "training": "train"}
+"""Names of splits in files of other programs."""
+
 
 class TaskFile(msgspec.Struct, frozen=True):
     """Contents of a task file."""
@@ -25,12 +30,17 @@ class TaskFile(msgspec.Struct, frozen=True):
     tasks: tuple[Task, ...]
     bad: tuple[str, ...]
     """A sentence for each skipped line."""
+    splits: dict[str, Split] = {}
+    """Split by task id, of those tasks that state one."""
+    notes: tuple[str, ...] = ()
+    """Sentences on how the file was read, and on what it seems to lack."""
 
 
 def read_tasks(
     path: Path, *, fields: Mapping[str, str] | None = None, skip_bad: bool = False
 ) -> TaskFile:
-    """Read tasks, one JSON object per line: `input`, and optionally `id`, `expected`, `metadata`.
+    """Read tasks, one JSON object per line: `input`, and optionally `id`, `expected`, `metadata`,
+    `split`.
 
     Other keys become metadata. Blank lines are ignored.
 
@@ -46,15 +56,19 @@ def read_tasks(
     names = {"id": "id", "input": "input", "expected": "expected", **(fields or {})}
     tasks: dict[str, Task] = {}
     lines: dict[str, int] = {}
+    splits: dict[str, Split] = {}
     bad: list[str] = []
-    for number, line in _lines(path):
+    notes: list[str] = []
+    for number, line in _lines(path, notes):
         try:
-            task = _task(line, names)
+            data = json_of(line)
+            split = take_split(data, names)
+            task = task_of(data, names)
             if task.id in lines:
                 at = lines[task.id]
                 raise ValueError(
                     f"the id {task.id!r} is already on line {at}"
-                    if json_of(line).get(names["id"]) is not None
+                    if data.get(names["id"]) is not None
                     else f"the same task is already on line {at}, and neither has an id"
                 )
         except ValueError as error:
@@ -62,6 +76,8 @@ def read_tasks(
             continue
         tasks[task.id] = task
         lines[task.id] = number
+        if split is not None:
+            splits[task.id] = split
     if bad and not skip_bad:
         more = f" ({len(bad) - 1} more lines are bad.)" if len(bad) > 1 else ""
         raise InputError(
@@ -71,16 +87,20 @@ def read_tasks(
         raise InputError(
             f"{path} contains no tasks.", hint='Each line is one: {"input": "…", "expected": "…"}.'
         )
-    return TaskFile(tuple(tasks.values()), tuple(bad))
+    read = tuple(tasks.values())
+    note = answer_note(read, names["expected"])
+    # Many agents are judged without answers: only one that seems to be misnamed is worth a word.
+    if note and similar_answers(read):
+        notes.append(f'{path.name}: {note} Name it under [tasks]: expected = "KEY".')
+    return TaskFile(read, tuple(bad), splits, tuple(notes))
 
 
-def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
+def _lines(path: Path, notes: list[str]) -> Iterator[tuple[int, bytes]]:
     try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, start=1):
-                stripped = line.removeprefix(b"\xef\xbb\xbf").strip()
-                if stripped:
-                    yield number, stripped
+        with open_text(path) as text:
+            if text.encoding.note:
+                notes.append(f"{path.name}: {text.encoding.note}")
+            yield from lines_of(text.stream)
     except FileNotFoundError:
         raise InputError(
             f"There is no task file {path}.",
@@ -90,16 +110,44 @@ def _lines(path: Path) -> Iterator[tuple[int, bytes]]:
         ) from None
     except OSError as error:
         raise InputError(
-            f"The task file {path} cannot be read: {error.strerror}.",
+            f"The task file {path} cannot be read: {error.strerror or error}.",
             hint="Check file under [tasks] in ratchet.toml, or name a dataset of the store:"
             ' dataset = "NAME" there, or --dataset NAME.',
         ) from None
 
 
-def _task(line: bytes, names: Mapping[str, str]) -> Task:
-    if len(line) > MAX_LINE_BYTES:
-        raise ValueError(f"the line has {len(line)} bytes; a task has at most {MAX_LINE_BYTES}")
-    return task_of(json_of(line), names)
+def lines_of(stream: BinaryIO) -> Iterator[tuple[int, bytes]]:
+    """The lines that are not blank, each with its number.
+
+    One that is too long is cut, so that `json_of` refuses it.
+    """
+    number = 0
+    while line := stream.readline(MAX_LINE_BYTES + 1):
+        number += 1
+        rest = line
+        while len(line) > MAX_LINE_BYTES and rest and not rest.endswith(b"\n"):
+            rest = stream.readline(MAX_LINE_BYTES)
+        stripped = line if len(line) > MAX_LINE_BYTES else line.strip()
+        if stripped:
+            yield number, stripped
+
+
+def take_split(data: Any, names: Mapping[str, str]) -> Split | None:
+    """Take the split out of a record that states one; other values of that key stay metadata.
+
+    Args:
+        data: The record, which is changed.
+        names: As of `task_of`.
+    """
+    if not isinstance(data, dict) or "split" in names.values():
+        return None
+    stated = data.get("split")
+    lower = stated.strip().lower() if isinstance(stated, str) else ""
+    named = _SPLIT_NAMES.get(lower, lower)
+    split: Split | None = next((each for each in SPLITS if each == named), None)
+    if split is not None:
+        del data["split"]
+    return split
 
 
 def task_of(data: Any, names: Mapping[str, str]) -> Task:
@@ -115,7 +163,7 @@ def task_of(data: Any, names: Mapping[str, str]) -> Task:
     if not isinstance(data, dict):
         raise ValueError(f"the line is {_kind(data)}, and a task is a JSON object")
     if names["input"] not in data:
-        near = f"; its keys are {sorted(data)[:10]}"
+        near = f"; its keys are {sorted(data)[:10]}{input_hint(data)}"
         raise ValueError(f"the task has no {names['input']!r}{near}")
     # One key may fill two fields, such as a question that is both input and id.
     task_input, expected, task_id = (data.get(names[key]) for key in ("input", "expected", "id"))
@@ -145,26 +193,26 @@ def _id(value: Any) -> str:
 
 
 def json_of(line: bytes) -> Any:
-    """Parse JSON strictly: no NaN, not nested too deeply.
+    """Parse JSON strictly: no NaN, no key twice, not nested too deeply.
 
     Raises:
         ValueError: It is not JSON; the message is a clause.
     """
-
-    def refuse(text: str) -> float:
-        raise ValueError(f"{text} is not JSON")
-
+    if len(line) > MAX_LINE_BYTES:
+        raise ValueError(f"the line has more than {MAX_LINE_BYTES} bytes")
     try:
-        data = json.loads(line.decode("utf-8"), parse_constant=refuse)
+        data = JsonReader(_refuse).parse(line.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise ValueError(f"byte {error.start + 1} of the line is not UTF-8") from None
-    except json.JSONDecodeError as error:
-        raise ValueError(f"not JSON: {error.msg} at column {error.colno}") from None
     except RecursionError:
         raise ValueError(_TOO_DEEP) from None
     if _deeper_than(data, MAX_DEPTH):
         raise ValueError(_TOO_DEEP)
     return data
+
+
+def _refuse(constant: str) -> float:
+    raise ValueError(f"{constant} is not JSON")
 
 
 def _deeper_than(value: Any, depth: int) -> bool:

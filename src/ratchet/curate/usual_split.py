@@ -35,6 +35,7 @@ def usual_split(
     roles: Mapping[str, Split] | None = None,
     group_by: str | None = None,
     near_duplicates: bool = True,
+    complete: bool = True,
 ) -> Dataset:
     """Create a dataset of these tasks with a split for each; its reason says what was chosen.
 
@@ -45,16 +46,17 @@ def usual_split(
         roles: Split by task id of the tasks that earlier runs have used.
         group_by: As of `split_tasks`.
         near_duplicates: As of `split_tasks`.
+        complete: Whether each split needs a task.
 
     Raises:
         ConfigError: group_by names nothing.
-        InputError: There are fewer groups of tasks than splits.
+        InputError: There are fewer groups of tasks than splits, and each needs one.
     """
     group_of = groups_of(tasks, group_by, near_duplicates)
     members: dict[bytes, list[Task]] = {}
     for task in tasks:
         members.setdefault(group_of[task.id], []).append(task)
-    if len(members) < len(SPLITS):
+    if complete and len(members) < len(SPLITS):
         raise InputError(
             f"{len(tasks)} tasks in {len(members)} groups are too few: each of train, val and test"
             " needs one.",

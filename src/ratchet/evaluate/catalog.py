@@ -59,6 +59,7 @@ BUILT_IN: dict[str, Callable[..., FunctionEvaluator]] = {
 
 LATER: dict[str, str] = {
     "judge": "ratchet.evaluate.judges",
+    "math": "ratchet.evaluate.math_equivalence",
     "preference": "ratchet.evaluate.preference",
 }
 """Modules of further built-in ones' factories, which have the same name; imported on first use."""

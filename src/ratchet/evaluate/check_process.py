@@ -49,6 +49,18 @@ def schema_error_within_limit(schema: dict[str, Any], value: Any) -> str | None:
     return found
 
 
+def same_mathematics_within_limit(expected: str, given: str) -> str | None:
+    """None if two texts give the same answer in mathematics, else what is wrong, or "expected" if
+    the expected one cannot be read.
+
+    Raises:
+        ValueError: Math-Verify failed on them.
+        TimeoutError: The comparison took longer than MATCH_S.
+    """
+    found: str | None = _request({"mathematics": expected, "given": given})
+    return found
+
+
 def schema_error(schema: dict[str, Any], value: Any) -> str | None:
     """Like `schema_error_within_limit`, but in this process."""
     from jsonschema.exceptions import best_match
@@ -110,6 +122,8 @@ def _serve() -> None:
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     for line in sys.stdin.buffer:
         request = json.loads(line)
+        if "mathematics" in request:
+            import math_verify  # noqa: F401 - its import is no part of the time
         signal.setitimer(signal.ITIMER_REAL, request["seconds"])
         try:
             answer = {"found": _answer(request)}
@@ -123,9 +137,25 @@ def _serve() -> None:
 def _answer(request: dict[str, Any]) -> str | None:
     if "schema" in request:
         return schema_error(request["schema"], request["value"])
+    if "mathematics" in request:
+        return _mathematical_difference(request["mathematics"], request["given"])
     compiled = re.compile(request["pattern"])
     found = (compiled.fullmatch if request["full"] else compiled.search)(request["text"])
     return found.group(0)[:200] if found else None
+
+
+def _mathematical_difference(expected: str, given: str) -> str | None:
+    from math_verify import parse, verify
+
+    # Its own time limits use the alarm that bounds this process.
+    wanted, answer = (parse(text, parsing_timeout=None) for text in (expected, given))
+    if not wanted:
+        return "expected"
+    if not answer:
+        return "the output holds no answer that Math-Verify can read"
+    if verify(wanted, answer, timeout_seconds=None):
+        return None
+    return f"{answer[-1]} where {wanted[-1]} is expected"[:500]
 
 
 if __name__ == "__main__":

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import builtins
 import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from ratchet.evaluate.code_blocks import code_blocks
 from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
+from ratchet.evaluate.failures import UnfitTask
 from ratchet.evaluate.json_difference import JsonComparison, short_notes
+from ratchet.llm.answer_text import answer_of, code_blocks
 from ratchet.types import InputError
 
 MAX_TESTS = 100
@@ -32,7 +35,8 @@ def code_tests(
 ) -> FunctionEvaluator:
     """1 if the output is Python code that passes all tests.
 
-    The code is the longest fenced block, or else the whole output. Each test runs it anew in the
+    The code is the last block that defines what the tests use, or else the last of Python, or else
+    the whole output. Each test runs it anew in the
     sandbox, without network, and with the standard library only. A test is Python source, such as
     assertions, that runs after the code; or an object with `args`, `kwargs` and `result`, of which
     the function named by `function` must make the result, which is compared outside of the sandbox.
@@ -61,12 +65,12 @@ def code_tests(
         given = list(tests) or metadata.get("tests", expected)
         cases = given if isinstance(given, list) else [given]
         if given is None or not cases:
-            raise InputError("The task has no tests.")
+            raise UnfitTask("has no tests")
         if len(cases) > MAX_TESTS:
             raise InputError(f"The task has more than {MAX_TESTS} tests.")
         for case in cases:
             _check(case, function)
-        code = _code_of(output)
+        code = _code_of(answer_of(output), _used(cases, function))
         if not code:
             return Judgement(0.0, "the output holds no code")
         limits = SandboxLimits(seconds=seconds)
@@ -119,6 +123,9 @@ async def _failure(
 
 def _check(case: Any, function: str | None) -> None:
     if isinstance(case, str):
+        tree = _parsed(case)
+        if tree is not None and not tree.body:
+            raise UnfitTask("has an empty test, which all code would pass")
         return
     if not (isinstance(case, dict) and "result" in case and isinstance(case.get("args", []), list)):
         raise InputError("A test is neither source nor an object with args, kwargs and result.")
@@ -126,12 +133,47 @@ def _check(case: Any, function: str | None) -> None:
         raise InputError("Tests with args need the option `function`, the function to call.")
 
 
-def _code_of(output: Any) -> str:
+def _used(cases: Sequence[Any], function: str | None) -> frozenset[str]:
+    """The names that tests take from the code."""
+    if function is not None:
+        return frozenset([function])
+    trees = [_parsed(case) for case in cases if isinstance(case, str)]
+    names = [
+        node for tree in trees if tree for node in ast.walk(tree) if isinstance(node, ast.Name)
+    ]
+    stored = {node.id for node in names if not isinstance(node.ctx, ast.Load)}
+    return frozenset(node.id for node in names) - stored - frozenset(dir(builtins))
+
+
+def _code_of(output: Any, used: frozenset[str]) -> str:
     if not isinstance(output, str):
         return ""
     if len(output) > MAX_CODE:
         raise InputError(f"The output is longer than {MAX_CODE} characters.")
-    return max(code_blocks(output), key=len, default=output).strip("\n")
+    blocks = [block.text for block in code_blocks(output)]
+    trees = {block: _parsed(block) for block in blocks}
+    defining = [block for block in blocks if used & _defined(trees[block])]
+    python = [block for block in blocks if trees[block] is not None]
+    return [output, *blocks[-1:], *python[-1:], *defining[-1:]][-1].strip("\n")
+
+
+def _parsed(code: str) -> ast.Module | None:
+    try:
+        return ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _defined(tree: ast.Module | None) -> frozenset[str]:
+    """The names that a module defines at its top."""
+    made = set()
+    for node in tree.body if tree is not None else ():
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            made.add(node.name)
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            made |= {target.id for target in targets if isinstance(target, ast.Name)}
+    return frozenset(made)
 
 
 def _shown(error: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ratchet.evaluate.evaluator import FunctionEvaluator
 from ratchet.evaluate.failures import Unscored
+from ratchet.llm import why_unknown
 from ratchet.types import InputError, Rollout
 
 
@@ -48,9 +49,8 @@ def cost(*, within: float | None = None) -> FunctionEvaluator:
     def judge(rollout: Rollout) -> float:
         usd = rollout.cost_usd
         if usd is None:
-            models = ", ".join(repr(model) for model in rollout.unpriced if model)
-            of = f"the price of {models} is unknown" if models else "a price is unknown"
-            raise Unscored(f"The cost was not measured: {of}.")
+            why = "; ".join(map(why_unknown, rollout.unpriced or ("",)))
+            raise Unscored(f"The cost was not measured: {why}.")
         return usd if within is None else float(usd <= within)
 
     unit = "USD" if within is None else ""

@@ -20,6 +20,7 @@ from ratchet.evaluate.failures import (
     MAX_CHARACTERS,
     ImpossibleScore,
     OnError,
+    UnfitTask,
     Unscored,
     described,
     missing,
@@ -242,8 +243,13 @@ class FunctionEvaluator:
             Exception: What the function raises.
         """
         if self.needs_expected and rollout.expected is None:
-            raise Unscored("The task has no expected answer.")
-        given = self._arguments(rollout, spans_of)
+            raise UnfitTask("has no expected answer")
+        try:
+            return await self._verdict(self._arguments(rollout, spans_of))
+        except UnfitTask as error:
+            raise UnfitTask(error.problem, rollout.task_id) from None
+
+    async def _verdict(self, given: dict[str, Any]) -> Score:
         if self._trusted:
             return self._judged(self._function(**given))
         call = functools.partial(self._function, **given)

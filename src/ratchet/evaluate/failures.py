@@ -44,6 +44,19 @@ class Unscored(Exception):
     """There is no score, for the stated reason; it counts as missing, whatever the answer is."""
 
 
+class UnfitTask(Unscored):
+    """A task lacks what an evaluator needs, such as an expected answer that says something.
+
+    Args:
+        problem: What is wrong with the task, as in "has no expected answer".
+        task: The task's id, where it is known.
+    """
+
+    def __init__(self, problem: str, task: str = "") -> None:
+        super().__init__(f"The task {problem}{f' (task {task})' if task else ''}.")
+        self.problem = problem
+
+
 class ImpossibleScore(Exception):
     """The function of an evaluator returned what is no score."""
 

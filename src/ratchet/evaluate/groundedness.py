@@ -9,7 +9,7 @@ from typing import Any
 
 from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
 from ratchet.evaluate.failures import Unscored
-from ratchet.evaluate.length import output_text
+from ratchet.llm.answer_text import answer_text, comparable, output_text
 from ratchet.observe.dialects import messages as form
 from ratchet.observe.dialects import names
 from ratchet.types import InputError, Span
@@ -163,14 +163,14 @@ def groundedness(*, threshold: float = 0.6) -> FunctionEvaluator:
         raise InputError(f"threshold = {threshold} is not a share above 0, up to 1.")
 
     def judge(output: Any, input: Any, spans: list[Span], metadata: dict[str, Any]) -> Judgement:
-        text = output_text(output)
+        text = comparable(answer_text(output))
         if len(text) > MAX_OUTPUT:
             raise InputError(f"The output is longer than {MAX_OUTPUT} characters.")
         passages = _passages(spans, metadata)
         claims = [each for each in _sentences(text) if _is_claim(each)]
         if not claims:
             raise Unscored("The output makes no claim that could be supported.")
-        sources = _Sources(passages, output_text(input)[:MAX_PASSAGES])
+        sources = _Sources(comparable(passages), comparable(output_text(input)[:MAX_PASSAGES]))
         unsupported = [
             (claim, why) for claim in claims if (why := sources.why_not(claim, threshold))
         ]

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ratchet.evaluate.code_blocks import json_in
 from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
 from ratchet.evaluate.json_difference import JsonComparison, short_notes
+from ratchet.llm.answer_text import answer_of, comparable, json_in
 from ratchet.types import InputError
 
 
@@ -42,17 +42,18 @@ def json_match(
     comparison = JsonComparison(tolerance, relative, tuple(ignore), ordered, extra)
 
     def judge(output: Any, expected: Any) -> Judgement:
+        answer = answer_of(output)
         try:
             wanted = json_in(expected) if isinstance(expected, str) else expected
         except ValueError:
             wanted = expected  # a text
         try:
-            got = json_in(output)
+            got = json_in(answer)
         except ValueError as error:
             if not isinstance(wanted, str):
                 return Judgement(0.0, f"the output is not JSON: {error}")
-            got = output
-        found = comparison.difference(wanted, got)
+            got = answer
+        found = comparison.difference(comparable(wanted), comparable(got))
         if not found.fields:
             raise InputError("Every field of the expected answer is ignored.")
         if strict:

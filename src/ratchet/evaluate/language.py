@@ -8,7 +8,7 @@ from typing import Any
 
 from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
 from ratchet.evaluate.failures import Unscored
-from ratchet.evaluate.length import output_text
+from ratchet.llm.answer_text import answer_text, without_code
 from ratchet.types import ConfigError, InputError
 
 LEAST_LETTERS = 20
@@ -18,7 +18,7 @@ LEAST_PROBABILITY = 0.6
 """Below it the language counts as unknown."""
 
 _MOST = 5_000
-_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`|https?://\S+|(?<!\S)[^\s@]{1,100}@\S+", re.DOTALL)
+_ADDRESS = re.compile(r"https?://\S+|(?<!\S)[^\s@]{1,100}@\S+")
 
 
 def language(*, language: str | None = None) -> FunctionEvaluator:
@@ -57,7 +57,7 @@ def language(*, language: str | None = None) -> FunctionEvaluator:
 
 def _told(value: Any, name: str) -> tuple[str, float]:
     """The language of a value, and its probability."""
-    text = _CODE.sub(" ", output_text(value)[:_MOST])
+    text = _ADDRESS.sub(" ", without_code(answer_text(value)[:_MOST]))
     letters = sum(map(str.isalpha, text))
     # A letter of Chinese or Japanese says as much as several of an alphabet.
     if letters < LEAST_LETTERS and not any("\u3040" <= mark <= "\ud7a3" for mark in text):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Literal, TypeAlias
 
 from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
+from ratchet.llm.answer_text import answer_text
 from ratchet.types import InputError
 
 LengthUnit: TypeAlias = Literal["words", "characters", "lines"]
@@ -31,7 +31,7 @@ def length(
     bounded = at_least is not None or at_most is not None
 
     def judge(output: Any) -> Judgement:
-        text = output_text(output)
+        text = answer_text(output)
         count = {
             "words": lambda: len(text.split()),
             "characters": lambda: len(text),
@@ -49,17 +49,3 @@ def length(
         options={"unit": unit, "at_least": at_least, "at_most": at_most},
         trusted=True,
     )
-
-
-def output_text(output: Any) -> str:
-    """An output as text: a text as it is, nothing as the empty one, and data as JSON.
-
-    Raises:
-        InputError: The data is nested too deep.
-    """
-    if output is None or isinstance(output, str):
-        return output or ""
-    try:
-        return json.dumps(output, ensure_ascii=False)
-    except (TypeError, ValueError, RecursionError):
-        raise InputError("The output is nested too deep, or is no JSON value.") from None

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
 from ratchet.evaluate.check_process import match_within_limit
 from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
+from ratchet.evaluate.failures import UnfitTask
+from ratchet.llm.answer_text import answer_of, answer_text, comparable, output_text
 from ratchet.types import InputError
 
 
@@ -29,6 +32,7 @@ def exact_match(*, ignore_case: bool = False, strip: bool = True) -> FunctionEva
         return isinstance(one, bool) == isinstance(other, bool) and normal(one) == normal(other)
 
     def judge(output: Any, expected: Any) -> bool:
+        output, expected = comparable(answer_of(output)), comparable(expected)
         if same(output, expected):
             return True
         several = isinstance(expected, list) and not isinstance(output, list)
@@ -38,27 +42,33 @@ def exact_match(*, ignore_case: bool = False, strip: bool = True) -> FunctionEva
 
 
 def contains(*, ignore_case: bool = True, all_of: bool = False) -> FunctionEvaluator:
-    """1 if the output's text contains the expected text, or any of several.
+    """1 if the output's text contains the expected text, or any of several. Data is searched as
+    JSON.
 
     Args:
         ignore_case: Search without regard to case.
         all_of: With several expected texts: score the share that is contained.
     """
 
+    def normal(text: str) -> str:
+        # Folding takes characters apart, so the normal form comes last.
+        return str(comparable(comparable(text).casefold() if ignore_case else text))
+
     def judge(output: Any, expected: Any) -> float:
-        wanted = expected if isinstance(expected, list) else [expected]
-        if expected is None or not wanted:
-            raise InputError("The task has no expected text to look for.")
-        fold = str.casefold if ignore_case else str
-        text = fold(_text(output))
-        found = [fold(str(one)) in text for one in wanted]
-        return sum(found) / len(found) if all_of else float(any(found))
+        wanted = _expected_texts(expected, "text")
+        text, is_data = normal(answer_text(output)), not isinstance(output, str)
+        contained = [
+            normal(each) in text
+            or (is_data and normal(json.dumps(each, ensure_ascii=False)[1:-1]) in text)
+            for each in wanted
+        ]
+        return sum(contained) / len(contained) if all_of else float(any(contained))
 
     return _made(judge, "contains", ignore_case=ignore_case, all_of=all_of)
 
 
 def regex(*, pattern: str | None = None, full: bool = False) -> FunctionEvaluator:
-    """1 if a regular expression matches the output's text.
+    """1 if a regular expression matches the output's text. Data is searched as JSON.
 
     Matching runs in a separate process: an expression that backtracks without end is stopped after
     MATCH_S seconds and gives an error score.
@@ -68,8 +78,10 @@ def regex(*, pattern: str | None = None, full: bool = False) -> FunctionEvaluato
         full: Match the whole text, not a part of it.
 
     Raises:
-        InputError: The pattern is not a regular expression.
+        InputError: The pattern is empty, or not a regular expression.
     """
+    if pattern is not None and not pattern.strip():
+        raise InputError("The pattern is empty; it would match every output.")
     try:
         if pattern is not None:
             re.compile(pattern)
@@ -77,14 +89,14 @@ def regex(*, pattern: str | None = None, full: bool = False) -> FunctionEvaluato
         raise InputError(f"The pattern {pattern!r} is not a regular expression: {error}.") from None
 
     def judge(output: Any, expected: Any = None) -> Judgement:
-        wanted = expected if isinstance(expected, list) else [expected]
-        patterns = [str(one) for one in wanted] if pattern is None else [pattern]
-        if pattern is None and (expected is None or not wanted):
-            raise InputError("The task has no expected pattern.")
-        for one in patterns:
-            found = match_within_limit(one, _text(output), full=full)
-            if found is not None:
-                return Judgement(1.0, f"matched {found[:80]!r}")
+        patterns = _expected_texts(expected, "pattern") if pattern is None else [pattern]
+        text = answer_text(output)
+        for each in patterns:
+            # Composed too, so that "é" is matched however both are written.
+            for one, other in dict.fromkeys([(each, text), (comparable(each), comparable(text))]):
+                matched = match_within_limit(one, other, full=full)
+                if matched is not None:
+                    return Judgement(1.0, f"matched {matched[:80]!r}")
         return Judgement(0.0, f"no match of {patterns[0]!r}")
 
     return FunctionEvaluator(
@@ -100,8 +112,20 @@ def _made(judge: Any, name: str, **options: Any) -> FunctionEvaluator:
     return FunctionEvaluator(judge, name=name, options=options, trusted=True, benchmarked=True)
 
 
-def _text(output: Any) -> str:
-    return "" if output is None else str(output)
+def _expected_texts(expected: Any, kind: str) -> list[str]:
+    """What is looked for in an output, each of it a text that says something.
+
+    Raises:
+        UnfitTask: There is none, or one is empty: every output would contain it.
+    """
+    wanted = [
+        output_text(each) for each in (expected if isinstance(expected, list) else [expected])
+    ]
+    if not wanted or expected is None:
+        raise UnfitTask(f"has no expected {kind} to look for")
+    if not all(each.strip() for each in wanted):
+        raise UnfitTask(f"has an empty expected {kind}, which every output would contain")
+    return wanted
 
 
 def reciprocal_rank(*, k: int = 10) -> FunctionEvaluator:
@@ -117,9 +141,10 @@ def reciprocal_rank(*, k: int = 10) -> FunctionEvaluator:
         raise InputError(f"reciprocal_rank needs k >= 1, not {k}.")
 
     def judge(output: Any, expected: Any) -> Judgement:
+        output, expected = comparable(answer_of(output)), comparable(expected)
         accepted = expected if isinstance(expected, list) else [expected]
         if expected is None or not accepted:
-            raise InputError("The task has no expected answer.")
+            raise UnfitTask("has no expected answer")
         ranked = output if isinstance(output, list) else [output]
         for rank, answer in enumerate(ranked[:k], start=1):
             # Python equates True and 1; JSON does not.

@@ -7,6 +7,7 @@ import math
 from typing import Any, Literal, TypeAlias
 
 from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
+from ratchet.llm.answer_text import without_reasoning
 from ratchet.types import InputError
 
 PercentReading: TypeAlias = Literal["either", "number", "fraction"]
@@ -23,7 +24,9 @@ def numeric(
 
     Of a text, the number counts that it marks as its answer, or else that of its last sentence;
     `answer_in` tells which. Numbers may have separators, units of scale ("3.5 million"), fractions,
-    or be in English words. Nothing is rounded.
+    or be in English words, and what is computed of them is read too, as in "2√3" or "10^5". Nothing
+    is rounded. A tuple, a range, a time, "5 feet 3 inches" and what has a variable are no plain
+    number: 0.
 
     Args:
         tolerance: Largest accepted difference, inclusive.
@@ -40,9 +43,9 @@ def numeric(
     def judge(output: Any, expected: Any) -> Judgement:
         wanted, got = _number(expected, decimal_comma), _number(output, decimal_comma)
         if wanted is None:
-            raise InputError(f"The expected answer {str(expected)[:200]!r} holds no number.")
+            raise InputError(f"The expected answer {str(expected)[:200]!r} holds no plain number.")
         if got is None:
-            return Judgement(0.0, "the output holds no number")
+            return Judgement(0.0, "the output holds no plain number")
         both = wanted[1] and got[1]
         pairs = list(itertools.product(_readings(wanted, both), _readings(got, both)))
         equal = any(_is_within(one, other) for one, other in pairs)
@@ -81,8 +84,10 @@ def _number(value: Any, decimal_comma: bool) -> tuple[float, bool] | None:
     if isinstance(value, str):
         from ratchet.evaluate.prose_answer import answer_in
 
-        found = answer_in(value, decimal_comma=decimal_comma)
-        value, is_percent = (found.value, found.percent) if found else (None, False)
+        answer = answer_in(without_reasoning(value), decimal_comma=decimal_comma)
+        if answer is None or not answer.plain:
+            return None
+        value, is_percent = answer.value, answer.percent
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return None
     try:

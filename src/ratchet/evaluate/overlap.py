@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
 from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
+from ratchet.llm.answer_text import answer_of, comparable, json_in
 from ratchet.types import InputError
 
 OverlapMetric: TypeAlias = Literal["f1", "precision", "recall", "jaccard"]
@@ -44,7 +45,7 @@ def overlap(
         as_text = isinstance(output, str) or isinstance(expected, str)
         got, wanted = (
             [_key(item, as_text, ignore_case) for item in _items(value)]
-            for value in (output, expected)
+            for value in (comparable(answer_of(output)), comparable(expected))
         )
         if ordered:
             if max(len(got), len(wanted)) > MAX_ORDERED:
@@ -86,8 +87,8 @@ def _items(value: Any) -> list[Any]:
         if len(value) > MAX_TEXT:
             raise InputError(f"A text with a list is longer than {MAX_TEXT} characters.")
         try:
-            found = json.loads(value)
-        except (ValueError, RecursionError):
+            found = json_in(value)
+        except ValueError:
             found = None
         if isinstance(found, list):
             return found

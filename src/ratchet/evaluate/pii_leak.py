@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
-from ratchet.evaluate.length import output_text
+from ratchet.llm.answer_text import output_text
 from ratchet.types import InputError
 
 MAX_TEXT = 1_000_000

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
-from ratchet.evaluate.prose_numbers import ProseNumber, numbers_in
+from ratchet.evaluate.prose_expressions import expressions_in, has_variable, plain_mathematics
+from ratchet.evaluate.prose_numbers import ProseNumber, written_alike
 
 MAX_TEXT = 20_000
 """Most characters that are read; of a longer text, the last ones, where answers usually are."""
@@ -33,17 +35,6 @@ _CONCLUSION = re.compile(
     re.IGNORECASE,
 )
 _SENTENCE = re.compile(r"(?<=[.!?])\s+(?=[\W]*[A-Z\\])|\n+")
-_LATEX = (
-    (re.compile(r"\\[dt]?frac\s*\{([^{}]+)\}\s*\{([^{}]+)\}"), r" \1/\2 "),
-    (re.compile(r"\\(?:text|mathrm|mathbf|textbf|operatorname)\s*\{([^{}]*)\}"), r" \1 "),
-    (re.compile(r"\\times"), "×"),
-    (re.compile(r"\\cdot"), "·"),
-    (re.compile(r"\{,\}|,\\!"), ","),
-    (re.compile(r"\\[,;:! ]"), ""),
-    (re.compile(r"\\([%$])"), r"\1"),
-    (re.compile(r"\\(?:approx|sim)"), "≈"),
-    (re.compile(r"\^\s*\{?\s*(?:\\circ|°)\s*\}?"), "°"),
-)
 _MARKUP = re.compile(
     r"\*{1,3}|`|(?<!\w)__?(?=\S)|(?<=\S)__?(?!\w)|(?<![\w\d])\$(?!\d|-|\.)|(?<=[\d}])\$"
 )
@@ -61,14 +52,16 @@ def answer_in(text: str, *, decimal_comma: bool = False) -> ProseNumber | None:
         decimal_comma: Commas are decimal, as in "1.234,50".
     """
     text = _plain(text[-MAX_TEXT:])
-    found = list(numbers_in(text, decimal_comma=decimal_comma))
+    found = expressions_in(text, decimal_comma=decimal_comma)
     if not found:
         return None
     start, end = _marked(text)
     if start >= 0:
         here = [n for n in found if n.start >= start and (end < 0 or n.end <= end)]
         if here:
-            return _chosen_after(text, here, start, end)
+            chosen = _chosen_after(text, here, start, end)
+            variable = end >= 0 and has_variable(text, chosen)
+            return replace(chosen, plain=False) if variable else chosen
     sentences = _sentences(text)
     strong = [n for n in found if not n.weak] or found
     if _CONCLUSION.search(text):
@@ -92,17 +85,14 @@ def answer_in(text: str, *, decimal_comma: bool = False) -> ProseNumber | None:
 
 
 def _plain(text: str) -> str:
-    for form, plain in _LATEX if "\\" in text or "{,}" in text or "^" in text else ():
-        text = form.sub(plain, text)
-    return _MARKUP.sub("", text)
+    return _MARKUP.sub("", plain_mathematics(written_alike(text)))
 
 
 def _marked(text: str) -> tuple[int, int]:
     """Start and end of the part that the text marks as its answer; -1 for no start, or no end."""
     boxed = [match.end() for match in _BOXED.finditer(text)]
     if boxed:
-        end = text.find("}", boxed[-1])
-        return boxed[-1], end if end >= 0 else len(text)
+        return boxed[-1], _closing(text, boxed[-1])
     hashes = [match.end() for match in _HASHES.finditer(text)]
     if hashes:
         return hashes[-1], -1
@@ -111,6 +101,16 @@ def _marked(text: str) -> tuple[int, int]:
     named = [match for match in answers if re.match(r"(?:final\s+)?answer", match[0], re.I)]
     chosen = final or named or answers
     return (chosen[-1].end(), -1) if chosen else (-1, -1)
+
+
+def _closing(text: str, start: int) -> int:
+    """Where the brace closes that is open at a place; the end of the text where none does."""
+    depth = 1
+    for brace in re.finditer(r"[{}]", text[start:]):
+        depth += 1 if brace[0] == "{" else -1
+        if not depth:
+            return start + brace.start()
+    return len(text)
 
 
 def _chosen_after(text: str, here: list[ProseNumber], start: int, end: int) -> ProseNumber:

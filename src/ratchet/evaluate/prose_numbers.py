@@ -12,7 +12,20 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-_SIGNS = "-+\u2212"
+_SIGNS = "-+"
+_WRITTEN_ALIKE = str.maketrans(
+    dict.fromkeys("\u2010\u2011\u2012\u2013\u2212\ufe63\uff0d", "-")
+    | dict.fromkeys("\ufe62\uff0b", "+")
+    | {chr(0xFF10 + digit): str(digit) for digit in range(10)}
+    | dict.fromkeys("\u2044\u2215\uff0f", "/")
+    | dict.fromkeys("\u2219\u22c5", "\u00b7")
+    | dict.fromkeys("\u066b\uff0e", ".")
+    | dict.fromkeys("\u066c\uff0c", ",")
+    | {"\uff1a": ":", "\uff1b": ";", "\uff1d": "=", "\uff08": "(", "\uff09": ")"}
+    | {"\uff05": "%", "\uff04": "$", "\uff3e": "^"}
+)
+"""Signs, digits and marks by those of ASCII that they are forms of, each one character."""
+
 _SPACES = "\u00a0\u2009\u202f"
 
 _DIGITS = re.compile(
@@ -22,17 +35,18 @@ _DIGITS = re.compile(
     rf"\d{{1,3}}(?P<gap>[{_SPACES}'\u2019_])\d{{3}}(?:(?P=gap)\d{{3}})*(?!\d)(?:[.,]\d+)?"
     r"|\d{1,3}(?:\.\d{3})+,\d+(?![\d.])"
     r"|\d{1,3}(?:\.\d{3}){2,}(?![\d.])"
-    r"|\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?"
+    r"|(?!0)\d{1,3}(?:,\d{3})+(?!\d)(?:\.\d+)?"
     r"|\d{1,3}(?:,\d{2})+,\d{3}(?![\d,])(?:\.\d+)?"
     r"|\d+(?:\.\d+)?|\.\d+)"
-    r"(?:[eE](?P<exponent>[-+\u2212]?\d+)|\s?[x×\u00b7*]\s?10\^?\{?(?P<power>[-\u2212]?\d+|[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)\}?)?"
+    r"(?:[eE](?P<exponent>[-+]?\d+)|\s?[x×\u00b7*]\s?10(?:\^[{\u2985(]?(?P<power>-?\d+)[}\u2986)]?|(?P<raised>[⁻⁰¹²³⁴⁵⁶⁷⁸⁹]+)))?"
 )
 _COMMA = re.compile(
     rf"(?P<sign>(?<!\w)[{_SIGNS}])?(?:[$€£¥]\s?)?"
-    rf"(?P<number>\d{{1,3}}(?:[.{_SPACES}'\u2019]\d{{3}})+(?!\d)(?:,\d+)?|\d+(?:,\d+)?)"
-    r"(?:[eE](?P<exponent>[-+\u2212]?\d+)|(?P<power>(?!)))?"
+    rf"(?P<number>[1-9]\d{{0,2}}(?:[.{_SPACES}'\u2019]\d{{3}})+(?![.\d])(?:,\d+)?|\d+(?:[.,]\d+)?)"
+    r"(?:[eE](?P<exponent>[-+]?\d+)|(?P<power>(?!))(?P<raised>))?"
 )
-_SUPERSCRIPT = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
+_THOUSANDS = re.compile(r"[1-9]\d{0,2}(?:\.\d{3})+(?:,\d+)?")
+SUPERSCRIPT = str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")
 _VULGAR = {"¼": 0.25, "½": 0.5, "¾": 0.75, "⅓": 1 / 3, "⅔": 2 / 3, "⅕": 0.2, "⅛": 0.125}
 
 _AFTER_FRACTION = re.compile(r"\s?/\s?(\d{1,15})(?!\d|/|[.,]\d)")
@@ -144,7 +158,7 @@ _OVER = frozenset(
     ["for", "in", "within", "after", "over", "with", "between", "across", "from", "by"]
 )
 _CURRENCY = ("USD", "EUR", "GBP", "CHF", "INR", "JPY", "CAD", "AUD", "Rs")
-_GLUED = ("±", "± ", "+/-", "+/- ", "^", "^{", "^-", "^{-", "_", "_{", "[")
+_GLUED = ("±", "± ", "+/-", "+/- ", "^", "^{", "^-", "^{-", "^\u2985", "^\u2985-", "_", "_{", "[")
 _AFTER_WEAK = re.compile(
     r"(?:st|nd|rd|th)\b|\]|:\d\d|\s*(?:decimal|significant|d\.?p\.?\b|s\.?f\.?\b|sig\.?\s?fig|digits|times\b)"
     r"|\s*%?\s+(?:confidence|CI\b)",
@@ -157,6 +171,7 @@ _DATES = re.compile(
     r"(?:Jan|Feb|Mar|Apr|May|June?|July?|Aug|Sept?|Oct|Nov|Dec)[a-z]*\.?(?:,?\s+\d{4})?\b|"
     r"\b(?:in|since|by|until|from|during|early|late|as of|year|mid)[\s-]+(?:1[5-9]|20)\d\d\b"
 )
+_JOINED = re.compile(r"\d+[-/.:]\d")
 _OF_PEOPLE_OR_TIME = re.compile(
     r"\s*-?\s*(?:people|persons|guests|students|workers|children|friends|seconds?|minutes?|hours?|"
     r"days?|weeks?|months?|years?|nights?|times|trips|rounds|steps)\b",
@@ -175,6 +190,8 @@ class ProseNumber:
     weak: bool = False
     """It is probably not an answer: a year, an ordinal, the number of a step."""
     in_words: bool = False
+    plain: bool = True
+    """It is a number by itself, and no part of a date, a time, a tuple or an unknown expression."""
 
 
 def numbers_in(text: str, *, decimal_comma: bool = False) -> Iterator[ProseNumber]:
@@ -184,11 +201,17 @@ def numbers_in(text: str, *, decimal_comma: bool = False) -> Iterator[ProseNumbe
         text: The text.
         decimal_comma: Commas are decimal, as in "1.234,50".
     """
+    text = written_alike(text)
     dates = [match.span() for match in _DATES.finditer(text)]
     found = list(_in_digits(text, dates, _COMMA if decimal_comma else _DIGITS, decimal_comma))
     taken = [(n.start, n.end) for n in found]
     found += [n for n in _in_words(text) if not any(s < n.end and n.start < e for s, e in taken)]
     yield from sorted(found, key=lambda n: n.start)
+
+
+def written_alike(text: str) -> str:
+    """A text of the same length whose signs, digits and brackets are those of ASCII."""
+    return text.translate(_WRITTEN_ALIKE)
 
 
 def _in_digits(
@@ -228,7 +251,8 @@ def _in_digits(
             end = match.end()
             value = _value(match, decimal_comma)
         at = max(at, end)
-        yield ProseNumber(value, match.start(), end, percent is not None, weak)
+        plain = not (in_date and _JOINED.match(text, *dates[date]))
+        yield ProseNumber(value, match.start(), end, percent is not None, weak, plain=plain)
     for index, mark in enumerate(text):
         if mark in _VULGAR and not text[index - 1 : index].isdigit():
             yield ProseNumber(_VULGAR[mark], index, index + 1)
@@ -236,17 +260,18 @@ def _in_digits(
 
 def _value(match: re.Match[str], decimal_comma: bool) -> float:
     digits = re.sub(rf"[{_SPACES}'\u2019_]", "", match["number"])
-    if decimal_comma or re.search(r"\.\d{3},|\.\d{3}\.", digits):
+    if decimal_comma and not _THOUSANDS.fullmatch(digits):
+        digits = digits.replace(",", ".")
+    elif decimal_comma or re.search(r"\.\d{3},|\.\d{3}\.", digits):
         digits = digits.replace(".", "").replace(",", ".")
     elif match["gap"] and "," in digits:
         digits = digits.replace(",", ".")
     else:
         digits = digits.replace(",", "")
-    power = match["exponent"] or match["power"] or ""
-    power = power.translate(_SUPERSCRIPT).replace("\u2212", "-")
+    power = match["exponent"] or match["power"] or match["raised"] or ""
+    power = power.translate(SUPERSCRIPT)
     value = float(f"{digits}e{power}" if power else digits)
-    sign = match["sign"] or ""
-    return -value if sign[:1] in ("-", "\u2212") and sign else value
+    return -value if match["sign"] == "-" else value
 
 
 def _in_words(text: str) -> Iterator[ProseNumber]:

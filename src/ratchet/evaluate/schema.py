@@ -9,13 +9,14 @@ from typing import Any
 
 from ratchet.evaluate.check_process import schema_error, schema_error_within_limit
 from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
+from ratchet.llm.answer_text import answer_of, comparable, json_in
 from ratchet.types import ConfigError, InputError
 
 
 def json_schema(
     *, schema: Mapping[str, Any] | None = None, file: str | None = None
 ) -> FunctionEvaluator:
-    """1 if the output, as data or as JSON text, is valid under a JSON schema.
+    """1 if the output, as data or as JSON text, alone or in a block, is valid under a JSON schema.
 
     A schema with regular expressions (`pattern`, `patternProperties`) is checked in a separate
     process for at most MATCH_S seconds, since an output can make them backtrack without end.
@@ -36,12 +37,11 @@ def json_schema(
     check = schema_error_within_limit if endless else schema_error
 
     def judge(output: Any) -> Judgement:
-        if isinstance(output, str):
-            try:
-                output = json.loads(output)
-            except (ValueError, RecursionError) as error:
-                return Judgement(0.0, f"the output is not JSON: {error}")
-        wrong = check(known, output)
+        try:
+            value = json_in(answer_of(output))
+        except ValueError as error:
+            return Judgement(0.0, f"the output is not JSON: {error}")
+        wrong = check(comparable(known), comparable(value))
         return Judgement(1.0) if wrong is None else Judgement(0.0, wrong)
 
     return FunctionEvaluator(

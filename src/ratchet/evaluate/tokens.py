@@ -7,7 +7,8 @@ from typing import Literal, TypeAlias
 from ratchet.evaluate.evaluator import FunctionEvaluator
 from ratchet.evaluate.failures import Unscored
 from ratchet.observe.dialects import names
-from ratchet.store.usage import total, used_in
+from ratchet.store.counting import Used
+from ratchet.store.usage import total, used_in, why_unmeasured
 from ratchet.types import InputError, Span
 from ratchet.types.trace import CALLS
 
@@ -30,10 +31,15 @@ def tokens(*, of: TokenCount = "all", within: int | None = None) -> FunctionEval
     def judge(spans: list[Span]) -> float:
         if not spans:
             raise Unscored("The rollout has no spans to read tokens from.")
+        used = []
         for span in spans:
-            if _is_unmeasured(span):
-                raise Unscored(f"The model call {span.name!r} reports no tokens.")
-        used = [one for span in spans if (one := used_in(span)) is not None]
+            of_span = used_in(span)
+            if of_span is None:
+                continue
+            if _is_unmeasured(of_span, span):
+                why = why_unmeasured(of_span.call, span.attributes)
+                raise Unscored(f"The tokens of {span.name!r} are not measured: {why}.")
+            used.append(of_span)
         summed = total(used, {span.span_id: span.parent_id for span in spans})
         count = {
             "all": summed.input_tokens + summed.output_tokens,
@@ -46,11 +52,10 @@ def tokens(*, of: TokenCount = "all", within: int | None = None) -> FunctionEval
     return FunctionEvaluator(judge, name="tokens", unit=unit, options={"of": of, "within": within})
 
 
-def _is_unmeasured(span: Span) -> bool:
+def _is_unmeasured(used: Used, span: Span) -> bool:
     attributes = span.attributes
-    return (
+    return used.call.broken_off or (
         attributes.get(names.OPERATION) in CALLS
-        and span.status != "error"
         and names.INPUT_TOKENS not in attributes
         and names.OUTPUT_TOKENS not in attributes
     )

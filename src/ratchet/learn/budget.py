@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from ratchet.llm import Account, Reply
+from ratchet.llm import Account, Reply, why_unknown
 from ratchet.types import BudgetExhausted, ConfigError, Cost, dollars_text
 
 __all__ = ["Budget", "BudgetExhausted", "BudgetLedger", "Spent"]
@@ -52,12 +52,9 @@ class Spent(msgspec.Struct, kw_only=True):
 
 
 def unpriced_sentence(model: str, budget: Budget) -> str:
-    """Sentence stating that a model's price is unknown, and the consequence for the budget."""
-    of = f"of the model {model!r}" if model else "of a model that was called"
-    text = (
-        f"The price {of} is unknown, so the cost of its calls is not measured;"
-        " [prices] in ratchet.toml sets it."
-    )
+    """Sentence stating why the cost of a model's calls is unknown, and what that means."""
+    why = why_unknown(model)
+    text = f"The cost of some calls is not measured: {why}."
     if budget.dollars is not None:
         text += f" The budget of ${budget.dollars:g} cannot count them."
     return text

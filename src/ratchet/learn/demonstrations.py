@@ -12,7 +12,7 @@ import math
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -42,21 +42,20 @@ class Demonstration(msgspec.Struct, frozen=True):
         return math.ceil((len(self.input) + len(self.output) + 24) / CHARACTERS_A_TOKEN)
 
 
-def demonstration(evaluation: Evaluation, redact: Callable[[str], str]) -> Demonstration:
-    """The demonstration of a rollout: the task's input and the agent's output, redacted."""
-    return _made(evaluation.task.id, evaluation.rollout.input, evaluation.rollout.output, redact)
+def demonstration(evaluation: Evaluation) -> Demonstration:
+    """The demonstration of a rollout: the task's input and the agent's output."""
+    return _made(evaluation.task.id, evaluation.rollout.input, evaluation.rollout.output)
 
 
-def labelled(task: Task, redact: Callable[[str], str]) -> Demonstration:
-    """The demonstration of a task and its expected answer, redacted."""
-    made = _made(task.id, task.input, task.expected, redact)
-    return msgspec.structs.replace(made, expected=True)
+def labelled(task: Task) -> Demonstration:
+    """The demonstration of a task and its expected answer."""
+    return msgspec.structs.replace(_made(task.id, task.input, task.expected), expected=True)
 
 
-def _made(task_id: str, given: Any, output: Any, redact: Callable[[str], str]) -> Demonstration:
+def _made(task_id: str, given: Any, output: Any) -> Demonstration:
     if isinstance(given, dict) and len(given) == 1:
         given = next(iter(given.values()))
-    return Demonstration(task_id, redact(text_of(given).strip()), redact(text_of(output).strip()))
+    return Demonstration(task_id, text_of(given).strip(), text_of(output).strip())
 
 
 def with_section(template: PromptTemplate, shown: Sequence[Demonstration]) -> PromptTemplate:

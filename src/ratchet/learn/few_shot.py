@@ -169,7 +169,7 @@ class FewShot:
         ]
         values = [await lab.rate(e.task, e.task.expected) for e in failed]
         return [
-            labelled(e.task, lab.redact)
+            labelled(e.task)
             for e, value in zip(failed, values, strict=True)
             if value is not None and value >= self._good
         ]
@@ -183,8 +183,15 @@ class FewShot:
     ) -> list[list[Demonstration]]:
         """Sets of several sizes, from successful rollouts and expected answers."""
         pool = self._pool(source, len(expected))
-        demos = [*(demonstration(e, lab.redact) for e in pool), *expected]
-        demos = [d for d in demos if d.output and d.tokens <= self._tokens]
+        every = [*map(demonstration, pool), *expected]
+        public = [d for d in every if lab.is_public(d.input) and lab.is_public(d.output)]
+        if len(public) < len(every):
+            lab.note(
+                f"{len(every) - len(public)} of {len(every)} examples are not put into a prompt:"
+                " redaction finds secrets or personal data in them. What may be there can be listed"
+                " in allow under [redaction]."
+            )
+        demos = [d for d in public if d.output and d.tokens <= self._tokens]
         if len(demos) < MIN_POOL:
             return []
         space = vectors([*(d.input for d in demos), *(text_of(t.input) for t in train)])

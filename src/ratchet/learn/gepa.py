@@ -22,9 +22,9 @@ from ratchet.learn.bridge import Bridge
 from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.evidence import cut, text_of, transcript
 from ratchet.learn.lab import Lab
-from ratchet.learn.texts import texts_of, with_text
+from ratchet.learn.texts import with_text
 from ratchet.learn.wording import counted
-from ratchet.learn.work import Evaluation, Proposal, mean, scores_of
+from ratchet.learn.work import Evaluation, Proposal, mean, scores_of, texts_of
 from ratchet.llm import Message, Reply
 from ratchet.types import Candidate, ConfigError, InputError, Span, Task
 

@@ -30,6 +30,7 @@ from ratchet.learn.coach_calls import (
     not_called,
     paid_before,
 )
+from ratchet.learn.marks import added_marks, restored
 from ratchet.learn.run_journal import RunJournal
 from ratchet.learn.verdicts import Judge, Verdicts
 from ratchet.learn.work import (
@@ -38,8 +39,10 @@ from ratchet.learn.work import (
     Proposal,
     RolloutTokens,
     objective_value,
+    texts_of,
 )
 from ratchet.llm import Account, ChatClient, CoachUnavailable, Message, Reply, paid_from
+from ratchet.observe.redaction import MARK, Redactor
 from ratchet.run.paid import RolloutRunner, run_paid
 from ratchet.store import Store
 from ratchet.types import Candidate, Cost, RatchetError, Resource, Rollout, Span, Task, content_hash
@@ -65,7 +68,7 @@ class Lab:
         on_rollout: Called when a rollout ends.
         on_proposal: Called when a candidate is judged.
         on_note: Called with each progress note of an algorithm.
-        redact: Removes sensitive data from a text; the built-in rules by default.
+        redactor: What the coach's requests are redacted by; the built-in rules by default.
         clock: Monotonic time in seconds, for the budget.
         record: Called with each reply of a model that was paid for, and who asked.
         account: The account that pays, too, such as a command's.
@@ -93,7 +96,7 @@ class Lab:
         on_rollout: Callable[[Rollout], None] | None = None,
         on_proposal: Callable[[Proposal], None] | None = None,
         on_note: Callable[[str], None] | None = None,
-        redact: Callable[[str], str] | None = None,
+        redactor: Redactor | None = None,
         clock: Callable[[], float] = time.monotonic,
         record: Callable[[str, Reply], None] | None = None,
         account: Account | None = None,
@@ -138,14 +141,14 @@ class Lab:
         self._on_rollout = on_rollout
         self._on_proposal = on_proposal
         self._on_note = on_note
-        self._redact = redact
+        self._redactor = redactor or Redactor()
         self._clock = clock
         self._abandoned: tuple[str, ...] | None = None
         """Key prefixes of abandoned coach calls; None until read from the journal."""
         self._live = asyncio.Event()
         """Set when a decision is made that the journal does not contain."""
         self._announced: set[str] = set()
-        """Models already reported as unpriced."""
+        """Models already reported as unpriced, and marks as refused."""
         self._judged = 0
         self._notes = 0
         self._ended: list[tuple[str, float]] = []
@@ -389,6 +392,8 @@ class Lab:
     ) -> Reply:
         """Call the coach. A call that was paid for before is answered from the journal.
 
+        Marks of redaction in its text are replaced where they stand for a text of the agent's own.
+
         Args:
             messages: The conversation so far. It must contain no data of held-out tasks.
             step: Name of the call, unique in the run and stable across resumption.
@@ -404,6 +409,13 @@ class Lab:
             CoachUnavailable: No coach is configured, or it cannot be reached.
         """
         question = CoachQuestion(tuple(messages), schema, temperature, max_tokens, model)
+        reply = await self._answer(question, step, once)
+        asked = [message.content for message in messages]
+        own = texts_of(self.baseline.resources).values()
+        return msgspec.structs.replace(reply, text=restored(reply.text, asked, own, self._redactor))
+
+    async def _answer(self, question: CoachQuestion, step: str, once: bool) -> Reply:
+        """The coach's own words: from the journal, from a call in flight, or from a new one."""
         key = f"{self._key('coach', step)}/{question.digest}"
         known = await self._journaled(key)
         if known is not None:
@@ -473,7 +485,23 @@ class Lab:
         Templates must retain their placeholders, and code its signature. Takes milliseconds. The
         verdict is journaled, so a resumed run gets the same one.
         """
+        marks = added_marks(candidate, self.baseline)
+        if marks:
+            listed = ", ".join(marks)
+            self._announce_mark(listed)
+            return f"It holds {listed}, which stands for a value that was redacted."
         return await self._verdicts.of("check", candidate)
+
+    def _announce_mark(self, marks: str) -> None:
+        """Report once that proposals with marks of redaction are refused."""
+        if self._whole is not None:
+            self._whole._announce_mark(marks)
+        elif marks not in self._announced:
+            self._announced.add(marks)
+            self.note(
+                f"A proposal is refused: it holds {marks} in place of a value that the coach was"
+                " not shown. A value that it may be shown can be listed in allow under [redaction]."
+            )
 
     def needs_test(self, candidate: Candidate) -> bool:
         """Whether `test` may find a fault: tests exist and the candidate's code differs."""
@@ -545,13 +573,9 @@ class Lab:
             self._abandoned = tuple(await self._journaled(self._key("dropped", "")) or ())
         return key.startswith(self._abandoned)
 
-    def redact(self, text: str) -> str:
-        """Remove sensitive data from a text before it is sent to a coach or put in a prompt."""
-        if self._redact is None:
-            from ratchet.observe.redaction import Redactor
-
-            self._redact = Redactor().text
-        return self._redact(text)
+    def is_public(self, text: str) -> bool:
+        """Whether a text may be put into a prompt: redaction finds nothing in it, and did not."""
+        return MARK not in text and self._redactor.text(text) == text
 
     def propose(
         self,
@@ -679,7 +703,7 @@ class Lab:
             budget=budget or Budget(),
             coach=self._coach,
             on_rollout=self._on_rollout,
-            redact=self._redact,
+            redactor=self._redactor,
             clock=self._clock,
             whole=self,
             only=self.targets.keys() if only is None else only,

@@ -29,9 +29,9 @@ from ratchet.learn.algorithm import SPENT, Finding, SearchEnd
 from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.evidence import transcript
 from ratchet.learn.lab import Lab
-from ratchet.learn.texts import texts_of, with_text
+from ratchet.learn.texts import with_text
 from ratchet.learn.wording import counted
-from ratchet.learn.work import Evaluation, Proposal, mean, require_scores
+from ratchet.learn.work import Evaluation, Proposal, mean, require_scores, texts_of
 from ratchet.llm import Message, Reply
 from ratchet.types import Candidate, Code, ConfigError, InputError, RatchetError, Task, content_hash
 

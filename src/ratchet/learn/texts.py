@@ -2,21 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from ratchet.learn.apo.placeholders import mended
 from ratchet.types import Code, InputError, PromptTemplate, Resource
-
-
-def texts_of(resources: Mapping[str, Resource]) -> dict[str, str]:
-    """The texts among resources: prompt templates and function sources."""
-    texts: dict[str, str] = {}
-    for name, resource in resources.items():
-        if isinstance(resource, PromptTemplate):
-            texts[name] = resource.text
-        elif isinstance(resource, Code):
-            texts[name] = resource.source
-    return texts
 
 
 def with_text(resource: Resource, text: str) -> Resource:

@@ -8,7 +8,18 @@ from typing import NamedTuple
 
 import msgspec
 
-from ratchet.types import TRAIN, Cost, InputError, Rollout, Score, Task, Transition
+from ratchet.types import (
+    TRAIN,
+    Code,
+    Cost,
+    InputError,
+    PromptTemplate,
+    Resource,
+    Rollout,
+    Score,
+    Task,
+    Transition,
+)
 
 
 class Evaluation(msgspec.Struct, frozen=True, kw_only=True):
@@ -152,3 +163,14 @@ def require_scores(evaluations: Iterable[Evaluation], split: str) -> None:
 def mean(evaluations: Sequence[Evaluation]) -> float:
     """Mean objective of at least one evaluation; a missing score counts as 0."""
     return math.fsum(evaluation.worth for evaluation in evaluations) / len(evaluations)
+
+
+def texts_of(resources: Mapping[str, Resource]) -> dict[str, str]:
+    """The texts among resources: prompt templates and function sources."""
+    texts: dict[str, str] = {}
+    for name, resource in resources.items():
+        if isinstance(resource, PromptTemplate):
+            texts[name] = resource.text
+        elif isinstance(resource, Code):
+            texts[name] = resource.source
+    return texts

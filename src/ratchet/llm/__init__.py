@@ -17,7 +17,9 @@ if TYPE_CHECKING:
         load,
         loaded,
         price,
+        price_at,
         set_prices,
+        why_unknown,
         with_price,
     )
     from ratchet.llm.spending import ACCOUNT, Account, ask_paid, paid_from
@@ -42,7 +44,9 @@ _LATER = {
     "load": "prices",
     "loaded": "prices",
     "price": "prices",
+    "price_at": "prices",
     "set_prices": "prices",
+    "why_unknown": "prices",
     "with_price": "prices",
 }
 """Module of each public name; imported on first access."""
@@ -74,6 +78,8 @@ __all__ = [
     "loaded",
     "paid_from",
     "price",
+    "price_at",
     "set_prices",
+    "why_unknown",
     "with_price",
 ]

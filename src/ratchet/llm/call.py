@@ -20,8 +20,10 @@ from ratchet.llm.ensemble import CoachModel
 from ratchet.llm.failures import RequestFailed, of_status, quote
 from ratchet.llm.prices import Usage, dollars
 from ratchet.llm.recording import CallRecord
+from ratchet.llm.sent import redacted
 from ratchet.llm.structured import AnswerSchema
 from ratchet.llm.transport import ChatTransport, timed_out
+from ratchet.observe.redaction import Redactor
 from ratchet.types import Cost, total_cost
 
 MAX_REPEATED = 6_000
@@ -60,6 +62,8 @@ class CallContext(Protocol):
     def agent(self) -> str: ...
     @property
     def settings(self) -> CoachSettings: ...
+    @property
+    def redactor(self) -> Redactor: ...
     @property
     def slots(self) -> asyncio.Semaphore: ...
     @property
@@ -165,14 +169,15 @@ class CoachCall:
         return None, f"The answer does not fit its schema: {wrong}.", repair
 
     async def _request(self, messages: Sequence[Message]) -> Completion:
-        """Send a request and retry it until it is answered.
+        """Send a redacted request and retry it until it is answered.
 
         Raises:
             RequestFailed: This request failed; others may succeed.
             CoachUnavailable: The endpoint does not answer.
         """
+        sent = redacted(messages, self._coach.redactor)
         with WAITS.on(f"the {self._coach.agent}"):
-            return await self._answered(messages)
+            return await self._answered(sent)
 
     async def _answered(self, messages: Sequence[Message]) -> Completion:
         coach, state = self._coach, self._state

@@ -24,8 +24,10 @@ from ratchet.llm.endpoint import endpoint_of
 from ratchet.llm.ensemble import CoachModel, Ensemble
 from ratchet.llm.litellm_transport import LitellmTransport
 from ratchet.llm.prices import Usage
+from ratchet.llm.sent import redacted_schema
 from ratchet.llm.structured import AnswerSchema
 from ratchet.llm.transport import OpenAITransport
+from ratchet.observe.redaction import Redactor
 from ratchet.types import ConfigError, InputError, Span, content_hash
 
 CHECK_TOKENS, CHECK_RETRIES = 16, 2
@@ -38,7 +40,7 @@ OnSpans = Callable[[list[Span]], None]
 
 
 class Coach:
-    """Answers messages with an ensemble of models.
+    """Answers messages with an ensemble of models, which are sent redacted text only.
 
     The coach learns an endpoint's dialect from what the endpoint refuses: structured output by JSON
     schema, as a JSON object or by instruction only; the name of the token limit; temperatures. A
@@ -51,8 +53,10 @@ class Coach:
         settings: Limits and sampling settings.
         seed: Seed of the ensemble's draws.
         environ: Environment that the keys are read from.
+        redactor: Applied to all that is sent, and to the traces; all built-in rules when left
+            out.
         agent: Agent name of its traces.
-        on_spans: Called with the spans of each finished call.
+        on_spans: Called with the spans of each finished call, ready to be stored.
         notify: Called once with each message for the user, such as an unknown price.
         sleep: Waits for a number of seconds.
         clock: Monotonic seconds.
@@ -71,6 +75,7 @@ class Coach:
         settings: CoachSettings | None = None,
         seed: int = 0,
         environ: Mapping[str, str] | None = None,
+        redactor: Redactor | None = None,
         agent: str = "coach",
         on_spans: OnSpans | None = None,
         notify: Callable[[str], None] | None = None,
@@ -93,6 +98,7 @@ class Coach:
         )
         self.settings = settings or CoachSettings()
         self._environ = os.environ if environ is None else environ
+        self.redactor = redactor or Redactor()
         self.agent = agent
         self._on_spans = on_spans
         self._notify = notify or (lambda _: None)
@@ -120,7 +126,7 @@ class Coach:
         model: str | None = None,
     ) -> Reply:
         """See `ChatClient.ask`."""
-        shape = None if schema is None else AnswerSchema(schema)
+        shape = None if schema is None else AnswerSchema(redacted_schema(schema, self.redactor))
         if model is not None:
             return await self._ask(self._named(model), messages, shape, temperature, max_tokens)
         about = content_hash([self._call_key(), [[m.role, m.content] for m in messages]])
@@ -265,7 +271,7 @@ class Coach:
             raise
         finally:
             if self._on_spans is not None:
-                self._on_spans(call.record.spans(problem))
+                self._on_spans(call.record.spans(problem, self.redactor))
 
     def _count_empty(self, model: CoachModel, state: EndpointState, reply: Reply) -> None:
         """Give up a model that says nothing, ever."""

@@ -9,8 +9,9 @@ from typing import Any
 
 import msgspec
 
+from ratchet.llm.answer_text import without_reasoning
 from ratchet.llm.prices import Usage
-from ratchet.llm.structured import without_reasoning
+from ratchet.observe.model_apis.usage import CACHE_READ, INPUT, OUTPUT, usage_attributes
 
 CHARACTERS_A_TOKEN = 4
 """Approximate characters of an English token; estimates the usage that a server does not report."""
@@ -78,7 +79,7 @@ def read_completion(body: bytes, sent: int) -> Completion:
     message = choice.get("message")
     message = message if isinstance(message, dict) else {}
     whole = _text_of(message.get("content")) or _text_of(choice.get("text"))
-    text = without_reasoning(whole)
+    text = without_reasoning(whole).strip()
     finish = choice.get("finish_reason")
     finish = finish if isinstance(finish, str) else ""
     usage, estimated = _usage(found.get("usage"), sent, len(whole))
@@ -117,30 +118,20 @@ def _refusal(stated: Any, finish: str, text: str) -> str:
 
 
 def _usage(found: Any, sent: int, received: int) -> tuple[Usage, bool]:
-    if isinstance(found, dict):
-        input_tokens = _count(found.get("prompt_tokens"), found.get("input_tokens"))
-        output_tokens = _count(found.get("completion_tokens"), found.get("output_tokens"))
-        if input_tokens is not None and output_tokens is not None and input_tokens + output_tokens:
-            details = found.get("prompt_tokens_details")
-            cached = _count(details.get("cached_tokens")) if isinstance(details, dict) else 0
-            usage = Usage(
-                input_tokens=input_tokens,
-                output_tokens=output_tokens,
-                cache_read_tokens=min(cached or 0, input_tokens),
-            )
-            return usage, False
+    counts = usage_attributes(found) if isinstance(found, dict) else {}
+    input_tokens, output_tokens = counts.get(INPUT, 0), counts.get(OUTPUT, 0)
+    if INPUT in counts and OUTPUT in counts and input_tokens + output_tokens:
+        usage = Usage(
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            cache_read_tokens=min(counts.get(CACHE_READ, 0), input_tokens),
+        )
+        return usage, False
     estimate = Usage(
         input_tokens=-(-sent // CHARACTERS_A_TOKEN),
         output_tokens=-(-received // CHARACTERS_A_TOKEN),
     )
     return estimate, True
-
-
-def _count(*values: Any) -> int | None:
-    for value in values:
-        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53:
-            return value
-    return None
 
 
 def _amount(value: Any) -> float | None:

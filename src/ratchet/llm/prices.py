@@ -6,7 +6,6 @@ Works offline: the prices are those of the installed version of `genai-prices`.
 from __future__ import annotations
 
 import inspect
-import math
 import threading
 import time
 from collections.abc import Mapping
@@ -14,7 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
+from ratchet.store.usage import call_of
 from ratchet.types import LOCAL_MODELS, Span
+from ratchet.types.cost import USAGE_OF_STREAMS
 from ratchet.types.trace import ModelCall
 
 if TYPE_CHECKING:
@@ -44,6 +45,10 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """Input tokens read from a cache."""
     cache_write_tokens: int = 0
     """Input tokens written to a cache."""
+    cache_write_1h_tokens: int = 0
+    """Of these, the ones that are kept for an hour."""
+    web_searches: int = 0
+    """Searches of the web that the provider made."""
 
 
 class ModelPrice(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,26 +60,39 @@ class ModelPrice(msgspec.Struct, frozen=True, kw_only=True):
     """Of input read from a cache; the input price when None."""
     cache_write: float | None = None
     """Of input written to a cache; the input price when None."""
+    cache_write_1h: float | None = None
+    """Of input written to a cache for an hour; the price of `cache_write` when None."""
+    web_search: float | None = None
+    """Dollars per thousand searches of the web; unknown when None."""
 
 
-class _Rate(msgspec.Struct, frozen=True):
+class _Rate(msgspec.Struct, frozen=True, kw_only=True):
     """Fixed dollars per token."""
 
     fresh: float
     cache_read: float
     cache_write: float
+    cache_write_1h: float
     output: float
+    request: float = 0.0
+    """Dollars of the call itself."""
+    web_search: float | None = None
+    """Dollars of a search of the web; None when unknown."""
 
     def of(self, usage: Usage) -> float | None:
         read, write = usage.cache_read_tokens, usage.cache_write_tokens
         fresh = usage.input_tokens - read - write
-        if fresh < 0:
+        if fresh < 0 or (usage.web_searches and self.web_search is None):
             return None
+        hour = min(usage.cache_write_1h_tokens, write)
         return (
             fresh * self.fresh
             + read * self.cache_read
-            + write * self.cache_write
+            + (write - hour) * self.cache_write
+            + hour * self.cache_write_1h
             + usage.output_tokens * self.output
+            + usage.web_searches * (self.web_search or 0.0)
+            + self.request
         )
 
 
@@ -87,6 +105,8 @@ class _Tiered(msgspec.Struct, frozen=True):
     def of(self, usage: Usage) -> float | None:
         from genai_prices import Usage as TheirUsage
 
+        if usage.web_searches and getattr(self.price, "web_searches_kcount", None) is None:
+            return None
         counts = {name: count for name, count in msgspec.structs.asdict(usage).items() if count}
         try:
             return float(self.price.calc_price(TheirUsage(**counts))["total_price"])
@@ -133,7 +153,12 @@ def set_prices(prices: Mapping[str, ModelPrice]) -> None:
             fresh if rate is None else rate / 1e6 for rate in (price.cache_read, price.cache_write)
         )
         _configured[model] = _Rate(
-            fresh=fresh, cache_read=read, cache_write=write, output=price.output / 1e6
+            fresh=fresh,
+            cache_read=read,
+            cache_write=write,
+            cache_write_1h=write if price.cache_write_1h is None else price.cache_write_1h / 1e6,
+            output=price.output / 1e6,
+            web_search=None if price.web_search is None else price.web_search / 1e3,
         )
 
 
@@ -186,22 +211,32 @@ def _look_up(provider: str, model: str, tier: str) -> _Price:
         price = found.get_prices(now, {"service_tier": tier})
     else:
         return None  # genai-prices before 0.1, which a framework may hold back, knows no tiers
-    rates = [
-        getattr(price, name, None)
-        for name in ("input_mtok", "cache_read_mtok", "cache_write_mtok", "output_mtok")
-    ]
+    rates = [getattr(price, name, None) for name in _RATES]
     if all(rate is None for rate in rates):
         return None
     if not all(rate is None or isinstance(rate, Decimal) for rate in rates):
         return _Tiered(price)
-    fresh, read, write, output = (None if rate is None else float(rate) / 1e6 for rate in rates)
-    fresh = fresh or 0.0
-    return _Rate(
-        fresh=fresh,
-        cache_read=fresh if read is None else read,
-        cache_write=fresh if write is None else write,
-        output=output or 0.0,
+    fresh, read, write, hour, output, search, request = (
+        None if rate is None else float(rate) for rate in rates
     )
+    fresh = fresh or 0.0
+    write = fresh if write is None else write
+    return _Rate(
+        fresh=fresh / 1e6,
+        cache_read=(fresh if read is None else read) / 1e6,
+        cache_write=write / 1e6,
+        cache_write_1h=(write if hour is None else hour) / 1e6,
+        output=(output or 0.0) / 1e6,
+        web_search=None if search is None else search / 1e3,
+        request=(request or 0.0) / 1e3,
+    )
+
+
+_RATES = (
+    *("input_mtok", "cache_read_mtok", "cache_write_mtok", "cache_write_1h_mtok", "output_mtok"),
+    *("web_searches_kcount", "requests_kcount"),
+)
+"""Names of the rates in genai-prices, in dollars per million tokens, or per thousand."""
 
 
 COST = "ratchet.cost_usd"
@@ -221,21 +256,48 @@ SELLERS = {
 
 
 def price(call: ModelCall) -> float | None:
-    """Dollars of a call at current prices; None when the model has no price.
+    """Dollars of a call at current prices; None when they are unknown.
 
     Args:
         call: The call. Without a provider, the model's known provider is used.
     """
-    if not call.model or not (call.input_tokens or call.output_tokens):
+    provider = call.provider.lower()
+    return price_at(SELLERS.get(provider, provider), call)
+
+
+def price_at(seller: str, call: ModelCall) -> float | None:
+    """Dollars of a call at a seller's current prices; None when they are unknown.
+
+    Args:
+        seller: Name in genai-prices, such as `openai`, or the URL of its API; may be empty.
+        call: The call.
+    """
+    if call.broken_off or not call.model or not (call.input_tokens or call.output_tokens):
         return None
     usage = Usage(
         input_tokens=call.input_tokens,
         output_tokens=call.output_tokens,
         cache_read_tokens=call.cache_read_tokens,
         cache_write_tokens=call.cache_write_tokens,
+        cache_write_1h_tokens=call.cache_write_1h_tokens,
+        web_searches=call.web_searches,
     )
-    provider = call.provider.lower()
-    return dollars(SELLERS.get(provider, provider), call.model, usage, call.tier)
+    return dollars(seller, call.model, usage, call.tier)
+
+
+def why_unknown(model: str) -> str:
+    """Why calls of a model have an unknown cost, and what makes it known.
+
+    Args:
+        model: The model; if it has a price, its calls did not report what they used.
+    """
+    if price(ModelCall(model=model, input_tokens=1)) is None:
+        name = repr(model) if model else "a model"
+        return f"the price of {name} is unknown; [prices] in ratchet.toml sets it"
+    return (
+        f"calls of {model!r} broke off or reported no usage; streams report it with"
+        f" {USAGE_OF_STREAMS}"
+    )
 
 
 def with_price(span: Span) -> Span:
@@ -247,7 +309,7 @@ def with_price(span: Span) -> Span:
     attributes = span.attributes
     if COST in attributes or not has_tokens(attributes):
         return span
-    usd = price(_call(attributes))
+    usd = price(call_of(attributes, failed=span.status == "error"))
     if usd is None:
         return span
     return msgspec.structs.replace(span, attributes={**attributes, COST: usd})
@@ -256,25 +318,3 @@ def with_price(span: Span) -> Span:
 def has_tokens(attributes: Mapping[str, Any]) -> bool:
     """Whether a span's attributes report tokens."""
     return "gen_ai.usage.input_tokens" in attributes or "gen_ai.usage.output_tokens" in attributes
-
-
-def _call(attributes: Mapping[str, Any]) -> ModelCall:
-    get = attributes.get
-    return ModelCall(
-        model=_name(get("gen_ai.response.model") or get("gen_ai.request.model")),
-        provider=_name(get("gen_ai.provider.name") or get("gen_ai.system")),
-        input_tokens=_count(get("gen_ai.usage.input_tokens")),
-        output_tokens=_count(get("gen_ai.usage.output_tokens")),
-        cache_read_tokens=_count(get("gen_ai.usage.cache_read.input_tokens")),
-        cache_write_tokens=_count(get("gen_ai.usage.cache_creation.input_tokens")),
-        tier=_name(get("openai.response.service_tier")),
-    )
-
-
-def _name(value: Any) -> str:
-    return value[:200] if isinstance(value, str) else ""
-
-
-def _count(value: Any) -> int:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return int(value) if is_number and math.isfinite(value) and value > 0 else 0

@@ -35,23 +35,29 @@ _PROVIDERS = {
 def records_of(
     spans: Sequence[Span],
     agent: str,
-    redactor: Redactor | None,
     attributes: Mapping[str, Any] | None = None,
 ) -> list[SpanRecord]:
     """Records of a call's spans, ready to be stored.
 
     Args:
-        spans: The spans.
+        spans: The spans, redacted.
         agent: Agent name of the trace.
-        redactor: Applied to them.
         attributes: Further attributes of each.
     """
     records = []
     for span in spans:
         own = msgspec.structs.replace(span, attributes={**span.attributes, **(attributes or {})})
-        record = SpanRecord(span=bounded(own), agent=agent)
-        records.append(record if redactor is None else redactor.record(record))
+        records.append(SpanRecord(span=bounded(own), agent=agent))
     return records
+
+
+def _redacted(span: Span, redactor: Redactor) -> Span:
+    """The span redacted; the messages stay as they were sent, which were redacted before."""
+    made = redactor.span(span)
+    sent = span.attributes.get(names.INPUT_MESSAGES)
+    if sent is None or not redactor.rules.capture_content:
+        return made
+    return msgspec.structs.replace(made, attributes={**made.attributes, names.INPUT_MESSAGES: sent})
 
 
 class CallRecord:
@@ -83,7 +89,7 @@ class CallRecord:
 
         Args:
             endpoint: Target of the request.
-            body: The request body.
+            body: The request body, redacted.
             since_ns: Start, in Unix nanoseconds.
             tries: Number of earlier attempts.
             outcome: The answer or the failure.
@@ -95,7 +101,10 @@ class CallRecord:
             names.REQUEST_MODEL: endpoint.model,
             "server.address": endpoint.host,
             names.INPUT_MESSAGES: form.json_text(
-                [form.chat_message(message, "user") for message in body["messages"]]
+                [
+                    form.message(message["role"], "user", [form.text(message["content"])])
+                    for message in body["messages"]
+                ]
             ),
         }
         for key in ("temperature", "max_tokens"):
@@ -133,18 +142,19 @@ class CallRecord:
             self._span(f"chat {endpoint.model}", since_ns, attributes, message, self._root_id)
         )
 
-    def spans(self, problem: str) -> list[Span]:
-        """Return the trace of the finished call.
+    def spans(self, problem: str, redactor: Redactor) -> list[Span]:
+        """Return the trace of the finished call, redacted.
 
         Args:
             problem: Why there is no usable answer; empty when there is.
+            redactor: That of the coach, whose requests are redacted already.
         """
         attributes: dict[str, Any] = {names.AGENT_NAME: self._agent}
         if self._step:
             attributes[f"ratchet.{self._agent}.step"] = self._step
         name = f"{self._agent} {self._step}".strip()
         root = self._span(name, self._since, attributes, problem, None)
-        return [root, *self._spans]
+        return [_redacted(span, redactor) for span in (root, *self._spans)]
 
     def _span(
         self,

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ratchet.llm import lenient_json
+from ratchet.llm.answer_text import code_blocks, without_reasoning
 from ratchet.types import InputError
 
 MAX_SEARCHED = 200_000
@@ -20,8 +21,6 @@ MAX_POSITIONS = 200
 MAX_LENIENT = 12
 """How many of these are parsed leniently, which may take the whole text."""
 
-_FENCE = re.compile(r"```[^\S\n]*[\w-]*[^\S\n]*\n(.*?)(?:\n[^\S\n]*```|\Z)", re.DOTALL)
-_REASONING = re.compile(r"\A\s*<(think|thinking|reasoning)>.*?</\1>", re.DOTALL | re.IGNORECASE)
 _BEGINS = re.compile(r"[{\[｛]")
 
 _strict = json.JSONDecoder(strict=False, parse_constant=lambda name: _no_constant(name))
@@ -90,18 +89,13 @@ def values_in(text: str) -> Iterator[Any]:
 
     Leading reasoning is ignored. Values in code fences take precedence over values in prose.
     """
-    text = without_reasoning(text)[:MAX_SEARCHED]
+    text = without_reasoning(text).strip()[:MAX_SEARCHED]
     whole = _read(text, 0)
     if whole is not None and not text[whole[1] :].strip():
         yield whole[0]
         return
-    fenced = [found for block in _FENCE.findall(text) for found in _scan(block)]
+    fenced = [found for block in code_blocks(text) for found in _scan(block.text)]
     yield from fenced or _scan(text)
-
-
-def without_reasoning(text: str) -> str:
-    """Remove the reasoning that some models put before an answer."""
-    return _REASONING.sub("", text.lstrip("\ufeff"), count=1).strip()
 
 
 def instruction(schema: Mapping[str, Any]) -> str:

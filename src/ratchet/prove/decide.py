@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+from collections.abc import Iterable
+
 from ratchet.prove.comparison import Comparison, GuardrailState, highest_gains, lowest_gains
 from ratchet.prove.interval import interval
 from ratchet.types import Decision, GuardrailResult, InputError
 from ratchet.types.interval_text import interval_text
+
+SIDES = ("baseline", "candidate")
 
 
 def decision(comparison: Comparison) -> Decision:
@@ -52,6 +58,7 @@ def _result(state: GuardrailState) -> GuardrailResult:
         metric=state.guardrail.metric,
         margin=state.guardrail.margin,
         unit=state.guardrail.unit,
+        relative=state.guardrail.aggregate == "relative",
         baseline=state.baseline / state.pairs if state.measured else None,
         candidate=state.candidate / state.pairs if state.measured else None,
         e_value=state.process.peak,
@@ -111,7 +118,7 @@ def _sentence(comparison: Comparison, bounds: tuple[float, float]) -> str:
         )
     else:
         text = f"There is no significant gain: {move}; {evidence}."
-    return text + _missing(comparison)
+    return text + _missing(comparison) + _broke(comparison)
 
 
 def _labelled(comparison: Comparison) -> str:
@@ -134,6 +141,34 @@ def _labelled(comparison: Comparison) -> str:
     return text + "."
 
 
+def _broke(comparison: Comparison) -> str:
+    """How many answers the evaluator failed on, which therefore count as 0."""
+    text = ""
+    for name in SIDES:
+        reasons = [
+            run.reasons[name]
+            for pair in comparison.pairs
+            for run in pair.runs
+            if name in run.reasons and getattr(run, name) is not None
+        ]
+        if reasons:
+            noun, verb = ("answer", "counts") if len(reasons) == 1 else ("answers", "count")
+            text += (
+                f" {len(reasons)} {noun} of the {name} broke the evaluator{_usual(reasons)} and"
+                f" {verb} as 0."
+            )
+    return text
+
+
+def _usual(reasons: Iterable[str]) -> str:
+    """The most frequent reason, in brackets; empty when none is known."""
+    counts = Counter(reason.rstrip(".") for reason in reasons if reason)
+    if not counts:
+        return ""
+    reason, _ = min(counts.items(), key=lambda item: (-item[1], item[0]))
+    return f" ({'mostly: ' if len(counts) > 1 else ''}{reason})"
+
+
 def _missing(comparison: Comparison) -> str:
     """What was missing, and what it counted as."""
     pairs, skipped = len(comparison.path), comparison.plan.missing == "skip"
@@ -142,7 +177,20 @@ def _missing(comparison: Comparison) -> str:
         side = "for" if comparison.verdict in ("harm", "futile") else "against"
         verb = "counts" if comparison.missing == 1 else "count"
         counted = "were skipped" if skipped else f"{verb} {side} the candidate"
-        text = f" {comparison.missing} of {pairs} pairs had no score and {counted}."
+        why = _usual(
+            run.reasons.get(name, "")
+            for pair in comparison.pairs
+            for run in pair.runs
+            for name in SIDES
+            if getattr(run, name) is None
+        )
+        text = f" {comparison.missing} of {pairs} pairs had no score{why} and {counted}"
+        scored = [pair for pair in comparison.pairs if not pair.missing]
+        if scored and not skipped:
+            before = math.fsum(pair.baseline or 0.0 for pair in scored) / len(scored)
+            after = math.fsum(pair.candidate or 0.0 for pair in scored) / len(scored)
+            text += f"; in the other {len(scored)} the means are {before:.3f} and {after:.3f}"
+        text += "."
     if comparison.too_many_missing:
         text += " Nothing is promoted with so many missing."
     for state in comparison.guardrails:

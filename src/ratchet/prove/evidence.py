@@ -112,6 +112,8 @@ def document(
     older = plan.missing == "skip"
     if older:
         del planned["missing"], planned["stages"], decided["missing"], decided["more_pairs"]
+        for guardrail in decided["guardrails"]:
+            del guardrail["relative"]
     if older and plan.repetitions == 1:
         del planned["repetitions"], decided["repetitions"]
     if older and not plan.labels:
@@ -173,7 +175,12 @@ def _runs(pair: PairedScore) -> dict[str, Any]:
     metrics = {name: list(sides) for name, sides in pair.metrics.items()}
     if not pair.repetitions:
         rollouts = [pair.baseline_rollout, pair.candidate_rollout]
-        return {"failed": list(pair.failed), "metrics": metrics, "rollouts": rollouts}
+        return {
+            "failed": list(pair.failed),
+            **({"reasons": dict(pair.reasons)} if pair.reasons else {}),
+            "metrics": metrics,
+            "rollouts": rollouts,
+        }
     repetitions = [
         {"baseline": each.baseline, "candidate": each.candidate, **_runs(each)}
         for each in pair.repetitions

@@ -125,6 +125,7 @@ class PairedScore(msgspec.Struct, frozen=True):
         candidate_rollout: Id of the rollout, for evidence.
         repetitions: What the scores and metrics are means of, one for each time that the task was
             run; see `of_repetitions`. Empty if it was run once.
+        reasons: Why a side has no score, or has 0 since its answer broke the evaluator, by side.
         labels: People's labels of both answers, in [0, 1], if the pair was drawn for it; of one
             repetition, if there are several. None for an answer that has none.
 
@@ -140,12 +141,18 @@ class PairedScore(msgspec.Struct, frozen=True):
     baseline_rollout: str = ""
     candidate_rollout: str = ""
     repetitions: tuple[PairedScore, ...] = ()
+    reasons: dict[str, str] = {}
     labels: tuple[float | None, float | None] | None = None
 
     @property
     def missing(self) -> bool:
         """Whether a side has no score."""
         return self.baseline is None or self.candidate is None
+
+    @property
+    def runs(self) -> tuple[PairedScore, ...]:
+        """The repetitions; the pair itself if its task was run once."""
+        return self.repetitions or (self,)
 
     def filled(self, baseline: float, candidate: float) -> tuple[float, float]:
         """Scores of both sides, with these values for runs that have none."""

@@ -17,6 +17,9 @@ from ratchet.stats.eprocess import EProcess
 DIGITS = 100
 """Margins are rounded up to hundredths."""
 
+MANY = 100_000
+"""Number of pairs beyond which nobody plans."""
+
 _HALVINGS = 24
 
 
@@ -46,6 +49,31 @@ def smallest_margin(guardrail: Guardrail, *, alpha: float, pairs: int) -> Guardr
     if guardrail.aggregate == "mean" and margin >= guardrail.scale:
         return guardrail
     return msgspec.structs.replace(guardrail, margin=margin)
+
+
+def pairs_to_pass(bound: float, *, alpha: float, pairs: int) -> int | None:
+    """About how many pairs prove that equal metrics are within a bound; None if none do.
+
+    Args:
+        bound: The margin on the scale of `Guardrail.worsening`.
+        alpha: Level of the experiment.
+        pairs: The fewest that are considered.
+    """
+    if bound <= 0.0:
+        return None
+    most = pairs
+    while not passes(bound, alpha=alpha, pairs=most):
+        if most > MANY:
+            return None
+        most *= 2
+    low = most // 2
+    while low >= pairs and most - low > 1:
+        middle = (low + most) // 2
+        if passes(bound, alpha=alpha, pairs=middle):
+            most = middle
+        else:
+            low = middle
+    return most
 
 
 def passes(bound: float, *, alpha: float, pairs: int) -> bool:

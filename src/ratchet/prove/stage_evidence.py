@@ -110,7 +110,7 @@ def write_stage_evidence(
         )
     stage = _stage_of(plan)
     try:
-        content = _document(
+        content, decided = _document(
             stage,
             plan,
             [_published(each) for each in observations],
@@ -135,7 +135,7 @@ def write_stage_evidence(
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(f"The evidence for {os.fspath(path)} has no JSON form: {error}.") from None
     write_atomically(path, text)
-    return msgspec.convert(content["decision"], StageDecision)
+    return decided
 
 
 def recompute_stage(name: str, content: dict[str, Any]) -> StageVerification:
@@ -159,7 +159,7 @@ def recompute_stage(name: str, content: dict[str, Any]) -> StageVerification:
     try:
         plan = _plan(part(name, content, "plan", dict), kind.plan, content["schema"])
         observations = [_read(row, kind.observation) for row in rows]
-        expected = _document(
+        expected, decided = _document(
             stage,
             plan,
             observations,
@@ -176,6 +176,9 @@ def recompute_stage(name: str, content: dict[str, Any]) -> StageVerification:
         raise VerificationError(f"{name}: {error.message}") from None
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise VerificationError(f"{name} cannot be recomputed: {error}.") from None
+    if content["schema"] == SCHEMA_STAGE_SKIPPING:
+        # Its wording was another; what it says follows from the numbers.
+        expected["decision"]["sentence"] = part(name, content, "decision", dict).get("sentence")
     findings = _differences(rows, expected["observations"])
     for key in dict.fromkeys([*expected, *content]):
         if key not in ("observations", "digest"):
@@ -187,9 +190,7 @@ def recompute_stage(name: str, content: dict[str, Any]) -> StageVerification:
         )
     if content.get("digest") != digest:
         findings.append(f"digest: {short(content.get('digest'))} stated, {digest!r} recomputed")
-    return StageVerification(
-        tuple(findings), msgspec.convert(expected["decision"], StageDecision), len(rows), digest
-    )
+    return StageVerification(tuple(findings), decided, len(rows), digest)
 
 
 def _document(
@@ -202,8 +203,11 @@ def _document(
     history: Sequence[bool],
     version: str,
     schema: str,
-) -> dict[str, Any]:
-    """The content of the file without its digest: `stated` verbatim, the rest computed."""
+) -> tuple[dict[str, Any], StageDecision]:
+    """The content of the file without its digest: `stated` verbatim, the rest computed.
+
+    The decision's sentence is left out: the numbers say it, whatever the wording of the day.
+    """
     test: Any = STAGES[stage].test.begin(plan)  # type: ignore[arg-type]
     rows = []
     for number, observation in enumerate(observations, start=1):
@@ -214,16 +218,23 @@ def _document(
         kept = {key: value for key, value in found.items() if key not in LEFT_OUT}
         rows.append({"observation": number, **kept, "e_values": test.e_values})
     test.finish()
-    return {
+    decision = test.decision()
+    decided = msgspec.to_builtins(decision)
+    del decided["sentence"]
+    if schema == SCHEMA_STAGE_SKIPPING:
+        for guardrail in decided["guardrails"]:
+            del guardrail["relative"]
+    content = {
         "schema": schema,
         "ratchet": version,
         "stage": stage,
         **stated,
         "plan": _stated_plan(plan, schema),
         "alpha": {"budget": budget, "history": [bool(p) for p in history], "level": plan.alpha},
-        "decision": msgspec.to_builtins(test.decision()),
+        "decision": decided,
         "observations": rows,
     }
+    return content, decision
 
 
 def _plan(stated: dict[str, Any], kind: type[StagePlan], schema: str) -> StagePlan:

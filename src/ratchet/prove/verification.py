@@ -227,6 +227,7 @@ def _run(task: Any, row: Any) -> PairedScore:
             "candidate": row.get("candidate"),
             "metrics": row.get("metrics"),
             "failed": row.get("failed"),
+            "reasons": row.get("reasons", {}),
             "baseline_rollout": rollouts[0],
             "candidate_rollout": rollouts[1],
         },

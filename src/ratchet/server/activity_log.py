@@ -38,7 +38,8 @@ class ActivityLog:
         """Time until which each refusal is not recorded again."""
         self._more = asyncio.Event()
         self._closing = asyncio.Event()
-        self._written = asyncio.Condition()
+        self._written = asyncio.Event()
+        """Set at the next write, and then replaced: no waiter, however it ends, holds a lock."""
         self._task: asyncio.Task[None] | None = None
 
     def event(self, kind: str, body: Any) -> None:
@@ -78,9 +79,9 @@ class ActivityLog:
 
     async def wait(self, timeout_s: float) -> None:
         """Wait until events are written, or until the timeout."""
-        async with self._written:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._written.wait(), timeout_s)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(timeout_s):
+                await self._written.wait()
 
     async def start(self) -> None:
         """Start writing in the background."""
@@ -99,7 +100,8 @@ class ActivityLog:
             await self._more.wait()
             self._more.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._closing.wait(), EVERY_S)
+                async with asyncio.timeout(EVERY_S):
+                    await self._closing.wait()
             await self._write()
 
     async def _write(self) -> None:
@@ -120,5 +122,5 @@ class ActivityLog:
             self._events.extendleft(reversed(events))
             self._more.set()
             return
-        async with self._written:
-            self._written.notify_all()
+        self._written.set()
+        self._written = asyncio.Event()

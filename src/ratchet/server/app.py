@@ -15,7 +15,13 @@ import msgspec
 from ratchet.server import problems
 from ratchet.server.access import Caller
 from ratchet.server.api import GROUPS
-from ratchet.server.body import ClientDisconnected, decompressed, read_body
+from ratchet.server.body import (
+    SMALL,
+    ClientDisconnected,
+    HeldBody,
+    decompressed,
+    read_body,
+)
 from ratchet.server.dashboard import Dashboard, PageFile
 from ratchet.server.origin import Headers
 from ratchet.server.problems import NO_TYPE, Problem, problem_of
@@ -41,6 +47,9 @@ _JSON = (b"content-type", b"application/json")
 
 _RAW_METHODS = {"/v1/traces": ("POST",)}
 """Methods of paths that are dispatched before the route table is consulted."""
+
+SEND_S = 30.0
+"""Seconds in which the client of a stream must take a piece; then the stream ends."""
 
 MAX_PATH = 4096
 """Longest accepted path and query, in bytes."""
@@ -124,7 +133,8 @@ class App:
                     caller = Caller()
                     if route.scopes or "caller" in route.takes:
                         caller = await self._caller_of(route, scope)
-                    await self._answer(route, path, caller, scope, receive, sent)
+                    with self.services.bodies.hold() as held:
+                        await self._answer(route, path, caller, scope, receive, sent, held)
             except RatchetError as error:
                 raise problem_of(error) from error
             except RecursionError:
@@ -216,6 +226,7 @@ class App:
         scope: Asgi,
         receive: Receive,
         sent: _Sent,
+        held: HeldBody,
     ) -> None:
         given: dict[str, Any] = dict(path)
         if "server" in route.takes:
@@ -231,7 +242,7 @@ class App:
         if route.query is not None:
             given["query"] = _query(route, scope)
         if route.body is not None:
-            given["body"] = await self._body(route, caller, scope, receive)
+            given["body"] = await self._body(route, caller, scope, receive, held)
         if route.waits:
             with self.services.gatekeeper.stream(caller):
                 answer = await _unless_hung_up(route.handler(**given), receive)
@@ -250,20 +261,33 @@ class App:
         else:
             await sent.whole(route.status, [_JSON], _encode(answer))
 
-    async def _body(self, route: ApiRoute, caller: Caller, scope: Asgi, receive: Receive) -> Any:
+    async def _body(
+        self, route: ApiRoute, caller: Caller, scope: Asgi, receive: Receive, held: HeldBody
+    ) -> Any:
         limits = self.services.limits
-        limit = limits.public_body_bytes if caller.is_public else limits.body_bytes
-        encoding = "identity"
+        # Whoever has no key, or one that anybody can read, sends little.
+        strange = caller.is_public or not caller.scopes
+        limit = limits.public_body_bytes if strange else limits.body_bytes
+        encoding, length = "identity", 0
         for name, value in scope["headers"]:
             if name == b"content-encoding":
                 encoding = value.decode("latin-1").strip().lower()
-            elif name == b"content-length" and value.isdigit() and int(value) > limit:
-                raise Problem(413, f"The body has {int(value)} bytes; the limit is {limit}.")
+            elif name == b"content-length" and value.isdigit():
+                length = int(value[:20])
             elif name == b"content-type" and b"json" not in value.lower():
                 shown = value.decode("latin-1")
                 raise Problem(415, f"The body is {shown!r}; send application/json.")
-        body = await read_body(receive, limit)
-        body = decompressed(body, encoding, limit)
+        body = await read_body(receive, limit, held, length=length)
+        body = await decompressed(body, encoding, limit, held)
+        if len(body) <= SMALL:
+            return self._decode(route, body)
+        await held.weigh(body)
+        async with self.services.bodies.decoding:
+            decoded = self._decode(route, body)
+            await asyncio.sleep(0)
+        return decoded
+
+    def _decode(self, route: ApiRoute, body: bytes) -> Any:
         try:
             return self._decoders[id(route)].decode(body)
         except msgspec.ValidationError as error:
@@ -300,7 +324,11 @@ class App:
                         piece = following.result()
                     except StopAsyncIteration:
                         break
-                    await sent.piece(piece)
+                    try:
+                        async with asyncio.timeout(SEND_S):
+                            await sent.piece(piece)
+                    except TimeoutError:
+                        raise ClientDisconnected from None
             finally:
                 for task in (hung_up, following):
                     if task is not None and not task.done():

@@ -1,10 +1,13 @@
-"""Request bodies: read within limits of size and time, and decompressed."""
+"""Request bodies: read, decompressed and weighed, within limits of size, time and memory."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import zlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from ratchet.server.problems import Problem
@@ -14,46 +17,232 @@ Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 ARRIVE_S = 60.0
 """Seconds within which a body must arrive."""
 
+SMALL = 64 * 1024
+"""Bodies up to this many bytes are read and decoded at once and are not counted: a connection's
+own buffer is as large.
+"""
+
+HELD_LIMIT = 40 * 1024 * 1024
+"""Bytes of all larger bodies that are read or handled, with what they are decoded into."""
+
+ROOM_S = 5.0
+"""Seconds that a body waits for room among the others."""
+
+CHUNK = 256 * 1024
+"""Bytes that are decompressed or weighed before other requests have their turn."""
+
+MAX_VALUES = 500_000
+"""Values in a JSON body. Two bytes are a value, and decoded it takes about a hundred; this many are
+decoded in a fifth of a second.
+"""
+
+VALUE_BYTES = 64
+"""Memory of a decoded value, on average."""
+
+_SEPARATORS = b",[{"
+"""There are about as many values as there are of these outside of texts."""
+
+_TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[,\[{]', re.DOTALL)
+
 
 class ClientDisconnected(Exception):
     """The client disconnected before its request was complete."""
 
 
-async def read_body(receive: Receive, limit: int, *, arrive_s: float = ARRIVE_S) -> bytes:
+class BodyBudget:
+    """The memory that the bodies of all requests of a server share.
+
+    A body takes its declared length before it is read, and what it becomes as it does. Where there
+    is no room it waits, first come, first served, and is refused when none is free in time.
+
+    Args:
+        limit: Most bytes; one body may exceed it while there is no other.
+        room_s: Seconds that a body waits for room.
+    """
+
+    def __init__(self, limit: int = HELD_LIMIT, *, room_s: float = ROOM_S) -> None:
+        self._limit = limit
+        self._room_s = room_s
+        self._waiting: deque[tuple[HeldBody, int, asyncio.Future[None]]] = deque()
+        self.held = 0
+        """Bytes that are taken."""
+        self.decoding = asyncio.Lock()
+        """Held while a large body is decoded: one at a time, so that others have their turn."""
+
+    @contextmanager
+    def hold(self) -> Iterator[HeldBody]:
+        """Hold the memory of one request's body while the block runs."""
+        body = HeldBody(self)
+        try:
+            yield body
+        finally:
+            body.release()
+
+    def give_back(self, size: int) -> None:
+        """Take bytes back; used by `HeldBody.release`."""
+        self.held -= size
+        self._give()
+
+    async def take(self, body: HeldBody, size: int) -> None:
+        """Take bytes for a body; used by `HeldBody.grow`.
+
+        Raises:
+            Problem: There was no room in time (429).
+        """
+        if not self._waiting and self._fits(body, size):
+            self._grant(body, size)
+            return
+        granted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        place = (body, size, granted)
+        self._waiting.append(place)
+        try:
+            async with asyncio.timeout(self._room_s):
+                await granted
+        except TimeoutError:
+            raise Problem(
+                429,
+                "Too many large bodies are in flight.",
+                hint="Send it again later.",
+                headers={"retry-after": "1"},
+            ) from None
+        finally:
+            if place in self._waiting:
+                self._waiting.remove(place)
+                self._give()
+
+    def _fits(self, body: HeldBody, size: int) -> bool:
+        return self.held == body.taken or self.held + size <= self._limit
+
+    def _grant(self, body: HeldBody, size: int) -> None:
+        body.taken += size
+        self.held += size
+
+    def _give(self) -> None:
+        while self._waiting and self._fits(*self._waiting[0][:2]):
+            body, size, granted = self._waiting.popleft()
+            self._grant(body, size)
+            if not granted.done():
+                granted.set_result(None)
+
+
+class HeldBody:
+    """The memory of one request's body."""
+
+    __slots__ = ("_budget", "_seen", "taken")
+
+    def __init__(self, budget: BodyBudget) -> None:
+        self._budget = budget
+        self._seen = 0
+        self.taken = 0
+        """Bytes that it has of the budget."""
+
+    async def grow(self, size: int) -> None:
+        """Count further bytes.
+
+        Raises:
+            Problem: Other bodies leave no room for them (429).
+        """
+        self._seen += size
+        await self.make_room(self._seen)
+
+    async def make_room(self, size: int) -> None:
+        """Have room for so many bytes in all.
+
+        Raises:
+            Problem: Other bodies leave no room for them (429).
+        """
+        if size > max(SMALL, self.taken):
+            await self._budget.take(self, size - self.taken)
+
+    def release(self) -> None:
+        """Give everything back: the body has been handled, or passed on."""
+        taken, self.taken = self.taken, 0
+        self._budget.give_back(taken)
+
+    async def weigh(self, body: bytes) -> None:
+        """Count the values of a JSON body, before it is decoded.
+
+        Raises:
+            Problem: It has more than MAX_VALUES (413), or other bodies leave no room (429).
+        """
+        if len(body) <= SMALL:
+            return
+        values = 0
+        for start in range(0, len(body), CHUNK):
+            piece = body[start : start + CHUNK]
+            values += len(piece) - len(piece.translate(None, delete=_SEPARATORS))
+            await asyncio.sleep(0)
+        if values > MAX_VALUES:
+            values = await _values(body)
+        if values > MAX_VALUES:
+            raise Problem(
+                413,
+                f"The body has more than {MAX_VALUES} values.",
+                hint="Send it in several requests.",
+            )
+        await self.grow(values * VALUE_BYTES)
+
+
+async def _values(body: bytes) -> int:
+    """The separators outside of texts; it ends once there are too many of them."""
+    values = 0
+    for position, token in enumerate(_TOKEN.finditer(body)):
+        if body[token.start()] != ord('"'):
+            values += 1
+            if values > MAX_VALUES:
+                break
+        if position % 10_000 == 0:
+            await asyncio.sleep(0)
+    return values
+
+
+async def read_body(
+    receive: Receive,
+    limit: int,
+    held: HeldBody,
+    *,
+    length: int = 0,
+    arrive_s: float = ARRIVE_S,
+) -> bytes:
     """Read the whole body.
 
     Args:
         receive: The ASGI channel.
         limit: Largest size in bytes.
+        held: Counts its bytes.
+        length: Its declared length; 0 if it declares none.
         arrive_s: Timeout in seconds.
 
     Raises:
-        Problem: It is too large (413), or too slow (408).
+        Problem: It is too large (413), too slow (408), or others leave no room for it (429).
         ClientDisconnected: The client disconnected.
     """
+    if length > limit:
+        raise Problem(413, f"The body has {length} bytes; the limit is {limit}.")
+    await held.make_room(length)
     message = await _next(receive, arrive_s)
     first = message.get("body", b"")
+    _check(len(first), limit)
+    await held.grow(len(first))
     if not message.get("more_body"):
-        _check(len(first), limit)
         return bytes(first)
-    parts, size = [first], len(first)
+    body = bytearray(first)
     deadline = asyncio.get_running_loop().time() + arrive_s
     while message.get("more_body"):
-        _check(size, limit)
         message = await _next(receive, deadline - asyncio.get_running_loop().time())
         part = message.get("body", b"")
-        parts.append(part)
-        size += len(part)
-    _check(size, limit)
-    return b"".join(parts)
+        _check(len(body) + len(part), limit)
+        await held.grow(len(part))
+        body += part
+    return bytes(body)
 
 
-def decompressed(body: bytes, encoding: str, limit: int) -> bytes:
+async def decompressed(body: bytes, encoding: str, limit: int, held: HeldBody) -> bytes:
     """The body with its Content-Encoding undone.
 
     Raises:
-        Problem: The encoding is unknown (415), the data is damaged (400), or it exceeds the
-            limit when decompressed (413).
+        Problem: The encoding is unknown (415), the data is damaged (400), it exceeds the limit when
+            decompressed (413), or others leave no room for it (429).
     """
     if encoding in ("", "identity"):
         return body
@@ -65,14 +254,21 @@ def decompressed(body: bytes, encoding: str, limit: int) -> bytes:
         )
     # 32 + 15: detect a gzip or zlib header, with the largest window.
     machine = zlib.decompressobj(47)
-    try:
-        plain = machine.decompress(body, limit + 1)
-    except zlib.error as error:
-        raise Problem(400, f"The body is not valid {encoding} data: {error}.") from None
-    _check(len(plain), limit)
-    if not machine.eof:
-        raise Problem(400, f"The {encoding} data of the body ends too early.")
-    return plain
+    plain, rest = bytearray(), body
+    while not machine.eof:
+        try:
+            piece = machine.decompress(rest, CHUNK)
+        except zlib.error as error:
+            raise Problem(400, f"The body is not valid {encoding} data: {error}.") from None
+        rest = machine.unconsumed_tail
+        if not (piece or rest or machine.eof):
+            raise Problem(400, f"The {encoding} data of the body ends too early.")
+        _check(len(plain) + len(piece), limit)
+        await held.grow(len(piece))
+        plain += piece
+        if len(piece) == CHUNK:
+            await asyncio.sleep(0)
+    return bytes(plain)
 
 
 async def _next(receive: Receive, left_s: float) -> Mapping[str, Any]:

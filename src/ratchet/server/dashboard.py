@@ -75,7 +75,7 @@ class Dashboard:
         """What to answer to a request that no route of the API takes.
 
         A path that is no file gets the page itself, which knows its own addresses, if the request
-        comes from a browser's address line. Files are read once.
+        comes from a browser's address line, and so does "/" from anybody. Files are read once.
 
         Args:
             scope: The request's ASGI scope.
@@ -93,7 +93,7 @@ class Dashboard:
             forever = path.startswith("/assets/")
             cache = b"public, max-age=31536000, immutable" if forever else b"no-cache"
             return _sent(built.media_type, built.plain, built.packed, cache, headers)
-        if not _wants_html(headers):
+        if path != "/" and not _wants_html(headers):  # nobody but a person asks for "/"
             return None
         index = files.get("index.html")
         nonce = secrets.token_urlsafe(18).encode()

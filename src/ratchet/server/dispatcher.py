@@ -108,7 +108,8 @@ class RolloutDispatcher:
                 if claims or left <= 0 or self._services.closing.is_set():
                     return claims
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(woken.wait(), min(left, POLL_S))
+                    async with asyncio.timeout(min(left, POLL_S)):
+                        await woken.wait()
             except asyncio.CancelledError:
                 self._runners.left(worker)
                 raise
@@ -205,7 +206,8 @@ class RolloutDispatcher:
                 if ended or unknown or left <= 0 or self._services.closing.is_set():
                     return ended, unknown
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(woken.wait(), min(left, POLL_S))
+                    async with asyncio.timeout(min(left, POLL_S)):
+                        await woken.wait()
                     # Others that end at the same time share the answer.
                     await asyncio.sleep(GATHER_S)
                 woken.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
@@ -11,6 +12,8 @@ from ratchet.server.limits import Clock, TokenBuckets, network_of, retry_after
 from ratchet.server.problems import Problem
 from ratchet.store import Store
 from ratchet.types import Key, StoreError
+
+log = logging.getLogger("ratchet.server")
 
 FRESH_S = 1.0
 """Lifetime of a cached lookup in seconds, and so the delay until a revoked key is refused."""
@@ -66,9 +69,8 @@ class KeyCache:
             address: The client's address.
 
         Raises:
-            Problem: The address has sent too many wrong keys (429), or the store does not respond
-                in time (503).
-            StoreError: The store cannot be read.
+            Problem: The address has sent too many wrong keys (429), or the store does not respond,
+                or not in time (503).
         """
         digest = hashlib.sha256(secret).digest()
         found = self._valid.get(digest) or self._invalid.get(digest)
@@ -101,6 +103,12 @@ class KeyCache:
             # Shielded: other requests may await the same lookup.
             async with asyncio.timeout(LOOK_UP_S):
                 return await asyncio.shield(lookup)
+        except StoreError as error:
+            # Whoever asks has no key yet, so the store's address is none of their business.
+            log.warning("A key could not be looked up: %s", error)
+            raise Problem(
+                503, "The key could not be looked up.", headers={"retry-after": "1"}
+            ) from None
         except TimeoutError:
             raise Problem(
                 503, "The key could not be looked up in time.", headers={"retry-after": "1"}

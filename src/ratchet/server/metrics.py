@@ -85,6 +85,14 @@ class Metrics:
             " agent's own model instead.",
             "outcome",
         )
+        self._recording_waits = self._histogram(
+            "gateway_recording_wait_seconds",
+            "Waits of calls until there was a place for their recording.",
+            ANSWER_S,
+        )
+        self._spooled = self._counter(
+            "gateway_spooled_recordings", "Recordings that went to disk before they were stored."
+        )
         self._pruned = self._counter("pruned_rows", "Rows deleted by retention.", "noun")
         ProcessCollector(registry=self.registry)
         # Looking a child up by its labels costs as much as counting, so children are cached.
@@ -175,6 +183,14 @@ class Metrics:
         found.seconds.observe(seconds)
         if first_token_s is not None:
             found.first_token.observe(first_token_s)
+
+    def recording_wait(self, seconds: float) -> None:
+        """Count a call that waited for a place for its recording."""
+        self._recording_waits.observe(seconds)
+
+    def recordings_spooled(self, count: int) -> None:
+        """Count recordings that went to disk."""
+        self._spooled.inc(count)
 
     def pruned(self, noun: str, count: int) -> None:
         """Count rows deleted by retention."""

@@ -44,22 +44,40 @@ def check_origins(origins: Iterable[str]) -> frozenset[str]:
 
 _FORWARDED = frozenset(
     {
+        b"cdn-loop",
         b"cf-connecting-ip",
+        b"cf-connecting-ipv6",
+        b"cf-ipcountry",
+        b"cf-pseudo-ipv4",
+        b"cf-ray",
+        b"cf-visitor",
+        b"client-ip",
+        b"fastly-client-ip",
+        b"fly-client-ip",
         b"forwarded",
         b"true-client-ip",
         b"via",
-        b"x-forwarded-for",
-        b"x-forwarded-host",
-        b"x-forwarded-proto",
+        b"x-client-ip",
+        b"x-cluster-client-ip",
+        b"x-envoy-external-address",
+        b"x-original-forwarded-for",
+        b"x-original-host",
         b"x-real-ip",
     }
 )
-"""Headers that proxies add: RFC 7239, RFC 9110 section 7.6.3, and common others."""
+"""Headers that proxies add, besides those that begin with `x-forwarded`: RFC 7239, RFC 9110 section
+7.6.3, RFC 8586, and those of common proxies and content networks.
+"""
+
+
+def is_of_proxy(name: bytes) -> bool:
+    """Whether a header, by its name in lower case, is one that proxies add."""
+    return name in _FORWARDED or name.startswith(b"x-forwarded")
 
 
 def proxy_header(headers: Headers) -> str:
     """Name of the header that shows a request passed a proxy; empty when there is none."""
-    return next((name.decode() for name, _ in headers if name in _FORWARDED), "")
+    return next((name.decode() for name, _ in headers if is_of_proxy(name)), "")
 
 
 def refuse_foreign(headers: Headers, hosts: Collection[str], origins: Collection[str]) -> None:

@@ -186,6 +186,8 @@ class Pruner:
             "tasks": (retention.datasets_days, pruning.tasks),
             "texts": (_shortest(retention.rollouts_days, retention.spans_days), pruning.texts),
         }
+        # A login is a key that ends by itself; who logged in and when stays in the audit log.
+        yield "logins", partial(pruning.logins, self._clock())
         for noun, (days, prune) in prune_of.items():
             if days is not None:
                 yield noun, partial(prune, self._clock() - days * DAY_S)

@@ -18,16 +18,21 @@ import msgspec
 import uvicorn
 import uvloop
 
+from ratchet.observe.destination import Destination, cache, spool_of
+from ratchet.observe.project_paths import STATE_NAME
 from ratchet.observe.redaction import RedactionRules, redactor_of
+from ratchet.observe.spool import Spool
 from ratchet.server.access import Gatekeeper
 from ratchet.server.app import App
 from ratchet.server.autopilot_process import AutopilotProcess
+from ratchet.server.body import BodyBudget
 from ratchet.server.gateway import STANDARD, Gateway, Upstream
 from ratchet.server.gateway.adapter_loading import AdapterLoader
 from ratchet.server.gateway.substitution import PromptSubstituter
 from ratchet.server.gateway.target import AttemptGuard, AttemptState, ReadAttemptState, state_of
 from ratchet.server.gateway.training import TrainingReader
 from ratchet.server.gateway.upstream import is_loopback
+from ratchet.server.http_protocol import BoundedHttp
 from ratchet.server.limits import ServerLimits
 from ratchet.server.metrics import Metrics
 from ratchet.server.oidc import OidcLogin, OidcSettings
@@ -115,6 +120,7 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
     hidden = settings.oidc.secret_env if settings.oidc else ""
     given = {name: value for name, value in environ.items() if name != hidden}
     metrics = Metrics()
+    bodies = BodyBudget()
     spans = SpanWriter(
         store,
         pending_limit=settings.limits.pending_spans,
@@ -141,13 +147,17 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
         metrics=metrics,
         environ=environ,
         body_limit=settings.limits.body_bytes,
+        bodies=bodies,
+        spool=_spool(store, settings),
     )
+    metrics.watch("body_bytes", "Bytes of large request bodies.", lambda: bodies.held)
     metrics.watch("pending_spans", "Spans that wait to be stored.", lambda: spans.pending)
     metrics.watch("open_streams", "Open streams of all callers.", lambda: gatekeeper.open_streams)
     services = Services(
         store,
         gatekeeper=gatekeeper,
         limits=settings.limits,
+        bodies=bodies,
         metrics=metrics,
         spans=spans,
         redactor=redactor,
@@ -155,21 +165,28 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
         otlp=Otlp(
             spans,
             body_limit=settings.limits.body_bytes,
+            bodies=bodies,
             metrics=metrics,
             attempts=AttemptGuard(_running(store)),
         ),
         pruner=Pruner(store, settings.retention, metrics=metrics),
-        flush_attempt=gateway.flush_attempt,
         project=Path(settings.project) if settings.project else None,
         commands=ProjectCommands(Path(settings.project), given) if settings.project else None,
         oidc=_oidc(store, settings.oidc, environ),
         background=(
-            gateway,
             PartitionKeeper(store, period_s(settings.retention.spans_days)),
             *([AutopilotProcess(settings.autopilot, given)] if settings.autopilot else []),
         ),
     )
     return App(services, settings.root_path)
+
+
+def _spool(store: Store, settings: ServeSettings) -> Spool:
+    root = Path(settings.project) if settings.project else None
+    state = root / STATE_NAME if root is not None else cache()
+    # No agent's name has a space, and each store has its own folder.
+    folder = state / "spool" / f"gateway {store.identity()[:16]}"
+    return spool_of(Destination(agent="gateway", root=root, spool=folder))
 
 
 def _oidc(
@@ -235,7 +252,7 @@ class UvicornServer(uvicorn.Server):
     ) -> None:
         config = uvicorn.Config(
             app,
-            http="httptools",
+            http=BoundedHttp,
             ws="none",
             lifespan="on",
             access_log=False,

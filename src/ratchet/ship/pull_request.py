@@ -265,16 +265,16 @@ def _guardrails(guardrails: Sequence[GuardrailResult]) -> list[str]:
     if not guardrails:
         return ["No guardrails were configured."]
     rows = [
-        f"| {code(g.metric)} | {_mean(g.baseline)} | {_mean(g.candidate)} | {g.margin:.4g} |"
-        f" {plain(g.unit) or 'score'} | {g.e_value:.4g} | {_standing(g)} |"
+        f"| {code(g.metric)} | {_mean(g.baseline, g.unit)} | {_mean(g.candidate, g.unit)} |"
+        f" {plain(g.margin_text)} | {g.e_value:.4g} | {_standing(g)} |"
         for g in guardrails
     ]
-    head = "| guardrail | baseline | candidate | margin | unit | e-value | |"
-    return ["\n".join([head, "|---|---|---|---|---|---|---|", *rows])]
+    head = "| guardrail | baseline | candidate | may worsen by | e-value | |"
+    return ["\n".join([head, "|---|---|---|---|---|---|", *rows])]
 
 
-def _mean(value: float | None) -> str:
-    return "not measured" if value is None else f"{value:.4g}"
+def _mean(value: float | None, unit: str) -> str:
+    return "not measured" if value is None else f"{value:.4g} {plain(unit)}".rstrip()
 
 
 def _standing(guardrail: GuardrailResult) -> str:

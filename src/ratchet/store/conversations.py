@@ -300,7 +300,7 @@ def _step(row: Any, texts: Mapping[int, str], values: Mapping[int, Any]) -> Conv
 def _operation(row: Any, price: Price | None) -> Operation:
     attributes = row.attributes
     kind = attributes.get("gen_ai.operation.name")
-    call: ModelCall | None = call_of(attributes)
+    call: ModelCall | None = call_of(attributes, failed=row.status == "error")
     if call is None or not (row.usage or call.model):
         call = None
     elif call.cost_usd is None:

@@ -19,6 +19,7 @@ from sqlalchemy.exc import DBAPIError, NoSuchModuleError, StatementError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from ratchet._waiting import WAITS
+from ratchet.store.clock import LeaseClock
 from ratchet.store.failures import explain, passes
 from ratchet.store.location import redacted
 from ratchet.types import RatchetError, StoreError
@@ -57,6 +58,7 @@ class Database:
         self.is_sqlite = url.get_backend_name() == "sqlite"
         self.engine = _sqlite_engine(url) if self.is_sqlite else _postgres_engine(url)
         self._writer = self.engine.execution_options(ratchet_begin="BEGIN IMMEDIATE")
+        self.lease_clock = LeaseClock(self)
         self._gate = _Gate()
         # SQLite has one writer at a time. Threads queue here, in order, rather than in SQLite's
         # busy handler, which polls and starves.

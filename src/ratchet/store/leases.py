@@ -15,8 +15,8 @@ from ratchet.types import Lease, LeaseLost
 class Leases:
     """Leases by name. Each new holder gets a higher fencing token.
 
-    Times are the callers'. A clock that is wrong makes a takeover early or late; that two never
-    write is held by the fencing token alone.
+    They run out by the clock that the machines of a store share. That two never write is held by
+    the fencing token alone.
     """
 
     def __init__(self, database: Database) -> None:
@@ -35,6 +35,7 @@ class Leases:
         Returns:
             The lease; None while another holds it.
         """
+        now = self._database.lease_clock.shared(now)
         until = now + ttl_s
         mine = leases.c.name == name
 

@@ -28,6 +28,7 @@ from ratchet.store.tables import (
     events,
     feedback,
     journal,
+    keys,
     rollouts,
     runs,
     scores,
@@ -37,6 +38,9 @@ from ratchet.store.tables import (
 )
 from ratchet.store.texts import left_traces, lock_texts, release_texts
 from ratchet.types import FINAL, Stage
+
+LOGIN = "login:"
+"""Beginning of the names of keys that logins make."""
 
 PATIENCE_S = 2.0
 """Seconds that a step waits for an unreachable or locked database; a later step follows."""
@@ -78,6 +82,26 @@ class Pruning:
     def audit(self, before: float, after: int = 0, limit: int = 500) -> PruningStep:
         """Delete rows of the audit log older than a moment; arguments as for `events`."""
         return self._log(audit, audit.c.at, before, after, limit)
+
+    def logins(self, before: float, after: int = 0, limit: int = 500) -> PruningStep:
+        """Delete keys of logins that expired before a moment; arguments as for `events`."""
+
+        def work(connection: Connection) -> PruningStep:
+            if not self._is_mine(connection):
+                return PruningStep(0, None)
+            over = (
+                select(keys.c.seq)
+                .where(keys.c.seq > after, keys.c.expires_at <= before)
+                .where(keys.c.name.startswith(LOGIN, autoescape=True))
+                .order_by(keys.c.seq)
+                .limit(limit)
+            )
+            found = list(connection.scalars(over))
+            for some in chunks(found):
+                connection.execute(delete(keys).where(keys.c.seq.in_(some)))
+            return PruningStep(len(found), found[-1] if len(found) == limit else None)
+
+        return self._database.write(work, patience_s=PATIENCE_S)
 
     def feedback(self, before: float, after: int = 0, limit: int = 500) -> PruningStep:
         """Delete feedback older than a moment; arguments as for `events`."""

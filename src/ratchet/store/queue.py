@@ -48,6 +48,9 @@ class Queue:
     end it, and from then on its heartbeats and its result are refused. Until then they are
     accepted, however late: nobody else has the rollout, and the attempt is already paid for (a
     laptop slept, a virtual machine was paused, a killed runner's worker reports late).
+
+    The times that methods take are the caller's; leases are kept by the clock that all machines of
+    a store share.
     """
 
     def __init__(self, database: Database, spans: Spans, scores: Scores) -> None:
@@ -93,6 +96,7 @@ class Queue:
         slots = [number for number, (_, limit) in enumerate(requests) for _ in range(limit)]
         if not slots:
             return [[] for _ in requests]
+        now = self._database.lease_clock.shared(now)
         queues = (queue,) if isinstance(queue, str) else tuple(queue)
         # Of several, or of those that a pattern stands for: the overdue leases of all queues.
         only = queues[0] if len(queues) == 1 and not queues[0].endswith(EVERY) else None
@@ -124,6 +128,7 @@ class Queue:
         """
         if not pairs:
             return set()
+        now = self._database.lease_clock.shared(now)
 
         def work(connection: Connection) -> set[Pair]:
             running = _running_of(connection, pairs)
@@ -216,6 +221,7 @@ class Queue:
         Returns:
             Ids of the rollouts, oldest first.
         """
+        now = self._database.lease_clock.shared(now)
         return self._database.write(lambda c: self._expire(c, now, queue, dead_workers))
 
     def cancel(self, ids: Sequence[str], now: float) -> int:

@@ -19,7 +19,7 @@ from ratchet.store.span_rows import LIVE_HEAD, MAX_ID, ROLLOUT_HEAD
 from ratchet.store.summaries import SummaryKey, among, summaries
 from ratchet.store.tables import rollouts, spans
 from ratchet.store.texts import spans_of
-from ratchet.store.usage import OPERATION, Price, cost_of, used_by
+from ratchet.store.usage import OPERATION, Price, cost_of, used_by, why_unmeasured
 from ratchet.types import Feedback, InputError, Span, total_cost
 from ratchet.types.trace import (
     EVERY,
@@ -350,6 +350,7 @@ def _bones(row: Any, price: Price | None) -> SpanSkeleton:
     # A span that sums the usage of the calls below it costs nothing itself.
     known = isinstance(operation, str) and operation
     is_call = call is not None and operation not in SUMS
+    cost = cost_of(call, price) if call is not None and is_call else None
     return SpanSkeleton(
         span_id=row.span_id,
         parent_id=row.parent_id,
@@ -363,7 +364,10 @@ def _bones(row: Any, price: Price | None) -> SpanSkeleton:
         model=call.model if call else "",
         input_tokens=call.input_tokens if call else 0,
         output_tokens=call.output_tokens if call else 0,
-        cost_usd=cost_of(call, price) if call is not None and is_call else None,
+        cost_usd=cost,
+        unmeasured=why_unmeasured(call, row.attributes)
+        if call is not None and is_call and cost is None
+        else "",
     )
 
 

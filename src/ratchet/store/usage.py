@@ -11,7 +11,8 @@ import msgspec
 from ratchet.store.columns import clean
 from ratchet.store.counting import Used, counted_once
 from ratchet.types import Cost, Span, total_cost
-from ratchet.types.trace import CALLS, SUMS, ModelCall
+from ratchet.types.cost import USAGE_OF_STREAMS
+from ratchet.types.trace import BROKEN_OFF, CALLS, SUMS, ModelCall
 
 Price = Callable[[ModelCall], float | None]
 """Dollars of a call by configured or published prices; None without a price."""
@@ -26,8 +27,13 @@ GATEWAY = "ratchet.upstream"
 
 _READ = "gen_ai.usage.cache_read.input_tokens"
 _WRITTEN = "gen_ai.usage.cache_creation.input_tokens"
+_WRITTEN_1H = "ratchet.usage.cache_creation_1h.input_tokens"
+_SEARCHES = "ratchet.usage.web_searches"
 _TIER = "openai.response.service_tier"
-_RARE = frozenset({_READ, _WRITTEN, _TIER, GATEWAY})
+_RARE = frozenset({_READ, _WRITTEN, _WRITTEN_1H, _SEARCHES, _TIER, GATEWAY, BROKEN_OFF})
+
+_BEGUN = ("gen_ai.output.messages", "gen_ai.response.time_to_first_chunk")
+"""Attributes of an answer that has begun."""
 
 _MAX_NAME = 200
 _MOST = 2**53
@@ -46,6 +52,9 @@ class _Stored(msgspec.Struct, array_like=True, frozen=True):
     cache_write_tokens: int = 0
     tier: str = ""
     gateway: bool = False
+    cache_write_1h_tokens: int = 0
+    web_searches: int = 0
+    broken_off: bool = False
 
 
 _encode = msgspec.json.Encoder().encode
@@ -64,7 +73,8 @@ class UsageTotal(NamedTuple):
 def usage_text(attributes: Mapping[str, Any], *, failed: bool = False) -> str:
     """Encode a span's usage for the database; empty when there is none.
 
-    A successful model call that reports no usage counts as usage of unknown size.
+    A model call that reports no usage counts as usage of unknown size, unless it failed before
+    the model was at work.
 
     Args:
         attributes: The span's attributes; foreign data, so values may be anything.
@@ -74,7 +84,9 @@ def usage_text(attributes: Mapping[str, Any], *, failed: bool = False) -> str:
     input_tokens, output_tokens, cost = get(INPUT), get(OUTPUT), get(COST)
     if input_tokens is None and output_tokens is None and (cost is None or _dollars(cost) is None):
         operation = get(OPERATION)
-        if failed or operation.__class__ is not str or operation not in CALLS:
+        if operation.__class__ is not str or operation not in CALLS:
+            return ""
+        if failed and not _broke_off(attributes, failed):
             return ""
     model = get("gen_ai.response.model") or get("gen_ai.request.model") or ""
     provider = get("gen_ai.provider.name") or get("gen_ai.system") or ""
@@ -97,7 +109,7 @@ def usage_text(attributes: Mapping[str, Any], *, failed: bool = False) -> str:
             f"[{_names_text(model, provider)},{input_tokens},{output_tokens},null,"
             f'{"true" if is_whole else "false"},0,0,""]'
         )
-    return _encode(_used(attributes)).decode()
+    return _encode(_used(attributes, failed)).decode()
 
 
 @functools.lru_cache(maxsize=256)
@@ -118,12 +130,30 @@ def used_in(span: Span) -> Used | None:
     return used_by(span.span_id, span.parent_id, stored) if stored else None
 
 
-def call_of(attributes: Mapping[str, Any]) -> ModelCall:
-    """The model call that a span's attributes describe; fields may be empty."""
-    return _call(_used(attributes))
+def call_of(attributes: Mapping[str, Any], *, failed: bool = False) -> ModelCall:
+    """The model call that a span's attributes describe; fields may be empty.
+
+    Args:
+        attributes: The span's attributes; foreign data, so values may be anything.
+        failed: Whether the span's status is error.
+    """
+    return _call(_used(attributes, failed))
 
 
-def _used(attributes: Mapping[str, Any]) -> _Stored:
+def _broke_off(attributes: Mapping[str, Any], failed: bool) -> bool:
+    """Whether the model was at work when the call ended."""
+    recorded = attributes.get(BROKEN_OFF)
+    if recorded.__class__ is bool:
+        return bool(recorded)
+    # Of a failed call that others recorded: its answer had begun, and its usage never came.
+    return (
+        failed
+        and attributes.get(OUTPUT) is None
+        and any(attributes.get(key) not in (None, "", "[]") for key in _BEGUN)
+    )
+
+
+def _used(attributes: Mapping[str, Any], failed: bool) -> _Stored:
     get = attributes.get
     model = get("gen_ai.response.model") or get("gen_ai.request.model") or ""
     provider = get("gen_ai.provider.name") or get("gen_ai.system") or ""
@@ -141,6 +171,9 @@ def _used(attributes: Mapping[str, Any]) -> _Stored:
         cache_write_tokens=0 if written is None else _count(written),
         tier="" if tier is None else _name(tier),
         gateway=GATEWAY in attributes,
+        cache_write_1h_tokens=_count(get(_WRITTEN_1H)),
+        web_searches=_count(get(_SEARCHES)),
+        broken_off=_broke_off(attributes, failed),
     )
 
 
@@ -153,6 +186,9 @@ def _call(used: _Stored) -> ModelCall:
         cost_usd=used.cost_usd,
         cache_read_tokens=used.cache_read_tokens,
         cache_write_tokens=used.cache_write_tokens,
+        cache_write_1h_tokens=used.cache_write_1h_tokens,
+        web_searches=used.web_searches,
+        broken_off=used.broken_off,
         tier=used.tier,
     )
 
@@ -187,10 +223,32 @@ def cost_of(call: ModelCall, price: Price | None) -> float | None:
     return price(call)
 
 
+def why_unmeasured(call: ModelCall, attributes: Mapping[str, Any]) -> str:
+    """Why the cost of a call is unknown, and what makes it known; to follow "not measured".
+
+    Args:
+        call: A call without a known cost.
+        attributes: Attributes of its span.
+    """
+    if call.broken_off:
+        return "the call broke off before its usage was reported"
+    if call.input_tokens or call.output_tokens:
+        return "no price of the model is known; [prices] in ratchet.toml sets it"
+    if attributes.get("gen_ai.request.stream") is True:
+        return f"the stream reports no usage; it does with {USAGE_OF_STREAMS}"
+    return "the call reports no tokens"
+
+
 def _count(value: Any) -> int:
     if value.__class__ is int:
         return value if 0 <= value < _MOST else 0
     return int(value) if isinstance(value, float) and 0 <= value < _MOST else 0
+
+
+def costs_less_than_nothing(attributes: Mapping[str, Any]) -> bool:
+    """Whether a span claims a negative cost, which would lower that of its rollout."""
+    cost = attributes.get(COST)
+    return isinstance(cost, (int, float)) and cost < 0
 
 
 def _dollars(value: Any) -> float | None:

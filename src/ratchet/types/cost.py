@@ -10,6 +10,9 @@ import msgspec
 LOCAL_MODELS = "local/"
 """Start of the names that Ratchet's local models answer with; their calls cost nothing."""
 
+USAGE_OF_STREAMS = 'stream_options={"include_usage": true}'
+"""What makes OpenAI's chat completions, and compatible ones, report the usage of a stream."""
+
 
 class Cost(msgspec.Struct, frozen=True, kw_only=True):
     """Dollars of model calls; unknown, never zero, if the price of one is unknown."""

@@ -35,7 +35,16 @@ class GuardrailResult(msgspec.Struct, frozen=True, kw_only=True):
     """Mean over the same pairs; None when there are none."""
     e_value: float
     """Evidence against "worse than the margin"."""
+    relative: bool = False
+    """Whether the margin is a share of the baseline's value."""
     passed: bool
+
+    @property
+    def margin_text(self) -> str:
+        """The margin with its unit: `0.1`, `0.5 s`, `25 %`."""
+        if self.relative:
+            return f"{100.0 * self.margin:.4g} %"
+        return f"{self.margin:.4g} {self.unit}".rstrip()
 
     @property
     def measured(self) -> bool:

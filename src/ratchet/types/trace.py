@@ -48,6 +48,11 @@ duration, with the attributes above. Only its own trace has it, and only if the 
 soon. A call that has a start and no span of its own is under way, or was killed."""
 
 
+BROKEN_OFF = "ratchet.broken_off"
+"""Span attribute: whether a model was at work when its call ended. What the call costs is unknown
+then, whatever usage it reported before."""
+
+
 class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     """Usage of one model call."""
 
@@ -60,6 +65,12 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     output_tokens: int = 0
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
+    cache_write_1h_tokens: int = 0
+    """Of the tokens written to a cache, those that are kept for an hour."""
+    web_searches: int = 0
+    """Searches of the web that the provider made."""
+    broken_off: bool = False
+    """Whether the model was at work when the call ended, so that its usage is not known whole."""
     tier: str = ""
     """Service tier stated in the answer."""
     cost_usd: float | None = None
@@ -237,6 +248,8 @@ class SpanSkeleton(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     output_tokens: int = 0
     cost_usd: float | None = None
     """Dollars, when the span is a model call whose price is known."""
+    unmeasured: str = ""
+    """Why the cost of a model call is unknown, and what makes it known; empty when it is known."""
 
 
 class TraceSkeleton(msgspec.Struct, frozen=True, kw_only=True):

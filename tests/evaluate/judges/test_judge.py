@@ -174,10 +174,9 @@ def test_equal_answers_are_judged_once_and_a_kept_answer_costs_nothing(
 def test_what_a_judge_is_shown_is_redacted() -> None:
     with Endpoint(graded("yes")) as endpoint:
         judge = at(endpoint, criteria=[ELM])
-        judge.judge.redact = lambda text: text.replace("sk-123", "[KEY]")
-        verdict(judge, ended("The key is sk-123.", input="Show sk-123"))
-    assert "sk-123" not in str(endpoint.requests[0].body)
-    assert endpoint.requests[0].said.count("[KEY]") == 2
+        verdict(judge, ended("Write to ann@example.com.", input="Show ann@example.com"))
+    assert "ann@example.com" not in str(endpoint.requests[0].body)
+    assert endpoint.requests[0].said.count("[redacted:email]") == 2
 
 
 def test_a_judge_stops_at_its_cost_bound(simulator: SimulatorThread) -> None:

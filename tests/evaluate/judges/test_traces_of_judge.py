@@ -10,7 +10,6 @@ from ratchet.curate import CaptureFilter, capture
 from ratchet.curate.refinement.live_inputs import live_inputs
 from ratchet.evaluate import Scorer
 from ratchet.evaluate.judges import JudgeEvaluator
-from ratchet.observe.redaction import Redactor
 from ratchet.store import Store
 from ratchet.types import Dataset, Rollout, Span
 from ratchet.types.trace import TraceFilter
@@ -59,8 +58,6 @@ def test_secrets_in_a_judges_traces_are_redacted(
     simulator: SimulatorThread, sqlite_store: Store
 ) -> None:
     judge = simulated(simulator, criteria=[f"Does the answer hold 'Elm' and not '{KEY}'?"])
-    judge.judge.redactor = Redactor()
-    judge.judge.redact = judge.judge.redactor.text
     scored(sqlite_store, judge, ended(f"Elm, with {KEY}"))
     spans = judged_spans(sqlite_store)
     assert len(spans) == 2

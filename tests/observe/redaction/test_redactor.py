@@ -200,7 +200,7 @@ def test_a_defect_costs_the_content_and_never_raises(monkeypatch: pytest.MonkeyP
     assert left.attributes["n"] == 2
     assert left.attributes["ratchet.redaction.error"] == "ZeroDivisionError"
     assert left.start_ns == 1
-    assert redactor.text(MAIL) == "[redacted:zerodivisionerror]"
+    assert redactor.text(MAIL) == "[redacted:failed-zerodivisionerror]"
     assert redactor.feedback(Feedback(id="1", kind="comment", comment=MAIL)).comment == ""
 
 

@@ -47,7 +47,7 @@ def test_settings_are_shown_with_defaults_and_what_the_file_sets(
         assert found(sections, "improve.budget.rollouts")["text"] == "77"
         assert found(sections, "improve.budget.seconds")["is_set"] is False
         assert found(sections, "retention.spans_days")["value"] == 5
-        assert [each["is_set"] for each in sections["watch"]["settings"]] == [False] * 6
+        assert [each["is_set"] for each in sections["watch"]["settings"]] == [False] * 7
         assert "Who may approve" in found(sections, "autopilot.approvers")["fixed"]
         assert "password" not in answer.text
         (tmp_path / "ratchet.toml").write_text(CONFIG + "\n[nonsense]\n")

@@ -8,15 +8,19 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 import openai
 import pytest
 
+from ratchet.observe.spool import Spool, waits
 from ratchet.server.gateway import Upstream
+from ratchet.server.gateway.recording_queue import RecordingQueue
+from ratchet.server.metrics import Metrics
 from ratchet.server.span_writer import SpanWriter
 from ratchet.store import Store
-from ratchet.types import SpanRecord
+from ratchet.types import Span, SpanRecord
 from tests.server.gateway.conftest import (
     Site,
     both,
@@ -33,6 +37,10 @@ from tests.server.gateway.upstreams import (
     event,
     reply,
     stream_head,
+)
+
+RECORD = SpanRecord(
+    span=Span(trace_id="1" * 32, span_id="2" * 16, parent_id=None, name="", start_ns=0, end_ns=0)
 )
 
 CHAT = "/gateway/bot/openai/v1/chat/completions"
@@ -486,6 +494,22 @@ def test_calls_beyond_an_upstreams_concurrency_wait_and_then_are_refused(
 # Recording
 
 
+class Room:
+    """A writer with room for some records."""
+
+    room = 0
+    pending = 0
+
+    def post(self, records: Sequence[SpanRecord]) -> bool:
+        if len(records) > self.room:
+            return False
+        self.room -= len(records)
+        return True
+
+    async def flush(self) -> None:
+        """Nothing is pending."""
+
+
 class Stubborn(SpanWriter):
     """A writer that has no room for a while."""
 
@@ -533,23 +557,75 @@ def test_recordings_wait_while_the_writer_holds_many_bytes(
     site.spans(20)
 
 
-def test_no_call_is_taken_while_too_many_wait_to_be_recorded(
-    open_site: Callable[..., Site],
-    upstream: StubUpstream,
-    disk: Store,
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.fixture
+def slow_writer(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three recordings may wait for the writer, and calls wait a moment for a place."""
+    queue = "ratchet.server.gateway.recording_queue"
+    monkeypatch.setattr(f"{queue}.LATE_LIMIT", 3)
+    monkeypatch.setattr(f"{queue}.GATHER_MAX", 1)
+    monkeypatch.setattr(f"{queue}.PLACE_S", 0.05)
+
+
+@pytest.mark.usefixtures("slow_writer")
+def test_a_call_is_answered_and_recorded_however_many_wait_to_be_recorded(
+    open_site: Callable[..., Site], upstream: StubUpstream, disk: Store, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("ratchet.server.gateway.recording_queue.LATE_LIMIT", 3)
-    monkeypatch.setattr("ratchet.server.gateway.recording_queue.GATHER_MAX", 1)
-    writer = Stubborn(disk)
-    site = open_site(*both(upstream), writer=writer)
+    writer, metrics = Stubborn(disk), Metrics()
+    folder = tmp_path / "spool"
+    site = open_site(*both(upstream), writer=writer, spool=Spool(folder), metrics=metrics)
     upstream.answers({})
-    assert [ask(site)[0] for _ in range(3)] == [200] * 3
-    status, problem = ask(site)
-    assert (status, problem["detail"]) == (429, "Too many calls wait to be recorded.")
+    assert [ask(site)[0] for _ in range(8)] == [200] * 8
     writer.refuse = False
-    site.spans(3)
+    site.spans(8)
+    said = metrics.render()[1].decode()
+    assert "ratchet_gateway_recording_wait_seconds_count 5.0" in said
+    assert "ratchet_gateway_spooled_recordings_total 5.0" in said
     assert ask(site)[0] == 200
+    site.spans(9)
+
+
+@pytest.mark.usefixtures("slow_writer")
+def test_recordings_that_wait_on_disk_are_stored_by_the_next_server(
+    open_site: Callable[..., Site], upstream: StubUpstream, disk: Store, tmp_path: Path
+) -> None:
+    folder = tmp_path / "spool"
+    site = open_site(*both(upstream), writer=Stubborn(disk), spool=Spool(folder), drain_s=0.05)
+    upstream.answers({})
+    for _ in range(5):
+        assert ask(site)[0] == 200
+    site.close()
+    assert disk.spans.of(None) == []
+    open_site(*both(upstream), spool=Spool(folder)).spans(5)
+    assert not waits(folder)
+
+
+@pytest.mark.usefixtures("slow_writer")
+def test_calls_that_wait_for_a_place_get_it_in_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ratchet.server.gateway.recording_queue.PLACE_S", 5)
+
+    async def main() -> None:
+        writer = Room()
+        queue = RecordingQueue(writer)
+        for _ in range(3):
+            queue._add(RECORD, 100)
+        order: list[int] = []
+
+        async def call(number: int) -> None:
+            await queue.place()
+            order.append(number)
+            queue._add(RECORD, 100)
+
+        calls = []
+        for number in range(4):
+            calls.append(asyncio.create_task(call(number)))
+            await asyncio.sleep(0)
+        assert order == []
+        writer.room = 100
+        await asyncio.wait(calls, timeout=5)
+        assert order == [0, 1, 2, 3]
+        await queue.close(5)
+
+    asyncio.run(main())
 
 
 def test_a_call_ends_when_its_answer_does_though_prices_are_still_to_be_read(

@@ -216,22 +216,25 @@ def test_what_the_store_cannot_take_is_not_acknowledged(
 def test_when_too_much_is_under_way_clients_are_told_when_to_come_back(
     send: Send, server: RunningServer, monkeypatch: pytest.MonkeyPatch, media_type: str
 ) -> None:
-    monkeypatch.setattr(endpoint, "HELD_LIMIT", 10)
-    monkeypatch.setattr(server.app.services.otlp, "_held", 9)
-    answer = send(encoded(request(span()), media_type), media_type)
+    budget = server.app.services.bodies
+    monkeypatch.setattr(budget, "_limit", 10)
+    monkeypatch.setattr(budget, "_room_s", 0.01)
+    monkeypatch.setattr(budget, "held", 9)
+    body = encoded(request(span({"text": "x" * 100_000})), media_type)
+    answer = send(body, media_type)
     assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
     assert status(answer.content, media_type)[0] == 8
-    monkeypatch.setattr(server.app.services.otlp, "_held", 0)
-    assert send(encoded(request(span()), media_type), media_type).status_code == 200
+    monkeypatch.setattr(budget, "held", 0)
+    assert send(body, media_type).status_code == 200
 
 
 def test_bytes_under_way_are_given_back_however_a_request_ends(
     send: Send, server: RunningServer
 ) -> None:
-    good = encoded(request(span()), PROTOBUF)
+    good = encoded(request(span({"text": "x" * 100_000})), PROTOBUF)
     send(good)
     send(good[:-1])
     send(gzip.compress(good), content_encoding="gzip")
     send(b"x" * 100, content_encoding="gzip")
     send(as_json(request(span())), JSON)
-    assert server.app.services.otlp._held == 0
+    assert server.app.services.bodies.held == 0

@@ -2,7 +2,7 @@ import { useQuery } from "@tanstack/react-query";
 import { api } from "../../api/client";
 
 /** Fields that the server leaves out when they have these values. */
-const DEFAULTS = { parent_id: null, operation: "step", status: "unset", message: "", model: "", input_tokens: 0, output_tokens: 0, cost_usd: null } as const;
+const DEFAULTS = { parent_id: null, operation: "step", status: "unset", message: "", model: "", input_tokens: 0, output_tokens: 0, cost_usd: null, unmeasured: "" } as const;
 
 /** A trace's spans without what they hold. */
 export function useSkeleton(id: string) {

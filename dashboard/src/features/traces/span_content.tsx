@@ -28,7 +28,7 @@ export function SpanContent({ trace, skeleton }: { trace: string; skeleton: Sche
           ["took", duration((skeleton.end_ns - skeleton.start_ns) / 1e9)],
           ["began", moment(skeleton.start_ns / 1e9)],
           ["tokens", skeleton.input_tokens || skeleton.output_tokens ? `${number(skeleton.input_tokens)} → ${number(skeleton.output_tokens)}` : ""],
-          ["cost", skeleton.model && dollars(skeleton.cost_usd)],
+          ["cost", skeleton.unmeasured ? `not measured: ${skeleton.unmeasured}` : skeleton.model && dollars(skeleton.cost_usd)],
           ["status", skeleton.status === "error" ? <span key="error" className="bad">✕ failed</span> : ""],
         ]}
       />

@@ -15,8 +15,9 @@ class FileFormat(NamedTuple):
     """How a format is read and written."""
 
     write: Callable[[Iterable[dict[str, Any]], Path], None]
-    read: Callable[[Path], Iterator[tuple[int, Any, str]]]
-    """Yields the line, the value, and an error in place of a value."""
+    read: Callable[[Path, Callable[[str], None]], Iterator[tuple[int, Any, str]]]
+    """Yields the line, the value, and an error in place of a value; what it is given takes a
+    sentence on how the file is read, where that is not as usual."""
     endings: tuple[str, ...]
 
     @staticmethod
@@ -43,7 +44,7 @@ class FileFormat(NamedTuple):
 FORMATS: dict[str, FileFormat] = {
     "jsonl": FileFormat(json_lines.write, json_lines.read, (".jsonl", ".ndjson")),
     "json": FileFormat(json_lines.write_list, json_lines.read_list, (".json",)),
-    "csv": FileFormat(csv_tasks.write, csv_tasks.read, (".csv",)),
+    "csv": FileFormat(csv_tasks.write, csv_tasks.read, (".csv", ".tsv")),
     "parquet": FileFormat(parquet.write, parquet.read, (".parquet", ".pq")),
     "huggingface": FileFormat(huggingface.write, huggingface.read, ()),
 }

@@ -46,7 +46,7 @@ def _add_positions(path: Path, positions: list[int]) -> None:
     arrow.parquet.write_table(table, path, compression="zstd")
 
 
-def read(path: Path) -> Iterator[tuple[int, Any, str]]:
+def read(path: Path, _: object = None) -> Iterator[tuple[int, Any, str]]:
     """Read a folder; records that state no split get the one of their file."""
     if not path.is_dir():
         raise InputError(

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from ratchet.curate.importing import read_values
-from ratchet.curate.task_file import MAX_LINE_BYTES, json_of
-from ratchet.types import InputError
-
-_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+from ratchet.curate.task_file import json_of, lines_of
+from ratchet.curate.text_file import open_text
 
 
 def write(records: Iterable[dict[str, Any]], path: Path) -> None:
@@ -21,27 +19,14 @@ def write(records: Iterable[dict[str, Any]], path: Path) -> None:
             file.write(_text(record) + "\n")
 
 
-def read(path: Path) -> Iterator[tuple[int, Any, str]]:
+def read(path: Path, say: Callable[[str], None]) -> Iterator[tuple[int, Any, str]]:
     """Read one record per line; blank lines are skipped."""
-    with path.open("rb") as file:
-        number = 0
-        while line := file.readline(MAX_LINE_BYTES + 1):
-            number += 1
-            if number == 1 and line.startswith(_UTF_16):
-                raise InputError(
-                    f"The file {path} is encoded in UTF-16.",
-                    hint="Convert it to UTF-8: iconv -f UTF-16 -t UTF-8 FILE > OTHER.",
-                )
-            if len(line) > MAX_LINE_BYTES:
-                while line and not line.endswith(b"\n"):
-                    line = file.readline(MAX_LINE_BYTES)
-                yield number, None, f"the line has more than {MAX_LINE_BYTES} bytes"
-                continue
-            stripped = line.removeprefix(b"\xef\xbb\xbf").strip()
-            if not stripped:
-                continue
+    with open_text(path) as text:
+        if text.encoding.note:
+            say(text.encoding.note)
+        for number, line in lines_of(text.stream):
             try:
-                yield number, json_of(stripped), ""
+                yield number, json_of(line), ""
             except ValueError as error:
                 yield number, None, str(error)
 
@@ -56,10 +41,11 @@ def write_list(records: Iterable[dict[str, Any]], path: Path) -> None:
         file.write("[]\n" if between == "[" else "\n]\n")
 
 
-def read_list(path: Path) -> Iterator[tuple[int, Any, str]]:
+def read_list(path: Path, say: Callable[[str], None]) -> Iterator[tuple[int, Any, str]]:
     """Read a JSON list of any size, or one object."""
-    for found in read_values(path):
-        yield found.line, found.value, found.error
+    for unit in read_values(path, say=say):
+        error = unit.error or ("NaN and Infinity are not JSON" if unit.not_finite else "")
+        yield unit.line, unit.value, error
 
 
 def _text(record: dict[str, Any]) -> str:

@@ -40,7 +40,7 @@ def write(records: Iterable[dict[str, Any]], path: Path) -> None:
     arrow.parquet.write_table(table, path, compression="zstd")
 
 
-def read(path: Path) -> Iterator[tuple[int, Any, str]]:
+def read(path: Path, _: object = None) -> Iterator[tuple[int, Any, str]]:
     """Read the rows, numbered from 1."""
     arrow = pyarrow()
     try:
@@ -54,27 +54,45 @@ def rows_of(batches: Iterable[Any], before: int) -> Iterator[tuple[int, Any, str
     """The records of batches of rows, numbered after those before."""
     number = before
     for batch in batches:
-        for cells in batch.to_pylist():
+        names = batch.schema.names
+        if twice := [name for name in dict.fromkeys(names) if names.count(name) > 1]:
+            yield number + 1, None, f"two columns are named {twice[0]!r}"
+            return
+        types = dict(zip(names, batch.schema.types, strict=True))
+        for row in batch.to_pylist():
             number += 1
             try:
-                yield number, _plain(from_cells(cells)), ""
+                cells = {name: _plain(cell, types[name]) for name, cell in row.items()}
+                yield number, from_cells(cells), ""
             except ValueError as error:
                 yield number, None, str(error)
 
 
-def _plain(value: Any) -> Any:
-    """A value as JSON data.
+def _plain(value: Any, kind: Any) -> Any:
+    """A value of an Arrow type as JSON data; a map becomes an object.
 
     Raises:
-        ValueError: It holds bytes.
+        ValueError: It holds bytes, or a map has a key twice.
     """
-    if isinstance(value, dict):
-        return {key: _plain(inner) for key, inner in value.items()}
+    types = pyarrow().types
+    if value is None:
+        return None
+    if types.is_dictionary(kind):
+        return _plain(value, kind.value_type)
+    if types.is_map(kind):
+        made = {
+            str(_plain(key, kind.key_type)): _plain(each, kind.item_type) for key, each in value
+        }
+        if len(made) < len(value):
+            raise ValueError("it holds a map with a key twice")
+        return made
+    if types.is_struct(kind):
+        return {name: _plain(each, kind.field(name).type) for name, each in value.items()}
     if isinstance(value, list):
-        return [_plain(inner) for inner in value]
+        return [_plain(each, kind.value_type) for each in value]
     if isinstance(value, bytes):
         raise ValueError("it holds bytes, such as an image or a sound")
-    if isinstance(value, (str, int, float)) or value is None:
+    if isinstance(value, (str, int, float)):
         return value
     return str(value)  # a date, a time, a decimal number
 

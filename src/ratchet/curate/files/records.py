@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
+from ratchet.curate.answer_names import answer_note
 from ratchet.curate.files.formats import FORMATS, format_of_file
-from ratchet.curate.task_file import task_of
-from ratchet.types import SPLITS, Dataset, InputError, Origin, Split, Task
-
-_SPLIT_NAMES = {"validation": "val", "valid": "val", "dev": "val", "training": "train"}
-"""Names of splits in files of other programs."""
+from ratchet.curate.task_file import take_split, task_of
+from ratchet.types import Dataset, InputError, Origin, Split, Task
 
 
 class FileRecord(NamedTuple):
@@ -33,6 +31,8 @@ class ReadFile(msgspec.Struct, frozen=True):
     """Split by task id, of those tasks that state one."""
     bad: tuple[str, ...]
     """A sentence for each record that is no task."""
+    notes: tuple[str, ...] = ()
+    """Sentences on how the file was read, and on what it seems to lack."""
 
 
 def record_of(task: Task, split: Split) -> dict[str, Any]:
@@ -96,7 +96,8 @@ def read_dataset_file(
     lines: dict[str, int] = {}
     splits: dict[str, Split] = {}
     bad: list[str] = []
-    for record in _records(name, path):
+    notes: list[str] = []
+    for record in _records(name, path, notes.append):
         try:
             if record.error:
                 raise ValueError(record.error)
@@ -110,12 +111,14 @@ def read_dataset_file(
         lines[task.id] = record.line
         if split is not None:
             splits[task.id] = split
-    return ReadFile(tuple(tasks.values()), splits, tuple(bad))
+    if note := answer_note(tuple(tasks.values()), names["expected"]):
+        notes.append(note)
+    return ReadFile(tuple(tasks.values()), splits, tuple(bad), tuple(notes))
 
 
-def _records(format: str, path: Path) -> Iterator[FileRecord]:
+def _records(format: str, path: Path, say: Callable[[str], None]) -> Iterator[FileRecord]:
     try:
-        for line, value, error in FORMATS[format].read(path):
+        for line, value, error in FORMATS[format].read(path, say):
             yield FileRecord(line, value, error)
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror or error}.") from None
@@ -127,7 +130,7 @@ def _read(value: Any, names: Mapping[str, str], at: float) -> tuple[Task, Split 
     fields = dict(value)
     if fields.get("metadata") is None:
         fields.pop("metadata", None)
-    stated, split = fields.get("origin"), fields.get("split")
+    stated = fields.get("origin")
     origin = Origin(by="import", at=at)
     # Other programs' files may have columns of these names that mean something else.
     if isinstance(stated, dict) and stated.keys() <= set(Origin.__struct_fields__):
@@ -136,10 +139,6 @@ def _read(value: Any, names: Mapping[str, str], at: float) -> tuple[Task, Split 
             del fields["origin"]
         except msgspec.ValidationError as error:
             raise ValueError(f"its origin is not valid: {error}") from None
-    lower = split.lower() if isinstance(split, str) else None
-    named = _SPLIT_NAMES.get(lower, lower) if lower else None
-    own: Split | None = next((each for each in SPLITS if each == named), None)
-    if own is not None:
-        del fields["split"]
+    split = take_split(fields, names)
     task = task_of(fields, names)
-    return msgspec.structs.replace(task, origin=origin), own
+    return msgspec.structs.replace(task, origin=origin), split

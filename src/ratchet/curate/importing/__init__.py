@@ -12,10 +12,17 @@ from ratchet.curate.importing.named_fields import (
     keys_of,
     with_standard_names,
 )
-from ratchet.curate.importing.records import FormatMismatch, ImportContext, ImportedRecords
+from ratchet.curate.importing.records import (
+    FormatMismatch,
+    ImportContext,
+    ImportedRecords,
+    without_not_finite,
+)
+from ratchet.curate.importing.trajectories import REWARD_KEYS
 
 __all__ = [
     "FORMATS",
+    "REWARD_KEYS",
     "FileValue",
     "Format",
     "FormatMismatch",
@@ -29,4 +36,5 @@ __all__ = [
     "rows_of",
     "unwrapped",
     "with_standard_names",
+    "without_not_finite",
 ]

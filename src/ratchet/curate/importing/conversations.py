@@ -6,11 +6,13 @@ messages for each assistant message, and a tool call for each tool result.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from ratchet.curate.importing.cell_values import structured
 from ratchet.curate.importing.records import (
     ASSUMED_TIME,
     SOURCE,
@@ -48,6 +50,9 @@ _MESSAGES = ("messages", "conversations", "conversation", "prompt")
 _ANSWERS = ("completion", "response", "output")
 _OTHER_USES = frozenset({*_ANSWERS, "expected", "reference", "tools", "functions"})
 """Keys under which a list of messages is not the conversation."""
+
+_LIST = re.compile(r"\s*(?:array\()?\[\s*\{")
+"""How a text of a list of messages begins, in JSON or in Python."""
 
 _IDS = ("conversation_id", "conversationId", "session_id", "thread_id", "id", "uuid")
 _TIMES = ("timestamp", "created_at", "create_time", "created", "time", "date")
@@ -155,8 +160,8 @@ class ImportedConversation:
     ) -> Span:
         message = self.messages[number]
         model = self.fields.get("model") or message.get("model")
-        tools = self.fields.get("tools") or self.fields.get("functions")
-        usage = self.fields.get("usage")
+        tools = structured(self.fields.get("tools") or self.fields.get("functions"))
+        usage = structured(self.fields.get("usage"))
         alone = sum(each["role"] == "assistant" for each in self.messages) == 1
         spent = usage if isinstance(usage, Mapping) and alone else {}
         return Span(
@@ -275,16 +280,23 @@ def has_messages(value: Any) -> bool:
 def messages_key(value: Mapping[str, Any]) -> str | None:
     """The key of a conversation's messages: a usual one, or that of the longest list of them."""
     for key in _MESSAGES:
-        found = value.get(key)
-        if isinstance(found, list) and found and _is_message(found[0]):
+        found = _list_in(value.get(key))
+        if found and _is_message(found[0]):
             return key
     lists = {
         key: len(found)
-        for key, found in value.items()
-        if key not in _OTHER_USES and isinstance(found, list) and found
-        if all(_is_complete_message(each) for each in found)
+        for key, each in value.items()
+        if key not in _OTHER_USES and (found := _list_in(each))
+        if all(_is_complete_message(message) for message in found)
     }
     return max(lists, key=lambda key: lists[key], default=None)
+
+
+def _list_in(value: Any) -> list[Any]:
+    """A list, or the one that a text of a list of objects holds; empty for anything else."""
+    if isinstance(value, str) and _LIST.match(value):
+        value = structured(value)
+    return value if isinstance(value, list) else []
 
 
 def _is_completion(value: Mapping[str, Any]) -> bool:
@@ -317,13 +329,18 @@ def _messages(value: Any) -> list[form.Message]:
             (key for key in _MESSAGES if isinstance(value.get(key), list)), None
         )
         if key is not None:
-            raw += value[key]
+            raw += _list_in(value[key])
         else:
             if not _is_completion(value):
                 raise FormatMismatch("it has no list of messages")
             raw.append({"role": "user", "content": value["prompt"]})
         for key in _ANSWERS:
             found = value.get(key)
+            held = structured(found)
+            if isinstance(held, Mapping) and _answered(held):
+                found = held
+            elif _is_message(next(iter(_list_in(found)), None)):
+                found = _list_in(found)
             if isinstance(found, str) and found:
                 raw.append({"role": "assistant", "content": found})
                 break

@@ -7,25 +7,23 @@ continues after it.
 
 from __future__ import annotations
 
-import csv
-import gzip
 import io
 import itertools
 import json
 import re
-import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple
 
-from ratchet.curate.csv_rows import csv_rows
+from ratchet.curate.csv_rows import CsvRows
+from ratchet.curate.json_text import JsonReader
+from ratchet.curate.text_file import Broken, is_undecoded, open_text
 from ratchet.types import InputError
 
 LONGEST = 64 * 1024 * 1024
 """Maximum bytes of a line, or characters of a value in a list."""
 
 _PIECE = 1024 * 1024
-_HEAD = 256 * 1024
 WRAPPERS = (
     "resourceSpans",
     "data",
@@ -39,7 +37,7 @@ WRAPPERS = (
 _KEPT_WRAPPED = ("resourceSpans",)
 """Wrapper keys that the items' readers need."""
 
-_UTF_16 = (b"\xff\xfe", b"\xfe\xff")
+NOT_TEXT = "it contains bytes that are not text in the file's encoding"
 
 _OPENS = re.compile(r'\s*\{\s*"(' + "|".join(WRAPPERS) + r')"\s*:\s*\[')
 _BETWEEN = re.compile(r"[\s,]*")
@@ -55,32 +53,36 @@ class FileValue(NamedTuple):
     value: Any = None
     error: str = ""
     """Why there is no value."""
+    not_finite: bool = False
+    """Whether it holds NaN or infinity, as floats. They are common, and not JSON."""
 
 
-def read_values(path: Path, skip: int = 0) -> Iterator[FileValue]:
+def _say_nothing(_: str) -> None:
+    """Leave a sentence to nobody."""
+
+
+def read_values(
+    path: Path, skip: int = 0, say: Callable[[str], None] = _say_nothing
+) -> Iterator[FileValue]:
     """Iterate over the values of a file.
 
     Args:
         path: The file.
         skip: Number of values to skip, including broken ones.
+        say: Takes a sentence on how the file is read, where that is not as usual.
 
     Raises:
         InputError: The file cannot be read.
     """
-    packed = path.suffix.lower() == ".gz"
-    name = Path(path.stem) if packed else path
+    name = Path(path.stem) if path.suffix.lower() == ".gz" else path
     end = 0
     try:
-        with cast(BinaryIO, gzip.open(path)) if packed else path.open("rb") as file:
-            head = file.read(_HEAD)
-            file.seek(0)
-            if head.startswith(_UTF_16):
-                raise InputError(
-                    f"The file {path} is encoded in UTF-16.",
-                    hint="Convert it to UTF-8: iconv -f UTF-16 -t UTF-8 FILE > OTHER.",
-                )
+        with open_text(path) as text:
+            if text.encoding.note:
+                say(text.encoding.note)
+            head, file = text.head, text.stream
             if _is_csv(name):
-                units = _rows(file, "\t" if name.suffix.lower() == ".tsv" else ",")
+                units = _rows(file, "\t" if name.suffix.lower() == ".tsv" else ",", say)
             elif _is_lines(head):
                 units, skip = _lines(file, skip), 0  # skips lines without parsing them
             else:
@@ -88,8 +90,8 @@ def read_values(path: Path, skip: int = 0) -> Iterator[FileValue]:
             for unit in itertools.islice(units, skip, None):
                 end = unit.end
                 yield unit
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        yield FileValue(0, end, error=f"the compressed data ends too early or is broken: {error}")
+    except Broken as error:
+        yield FileValue(0, end, error=str(error))
     except OSError as error:
         raise InputError(f"The file {path} cannot be read: {error.strerror or error}.") from None
 
@@ -139,7 +141,7 @@ def _is_lines(head: bytes) -> bool:
         return bool(rest.strip()) or not first.startswith(
             (b"[", b'{"resource', b'{"data', b'{"trac')
         )
-    if not newline:
+    if not newline or first.startswith(b"["):
         return False
     # Broken, or the beginning of a multi-line value.
     return first.startswith(b"{") != first.endswith((b",", b"{", b"[", b":")) or any(
@@ -157,6 +159,7 @@ def _value(line: bytes) -> Any:
 
 def _lines(file: BinaryIO, skip: int) -> Iterator[FileValue]:
     end = found = 0
+    reader = JsonReader(float)
     for number in itertools.count(1):
         line = file.readline(LONGEST + 1)
         if not line:
@@ -170,36 +173,30 @@ def _lines(file: BinaryIO, skip: int) -> Iterator[FileValue]:
             if found > skip:
                 yield FileValue(number, end, error=f"the line is longer than {LONGEST} bytes")
             continue
-        line = line.removeprefix(b"\xef\xbb\xbf").strip() if number == 1 else line.strip()
+        line = line.strip()
         if line:
             found += 1
             if found > skip:
-                yield _parsed(number, end, line)
+                yield _parsed(reader, number, end, line)
 
 
-def _parsed(number: int, end: int, line: bytes) -> FileValue:
+def _parsed(reader: JsonReader, number: int, end: int, line: bytes) -> FileValue:
     try:
-        return FileValue(number, end, json.loads(line.decode("utf-8"), parse_constant=_no_number))
+        value = reader.parse(line.decode("utf-8"))
+        return FileValue(number, end, value, not_finite=reader.constants > 0)
     except UnicodeDecodeError as error:
         return FileValue(number, end, error=f"byte {error.start + 1} of the line is not UTF-8")
-    except json.JSONDecodeError as error:
-        return FileValue(number, end, error=f"not JSON: {error.msg} (column {error.colno})")
     except RecursionError:
         return FileValue(number, end, error="nested too deeply")
-    except ValueError as error:  # a number with more digits than Python parses
-        return FileValue(number, end, error=f"not JSON: {error}")
-
-
-def _no_number(_: str) -> None:
-    """NaN and Infinity, which are not JSON but common, are read as null."""
-    return None
+    except ValueError as error:
+        return FileValue(number, end, error=str(error))
 
 
 class _Text:
     """Buffered text of a file."""
 
     def __init__(self, file: BinaryIO) -> None:
-        self._file = io.TextIOWrapper(file, "utf-8-sig", errors="replace", newline="\n")
+        self._file = io.TextIOWrapper(file, "utf-8", errors="surrogateescape", newline="\n")
         self.text = ""
         self.at = 0
         self.line = 1
@@ -233,14 +230,14 @@ class _Text:
 def _documents(file: BinaryIO) -> Iterator[FileValue]:
     source = _Text(file)
     source.more()
-    decoder = json.JSONDecoder(parse_constant=_no_number)
+    reader = JsonReader(float)
     source.skip_blank()
     while source.at < len(source.text):
-        yield from _document(source, decoder)
+        yield from _document(source, reader)
         source.skip_blank()
 
 
-def _document(source: _Text, decoder: json.JSONDecoder) -> Iterator[FileValue]:
+def _document(source: _Text, reader: JsonReader) -> Iterator[FileValue]:
     """Values of one of the concatenated documents in a file."""
     wrap: Callable[[Any], Any] = _as_it_is
     closing = ""
@@ -254,7 +251,7 @@ def _document(source: _Text, decoder: json.JSONDecoder) -> Iterator[FileValue]:
         source.skip(source.at + 1)
         closing = "]"
     if not closing:
-        yield _next(source, decoder, wrap)
+        yield _next(source, reader, wrap)
         return
     first = True
     while True:
@@ -265,11 +262,11 @@ def _document(source: _Text, decoder: json.JSONDecoder) -> Iterator[FileValue]:
         if source.text[source.at] == closing:
             source.skip(source.at + 1)
             if opened is not None:
-                yield from _behind(source, decoder)
+                yield from _behind(source, reader)
             return
-        unit = _next(source, decoder, wrap)
+        unit = _next(source, reader, wrap)
         if first and _is_message(unit.value):
-            yield _conversation(unit, source, decoder)
+            yield _conversation(unit, source, reader)
             source.skip_blank()
             if source.text.startswith("]", source.at):
                 source.skip(source.at + 1)
@@ -278,7 +275,7 @@ def _document(source: _Text, decoder: json.JSONDecoder) -> Iterator[FileValue]:
         yield unit
 
 
-def _behind(source: _Text, decoder: json.JSONDecoder) -> Iterator[FileValue]:
+def _behind(source: _Text, reader: JsonReader) -> Iterator[FileValue]:
     """Values after the list in a wrapper object: further lists only."""
     while True:
         source.skip_blank()
@@ -287,14 +284,14 @@ def _behind(source: _Text, decoder: json.JSONDecoder) -> Iterator[FileValue]:
             return
         if not source.text.startswith('"', source.at):
             return
-        name = _next(source, decoder, _as_it_is)
+        name = _next(source, reader, _as_it_is)
         source.skip_blank()
         if name.error or not source.text.startswith(":", source.at):
             yield FileValue(name.line, name.end, error=name.error or "not JSON: a colon is missing")
             return
         source.skip(source.at + 1)
         source.skip_blank()
-        value = _next(source, decoder, _as_it_is)
+        value = _next(source, reader, _as_it_is)
         if value.error:
             yield value
         elif name.value in WRAPPERS and isinstance(value.value, list):
@@ -306,7 +303,7 @@ def _is_message(value: Any) -> bool:
     return isinstance(value, dict) and "role" in value and "messages" not in value
 
 
-def _conversation(unit: FileValue, source: _Text, decoder: json.JSONDecoder) -> FileValue:
+def _conversation(unit: FileValue, source: _Text, reader: JsonReader) -> FileValue:
     """Combine the messages of a list into one value; broken ones are omitted."""
     messages = [unit.value]
     end = unit.end
@@ -314,7 +311,7 @@ def _conversation(unit: FileValue, source: _Text, decoder: json.JSONDecoder) -> 
         source.skip_blank()
         if source.at >= len(source.text) or source.text[source.at] == "]":
             break
-        following = _next(source, decoder, _as_it_is)
+        following = _next(source, reader, _as_it_is)
         end = following.end
         if not following.error:
             messages.append(following.value)
@@ -325,11 +322,11 @@ def _as_it_is(value: Any) -> Any:
     return value
 
 
-def _next(source: _Text, decoder: json.JSONDecoder, wrap: Callable[[Any], Any]) -> FileValue:
+def _next(source: _Text, reader: JsonReader, wrap: Callable[[Any], Any]) -> FileValue:
     line = source.line
     while True:
         try:
-            value, end = decoder.raw_decode(source.text, source.at)
+            value, end = reader.parse_at(source.text, source.at)
         except RecursionError:
             _resume(source)
             return FileValue(line, source.passed, error="nested too deeply")
@@ -348,8 +345,21 @@ def _next(source: _Text, decoder: json.JSONDecoder, wrap: Callable[[Any], Any]) 
             return FileValue(line, source.passed, error=f"not JSON: {error}")
         if end == len(source.text) and not source.ended and source.more():
             continue  # a number may continue
+        fault = _fault(source, reader, end)
         source.skip(end)
-        return FileValue(line, source.passed, wrap(value))
+        if fault:
+            return FileValue(line, source.passed, error=fault)
+        return FileValue(line, source.passed, wrap(value), not_finite=reader.constants > 0)
+
+
+def _fault(source: _Text, reader: JsonReader, end: int) -> str:
+    """What is wrong with a value that was read, though it is JSON."""
+    try:
+        reader.check(source.text, source.at)
+    except ValueError as error:
+        return str(error)
+    text = source.text[source.at : end]
+    return NOT_TEXT if is_undecoded(text) else ""
 
 
 _BEGINS = re.compile(r"\n\s{0,8}(?:,\s{0,8})?(?=[\[{])|\n(?=\])")
@@ -370,19 +380,21 @@ def _resume(source: _Text) -> None:
         start = source.at
 
 
-def _rows(file: BinaryIO, delimiter: str) -> Iterator[FileValue]:
-    csv.field_size_limit(LONGEST)
-    text = io.TextIOWrapper(file, "utf-8-sig", errors="replace", newline="")
-    for row in csv_rows(csv.reader(text, delimiter=delimiter)):
-        cells = {name: _cell(cell) for name, cell in row.cells.items() if cell != ""}
-        yield FileValue(row.line, file.tell(), None if row.error else cells, row.error)
+def _rows(file: BinaryIO, usual: str, say: Callable[[str], None]) -> Iterator[FileValue]:
+    end = 0
 
+    def lines() -> Iterator[str]:
+        nonlocal end
+        for line in io.TextIOWrapper(file, "utf-8", errors="surrogateescape", newline=""):
+            end += len(line)
+            yield line
 
-def _cell(cell: str) -> Any:
-    """Parse a cell: JSON if it is an object or a list, else text."""
-    if cell[0] in "{[" and cell[-1] in "}]":
-        try:
-            return json.loads(cell, parse_constant=_no_number)
-        except (ValueError, RecursionError):
-            return cell
-    return cell
+    rows = CsvRows(lines(), usual, LONGEST)
+    if rows.note:
+        say(rows.note)
+    for row in rows:
+        error = row.error
+        if any(is_undecoded(cell) for cell in row.cells.values()):
+            error = NOT_TEXT
+        cells = {name: cell for name, cell in row.cells.items() if cell != ""}
+        yield FileValue(row.line, end, None if error else cells, error)

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ratchet.curate.importing.cell_values import structured
 from ratchet.curate.importing.chat import call_attributes, value_attributes
 from ratchet.curate.importing.records import (
     SOURCE,
@@ -249,12 +250,12 @@ def _root(trace: str) -> str:
 
 
 def _list(value: Any) -> Sequence[Any]:
-    found = form.decoded(value)
+    found = structured(value)
     return found if isinstance(found, list) else ()
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
-    found = form.decoded(value)
+    found = structured(value)
     return found if isinstance(found, Mapping) else {}
 
 
@@ -270,18 +271,48 @@ def _usage(value: Mapping[str, Any]) -> dict[str, Any]:
         cost = number(_mapping(value.get("costDetails")).get("total"))
     return {
         names.INPUT_TOKENS: first(
-            details.get("input"), value.get("inputUsage"), value.get("promptTokens"),
+            value.get("inputUsage"), value.get("promptTokens"),
             usage.get("input"), usage.get("promptTokens"),
         ),
         names.OUTPUT_TOKENS: first(
-            details.get("output"), value.get("outputUsage"), value.get("completionTokens"),
+            value.get("outputUsage"), value.get("completionTokens"),
             usage.get("output"), usage.get("completionTokens"),
         ),
-        names.CACHE_READ_TOKENS: first(
-            details.get("input_cached_tokens"), details.get("cache_read_input_tokens")
-        ),
         "ratchet.cost_usd": cost,
+        **_buckets(details),
     }  # fmt: skip
+
+
+def _buckets(details: Mapping[str, Any]) -> dict[str, int]:
+    """Counts of `usageDetails`, whose keys exclude each other: `input` is what no other names.
+
+    Keys are free; as Langfuse does, those that name input or output are counted as such.
+    """
+    counts = {key: n for key, each in details.items() if (n := integer(each)) is not None}
+    total = counts.pop("total", None)
+    found: dict[str, int] = {}
+    for key, count in counts.items():
+        attributes = []
+        if "output" in key or "reasoning" in key:
+            attributes = [names.OUTPUT_TOKENS]
+            if "reasoning" in key:
+                attributes.append(names.REASONING_TOKENS)
+        elif "input" in key or "cache" in key:
+            attributes = [names.INPUT_TOKENS]
+            if "creation" in key or "write" in key:
+                attributes.append(names.CACHE_WRITE_TOKENS)
+                if "1h" in key:
+                    attributes.append(names.CACHE_WRITE_1H_TOKENS)
+            elif "cache" in key:
+                attributes.append(names.CACHE_READ_TOKENS)
+        for attribute in attributes:
+            found[attribute] = found.get(attribute, 0) + count
+    # An application that counts the details in `input` and `output` too says so by its total.
+    sides = counts.get("input", 0) + counts.get("output", 0)
+    if total == sides < sum(counts.values()):
+        found |= {names.INPUT_TOKENS: counts.get("input", 0)}
+        found |= {names.OUTPUT_TOKENS: counts.get("output", 0)}
+    return found
 
 
 def _parameters(value: Mapping[str, Any]) -> dict[str, Any]:

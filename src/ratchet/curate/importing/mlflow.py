@@ -10,6 +10,7 @@ import binascii
 from collections.abc import Mapping
 from typing import Any
 
+from ratchet.curate.importing.cell_values import objects, structured
 from ratchet.curate.importing.chat import call_attributes, value_attributes
 from ratchet.curate.importing.records import (
     SOURCE,
@@ -61,12 +62,12 @@ def read(value: Any, context: ImportContext) -> ImportedRecords:
     """
     if not isinstance(value, Mapping):
         raise FormatMismatch("it is not an object")
-    whole_one = form.decoded(value.get("trace"))
+    whole_one = structured(value.get("trace"))
     if isinstance(whole_one, Mapping):
         value = whole_one
     elif "spans" in value and "info" not in value:
-        value = {"info": value, "data": {"spans": form.decoded(value["spans"])}}
-    info, data = form.decoded(value.get("info")), form.decoded(value.get("data"))
+        value = {"info": value, "data": {"spans": structured(value["spans"])}}
+    info, data = structured(value.get("info")), structured(value.get("data"))
     if not isinstance(info, Mapping) or not isinstance(data, Mapping):
         raise FormatMismatch("it has no info and data")
     id = info.get("trace_id") or info.get("request_id")
@@ -86,7 +87,7 @@ def read(value: Any, context: ImportContext) -> ImportedRecords:
     trace_id = trace_id_of(NAME, id)
     spans: list[SpanRecord] = []
     skipped: list[str] = []
-    listed = form.decoded(data.get("spans"))
+    listed = structured(data.get("spans"))
     for position, each in enumerate(listed if isinstance(listed, list) else (), start=1):
         try:
             span = _span(each, trace_id, shared)
@@ -169,13 +170,13 @@ def _hex(id: Any) -> str:
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
-    found = form.decoded(value)
+    found = structured(value)
     return found if isinstance(found, Mapping) else {}
 
 
 def _events(value: Any) -> tuple[SpanEvent, ...]:
     events = []
-    for each in form.objects(value):
+    for each in objects(value):
         stamp = unix_ns(each.get("time_unix_nano", each.get("timestamp")))
         if each.get("name") and stamp is not None:
             events.append(
@@ -186,7 +187,7 @@ def _events(value: Any) -> tuple[SpanEvent, ...]:
 
 def _assessments(info: Mapping[str, Any], trace_id: str, session: Any) -> tuple[Feedback, ...]:
     feedback = []
-    for each in form.objects(info.get("assessments")):
+    for each in objects(info.get("assessments")):
         score = _mapping(each.get("feedback"))
         name = each.get("assessment_name") or each.get("name")
         if not name or "value" not in score or each.get("valid") is False:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ratchet.curate.importing.cell_values import structured
 from ratchet.curate.importing.records import FormatMismatch, ImportContext
-from ratchet.observe.dialects import messages as form
 
 _MISSING = object()
 
@@ -31,7 +31,7 @@ def with_standard_names(value: Any, context: ImportContext) -> Any:
             raise FormatMismatch(f"it has no field {key!r}{keys_of(value)}")
     named: dict[str, Any] = {}
     if context.messages:
-        named["messages"] = form.decoded(_field(value, context.messages))
+        named["messages"] = structured(_field(value, context.messages))
         if not isinstance(named["messages"], list):
             raise FormatMismatch(f"its field {context.messages!r} is not a list of messages")
     if context.reward:
@@ -50,6 +50,7 @@ def _field(value: Any, key: str) -> Any:
     if isinstance(value, Mapping) and key in value:
         return value[key]
     for part in key.split("."):
+        value = structured(value)
         if not isinstance(value, Mapping) or part not in value:
             return _MISSING
         value = value[part]

@@ -6,26 +6,45 @@ frames, with columns such as `context.trace_id` and `attributes.…`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from ratchet.curate.importing.cell_values import objects, structured
 from ratchet.curate.importing.records import (
     SOURCE,
     FormatMismatch,
     ImportContext,
     ImportedRecords,
+    as_text,
     flattened,
+    number,
     score_feedback,
     span_id_of,
     trace_id_of,
     unix_ns,
     without_empty,
 )
-from ratchet.observe.dialects import messages as form
 from ratchet.observe.dialects import names, normalise
 from ratchet.types import Span, SpanEvent, SpanRecord
 
 NAME = "phoenix"
+
+MAX_DEPTH = 64
+"""Parts of an attribute's name; what is deeper stays an object."""
+
+_TEXTS = re.compile(r"(?:^|\.)(?:(?:input|output)\.value|content|text)$")
+"""Attributes of OpenInference that are texts, even where a text is JSON."""
+
+_JSON = re.compile(
+    r"(?:^|\.)(?:tool\.(?:parameters|json_schema)|metadata|tool_call\.function\.arguments"
+    r"|message\.function_call_arguments_json|llm\.(?:invocation_parameters|function_call)"
+    r"|embedding\.invocation_parameters|prompt_template\.variables)$"
+)
+"""Its attributes that are texts of JSON, some of which Phoenix shows as objects.
+Source: the package openinference-semantic-conventions 0.1."""
+
+_NUMBERS = re.compile(r"(?:^|\.)(?:token_count|cost)\.|\.score$")
 
 _STATUSES: dict[str, Literal["unset", "ok", "error"]] = {
     "OK": "ok",
@@ -49,7 +68,7 @@ def read(value: Any, context: ImportContext) -> ImportedRecords:
     """
     if not isinstance(value, Mapping):
         raise FormatMismatch("it is not an object")
-    ids = form.decoded(value.get("context"))
+    ids = structured(value.get("context"))
     if not isinstance(ids, Mapping):
         ids = {
             "trace_id": value.get("context.trace_id"),
@@ -97,26 +116,51 @@ def read(value: Any, context: ImportContext) -> ImportedRecords:
             span_id=span_id,
             at=unix_ns(each.get("updated_at")),
         )
-        for each in form.objects(value.get("span_annotations", value.get("annotations")))
+        for each in objects(value.get("span_annotations", value.get("annotations")))
         if each.get("name") and isinstance(result := each.get("result", each), Mapping)
     )
     return ImportedRecords(spans=(SpanRecord(span=span, agent=agent),), feedback=feedback)
 
 
 def _attributes(value: Mapping[str, Any]) -> dict[str, Any]:
-    found = form.decoded(value.get("attributes"))
-    nested = flattened(found) if isinstance(found, Mapping) else {}
+    """Flat attributes, as a span of OpenInference has them.
+
+    A data frame has a column for each, or for the objects that some of them make up.
+    """
+    whole = structured(value.get("attributes"))
     columns = {
-        key.removeprefix("attributes."): form.decoded(each)
+        key.removeprefix("attributes."): each
         for key, each in value.items()
         if key.startswith("attributes.") and each is not None
     }
-    return without_empty({**nested, **flattened(columns)})
+    nested = whole if isinstance(whole, Mapping) else {}
+    return without_empty({**_flat(nested, ""), **_flat(columns, "")})
+
+
+def _flat(value: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    """Flattened attributes, in which those that are JSON texts stay whole."""
+    flat: dict[str, Any] = {}
+    for key, each in value.items():
+        name = f"{prefix}{key}"
+        held = each if _TEXTS.search(name) else structured(each)
+        if _TEXTS.search(name) or _JSON.search(name):
+            flat[name] = each if held is each and isinstance(each, str) else as_text(held)
+            continue
+        if isinstance(held, list) and any(isinstance(item, Mapping) for item in held):
+            held = {str(position): item for position, item in enumerate(held)}
+        if isinstance(held, Mapping) and held and name.count(".") < MAX_DEPTH:
+            flat |= _flat(held, f"{name}.")
+        elif isinstance(held, str) and _NUMBERS.search(name):
+            size = number(held)  # pandas writes whole numbers as 12.0 where some are missing
+            flat[name] = int(size) if size is not None and size.is_integer() else size
+        elif held is not None:
+            flat[name] = held
+    return flat
 
 
 def _events(value: Any) -> tuple[SpanEvent, ...]:
     events = []
-    for each in form.objects(value):
+    for each in objects(value):
         stamp = unix_ns(each.get("timestamp"))
         attributes = each.get("attributes")
         if each.get("name") and stamp is not None:

@@ -149,6 +149,20 @@ def number(value: Any) -> float | None:
     return None
 
 
+def without_not_finite(value: Any, kept: frozenset[str]) -> Any:
+    """A value in which NaN and infinity are None, as JSON has neither, except below some keys."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, list):
+        return [without_not_finite(each, kept) for each in value]
+    if isinstance(value, dict):
+        return {
+            key: each if key in kept else without_not_finite(each, kept)
+            for key, each in value.items()
+        }
+    return value
+
+
 def integer(value: Any) -> int | None:
     """Parse an integer of at most 53 bits; None when it is not one."""
     found = number(value)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ratchet.curate.importing.cell_values import structured
 from ratchet.curate.importing.conversations import ImportedConversation, has_messages, message_text
 from ratchet.curate.importing.records import (
     FormatMismatch,
@@ -25,6 +26,9 @@ _LISTS = ("trajectories", "rollouts", "samples", "group")
 _REWARDS = ("reward", "score", "return")
 _MANY = ("rewards", "scores")
 
+REWARD_KEYS = frozenset({*_REWARDS, *_MANY})
+"""Keys of rewards."""
+
 
 def matches(value: Any) -> bool:
     """Whether a value looks like a trajectory, or a list of them."""
@@ -32,7 +36,7 @@ def matches(value: Any) -> bool:
         return bool(value) and all(matches(each) for each in value[:5])
     if not isinstance(value, Mapping):
         return False
-    if any(isinstance(value.get(key), list) for key in _LISTS):
+    if any(isinstance(structured(value.get(key)), list) for key in _LISTS):
         return True
     # Without a reward it is an ordinary conversation.
     return has_messages(value) and any(value.get(key) is not None for key in (*_REWARDS, *_MANY))
@@ -55,6 +59,8 @@ def read(value: Any, context: ImportContext) -> ImportedRecords:
                 raise
             skipped.append(f"trajectory {position}: {unfit}")
             continue
+        where = f"trajectory {position}: " if len(trajectories) > 1 else ""
+        skipped += [f"{where}{why}" for why in records.skipped]
         found = ImportedRecords(
             spans=(*found.spans, *records.spans),
             feedback=(*found.feedback, *records.feedback),
@@ -77,11 +83,12 @@ def _listed(value: Any) -> list[Any]:
         return value
     if isinstance(value, Mapping):
         for key in _LISTS:
-            if isinstance(value.get(key), list):
+            listed = structured(value.get(key))
+            if isinstance(listed, list):
                 shared = {name: each for name, each in value.items() if name != key}
                 return [
                     {**shared, **one} if isinstance(one, Mapping) else {**shared, "messages": one}
-                    for one in value[key]
+                    for one in listed
                 ]
         return [value]
     raise FormatMismatch("it is not a trajectory: it is neither an object nor a list")
@@ -90,7 +97,7 @@ def _listed(value: Any) -> list[Any]:
 def _read_one(value: Any, position: int, context: ImportContext) -> ImportedRecords:
     if not isinstance(value, Mapping):
         raise FormatMismatch("it is not an object with messages and a reward")
-    rewards = _rewards(value)
+    rewards, dropped = _rewards(value)
     # Equal trajectories of a group are separate samples, and all count.
     numbered = {**value, "position": position} if position else value
     conversation = ImportedConversation(numbered, SOURCE)
@@ -108,6 +115,7 @@ def _read_one(value: Any, position: int, context: ImportContext) -> ImportedReco
                 )
                 for name, reward in rewards.items()
             ),
+            skipped=dropped,
         )
     rollout_id = conversation.digest[:32]
     spans = conversation.spans(context, rollout_id)
@@ -145,34 +153,48 @@ def _read_one(value: Any, position: int, context: ImportContext) -> ImportedReco
         )
         for name, reward in rewards.items()
     )
-    return ImportedRecords(spans=spans, rollouts=(rollout,), scores=scores)
+    return ImportedRecords(spans=spans, rollouts=(rollout,), scores=scores, skipped=dropped)
 
 
-def _rewards(value: Mapping[str, Any]) -> dict[str, float]:
-    found: dict[str, float] = {}
+def _rewards(value: Mapping[str, Any]) -> tuple[dict[str, float], tuple[str, ...]]:
+    """Rewards by name, and a clause for each that was left out because it is no number."""
+    rewards: dict[str, float] = {}
+    dropped: list[str] = []
     for key in _REWARDS:
-        if key in value:
-            reward = number(value[key])
-            if reward is None:
-                raise FormatMismatch(f"its {key} is not a number")
-            found["reward"] = reward
+        if value.get(key) is not None:
+            rewards["reward"] = _reward(key, value[key])
             break
     for key in _MANY:
-        many = value.get(key)
+        many = structured(value.get(key))
         if isinstance(many, Mapping):
             for name, each in many.items():
-                reward = number(each)
-                if reward is not None:
-                    found.setdefault(str(name)[:200], reward)
+                if each is None:
+                    continue  # it was not measured
+                try:
+                    rewards.setdefault(str(name)[:200], _reward(f"{key}.{name}", each))
+                except FormatMismatch as unfit:
+                    dropped.append(str(unfit))
         elif isinstance(many, list) and many:
             # Of a reward per step, the sum is used.
-            steps = [number(each) for each in many]
-            if any(step is None for step in steps):
-                raise FormatMismatch(f"its {key} are not all numbers")
-            found.setdefault("reward", sum(step for step in steps if step is not None))
-    if not found:
-        raise FormatMismatch("it has no reward")
-    return found
+            total = sum(_reward(f"{key}[{step}]", each) for step, each in enumerate(many))
+            rewards.setdefault("reward", total)
+        elif many is not None and many != []:
+            rewards.setdefault("reward", _reward(key, many))
+    if not rewards:
+        raise FormatMismatch(dropped[0] if dropped else "it has no reward")
+    return rewards, tuple(dropped)
+
+
+def _reward(name: str, value: Any) -> float:
+    """A reward.
+
+    Raises:
+        FormatMismatch: It is no finite number.
+    """
+    reward = number(value)
+    if reward is None:
+        raise FormatMismatch(f"its {name} is not a finite number: {str(value)[:40]}")
+    return reward
 
 
 def _input(prompt: list[Any]) -> Any:

@@ -14,6 +14,7 @@ from ratchet.curate.refinement.results import answer_key
 from ratchet.curate.synthesis.coached import MOST_SHOWN
 from ratchet.curate.synthesis.spending import BoundedCoach, MethodEnded
 from ratchet.llm import Message, Reply
+from ratchet.observe.capture import shorten
 from ratchet.types import InputError, Task
 
 ENOUGH = 2
@@ -181,4 +182,4 @@ class CoachSolver:
 
 
 def _line(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)[:MOST_SHOWN]
+    return shorten(json.dumps(value, ensure_ascii=False), MOST_SHOWN)

@@ -12,6 +12,7 @@ from typing import Any
 from ratchet.curate.synthesis.sample import Sample
 from ratchet.curate.synthesis.spending import BoundedCoach, MethodEnded
 from ratchet.llm import Message
+from ratchet.observe.capture import shorten
 from ratchet.types import Task
 
 BY = "coach"
@@ -136,7 +137,7 @@ class CoachInputs:
         about = f"What the agent does:\n{self._purpose}\n\n" if self._purpose else ""
         request = (
             f"{about}Examples of inputs, one JSON value a line:\n"
-            + "\n".join(json.dumps(t.input, ensure_ascii=False)[:MOST_SHOWN] for t in shown)
+            + "\n".join(shorten(json.dumps(t.input, ensure_ascii=False), MOST_SHOWN) for t in shown)
             + f"\n\n{order}\n\nWrite {PER_CALL} inputs."
         )
         messages = [Message("system", _SYSTEM), Message("user", request)]

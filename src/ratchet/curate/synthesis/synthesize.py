@@ -17,6 +17,7 @@ from ratchet.curate.synthesis.rewording import KeptAnswers
 from ratchet.curate.synthesis.sample import Method, Sample
 from ratchet.curate.synthesis.slots import RecombinedSlots
 from ratchet.curate.synthesis.spending import MethodEnded
+from ratchet.observe.redaction import MARK
 from ratchet.types import Dataset, InputError, Origin, RatchetError, Split, Task, content_hash
 
 MethodName: TypeAlias = Literal["slots", "rewording", "boundary", "coach"]
@@ -25,6 +26,8 @@ FREE: tuple[MethodName, ...] = ("slots", "rewording", "boundary")
 
 AT_ONCE = 40
 """Samples drawn from one method at once."""
+
+REDACTED = "it holds a mark such as [redacted:phone] in place of a value that was redacted"
 
 Check: TypeAlias = Callable[[Any], str]
 """Says why the agent cannot take an input; empty if it can."""
@@ -217,6 +220,8 @@ class _Keeper:
             answer = found.get(id(sample), Answer(sample.expected, problem="no answer is known"))
             if answer.expected is None and (not self._open or self._answerer is not None):
                 self.dropped[answer.problem] += 1
+            elif _is_marked(answer.expected):
+                self.dropped[REDACTED] += 1
             elif len(self.tasks) < wanted:
                 self._keep(sample, answer)
 
@@ -226,7 +231,7 @@ class _Keeper:
         except RatchetError:  # such as a lone surrogate
             self.dropped["not JSON"] += 1
             return False
-        problem = self._shape.problem(sample.input)
+        problem = REDACTED if _is_marked(sample.input) else self._shape.problem(sample.input)
         if problem:
             self.dropped[problem] += 1
             return False
@@ -246,6 +251,10 @@ class _Keeper:
         self._ids.add(id)
         origin = Origin(made="synthesized", by=by, sources=sample.sources, at=self._now)
         self.tasks.append(Task(id, sample.input, answer.expected, sample.metadata, origin))
+
+
+def _is_marked(value: Any) -> bool:
+    return MARK in msgspec.json.encode(value).decode()
 
 
 def _family(by: str) -> str:

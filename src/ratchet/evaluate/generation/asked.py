@@ -14,6 +14,8 @@ from typing import Any
 from ratchet.evaluate.generation.observed import KnownOutput
 from ratchet.evaluate.generation.proposal import ARGUMENTS, ProposedEvaluator, arguments_of
 from ratchet.llm import ChatClient, Message, ask_paid
+from ratchet.observe.capture import shorten
+from ratchet.observe.redaction import marks_in
 from ratchet.types import InputError
 
 SHOWN = 12
@@ -115,6 +117,12 @@ def _read(item: dict[str, Any], model: str) -> ProposedEvaluator:
         "made_by": f"llm {model}",
     }
     code, criteria = item["code"].strip(), [each.strip() for each in item["criteria"]]
+    marks = marks_in("\n".join([name, code, *criteria]))
+    if marks:
+        raise InputError(
+            f"The evaluator {name!r} was dropped: it holds {', '.join(marks)} in place of a value"
+            " that was redacted for the model."
+        )
     if code:
         if item["name"] != name:
             code = re.sub(rf"\b{re.escape(item['name'])}\b", name, code)
@@ -127,7 +135,7 @@ def _read(item: dict[str, Any], model: str) -> ProposedEvaluator:
 
 
 def _described(examples: Sequence[KnownOutput], agent: str) -> str:
-    parts = ["The agent:", _cut(agent, SOURCE_CHARACTERS), "", "Some of its outputs:"]
+    parts = ["The agent:", shorten(agent, SOURCE_CHARACTERS), "", "Some of its outputs:"]
     for number, example in enumerate(_chosen(examples), start=1):
         verdict = {True: "good", False: "bad", None: "not known to be good or bad"}[example.good]
         parts += [
@@ -150,8 +158,4 @@ def _chosen(examples: Sequence[KnownOutput]) -> list[KnownOutput]:
 
 def _shown(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return _cut(text, CHARACTERS)
-
-
-def _cut(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[:most]}… ({len(text) - most} more characters)"
+    return shorten(text, CHARACTERS)

@@ -16,6 +16,7 @@ from ratchet.llm import ChatClient, Coach, CoachModel, CoachSettings, CoachUnava
 from ratchet.llm.call import configured_or_published
 from ratchet.llm.completion import CHARACTERS_A_TOKEN
 from ratchet.llm.endpoint import endpoint_of
+from ratchet.observe.redaction import Redactor
 from ratchet.types import ConfigError, Span
 
 AGENT = "judge"
@@ -46,6 +47,8 @@ class JudgeModels:
         self.names = tuple(model.name for model in models)
         self._models = tuple(models)
         self._settings = settings
+        self.redactor = Redactor()
+        """Applied to what the models are sent and to the traces; a project has its own."""
         self._folder = folder
         self._say = say or (lambda _: None)
         self._open: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Coach] = (
@@ -76,6 +79,7 @@ class JudgeModels:
                     served,
                     settings=self._settings,
                     environ=self._environ,
+                    redactor=self.redactor,
                     agent=AGENT,
                     on_spans=self._spans.extend,
                     notify=self._say,

@@ -6,8 +6,8 @@ import asyncio
 import functools
 import logging
 import time
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -37,9 +37,6 @@ from ratchet.types import (
     content_hash,
     total_cost,
 )
-
-if TYPE_CHECKING:
-    from ratchet.observe.redaction import Redactor
 
 _log = logging.getLogger("ratchet")
 
@@ -126,11 +123,7 @@ class Judge:
         self.name = name
         self.spec = spec
         self.spending = spending or JudgeSpending()
-        self.redactor: Redactor | None = None
-        """Applied to the traces of its calls."""
-        self.redact: Callable[[str], str] = str
-        """Applied to all material before a model is shown it."""
-        self._models = models
+        self.models = models
         self._reversed = False
         self._defended = True
         self._trial = 0
@@ -145,13 +138,12 @@ class Judge:
 
     def close(self) -> None:
         """Stop its local models; they start again when they are needed."""
-        self._models.close()
+        self.models.close()
 
     def with_spec(self, spec: JudgeSpec) -> Judge:
         """A judge that asks otherwise, with the same models, cost bound and kept answers."""
-        other = Judge(self.name, spec, self._models, spending=self.spending)
+        other = Judge(self.name, spec, self.models, spending=self.spending)
         other._store = self._store
-        other.redact, other.redactor = self.redact, self.redactor
         other._known, other._running = self._known, self._running
         return other
 
@@ -189,7 +181,7 @@ class Judge:
         sections = material(rollout, (), spec.reads, spec.spans)
         questions = [criterion.question for criterion in spec.criteria] or [BETTER]
         asked = messages(spec.prompt, sections, questions, spec.examples)
-        most = self._models.most_usd(sum(len(message.content) for message in asked))
+        most = self.models.most_usd(sum(len(message.content) for message in asked))
         return None if most is None else most / len(spec.models)
 
     async def value(self, rollout: Rollout, spans: Sequence[Span] = ()) -> float | None:
@@ -289,7 +281,7 @@ class Judge:
 
         asked = [
             slot(model, sample)
-            for model in self._models.names
+            for model in self.models.names
             for sample in range(self.spec.samples)
         ]
         return list(await asyncio.gather(*asked))
@@ -304,7 +296,6 @@ class Judge:
         again: int,
     ) -> Reply:
         spec = self.spec
-        sections = [Passage(each.title, self.redact(each.text)) for each in sections]
         request = (spec.prompt, sections, questions, spec.examples)
         ask = functools.partial(messages, *request, defended=self._defended)
         text = [[m.role, m.content] for m in ask(mark=_CACHE_MARK)]
@@ -347,7 +338,7 @@ class Judge:
             self._outlook.missing.add(key)
             return Reply(text="", problem="It was not asked.", requests=AGAIN + 1)
         self._check_priced()
-        client = await self._models.client()
+        client = await self.models.client()
         STEP.set(self.name)  # in a task of its own
         try:
             reply = await ask_paid(
@@ -374,11 +365,11 @@ class Judge:
 
     async def _store_traces(self) -> None:
         """Store the traces of finished calls."""
-        spans = self._models.take_spans()
+        spans = self.models.take_spans()
         if self._store is None or not spans:
             return
         try:
-            records = records_of(spans, AGENT, self.redactor)
+            records = records_of(spans, AGENT)
             await asyncio.to_thread(self._store.spans.put, records)
         except RatchetError as error:  # a trace is not worth a verdict
             _log.warning("Traces of the judge %r are not stored: %s", self.name, error)

@@ -236,8 +236,9 @@ def _example(judge: Judge, case: LabelledRollout, spans_of: SpansOf) -> Labelled
     spec = judge.spec
     spans = spans_of(case.rollout.id) if "trace" in spec.reads else []
     sections = material(case.rollout, spans, spec.reads, spec.spans)
-    redacted = tuple(Passage(each.title, judge.redact(each.text)) for each in sections)
-    return LabelledExample(redacted, case.label, judge.redact(case.comment))
+    redact = judge.models.redactor.text  # an alignment is a file of the repository
+    redacted = tuple(Passage(each.title, redact(each.text)) for each in sections)
+    return LabelledExample(redacted, case.label, redact(case.comment))
 
 
 def _worth(scores: Sequence[float | None], labels: Sequence[float]) -> tuple[float, float]:

@@ -10,9 +10,9 @@ from __future__ import annotations
 import random
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal
 
 from sqlglot import exp
@@ -54,6 +54,8 @@ class ReadQuery:
     """In SQLite's dialect."""
     tree: exp.Expr | None
     """None where sqlglot cannot read it."""
+    schemas: Mapping[str, str] = field(default_factory=dict)
+    """By name of a table the schema that the query names with it."""
 
 
 class QueryComparison:
@@ -225,11 +227,15 @@ def read(text: str, dialect: str) -> ReadQuery:
     if len(text) > execution.MAX_QUERY:
         raise ValueError(f"it is longer than {execution.MAX_QUERY} characters")
     tree = parsing.parse(text, dialect)
-    if dialect == "sqlite":
-        return ReadQuery(text, tree)
     if tree is None:
+        if dialect == "sqlite":
+            return ReadQuery(text, None)
         raise ValueError(f"it is no query in {dialect}")
-    return ReadQuery(parsing.in_sqlite(tree), tree)
+    plain = parsing.unqualified(tree)
+    as_it_is = dialect == "sqlite" and plain is tree
+    return ReadQuery(
+        text if as_it_is else parsing.in_sqlite(plain), plain, parsing.schemas_of(tree)
+    )
 
 
 def _rows(rows: Sequence[Row]) -> str:

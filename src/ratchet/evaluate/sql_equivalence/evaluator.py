@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
 from ratchet.evaluate.failures import Unscored
+from ratchet.llm.answer_text import answer_of
 from ratchet.types import ConfigError, InputError
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def sql(
         from ratchet.evaluate.sql_equivalence.comparison import QueryComparison, read
         from ratchet.evaluate.sql_equivalence.parsing import query_in, same_notation
 
-        wanted, text = query_in(_query_of(expected)), query_in(_query_of(output))
+        wanted, text = query_in(_query_of(expected)), query_in(_query_of(answer_of(output)))
         if not text:
             return Judgement(0.0, "the output holds no query")
         gold = _gold(wanted, dialect)
@@ -74,6 +75,11 @@ def sql(
             if "characters" in str(error) or dialect != "sqlite":
                 raise InputError(f"The query cannot be compared: {error}.") from None
             return Judgement(0.0, str(error))
+        for table, named in given.schemas.items():
+            if (wanted_schema := gold.schemas.get(table, named)) != named:
+                return Judgement(
+                    0.0, f"it reads {named}.{table} where {wanted_schema}.{table} is expected"
+                )
         of = metadata.get("schema")
         declared = tables if tables is not None else of if isinstance(of, str) else None
         compared = _compare(

@@ -9,16 +9,24 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ErrorLevel, SqlglotError
 
-_FENCE = re.compile(r"```(?:[\w+-]*\n)?(.*?)(?:```|\Z)", re.DOTALL)
+from ratchet.llm.answer_text import code_blocks
+
+_QUERY = re.compile(
+    r"(?:\s|--[^\n]*\n|/\*.*?\*/|\()*(?:select|with|values|from|table|insert|update|delete|create|drop"
+    r"|alter|replace|merge|truncate|pragma|explain)\b",
+    re.IGNORECASE | re.DOTALL,
+)
+_DEFAULT_SCHEMAS = frozenset({"main", "public", "dbo"})
+"""Schemas of SQLite, Postgres and SQL Server whose tables need no qualified name."""
+
 _FLIPPED = {exp.GT: exp.LT, exp.GTE: exp.LTE}
 
 
 def query_in(text: str) -> str:
-    """The query of a text: its last block of code, or else all of it."""
-    if "```" in text:
-        blocks = [block.strip() for block in _FENCE.findall(text)]
-        text = next((block for block in reversed(blocks) if block), text)
-    return text.strip().rstrip(";").strip()
+    """The query of a text: its last block of code that begins like SQL, or else all of it."""
+    blocks = [block.text for block in code_blocks(text)]
+    queries = [block for block in blocks if _QUERY.match(block)]
+    return [text, *blocks[-1:], *queries[-1:]][-1].strip().rstrip(";").strip()
 
 
 def parse(query: str, dialect: str) -> exp.Expr | None:
@@ -42,6 +50,38 @@ def in_sqlite(tree: exp.Expr) -> str:
         return tree.sql(dialect="sqlite", comments=False, unsupported_level=ErrorLevel.RAISE)
     except (SqlglotError, RecursionError) as error:
         raise ValueError(str(error).splitlines()[0] if str(error) else "unknown") from None
+
+
+def schemas_of(tree: exp.Expr) -> dict[str, str]:
+    """By name of a table the schema that a query names with it, but for a default one.
+
+    Raises:
+        ValueError: It reads tables of the same name in different schemas.
+    """
+    named: dict[str, str] = {}
+    for table in tree.find_all(exp.Table):
+        schema = table.db.lower()
+        if schema in ("", *_DEFAULT_SCHEMAS):
+            continue
+        if named.setdefault(table.name.lower(), schema) != schema:
+            raise ValueError(f"it reads tables {table.name} of different schemas")
+    return named
+
+
+def unqualified(tree: exp.Expr) -> exp.Expr:
+    """A statement without the schemas of its tables, since SQLite's databases have none.
+
+    It stays as it is where a name without a schema would be another: that of a CTE.
+    """
+    places = [each for each in tree.find_all(exp.Table, exp.Column) if each.args.get("db")]
+    tables = {each.name.lower() for each in places if isinstance(each, exp.Table)}
+    if not places or tables & {each.alias.lower() for each in tree.find_all(exp.CTE)}:
+        return tree
+    plain = tree.copy()
+    for each in plain.find_all(exp.Table, exp.Column):
+        each.set("db", None)
+        each.set("catalog", None)
+    return plain
 
 
 def same_notation(one: exp.Expr, other: exp.Expr) -> bool:

@@ -13,6 +13,7 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.optimizer.scope import Scope, traverse_scope
 
 from ratchet.evaluate.sql_equivalence.literals import Kind, uses
+from ratchet.evaluate.sql_equivalence.parsing import unqualified
 from ratchet.types import InputError
 
 _CREATING = frozenset(
@@ -109,14 +110,26 @@ def _statements(text: str) -> tuple[str, ...]:
             begun = ""
     if re.sub(r"--[^\n]*", "", begun).strip():
         found.append(begun.strip())
-    return tuple(each for each in found if re.search(r"\bcreate\b", each, re.IGNORECASE))
+    creating = (each for each in found if re.search(r"\bcreate\b", each, re.IGNORECASE))
+    return tuple(map(_in_no_schema, creating))
+
+
+def _in_no_schema(statement: str) -> str:
+    """A statement of SQLite's without schemas; one that names none, or is unreadable, unchanged."""
+    try:
+        tree = sqlglot.parse_one(statement, read="sqlite")
+    except (SqlglotError, RecursionError):
+        return statement
+    plain = unqualified(tree)
+    return statement if plain is tree else plain.sql(dialect="sqlite")
 
 
 def _translated(text: str, dialect: str) -> tuple[str, ...]:
     try:
         trees = [tree for tree in sqlglot.parse(text, read=dialect) if isinstance(tree, exp.Create)]
         return tuple(
-            tree.sql(dialect="sqlite", unsupported_level=ErrorLevel.IGNORE) for tree in trees
+            unqualified(tree).sql(dialect="sqlite", unsupported_level=ErrorLevel.IGNORE)
+            for tree in trees
         )
     except (SqlglotError, RecursionError) as error:
         raise InputError(f"The schema is not readable {dialect}: {error}.") from None

@@ -154,7 +154,7 @@ class Coaching:
             )
         made = await self._edit(order, target, critiques)
         if made.candidate is not None:
-            gist = self._lab.redact(_gist(critiques[0]))
+            gist = _gist(critiques[0])
             reason = f"{made.candidate.reason} The critique began: {gist}"
             named = msgspec.structs.replace(made.candidate, reason=reason)
             made = msgspec.structs.replace(made, candidate=named)
@@ -232,7 +232,7 @@ class Coaching:
                         prompt=template.text,
                         settings=_settings(order.parent.candidate),
                         history=self._history(order),
-                        rollouts=self._lab.redact(f"{order.overview}\n\n{examples_text(examples)}"),
+                        rollouts=f"{order.overview}\n\n{examples_text(examples)}",
                     ),
                 )
             ],
@@ -350,7 +350,7 @@ class Coaching:
         )
 
     def _history(self, order: EditOrder) -> str:
-        text = self._lab.redact(history_text(order.tried))
+        text = history_text(order.tried)
         return "\n" + PROMPTS.fill("history", tried=text) if text else ""
 
     def _role(self, candidate: Candidate, target: str) -> str:

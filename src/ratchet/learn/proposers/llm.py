@@ -116,7 +116,7 @@ class LlmProposer:
             asked.add(request)
             file = f"{operator.split()[0]}_{'code' if isinstance(resource, Code) else 'prompt'}.md"
             examples = [case.examples[number] for number in chosen]
-            text = _asked(file, case, name, resource, examples, lab)
+            text = _asked(file, case, name, resource, examples)
             reply = await lab.coach([Message("user", text)], step=f"{case.step}/{step}", once=True)
             replies.append(reply)
             if declines(reply.text):
@@ -197,7 +197,6 @@ def _asked(
     name: str,
     current: Resource,
     examples: Sequence[Example],
-    lab: Lab,
 ) -> str:
     """The coach's prompt; substituted in one pass, so that no value can inject another field."""
     before = case.parent.resources[name]
@@ -207,7 +206,6 @@ def _asked(
         shown = f"{_file('stale.md').replace('<<changes>>', changes).strip()}\n\n{shown}"
     elif case.overview:
         shown = f"{case.overview}\n\n{shown}"
-    shown = lab.redact(shown) or "(none)"
     settings = parameters_text(case.parent)
     if settings:
         settings = f"\n# Parameters that it runs with, tuned separately\n{settings}\n"
@@ -217,10 +215,10 @@ def _asked(
         "settings": settings,
         "other": _text(case.inspiration.resources[name]) if case.inspiration else "",
         "comparison": case.comparison,
-        "examples": shown,
+        "examples": shown or "(none)",
         "placeholders": _placeholders(case.baseline.resources[name]),
         "limit": str(longest(_text(case.baseline.resources[name]), case.max_growth)),
-        "tried": lab.redact(history_text(case.tried)) or "- nothing yet",
+        "tried": history_text(case.tried) or "- nothing yet",
     }
     return PART.sub(lambda match: fields[match.group(1)], _file(file))
 

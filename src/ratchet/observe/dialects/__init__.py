@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ratchet.observe.dialects import gen_ai, names, openinference, traceloop
+from ratchet.observe.dialects import gen_ai, names, openinference, traceloop, vercel_ai
+from ratchet.observe.dialects.cached_input import whole_input
 from ratchet.observe.dialects.messages import json_text
 from ratchet.observe.dialects.names import JSON_TEXT
 from ratchet.types import SpanEvent
@@ -29,6 +30,7 @@ DIALECTS = {
     "gen_ai": SpanDialect(gen_ai.MARKERS, gen_ai.read),
     "openinference": SpanDialect(openinference.MARKERS, openinference.read),
     "traceloop": SpanDialect(traceloop.MARKERS, traceloop.read),
+    "vercel_ai": SpanDialect(vercel_ai.MARKERS, vercel_ai.read),
 }
 """In order of precedence."""
 
@@ -44,7 +46,8 @@ def normalise(
 
     The model is OpenTelemetry's GenAI conventions, with messages, tools' arguments and results as
     JSON text, and `ratchet.input` and `ratchet.output` for other steps. An attribute that the span
-    already has under a name of the model is kept; structured values become JSON text.
+    already has under a name of the model is kept, except a count of input tokens that excludes the
+    cached ones; structured values become JSON text.
 
     Args:
         name: The span's name.
@@ -61,6 +64,8 @@ def normalise(
         if not dialect.markers.isdisjoint(attributes):
             for key, value in dialect.read(name, attributes, events).items():
                 model.setdefault(key, value)
+    if (whole := whole_input(model)) is not None:
+        model[names.INPUT_TOKENS] = whole
     for key in JSON_TEXT.intersection(model):
         if model[key].__class__ is not str:
             model[key] = json_text(model[key])

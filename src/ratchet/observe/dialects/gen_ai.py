@@ -33,6 +33,7 @@ RENAMED = {
     "gen_ai.usage.reasoning_tokens": names.REASONING_TOKENS,
     "gen_ai.usage.cache_read_input_tokens": names.CACHE_READ_TOKENS,
     "gen_ai.usage.cache_creation_input_tokens": names.CACHE_WRITE_TOKENS,
+    "gen_ai.usage.cache_write_input_tokens": names.CACHE_WRITE_TOKENS,  # Strands
     "gen_ai.usage.details.cache_read_tokens": names.CACHE_READ_TOKENS,
     "gen_ai.usage.details.cache_write_tokens": names.CACHE_WRITE_TOKENS,
     "gen_ai.usage.details.reasoning_tokens": names.REASONING_TOKENS,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from ratchet.observe.model_apis import usage
+
 OPERATION = "gen_ai.operation.name"
 PROVIDER = "gen_ai.provider.name"
 REQUEST_MODEL = "gen_ai.request.model"
@@ -16,6 +18,8 @@ INPUT_TOKENS = "gen_ai.usage.input_tokens"
 OUTPUT_TOKENS = "gen_ai.usage.output_tokens"
 CACHE_READ_TOKENS = "gen_ai.usage.cache_read.input_tokens"
 CACHE_WRITE_TOKENS = "gen_ai.usage.cache_creation.input_tokens"
+CACHE_WRITE_1H_TOKENS = usage.CACHE_WRITE_1H
+WEB_SEARCHES = usage.WEB_SEARCHES
 REASONING_TOKENS = "gen_ai.usage.reasoning.output_tokens"
 TOOL_DEFINITIONS = "gen_ai.tool.definitions"
 TOOL_NAME = "gen_ai.tool.name"

@@ -10,9 +10,20 @@ from typing import Any
 
 from ratchet.observe.instruments.duplicates import SilentTracer
 from ratchet.observe.instruments.import_hook import load
+from ratchet.observe.instruments.openinference_answers import read_anthropic
 
 _DUPLICATED = ("anthropic.messages.", "anthropic.beta.messages.")
 _NOT_DUPLICATED = ".tool_runner"
+
+
+def adapt(provider: Any) -> None:
+    """Record the client's spans and answers.
+
+    Args:
+        provider: Where spans go.
+    """
+    leave_out_twins(provider)
+    read_anthropic()
 
 
 def leave_out_twins(provider: Any) -> None:

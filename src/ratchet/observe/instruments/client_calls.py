@@ -6,6 +6,7 @@ a client sends and gets is the provider's API, so `model_apis` reads it, as at t
 
 from __future__ import annotations
 
+import asyncio
 import functools
 import inspect
 import logging
@@ -24,6 +25,7 @@ from ratchet.observe.model_apis import (
     messages,
     responses,
 )
+from ratchet.types.trace import BROKEN_OFF
 
 _log = logging.getLogger("ratchet.observe")
 
@@ -154,7 +156,7 @@ class _Call:
         """The result; a stream goes on in the span until it is read."""
         pieces: Any = self.pieces_async if asynchronous else self.pieces
         if not hasattr(result, "__anext__" if asynchronous else "__next__"):
-            self.end(_plain(_parsed(result)))
+            self.end(plain(_parsed(result)))
         elif hasattr(result, "_iterator"):  # a client's own stream, which users ask for its class
             self._pieces = result._iterator = pieces(result._iterator)
         else:
@@ -179,44 +181,61 @@ class _Call:
         assembly = self._api.assembly()
         try:
             for event in stream:
-                _add(assembly, event)
+                add_event(assembly, event)
                 yield event
         except Exception as error:
             self.fail(error)
             raise
         finally:
-            self.end(assembly.response())
+            self.end(assembly.response(), broken_off=assembly.begun and not assembly.complete)
 
     async def pieces_async(self, stream: AsyncIterator[Any]) -> AsyncIterator[Any]:
         """The events of a stream."""
         assembly = self._api.assembly()
         try:
             async for event in stream:
-                _add(assembly, event)
+                add_event(assembly, event)
                 yield event
         except Exception as error:
             self.fail(error)
             raise
         finally:
-            self.end(assembly.response())
+            self.end(assembly.response(), broken_off=assembly.begun and not assembly.complete)
 
     def fail(self, error: BaseException) -> None:
         """Record an error."""
         from opentelemetry.trace import Status, StatusCode
 
         self._span.record_exception(error)
+        if _was_under_way(error):
+            self._span.set_attribute(BROKEN_OFF, True)
         self._span.set_status(Status(StatusCode.ERROR, f"{type(error).__name__}: {error}"))
 
-    def end(self, response: Any) -> None:
-        """End the span, once."""
+    def end(self, response: Any, *, broken_off: bool = False) -> None:
+        """End the span, once.
+
+        Args:
+            response: What came of the response; None without one.
+            broken_off: Whether its end is missing.
+        """
         if self._done:
             return
         self._done = True
+        if broken_off:
+            self._span.set_attribute(BROKEN_OFF, True)
         if isinstance(response, Mapping):
             with _quiet():
                 for key, value in self._api.response_attributes(response).items():
                     self._span.set_attribute(key, value)
         self._span.end()
+
+
+def _was_under_way(error: BaseException) -> bool:
+    """Whether an error ended a call that the provider may have gone on with, and charge for."""
+    if isinstance(error, asyncio.CancelledError):
+        return True
+    kinds = {kind.__name__ for cause in (error, error.__cause__) for kind in type(cause).__mro__}
+    return "ConnectTimeout" not in kinds and any("Timeout" in kind for kind in kinds)
 
 
 class _Current:
@@ -319,15 +338,15 @@ def _request(
             named |= value if others else {key: value}
         named.pop("self", None)
     extra = named.pop("extra_body", None)
-    plain = {
-        key: _plain(value)
+    request = {
+        key: plain(value)
         for key, value in named.items()
         if key not in _OF_THE_CLIENT and type(value).__name__ not in _UNSET
     }
-    return plain | (_plain(extra) if isinstance(extra, Mapping) else {})
+    return request | (plain(extra) if isinstance(extra, Mapping) else {})
 
 
-def _plain(value: Any, depth: int = 12) -> Any:
+def plain(value: Any, depth: int = 12) -> Any:
     """A value as JSON has it; models of pydantic as their fields, others as their text."""
     if isinstance(value, str | int | float | bool) or value is None:
         return value
@@ -335,17 +354,17 @@ def _plain(value: Any, depth: int = 12) -> Any:
         return None
     if isinstance(value, Mapping):
         return {
-            str(key): _plain(one, depth - 1)
+            str(key): plain(one, depth - 1)
             for key, one in value.items()
             if type(one).__name__ not in _UNSET
         }
     if isinstance(value, list | tuple):
-        return [_plain(one, depth - 1) for one in value]
+        return [plain(one, depth - 1) for one in value]
     dump = getattr(value, "model_dump", None)
     if callable(dump) and not isinstance(value, type):
         for given in ({"warnings": False}, {}):
             with suppress(Exception):
-                return _plain(dump(**given), depth - 1)
+                return plain(dump(**given), depth - 1)
     return getattr(value, "__name__", None) or str(value)
 
 
@@ -358,11 +377,12 @@ def _parsed(result: Any) -> Any:
     return result
 
 
-def _add(assembly: Assembly, event: Any) -> None:
+def add_event(assembly: Assembly, event: Any) -> None:
+    """Add an event of a client's stream; one that cannot be read is left out."""
     with _quiet():
-        plain = _plain(event)
-        if isinstance(plain, Mapping):
-            assembly.add(plain)
+        decoded = plain(event)
+        if isinstance(decoded, Mapping):
+            assembly.add(decoded)
 
 
 class _quiet:  # noqa: N801 - used as a statement

@@ -79,6 +79,7 @@ INSTRUMENTS: tuple[Instrument, ...] = (
     _by_openinference(
         "openai",
         "OpenAIInstrumentor",
+        own=_OWN + "openinference_answers:read_openai",
         older=_OWN + "client_calls:record_openai",
         innermost=True,
         rivals=(
@@ -89,7 +90,7 @@ INSTRUMENTS: tuple[Instrument, ...] = (
     _by_openinference(
         "anthropic",
         "AnthropicInstrumentor",
-        own=_OWN + "anthropic:leave_out_twins",
+        own=_OWN + "anthropic:adapt",
         older=_OWN + "client_calls:record_anthropic",
         innermost=True,
         rivals=("opentelemetry.instrumentation.anthropic:AnthropicInstrumentor",),

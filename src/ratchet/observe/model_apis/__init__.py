@@ -29,6 +29,14 @@ class Assembly(Protocol):
     def add(self, event: Mapping[str, Any]) -> None:
         """Add the decoded data of one event."""
 
+    @property
+    def begun(self) -> bool:
+        """Whether the model has begun to answer; an error alone is no answer."""
+
+    @property
+    def complete(self) -> bool:
+        """Whether the response has its end, so that the usage it reports is that of all of it."""
+
     def response(self) -> dict[str, Any]:
         """The response so far, in the shape of one that was not streamed."""
 

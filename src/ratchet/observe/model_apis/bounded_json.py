@@ -125,7 +125,16 @@ def number(value: Any) -> float | int | None:
 class CutText(str):
     """A text that is already truncated, with a note at its end."""
 
-    __slots__ = ()
+    __slots__ = ("whole_size",)
+    whole_size: int
+    """Characters of the whole text."""
+
+
+def size_of(text: Any) -> int:
+    """Characters of a text, of a truncated one those of the whole; 0 for anything else."""
+    if type(text) is CutText:
+        return text.whole_size
+    return len(text) if isinstance(text, str) else 0
 
 
 def bounded_text(value: Any) -> str:
@@ -167,8 +176,14 @@ class GrowingText:
         """The text so far."""
         text = "".join(self._pieces)
         if self._size > TEXT_LIMIT:
-            return CutText(f"{text}… [{self._size - TEXT_LIMIT} more characters]")
+            cut = CutText(f"{text}… [{self._size - TEXT_LIMIT} more characters]")
+            cut.whole_size = self._size
+            return cut
         return text
+
+    def ends_with(self, endings: tuple[str, ...]) -> bool:
+        """Whether its newest piece ends so."""
+        return bool(self._pieces) and self._pieces[-1].endswith(endings)
 
 
 def bounded_value(value: Any) -> Any:

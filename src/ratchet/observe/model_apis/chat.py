@@ -17,10 +17,19 @@ from ratchet.observe.model_apis.bounded_json import (
     mapping,
     name,
     numbers,
+    size_of,
 )
 from ratchet.observe.model_apis.engine_tokens import ChoiceTokens, for_training
 from ratchet.observe.model_apis.request_texts import Path, texts_of, with_texts
-from ratchet.observe.model_apis.settings import settings, usage
+from ratchet.observe.model_apis.settings import settings
+from ratchet.observe.model_apis.streamed_calls import (
+    StreamedCall,
+    StreamedCalls,
+    arguments_of,
+    function_of,
+)
+from ratchet.observe.model_apis.streamed_parts import StreamedParts
+from ratchet.observe.model_apis.usage import usage_attributes, usage_of_chunk
 
 __all__ = [
     "OPERATION",
@@ -37,6 +46,8 @@ OPERATION = "chat"
 
 _TEXTS = ("text",)
 _LEADING = ("system", "developer")
+_FIELDS = {"reference": ("reference_ids",), "document_url": ("document_url", "document_name")}
+"""Recorded fields of parts, by type: Mistral's."""
 
 
 def request_attributes(request: Mapping[str, Any]) -> dict[str, Any]:
@@ -69,18 +80,7 @@ def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
         reasons = [name(one.get("finish_reason")) for one in choices]
         if any(reasons):
             found["gen_ai.response.finish_reasons"] = reasons
-    reported = mapping(response.get("usage"))
-    of_input = mapping(reported.get("prompt_tokens_details"))
-    of_output = mapping(reported.get("completion_tokens_details"))
-    found.update(
-        usage(
-            input_tokens=reported.get("prompt_tokens"),
-            output_tokens=reported.get("completion_tokens"),
-            cache_read=of_input.get("cached_tokens"),
-            cache_write=of_input.get("cache_write_tokens"),
-            reasoning=of_output.get("reasoning_tokens"),
-        )
-    )
+    found.update(usage_attributes(usage_of_chunk(response)))
     if tier := name(response.get("service_tier")):
         found["openai.response.service_tier"] = tier
     return found
@@ -127,7 +127,7 @@ def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
     return found
 
 
-_OF_RESPONSE = (*("id", "model", "usage", "service_tier", "prompt_token_ids", "ratchet", "error"),)
+_OF_RESPONSE = ("id", "model", "service_tier", "prompt_token_ids", "ratchet", "error")
 
 
 def assembly() -> ChatAssembly:
@@ -141,6 +141,7 @@ class ChatAssembly:
     def __init__(self) -> None:
         self._response: dict[str, Any] = {}
         self._choices: dict[int, _Choice] = {}
+        self._ended = False
 
     def add(self, event: Mapping[str, Any]) -> None:
         """Add a chunk."""
@@ -148,8 +149,13 @@ class ChatAssembly:
             value = event.get(key)
             if value is not None:
                 self._response[key] = value
+        if reported := usage_of_chunk(event):
+            self._response["usage"] = reported
+            self._ended = not event.get("choices")
         for each in items(event.get("choices")):
             each = mapping(each)
+            if "usage" in each and (reported := usage_of_chunk(each)):  # Moonshot
+                self._response["usage"] = reported
             index = count(each.get("index")) or 0
             choice = self._choices.get(index)
             if choice is None:
@@ -157,6 +163,18 @@ class ChatAssembly:
                     continue
                 choice = self._choices[index] = _Choice()
             choice.add(each)
+
+    @property
+    def begun(self) -> bool:
+        """Whether the model has begun to answer."""
+        return bool(self._choices)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the model has said why it stopped, or its usage has come after the choices."""
+        return self._ended or (
+            bool(self._choices) and all(one.finish_reason for one in self._choices.values())
+        )
 
     def response(self) -> dict[str, Any]:
         """The response so far."""
@@ -168,64 +186,64 @@ class _Choice:
     """One choice of a streamed response."""
 
     def __init__(self) -> None:
-        self.words = {key: GrowingText() for key in ("content", "refusal", *_REASONING_KEYS)}
-        self.calls: dict[int, _Call] = {}
+        self.role = ""
+        self.words = {key: GrowingText() for key in ("refusal", *_REASONING_KEYS)}
+        self.parts = {key: StreamedParts() for key in ("content", "reasoning_details")}
+        self.audio: dict[str, GrowingText] = {}
+        self.lists: dict[str, list[Any]] = {}
+        self.calls = StreamedCalls()
+        self.function_call: StreamedCall | None = None
         self.finish_reason = ""
         self.token_ids: list[Any] | None = None
         self.logprobs: list[Any] | None = None
 
     def add(self, choice: dict[str, Any]) -> None:
-        delta = mapping(choice.get("delta"))
-        for key, growing in self.words.items():
-            if key in delta:
-                growing.add(delta[key])
-        for each in items(delta.get("tool_calls")):
-            each = mapping(each)
-            index = count(each.get("index")) or 0
-            call = self.calls.get(index)
-            if call is None:
-                if len(self.calls) >= MAX_ITEMS:
-                    continue
-                call = self.calls[index] = _Call()
-            call.add(each)
-        if delta.get("function_call"):
-            self.calls.setdefault(0, _Call()).add({"function": delta["function_call"]})
+        for key, value in mapping(choice.get("delta")).items():
+            if not value:
+                continue
+            if key in self.parts:
+                self.parts[key].add(value)
+            elif key in self.words:
+                self.words[key].add(value)
+            elif key == "role":
+                self.role = name(value) or self.role
+            elif key == "tool_calls":
+                for call in items(value):
+                    self.calls.add(mapping(call))
+            elif key == "function_call":
+                self.function_call = self.function_call or StreamedCall()
+                self.function_call.add({"function": mapping(value)})
+            elif key == "audio":
+                for field in ("data", "transcript"):
+                    if more := mapping(value).get(field):
+                        self.audio.setdefault(field, GrowingText()).add(more)
+            elif key in ("annotations", "images"):
+                collected = self.lists.setdefault(key, [])
+                collected.extend(items(value)[: MAX_ITEMS - len(collected)])
         self.finish_reason = name(choice.get("finish_reason")) or self.finish_reason
-        self.token_ids = _extended(self.token_ids, choice.get("token_ids"))
-        content = mapping(choice.get("logprobs")).get("content")
-        self.logprobs = _extended(self.logprobs, content, key="logprob")
+        if "token_ids" in choice:
+            self.token_ids = _extended(self.token_ids, choice["token_ids"])
+        if choice.get("logprobs"):
+            content = mapping(choice["logprobs"]).get("content")
+            self.logprobs = _extended(self.logprobs, content, key="logprob")
 
     def whole(self) -> dict[str, Any]:
-        message: dict[str, Any] = {"role": "assistant"}
+        message: dict[str, Any] = {"role": self.role or "assistant"}
         message.update((key, growing.text()) for key, growing in self.words.items() if growing)
+        message.update((key, grown.whole()) for key, grown in self.parts.items() if grown)
+        message.update(self.lists)
+        if self.audio:
+            message["audio"] = {key: growing.text() for key, growing in self.audio.items()}
         if self.calls:
-            message["tool_calls"] = [self.calls[index].whole() for index in sorted(self.calls)]
+            message["tool_calls"] = self.calls.whole()
+        if self.function_call is not None:
+            message["function_call"] = self.function_call.function()
         choice: dict[str, Any] = {"message": message, "finish_reason": self.finish_reason}
         if self.token_ids is not None:
             choice["token_ids"] = self.token_ids
         if self.logprobs is not None:
             choice["logprobs"] = {"content": self.logprobs}
         return choice
-
-
-class _Call:
-    """One tool call of a streamed response."""
-
-    def __init__(self) -> None:
-        self.id = ""
-        self.name = GrowingText()
-        self.arguments = GrowingText()
-
-    def add(self, call: dict[str, Any]) -> None:
-        self.id = name(call.get("id")) or self.id
-        # A custom tool's call has its input as text.
-        own = mapping(call.get("function")) or mapping(call.get("custom"))
-        self.name.add(own.get("name"))
-        self.arguments.add(own.get("arguments") or own.get("input"))
-
-    def whole(self) -> dict[str, Any]:
-        own = {"name": self.name.text(), "arguments": self.arguments.text()}
-        return {"id": self.id, "function": own}
 
 
 # reasoning_content: DeepSeek and vLLM; reasoning: newer versions of them, and OpenRouter.
@@ -262,47 +280,63 @@ def _answer(choice: dict[str, Any]) -> dict[str, Any]:
 
 def _parts(message: dict[str, Any], role: str) -> list[parts.Part]:
     content = message.get("content")
-    if len(message) == 2 and isinstance(content, str) and role != "tool":  # the common case
+    if len(message) == 2 and isinstance(content, str) and content and role != "tool":  # common
         return [{"type": "text", "content": bounded_text(content)}]
     if role in ("tool", "function"):
-        own = _content(content)
-        # Nearly always a single text.
-        response = own[0]["content"] if len(own) == 1 and own[0]["type"] == "text" else own
+        response = bounded_text(content) if isinstance(content, str) else _response(content)
         return [parts.tool_response(message.get("tool_call_id"), response)]
-    shown = [
-        parts.reasoning(message[key])
-        for key in _REASONING_KEYS
-        if isinstance(message.get(key), str)
-    ][:1]
-    shown.extend(_content(content))
-    if isinstance(message.get("refusal"), str):
+    shown = _reasoning(message)
+    shown.extend(_content(content, message.get("annotations")))
+    shown.extend(_part(mapping(image)) for image in items(message.get("images")))
+    if isinstance(message.get("refusal"), str) and message["refusal"]:
         shown.append(parts.other("refusal", content=bounded_text(message["refusal"])))
     for call in items(message.get("tool_calls")):
         call = mapping(call)
-        own_call = mapping(call.get("function")) or mapping(call.get("custom"))
-        arguments = own_call.get("arguments", own_call.get("input"))
-        shown.append(parts.tool_call(call.get("id"), own_call.get("name"), arguments))
+        function = function_of(call)
+        shown.append(parts.tool_call(call.get("id"), function.get("name"), arguments_of(function)))
     if old := mapping(message.get("function_call")):
         shown.append(parts.tool_call("", old.get("name"), old.get("arguments")))
     audio = mapping(message.get("audio"))
     if audio:
-        data = audio.get("data")
-        shown.append(parts.blob("audio", None, len(data) if isinstance(data, str) else 0))
-        if isinstance(audio.get("transcript"), str):
+        shown.append(parts.blob("audio", None, size_of(audio.get("data"))))
+        if isinstance(audio.get("transcript"), str) and audio["transcript"]:
             shown.append(parts.text(audio["transcript"]))
     return shown
 
 
-def _content(content: Any) -> list[parts.Part]:
+def _response(content: Any) -> Any:
+    """A tool's result: nearly always a single text."""
+    own = _content(content)
+    return own[0]["content"] if len(own) == 1 and own[0]["type"] == "text" else own
+
+
+def _reasoning(message: dict[str, Any]) -> list[parts.Part]:
+    """The reasoning of a message: OpenRouter says it as a text, in detail, or both."""
+    texts = [message[key] for key in _REASONING_KEYS if isinstance(message.get(key), str)]
+    shown = [parts.reasoning(text) for text in texts if text][:1]
+    for detail in items(message.get("reasoning_details")):
+        detail = mapping(detail)
+        said = detail.get("text") or detail.get("summary")
+        if not said:
+            kind = detail.get("type")
+            shown.append(parts.other(kind, size=size_of(detail.get("data"))))
+        elif not any(texts):
+            shown.append(parts.reasoning(said))
+    return shown
+
+
+def _content(content: Any, annotations: Any = None) -> list[parts.Part]:
     if isinstance(content, str):
-        return [{"type": "text", "content": bounded_text(content)}]
+        return [parts.text(content, annotations)] if content else []
     return [_part(mapping(one)) for one in items(content)]
 
 
 def _part(part: dict[str, Any]) -> parts.Part:
     kind = part.get("type")
     if kind == "text":
-        return parts.text(part.get("text"))
+        return parts.text(part.get("text"), part.get("annotations"))
+    if kind in ("thinking", "reasoning"):  # Mistral, Databricks
+        return parts.reasoning(_thought(part.get("thinking") or part.get("summary")))
     if kind == "refusal":
         return parts.other("refusal", content=bounded_text(part.get("refusal")))
     if kind == "image_url":
@@ -314,11 +348,16 @@ def _part(part: dict[str, Any]) -> parts.Part:
     if kind == "input_audio":
         audio = mapping(part.get("input_audio"))
         form, data = name(audio.get("format")), audio.get("data")
-        size = len(data) if isinstance(data, str) else 0
-        return parts.blob("audio", f"audio/{form}" if form else None, size)
+        return parts.blob("audio", f"audio/{form}" if form else None, size_of(data))
     if kind == "file":
         own = mapping(part.get("file"))
         if isinstance(own.get("file_data"), str):
             return parts.media("document", own["file_data"])
         return parts.file("document", own.get("file_id"))
-    return parts.other(kind)
+    return parts.plain(part, _FIELDS)
+
+
+def _thought(thinking: Any) -> Any:
+    if not isinstance(thinking, list):
+        return thinking
+    return "".join(text for one in thinking if isinstance(text := mapping(one).get("text"), str))

@@ -21,6 +21,7 @@ from ratchet.observe.model_apis.bounded_json import (
 from ratchet.observe.model_apis.engine_tokens import ChoiceTokens, for_training
 from ratchet.observe.model_apis.request_texts import Path, with_texts
 from ratchet.observe.model_apis.settings import settings
+from ratchet.observe.model_apis.usage import usage_of_chunk
 
 __all__ = [
     "OPERATION",
@@ -108,13 +109,17 @@ class CompletionAssembly:
     def __init__(self) -> None:
         self._response: dict[str, Any] = {}
         self._choices: dict[int, _Choice] = {}
+        self._ended = False
 
     def add(self, event: Mapping[str, Any]) -> None:
         """Add a chunk."""
-        for key in ("id", "model", "usage", "prompt_token_ids", "ratchet", "error"):
+        for key in ("id", "model", "prompt_token_ids", "ratchet", "error"):
             value = event.get(key)
             if value is not None:
                 self._response[key] = value
+        if reported := usage_of_chunk(event):
+            self._response["usage"] = reported
+            self._ended = not event.get("choices")
         for each in items(event.get("choices")):
             each = mapping(each)
             index = count(each.get("index")) or 0
@@ -124,6 +129,18 @@ class CompletionAssembly:
                     continue
                 choice = self._choices[index] = _Choice()
             choice.add(each)
+
+    @property
+    def begun(self) -> bool:
+        """Whether the model has begun to answer."""
+        return bool(self._choices)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the model has said why it stopped, or its usage has come after the choices."""
+        return self._ended or (
+            bool(self._choices) and all(one.finish_reason for one in self._choices.values())
+        )
 
     def response(self) -> dict[str, Any]:
         """The response so far."""

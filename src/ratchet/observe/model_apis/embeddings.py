@@ -72,6 +72,16 @@ class EmbeddingAssembly:
         """Add an event."""
         self._response = {**event, "data": items(event.get("data"))[:1]}
 
+    @property
+    def begun(self) -> bool:
+        """Whether the model has begun to answer."""
+        return bool(self._response)
+
+    @property
+    def complete(self) -> bool:
+        """Whether an event has come."""
+        return bool(self._response)
+
     def response(self) -> dict[str, Any]:
         """The response so far."""
         return self._response

@@ -15,11 +15,13 @@ from ratchet.observe.model_apis.bounded_json import (
     json_text,
     mapping,
     name,
+    size_of,
 )
 from ratchet.observe.model_apis.engine_tokens import no_tokens as choice_tokens
 from ratchet.observe.model_apis.engine_tokens import without_tokens as training_request
 from ratchet.observe.model_apis.request_texts import Path, texts_of, with_texts
-from ratchet.observe.model_apis.settings import settings, usage
+from ratchet.observe.model_apis.settings import settings
+from ratchet.observe.model_apis.usage import usage_of_messages
 
 __all__ = [
     "OPERATION",
@@ -35,6 +37,13 @@ __all__ = [
 OPERATION = "chat"
 
 _TEXTS = ("text",)
+_FIELDS = {
+    "compaction": ("content",),
+    "container_upload": ("file_id",),
+    "search_result": ("source", "title", "content"),
+    "tool_reference": ("tool_name",),
+}
+"""Recorded fields of blocks, by type."""
 _MODALITIES = {"image": "image", "document": "document", "video": "video", "audio": "audio"}
 
 
@@ -73,19 +82,7 @@ def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
         if reason:
             message["finish_reason"] = reason
         found["gen_ai.output.messages"] = json_text([message])
-    reported = mapping(response.get("usage"))
-    fresh = count(reported.get("input_tokens"))
-    read = count(reported.get("cache_read_input_tokens"))
-    written = count(reported.get("cache_creation_input_tokens"))
-    found.update(
-        usage(
-            # OpenTelemetry's count includes cached tokens; Anthropic's does not.
-            input_tokens=None if fresh is None else fresh + (read or 0) + (written or 0),
-            output_tokens=reported.get("output_tokens"),
-            cache_read=read,
-            cache_write=written,
-        )
-    )
+    found.update(usage_of_messages(mapping(response.get("usage"))))
     return found
 
 
@@ -105,7 +102,9 @@ class MessagesAssembly:
     def __init__(self) -> None:
         self._response: dict[str, Any] = {}
         self._usage: dict[str, Any] = {}
-        self._blocks: dict[int, _Block] = {}
+        self._blocks: list[_Block] = []
+        self._at: dict[int, _Block] = {}
+        """The newest block of each index."""
 
     def add(self, event: Mapping[str, Any]) -> None:
         """Add an event."""
@@ -115,16 +114,13 @@ class MessagesAssembly:
             for key in ("id", "model", "role", "stop_reason"):
                 self._response[key] = message.get(key)
             self._usage.update(mapping(message.get("usage")))
-        elif kind in ("content_block_start", "content_block_delta"):
-            index = count(event.get("index")) or 0
-            block = self._blocks.get(index)
-            if block is None:
-                if len(self._blocks) >= MAX_ITEMS:
-                    return
-                block = self._blocks[index] = _Block()
-            if kind == "content_block_start":
+        elif kind == "content_block_start":
+            block = self._begin(event)
+            if block is not None:
                 block.begin(mapping(event.get("content_block")))
-            else:
+        elif kind == "content_block_delta":
+            block = self._newest(event) or self._begin(event)
+            if block is not None:
                 block.add(mapping(event.get("delta")))
         elif kind == "message_delta":
             if reason := mapping(event.get("delta")).get("stop_reason"):
@@ -135,42 +131,93 @@ class MessagesAssembly:
         elif kind == "error":
             self._response["error"] = event.get("error")
 
+    def _newest(self, event: Mapping[str, Any]) -> _Block | None:
+        """The block that a delta continues: of its index, or without one the newest."""
+        index = count(event.get("index"))
+        if index is not None:
+            return self._at.get(index)
+        return self._blocks[-1] if self._blocks else None
+
+    def _begin(self, event: Mapping[str, Any]) -> _Block | None:
+        """A new block, also under an index that another one had."""
+        if len(self._blocks) >= MAX_ITEMS:
+            return None
+        index = count(event.get("index"))
+        block = _Block(self._blocks[-1].place if self._blocks and index is None else index or 0)
+        self._blocks.append(block)
+        if index is not None:
+            self._at[index] = block
+        return block
+
+    @property
+    def begun(self) -> bool:
+        """Whether the model has begun to answer."""
+        return bool(self._blocks) or "id" in self._response
+
+    @property
+    def complete(self) -> bool:
+        """Whether the model has said why it stopped."""
+        return bool(self._response.get("stop_reason"))
+
     def response(self) -> dict[str, Any]:
         """The response so far."""
         whole = dict(self._response)
         if self._blocks:
-            whole["content"] = [self._blocks[index].whole() for index in sorted(self._blocks)]
+            blocks = sorted(self._blocks, key=lambda block: block.place)
+            whole["content"] = [block.whole() for block in blocks]
         if self._usage:
             whole["usage"] = self._usage
         return whole
 
 
-class _Block:
-    """One content block of a streamed response."""
+_TYPE_OF_DELTA = {"text": "text", "thinking": "thinking", "partial_json": "tool_use"}
+"""Type of a block whose start event is missing, by the field that grows."""
 
-    def __init__(self) -> None:
+
+class _Block:
+    """One content block of a streamed response.
+
+    Args:
+        place: Its index among the blocks of the message.
+    """
+
+    def __init__(self, place: int) -> None:
+        self.place = place
         self.start: dict[str, Any] = {}
-        self.grown = {key: GrowingText() for key in ("text", "thinking", "partial_json")}
+        self.grown: dict[str, GrowingText] = {}
+        self.citations: list[Any] = []
 
     def begin(self, block: dict[str, Any]) -> None:
         self.start = block
-        for key in ("text", "thinking"):
-            self.grown[key].add(block.get(key))
+        for key in ("text", "thinking", "content"):
+            if isinstance(block.get(key), str):
+                self.grown[key] = GrowingText()
+                self.grown[key].add(block[key])
+        self.citations = list(items(block.get("citations")))
 
     def add(self, delta: dict[str, Any]) -> None:
-        for key, growing in self.grown.items():
-            if key in delta:
-                growing.add(delta[key])
+        # Each type of delta has one field, of the name of the block's field that grows.
+        for key, value in delta.items():
+            if key == "citation":
+                if len(self.citations) < MAX_ITEMS:
+                    self.citations.append(value)
+            elif key != "type" and isinstance(value, str):
+                growing = self.grown.get(key)
+                if growing is None:
+                    if len(self.grown) >= MAX_ITEMS:
+                        continue
+                    growing = self.grown[key] = GrowingText()
+                growing.add(value)
 
     def whole(self) -> dict[str, Any]:
         block = dict(self.start)
-        for key in ("text", "thinking"):
-            if self.grown[key]:
-                block[key] = self.grown[key].text()
-                block.setdefault("type", key)  # the start event is missing
-        if self.grown["partial_json"]:
-            block["input"] = self.grown["partial_json"].text()
-            block.setdefault("type", "tool_use")
+        for key, growing in self.grown.items():
+            if growing:
+                block["input" if key == "partial_json" else key] = growing.text()
+                if key in _TYPE_OF_DELTA:
+                    block.setdefault("type", _TYPE_OF_DELTA[key])
+        if self.citations:
+            block["citations"] = self.citations
         return block
 
 
@@ -189,7 +236,7 @@ def _content(content: Any) -> list[parts.Part]:
 def _part(block: dict[str, Any]) -> parts.Part:
     kind = name(block.get("type"))
     if kind == "text":
-        return parts.text(block.get("text"))
+        return parts.text(block.get("text"), block.get("citations"))
     if kind == "thinking":
         return parts.reasoning(block.get("thinking"))
     if kind == "tool_use":
@@ -203,22 +250,24 @@ def _part(block: dict[str, Any]) -> parts.Part:
         return part
     if kind in _MODALITIES:
         return _media(_MODALITIES[kind], mapping(block.get("source")))
-    if kind == "server_tool_use":
-        call = {"type": name(block.get("name")), "input": bounded_value(block.get("input"))}
-        return parts.other(
-            "server_tool_call",
-            id=name(block.get("id")),
-            name=name(block.get("name")),
-            server_tool_call=call,
-        )
+    if kind == "redacted_thinking":
+        return parts.other(kind, size=size_of(block.get("data")))
+    if kind in ("server_tool_use", "mcp_tool_use"):
+        tool = name(block.get("name"))
+        call = {"type": tool, "input": parts.arguments_of_call(block.get("input"))}
+        if server := name(block.get("server_name")):
+            call["server_name"] = server
+        return parts.server_tool_call(block.get("id"), tool, call)
     if kind.endswith("_tool_result"):
         result = {"type": kind, "content": bounded_value(block.get("content"))}
+        if block.get("is_error") is True:
+            result["is_error"] = True
         return parts.other(
             "server_tool_call_response",
             id=name(block.get("tool_use_id")),
             server_tool_call_response=result,
         )
-    return parts.other(kind)
+    return parts.plain(block, _FIELDS)
 
 
 def _media(modality: str, source: dict[str, Any]) -> parts.Part:
@@ -229,5 +278,4 @@ def _media(modality: str, source: dict[str, Any]) -> parts.Part:
         return parts.file(modality, source.get("file_id"))
     if kind == "text":
         return parts.text(source.get("data"))
-    data = source.get("data")
-    return parts.blob(modality, source.get("media_type"), len(data) if isinstance(data, str) else 0)
+    return parts.blob(modality, source.get("media_type"), size_of(source.get("data")))

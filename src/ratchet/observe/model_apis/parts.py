@@ -6,7 +6,7 @@ Binary content is not stored; its part has the size and the type.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import msgspec
@@ -30,9 +30,12 @@ Part: TypeAlias = dict[str, Any]
 _FIRST = 10
 
 
-def text(content: Any) -> Part:
-    """Part of text."""
-    return {"type": "text", "content": bounded_text(content)}
+def text(content: Any, annotations: Any = None) -> Part:
+    """Part of text, with the sources that it cites."""
+    part: Part = {"type": "text", "content": bounded_text(content)}
+    if annotations:
+        part["annotations"] = bounded_value(annotations)
+    return part
 
 
 def reasoning(content: Any) -> Part:
@@ -43,7 +46,7 @@ def reasoning(content: Any) -> Part:
 def tool_call(call_id: Any, tool: Any, arguments: Any) -> Part:
     """Part of a tool call; arguments that are JSON text are embedded as JSON."""
     part: Part = {"type": "tool_call", "id": name(call_id), "name": name(tool)}
-    part["arguments"] = _arguments(arguments)
+    part["arguments"] = arguments_of_call(arguments)
     return part
 
 
@@ -55,6 +58,29 @@ def tool_response(call_id: Any, response: Any) -> Part:
 def other(kind: Any, **more: Any) -> Part:
     """Part of a type that the conventions do not define."""
     return {"type": name(kind) or "unknown", **more}
+
+
+def plain(part: Mapping[str, Any], fields: Mapping[str, tuple[str, ...]]) -> Part:
+    """Part of a type that the conventions do not define.
+
+    Args:
+        part: The part.
+        fields: By documented type, the fields to record; of any other type only the type is.
+    """
+    kind = name(part.get("type"))
+    known = {key: bounded_value(part[key]) for key in fields.get(kind, ()) if key in part}
+    return other(kind, **known)
+
+
+def server_tool_call(call_id: Any, tool: Any, call: Mapping[str, Any]) -> Part:
+    """Part of a call of a tool that the provider itself runs.
+
+    Args:
+        call_id: Id of the call.
+        tool: Name of the tool.
+        call: What is known of the call.
+    """
+    return other("server_tool_call", id=name(call_id), name=name(tool), server_tool_call=call)
 
 
 def media(modality: str, address: Any, mime_type: Any = None) -> Part:
@@ -113,7 +139,8 @@ def tool_definition(tool: Any) -> Part:
     return part
 
 
-def _arguments(value: Any) -> Any:
+def arguments_of_call(value: Any) -> Any:
+    """Arguments of a call, for embedding: JSON text becomes JSON, other text stays text."""
     if not isinstance(value, str) or type(value) is CutText or len(value) > TEXT_LIMIT:
         return bounded_value(value)
     if value.startswith(("{", "[")) and holds_json(value):

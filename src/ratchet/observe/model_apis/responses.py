@@ -16,11 +16,13 @@ from ratchet.observe.model_apis.bounded_json import (
     json_text,
     mapping,
     name,
+    size_of,
 )
 from ratchet.observe.model_apis.engine_tokens import no_tokens as choice_tokens
 from ratchet.observe.model_apis.engine_tokens import without_tokens as training_request
 from ratchet.observe.model_apis.request_texts import Path, texts_of, with_texts
-from ratchet.observe.model_apis.settings import settings, usage
+from ratchet.observe.model_apis.settings import settings
+from ratchet.observe.model_apis.usage import WEB_SEARCHES, usage_attributes
 
 __all__ = [
     "OPERATION",
@@ -37,6 +39,17 @@ OPERATION = "chat"
 
 _TEXTS = ("input_text", "output_text", "text")
 _LEADING = ("system", "developer")
+_ITEMS = {
+    "mcp_list_tools": ("id", "server_label", "tools", "error"),
+    "mcp_approval_request": ("id", "server_label", "name", "arguments"),
+    "mcp_approval_response": ("approval_request_id", "approve", "reason"),
+    "item_reference": ("id",),
+    "computer_call_output": ("call_id",),  # its output is a picture
+    "local_shell_call_output": ("id", "output"),
+    "shell_call_output": ("call_id", "output"),
+    "apply_patch_call_output": ("call_id", "output", "status"),
+}
+"""Recorded fields of items, by type."""
 _ENDS = ("response.completed", "response.incomplete", "response.failed")
 
 
@@ -84,17 +97,10 @@ def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
         if reason:
             message["finish_reason"] = reason
         found["gen_ai.output.messages"] = json_text([message])
-    reported = mapping(response.get("usage"))
-    of_input = mapping(reported.get("input_tokens_details"))
-    found.update(
-        usage(
-            input_tokens=reported.get("input_tokens"),
-            output_tokens=reported.get("output_tokens"),
-            cache_read=of_input.get("cached_tokens"),
-            cache_write=of_input.get("cache_write_tokens"),
-            reasoning=mapping(reported.get("output_tokens_details")).get("reasoning_tokens"),
-        )
-    )
+    counts = usage_attributes(mapping(response.get("usage")))
+    if counts and (searches := sum(_is_web_search(mapping(item)) for item in output)):
+        counts.setdefault(WEB_SEARCHES, searches)
+    found.update(counts)
     if tier := name(response.get("service_tier")):
         found["openai.response.service_tier"] = tier
     return found
@@ -120,12 +126,15 @@ def assembly() -> ResponsesAssembly:
 class ResponsesAssembly:
     """Merges the events of a streamed response.
 
-    The last event has the whole response; earlier ones are used only when it is missing.
+    The last event has the whole response; earlier ones are used only where it lacks the output.
     """
 
     def __init__(self) -> None:
         self._response: dict[str, Any] = {}
-        self._output: dict[int, _Item] = {}
+        self._items: list[_Item] = []
+        self._by_id: dict[str, _Item] = {}
+        self._at: dict[int, _Item] = {}
+        """The newest item of each index."""
         self._ended = False
 
     def add(self, event: Mapping[str, Any]) -> None:
@@ -134,60 +143,145 @@ class ResponsesAssembly:
         if kind in _ENDS:
             self._response = mapping(event.get("response"))
             self._ended = True
-            self._output.clear()
+            if items(self._response.get("output")):
+                self._items.clear()
         elif kind == "error" or event.get("error"):
             self._response = {**self._response, "error": event.get("error") or dict(event)}
         elif self._ended or not isinstance(kind, str):
             return
-        elif kind in ("response.created", "response.in_progress"):
+        elif kind in ("response.created", "response.in_progress", "response.queued"):
             self._response = mapping(event.get("response"))
-        elif "output_index" in event:
-            index = count(event.get("output_index")) or 0
-            item = self._output.get(index)
-            if item is None:
-                if len(self._output) >= MAX_ITEMS:
-                    return
-                item = self._output[index] = _Item()
+        elif (item := self._item(kind, event)) is not None:
             item.add(kind, event)
+
+    def _item(self, kind: str, event: Mapping[str, Any]) -> _Item | None:
+        """The item that an event is about: by its id, then by its index, then the newest.
+
+        An item that is added under an index that another one has is an item of its own.
+        """
+        added = kind == "response.output_item.added"
+        index = count(event.get("output_index"))
+        if index is None and "item_id" not in event and "item" not in event:
+            if not kind.startswith("response.audio."):  # which no index comes with
+                return None
+            added = not self._items
+        item_id = name(event.get("item_id")) or name(mapping(event.get("item")).get("id"))
+        item = self._by_id.get(item_id) if item_id else None
+        if item is None and not added:
+            newest = self._items[-1] if self._items else None
+            item = newest if index is None else self._at.get(index)
+            if item is not None and item.done:
+                item = None
+        if item is None:
+            if len(self._items) >= MAX_ITEMS:
+                return None
+            place = index if index is not None else self._items[-1].place if self._items else 0
+            item = _Item(place)
+            self._items.append(item)
+        if item_id:
+            self._by_id[item_id] = item
+        if index is not None:
+            self._at[index] = item
+        return item
+
+    @property
+    def begun(self) -> bool:
+        """Whether the model has begun to answer."""
+        return bool(self._items or items(self._response.get("output")))
+
+    @property
+    def complete(self) -> bool:
+        """Whether the last event has come; that of a failure may lack the usage."""
+        return self._ended and bool(mapping(self._response.get("usage")))
 
     def response(self) -> dict[str, Any]:
         """The response so far."""
-        if self._ended or not self._output:
+        if not self._items:
             return self._response
-        output = [self._output[index].whole() for index in sorted(self._output)]
+        output = [item.whole() for item in sorted(self._items, key=lambda item: item.place)]
         return {**self._response, "output": output}
 
 
-class _Item:
-    """One output item of a streamed response, possibly incomplete."""
+_LISTS = {
+    "response.output_text": ("content", "output_text", "text"),
+    "response.refusal": ("content", "refusal", "refusal"),
+    "response.audio.transcript": ("content", "output_audio", "transcript"),
+    "response.audio": ("content", "output_audio", "data"),
+    "response.reasoning": ("content", "reasoning_text", "text"),  # older names
+    "response.reasoning_summary": ("summary", "summary_text", "text"),
+    "response.reasoning_text": ("content", "reasoning_text", "text"),
+    "response.reasoning_summary_text": ("summary", "summary_text", "text"),
+}
+"""Events whose text grows in a part of a list: the list, the type of the part, and its field."""
 
-    def __init__(self) -> None:
+_FIELDS = {
+    "response.function_call_arguments": ("function_call", "arguments"),
+    "response.mcp_call_arguments": ("mcp_call", "arguments"),
+    "response.mcp_call.arguments": ("mcp_call", "arguments"),
+    "response.custom_tool_call_input": ("custom_tool_call", "input"),
+    "response.code_interpreter_call_code": ("code_interpreter_call", "code"),
+    "response.code_interpreter_call.code": ("code_interpreter_call", "code"),
+    "response.apply_patch_call_operation_diff": ("apply_patch_call", "diff"),
+}
+"""Events whose text grows in a field of the item: the type of the item, and the field."""
+
+
+class _Item:
+    """One output item of a streamed response, possibly incomplete.
+
+    Args:
+        place: Its index in the output.
+    """
+
+    def __init__(self, place: int) -> None:
+        self.place = place
         self.item: dict[str, Any] = {}
         self.done = False
-        self.grown: dict[str, GrowingText] = {}
+        self._fields: dict[str, GrowingText] = {}
+        self._parts: dict[tuple[str, int, str], dict[str, Any]] = {}
+        """Fields of the parts of each list, by list, index and type."""
 
     def add(self, kind: str, event: Mapping[str, Any]) -> None:
         if kind in ("response.output_item.added", "response.output_item.done"):
             self.item = mapping(event.get("item"))
             self.done = kind.endswith("done")
-        elif kind.endswith(".delta") and (kind in self.grown or len(self.grown) < MAX_ITEMS):
-            self.grown.setdefault(kind, GrowingText()).add(event.get("delta"))
+            return
+        stem, _, step = kind.rpartition(".")
+        if stem in _FIELDS and step == "delta":
+            own, field = _FIELDS[stem]
+            self.item.setdefault("type", own)
+            self._fields.setdefault(field, GrowingText()).add(event.get("delta"))
+        elif stem in _LISTS and step == "delta":
+            place, part, field = _LISTS[stem]
+            growing = self._part(place, part, event).setdefault(field, GrowingText())
+            growing.add(event.get("delta"))
+        elif kind == "response.output_text.annotation.added":
+            annotations = self._part("content", "output_text", event).setdefault("annotations", [])
+            if len(annotations) < MAX_ITEMS:
+                annotations.append(event.get("annotation"))
+
+    def _part(self, place: str, kind: str, event: Mapping[str, Any]) -> dict[str, Any]:
+        index = count(event.get("summary_index" if place == "summary" else "content_index")) or 0
+        if (place, index, kind) not in self._parts and len(self._parts) >= MAX_ITEMS:
+            return {}
+        return self._parts.setdefault((place, index, kind), {})
 
     def whole(self) -> dict[str, Any]:
         if self.done:
             return self.item
         item = dict(self.item)
-        for kind, growing in self.grown.items():
-            if kind == "response.function_call_arguments.delta":
-                item.setdefault("type", "function_call")
-                item["arguments"] = growing.text()
-            elif kind.startswith("response.reasoning"):
+        for field, growing in self._fields.items():
+            item[field] = growing.text()
+        lists: dict[str, list[dict[str, Any]]] = {}
+        for (place, _, kind), fields in sorted(self._parts.items(), key=lambda entry: entry[0]):
+            if place == "summary" or kind == "reasoning_text":
                 item.setdefault("type", "reasoning")
-                item["summary"] = [{"type": "summary_text", "text": growing.text()}]
-            elif kind == "response.refusal.delta":
-                item["content"] = [{"type": "refusal", "refusal": growing.text()}]
-            elif kind == "response.output_text.delta":
-                item["content"] = [{"type": "output_text", "text": growing.text()}]
+            whole = {
+                field: value.text() if isinstance(value, GrowingText) else value
+                for field, value in fields.items()
+            }
+            lists.setdefault(place, []).append({"type": kind, **whole})
+        item.update(lists)
         item.setdefault("type", "message")
         return item
 
@@ -215,16 +309,25 @@ def _message(item: Any, role: str = "user") -> dict[str, Any]:
         shown = [parts.reasoning(mapping(one).get("text", "")) for one in thoughts]
         return {"role": "assistant", "parts": shown}
     if kind == "image_generation_call":
-        result = item.get("result")
-        image = parts.blob("image", None, len(result) if isinstance(result, str) else 0)
+        image = parts.blob("image", None, size_of(item.get("result")))
         return {"role": "assistant", "parts": [image]}
-    if kind.endswith("_call"):  # a built-in tool of the provider
+    if kind.endswith("_call"):  # a built-in tool of the provider, or a tool of an MCP server
         call = {key: bounded_value(value) for key, value in list(item.items())[:50]}
-        part = parts.other(
-            "server_tool_call", id=name(item.get("id")), name=kind, server_tool_call=call
-        )
+        if kind == "mcp_call":
+            call["arguments"] = parts.arguments_of_call(item.get("arguments"))
+        part = parts.server_tool_call(item.get("id"), item.get("name") or kind, call)
         return {"role": "assistant", "parts": [part]}
-    return {"role": name(item.get("role")) or role, "parts": [parts.other(kind)]}
+    return {
+        "role": name(item.get("role")) or role,
+        "parts": [parts.plain(item, _ITEMS)],
+    }
+
+
+def _is_web_search(item: dict[str, Any]) -> bool:
+    """Whether an item is a search of the web, which is charged; opening a page is not."""
+    if item.get("type") != "web_search_call":
+        return False
+    return mapping(item.get("action")).get("type") in (None, "search")
 
 
 def _content(content: Any) -> list[parts.Part]:
@@ -236,7 +339,11 @@ def _content(content: Any) -> list[parts.Part]:
 def _part(part: dict[str, Any]) -> parts.Part:
     kind = part.get("type")
     if kind in _TEXTS:
-        return parts.text(part.get("text"))
+        return parts.text(part.get("text"), part.get("annotations"))
+    if kind == "output_audio":
+        transcript = part.get("transcript")
+        spoken = {"transcript": bounded_text(transcript)} if transcript else {}
+        return {**parts.blob("audio", None, size_of(part.get("data"))), **spoken}
     if kind == "refusal":
         return parts.other("refusal", content=bounded_text(part.get("refusal")))
     if kind == "input_image":
@@ -249,7 +356,5 @@ def _part(part: dict[str, Any]) -> parts.Part:
                 return parts.media("document", part[key])
         return parts.file("document", part.get("file_id"))
     if kind == "input_audio":
-        audio = mapping(part.get("input_audio"))
-        data = audio.get("data")
-        return parts.blob("audio", None, len(data) if isinstance(data, str) else 0)
-    return parts.other(kind)
+        return parts.blob("audio", None, size_of(mapping(part.get("input_audio")).get("data")))
+    return parts.plain(part, {})

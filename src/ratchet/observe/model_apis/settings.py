@@ -1,4 +1,4 @@
-"""Request settings and token usage, as attributes of OpenTelemetry's conventions."""
+"""Request settings, as attributes of OpenTelemetry's conventions."""
 
 from __future__ import annotations
 
@@ -46,22 +46,3 @@ def settings(request: Mapping[str, Any]) -> dict[str, Any]:
     elif isinstance(stop, list):
         found["gen_ai.request.stop_sequences"] = [bounded_text(one) for one in items(stop)[:16]]
     return found
-
-
-def usage(
-    *,
-    input_tokens: Any = None,
-    output_tokens: Any = None,
-    cache_read: Any = None,
-    cache_write: Any = None,
-    reasoning: Any = None,
-) -> dict[str, Any]:
-    """Span attributes of reported token counts; missing ones are omitted."""
-    reported = {
-        "gen_ai.usage.input_tokens": input_tokens,
-        "gen_ai.usage.output_tokens": output_tokens,
-        "gen_ai.usage.cache_read.input_tokens": cache_read,
-        "gen_ai.usage.cache_creation.input_tokens": cache_write,
-        "gen_ai.usage.reasoning.output_tokens": reasoning,
-    }
-    return {key: value for key, value in reported.items() if count(value) is not None}

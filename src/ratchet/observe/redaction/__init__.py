@@ -7,7 +7,7 @@ redactor.record(record)                        # a SpanRecord
 
 from ratchet.observe.redaction.config import RedactionRules
 from ratchet.observe.redaction.content import record_without_content, without_content
-from ratchet.observe.redaction.finding import MARK
+from ratchet.observe.redaction.finding import MARK, is_failure_mark, marks_in
 from ratchet.observe.redaction.redactor import KEY_VARIABLE, Redactor, redactor_of
 from ratchet.observe.redaction.rules import NAMES
 
@@ -17,6 +17,8 @@ __all__ = [
     "NAMES",
     "RedactionRules",
     "Redactor",
+    "is_failure_mark",
+    "marks_in",
     "record_without_content",
     "redactor_of",
     "without_content",

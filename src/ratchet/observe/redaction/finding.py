@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import re
 from collections.abc import Iterator, Sequence
+from contextvars import ContextVar
 from fnmatch import translate
 from typing import NamedTuple
 
@@ -17,7 +18,9 @@ from ratchet.observe.redaction.rules.key import PREFIXES
 from ratchet.observe.redaction.rules.scanned import ScannedText
 from ratchet.types import ConfigError
 
-_CUT = re.compile(r"… \[[0-9]{1,12} more characters\]\Z")
+_CUT = re.compile(
+    r"… \[[0-9]{1,12} more characters\]|\n\[\.\.\. [0-9]{1,12} characters left out \.\.\.\]"
+)
 
 _DIGITS = re.compile(r"(?<![\w.,])\+?\(?[0-9](?:[ .\-()/]{0,3}[0-9]){5,}[ .\-()/]{0,3}\Z")
 _ACCOUNT = re.compile(r"(?<![A-Za-z0-9])[A-Z]{2}[0-9]{2}(?:[ \-.]?[A-Za-z0-9]){2,30}[ \-.]?\Z")
@@ -33,27 +36,26 @@ _BEGINNINGS = (
 )
 
 
-def truncated_secret(text: str) -> tuple[int, int, str] | None:
-    """Start, end and rule of a secret at the end of a text that was cut within it.
-
-    None if the text was not cut, or does not end with the beginning of a secret.
-    """
-    if text[-1:] != "]":
-        return None
-    mark = _CUT.search(text, max(len(text) - 40, 0))
-    if mark is None:
-        return None
-    end = mark.start()
-    tail = text[max(end - 400, 0) : end]
-    for rule, form in _BEGINNINGS:
-        found = form.search(tail)
-        if found is not None:
-            return end - len(tail) + found.start(), end, rule
-    return None
+def truncated_secrets(text: str) -> Iterator[tuple[int, int, str]]:
+    """Start, end and rule of each beginning of a secret where a text, or a part of it, was cut."""
+    if "characters" not in text:
+        return
+    for mark in _CUT.finditer(text):
+        end = mark.start()
+        tail = text[max(end - 400, 0) : end]
+        for rule, form in _BEGINNINGS:
+            found = form.search(tail)
+            if found is not None:
+                yield end - len(tail) + found.start(), end, rule
+                break
 
 
 MARK = "[redacted:"
 """Beginning of the mark that replaces a secret; the rule's name follows."""
+
+FAILURE = f"{MARK}failed-"
+"""Beginning of the mark that replaces a text on which redaction failed; the error's name follows.
+"""
 
 TIMEOUT = "timeout"
 """Rule name in the mark that replaces a text on which a project's patterns timed out."""
@@ -68,6 +70,9 @@ MOST_ALLOWED = 200
 LONGEST_ALLOWED = 200
 
 _MARKED = re.compile(r"\[redacted:[a-z0-9_-]{1,31}(?::[0-9a-f]{10})?\]")
+REMOVED: ContextVar[dict[str, set[str]] | None] = ContextVar("what marks stand for", default=None)
+"""Collects each new mark and what it replaced, in this context; None if nobody asks."""
+
 _AFTER_MARK = re.compile(r"\[redacted:[a-z0-9:_-]{1,50}\][\s:=]{0,6}\Z")
 _BY_NAME = ("assignment", FIELD)
 _ORDER = {name: number for number, name in enumerate(NAMES)}
@@ -172,6 +177,13 @@ class Finder:
 
     def mark(self, rule: str, found: str) -> str:
         """The mark that replaces a text."""
+        mark = self._mark(rule, found)
+        removed = REMOVED.get()
+        if removed is not None:
+            removed.setdefault(mark, set()).add(found)
+        return mark
+
+    def _mark(self, rule: str, found: str) -> str:
         if not self._key:
             return f"{MARK}{rule}]"
         # Normalised: spaces, dashes and case do not change the pseudonym.
@@ -187,9 +199,9 @@ class Finder:
         for start, end, said in base64_words(text):
             for part in self._find_in(said) if may_match(said) else ():
                 yield SecretMatch(start, end, part.rule)
-        cut = truncated_secret(text)
-        if cut is not None and cut[2] in self.rules:
-            yield SecretMatch(*cut)
+        for start, end, rule in truncated_secrets(text):
+            if rule in self.rules:
+                yield SecretMatch(start, end, rule)
         try:
             for start, end, name in self._patterns.find(decoded.text):
                 yield SecretMatch(*decoded.original_span(start, end), name)
@@ -203,7 +215,7 @@ class Finder:
                 yield SecretMatch(start, end, name)
         if self._assigned is not None:
             for match in self._assigned.finditer(text):
-                yield SecretMatch(*match.span(1), FIELD)
+                yield SecretMatch(*match.span(match.lastgroup or 0), FIELD)
 
     def _may_stay(self, text: str, part: SecretMatch) -> bool:
         """Whether a match is not replaced: it is a mark, or exempt."""
@@ -215,6 +227,16 @@ class Finder:
 def is_mark(text: str) -> bool:
     """Whether a text is a mark and nothing else."""
     return text.startswith(MARK) and _MARKED.fullmatch(text) is not None
+
+
+def marks_in(text: str) -> list[str]:
+    """The marks in a text, each once."""
+    return list(dict.fromkeys(_MARKED.findall(text)))
+
+
+def is_failure_mark(text: str) -> bool:
+    """Whether a whole text was replaced because it could not be redacted."""
+    return text.startswith(FAILURE) or text == f"{MARK}{TIMEOUT}]"
 
 
 def _is_marked(text: str, part: SecretMatch) -> bool:
@@ -237,8 +259,9 @@ def _assignment(names: Sequence[str]) -> re.Pattern[str] | None:
     any_of = "|".join(re.escape(name) for name in names)
     return re.compile(
         rf"(?<![A-Za-z0-9])[\w\-]{{0,40}}(?:{any_of})[\w\-]{{0,40}}"
-        r"[\"'\\]{0,4}\s{0,3}[:=]\s{0,3}[\"'\\]{0,4}"
-        r"([^\s\"'\\,;&{}\[\]][^\"'\\\n,;&{}\[\]]{0,2000})",
+        r"[\"'\\]{0,4}\s{0,3}[:=]\s{0,3}\\{0,3}(?:"
+        r"\"(?P<double>[^\"\\\n]{1,2000})|'(?P<single>[^'\\\n]{1,2000})"
+        r"|(?P<bare>[^\s\"'\\,;&{}\[\]][^\"'\\\n,;&{}\[\]]{0,2000}))",
         re.IGNORECASE,
     )
 

@@ -62,8 +62,8 @@ def may_match(text: str) -> bool:
     raw = text.encode("utf-8", "surrogatepass")
     if _has_indicator(raw, raw.translate(None, _LEFT_OUT)):
         return True
-    # A cut text may end within a secret; the note of the cut is not ASCII.
-    if len(raw) > len(text) and b"more characters]" in raw:
+    # A cut text may end within a secret; the usual note of the cut is not ASCII.
+    if (len(raw) > len(text) and b"more characters]" in raw) or b"characters left out" in raw:
         return True
     small = raw.lower()
     w, k, z, c, b, p = _WORDS_FOR_SECRETS

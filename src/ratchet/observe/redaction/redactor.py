@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import operator
 import re
@@ -26,7 +27,7 @@ from ratchet.observe.redaction.fields import (
     path_of,
     plain_name,
 )
-from ratchet.observe.redaction.finding import MARK, Finder, is_mark
+from ratchet.observe.redaction.finding import FAILURE, REMOVED, Finder, is_mark, marks_in
 from ratchet.observe.redaction.memory import CLEAN, RedactionMemory
 from ratchet.observe.redaction.patterns import Patterns
 from ratchet.observe.redaction.rules import FIELD
@@ -59,6 +60,9 @@ with each call."""
 SHORTEST_LIST = 1_024
 """Minimum characters of a list that is redacted item by item: agents resend the history with each
 call, and each message of it is searched once."""
+
+MOST_OBJECTS = 200
+"""Maximum number of places in prose at which a JSON object is looked for."""
 
 SHORTEST_REMEMBERED = 256
 """Minimum characters of a text within a value that is searched once: the result of a tool is in the
@@ -169,7 +173,19 @@ class Redactor:
             return self._text(text)
         except Exception as error:  # as above
             _log.exception("A text could not be redacted; it is not kept.")
-            return f"{MARK}{type(error).__name__.lower()[:31]}]"
+            return f"{FAILURE}{type(error).__name__.lower()[:24]}]"
+
+    def removed(self, text: str) -> dict[str, set[str]]:
+        """What each mark in the redacted text stands for; a mark that was there, for itself."""
+        found = {mark: {mark} for mark in marks_in(text)}
+        if not self.rules.enabled:
+            return found
+        collecting = REMOVED.set(found)
+        try:
+            self._searched(text, (), 0)  # not from memory, which keeps no secret
+        finally:
+            REMOVED.reset(collecting)
+        return found
 
     def value(self, value: Any) -> Any:
         """JSON data redacted; the same object if nothing was found."""
@@ -179,7 +195,7 @@ class Redactor:
             return self._value(value, (), 0)
         except Exception as error:  # as above
             _log.exception("A value could not be redacted; it is not kept.")
-            return f"{MARK}{type(error).__name__.lower()[:31]}]"
+            return f"{FAILURE}{type(error).__name__.lower()[:24]}]"
 
     def _span(self, span: Span) -> Span:
         changes: dict[str, Any] = {}
@@ -406,7 +422,29 @@ class Redactor:
             made = self._json(text, path, depth)
             if made is not None:
                 return made
+        if self.rules.keys and "{" in text:
+            text = self._with_objects(text, path, depth)
         return self._finder.cleaned(text)
+
+    def _with_objects(self, text: str, path: Path, depth: int) -> str:
+        """Prose with the JSON objects in it redacted by the project's fields."""
+        pieces: list[str] = []
+        kept = at = 0
+        for _ in range(MOST_OBJECTS):
+            at = text.find("{", at)
+            if at < 0:
+                break
+            try:
+                value, end = _object_at(text, at)
+                new = self._value(value, path, depth + 1)
+            except (ValueError, RecursionError, _TooDeep):
+                at += 1
+                continue
+            if new is not value:
+                pieces += (text[kept:at], _encode(new).decode())
+                kept = end
+            at = end
+        return "".join([*pieces, text[kept:]]) if pieces else text
 
     def _json(self, text: str, path: Path, depth: int) -> str | None:
         """JSON text redacted; None if it has to be searched as text."""
@@ -423,6 +461,7 @@ class Redactor:
         return text if _count(value) >= len(_NAMES_IN_JSON.findall(text)) else None
 
 
+_object_at = json.JSONDecoder().raw_decode
 _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 

@@ -2,7 +2,6 @@
 
 from ratchet.server.api import (
     agents,
-    aliases,
     candidates,
     conversations,
     cycles,
@@ -69,7 +68,6 @@ GROUPS = (
     keys.group,
     project_settings.group,
     health.group,
-    aliases.group,
 )
 """Order of the groups in the OpenAPI description."""
 

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import msgspec
 
 from ratchet._version import __version__
+from ratchet.server.access import Caller
 from ratchet.server.openapi import describe
 from ratchet.server.problems import Problem
 from ratchet.server.routes import NO_SCOPES, READ_ONLY, RouteGroup, TextResponse
 from ratchet.server.services import Services
+from ratchet.types import StoreError
 
 group = RouteGroup("health")
+
+STORE_S = 2.0
+"""Seconds in which the store must respond for the server to be ready."""
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -31,11 +37,19 @@ async def healthz(server: Services) -> Health:
 
 
 @group.route("GET", "/readyz", NO_SCOPES)
-async def readyz(server: Services) -> Health:
-    """Report whether the server is ready: it is not shutting down, and its store responds."""
+async def readyz(server: Services, caller: Caller) -> Health:
+    """Report whether the server is ready: it is not shutting down, and its store responds.
+
+    Why the store does not respond is for callers with a key.
+    """
     if server.closing.is_set():
         raise Problem(503, "The server is shutting down.")
-    await server.in_thread(server.store.ping)
+    try:
+        await server.ping(STORE_S)
+    except StoreError:
+        if caller.scopes:
+            raise
+        raise Problem(503, "The store does not respond.", headers={"retry-after": "1"}) from None
     return Health("ready", __version__, server.store_id)
 
 
@@ -46,9 +60,15 @@ async def metrics(server: Services) -> TextResponse:
     return TextResponse(content, media_type)
 
 
-@group.route("GET", "/openapi.json", NO_SCOPES)
-async def openapi() -> dict[str, Any]:
+@group.route("GET", "/openapi.json", NO_SCOPES, answers=dict[str, Any])
+async def openapi() -> TextResponse:
     """Get this description."""
+    return TextResponse(_description(), "application/json")
+
+
+@functools.cache
+def _description() -> bytes:
+    """The document, which is the same for as long as the server runs."""
     from ratchet.server.api import GROUPS
 
-    return describe([route for group in GROUPS for route in group.routes])
+    return msgspec.json.encode(describe([route for group in GROUPS for route in group.routes]))

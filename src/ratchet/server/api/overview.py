@@ -12,6 +12,7 @@ from msgspec import Meta
 from ratchet._waiting import LongWait
 from ratchet.llm import price
 from ratchet.server.api.fields import Request
+from ratchet.server.problems import Problem
 from ratchet.server.routes import READ, RouteGroup
 from ratchet.server.services import Services
 from ratchet.store import Store
@@ -19,6 +20,9 @@ from ratchet.types import FINAL_CYCLE_STATES, Cycle, Experiment, Release, Run
 from ratchet.types.trace import Trace, TraceFilter
 
 group = RouteGroup("overview")
+
+SHORTEST_H = 0.01
+"""Shortest time to look at, in hours. The steps of a far shorter one have no length."""
 
 BUCKETS = 28
 """Steps of the series."""
@@ -127,6 +131,10 @@ async def get_overview(server: Services, query: OverviewQuery) -> Overview:
     Traces are counted; errors, costs and feedback are read from a sample that is spread evenly over
     the time. An answer may be five seconds old.
     """
+    if query.hours < SHORTEST_H:
+        raise Problem(
+            400, f"The time is {query.hours:g} hours; it is at least {SHORTEST_H}.", field="hours"
+        )
     kept: dict[float, _Kept] = server.kept.setdefault("overview", {})
     found = kept.get(query.hours)
     if found is None or time.monotonic() - found.at > FRESH_S:

@@ -28,6 +28,7 @@ from ratchet.server.problems import Problem
 from ratchet.server.routes import READ, RUN, RouteGroup
 from ratchet.server.services import Services
 from ratchet.store.lifecycle import REPORTABLE
+from ratchet.store.usage import COST, costs_less_than_nothing
 from ratchet.types import (
     Attempt,
     AttemptStatus,
@@ -333,10 +334,10 @@ def _outcome(number: int, report: AttemptReport) -> Outcome:
 
 
 def checked_span(span: Span, where: str) -> Span:
-    """Check that a span's times fit the database.
+    """Check that a span's times fit the database, and that it costs nothing or more.
 
     Raises:
-        Problem: They do not (422).
+        Problem: One of them does not (422).
     """
     moments = (span.start_ns, span.end_ns, *(event.time_ns for event in span.events))
     if not all(0 <= moment < 2**63 for moment in moments):
@@ -345,6 +346,8 @@ def checked_span(span: Span, where: str) -> Span:
             "Times must be nanoseconds since 1970 that fit in 63 bits.",
             field=f"{where}.start_ns",
         )
+    if costs_less_than_nothing(span.attributes):
+        raise Problem(422, f"{COST} is less than nothing.", field=f"{where}.attributes[{COST!r}]")
     return span
 
 

@@ -16,8 +16,16 @@ import msgspec
 from ratchet.observe.capture import readable
 from ratchet.observe.model_apis import DIALECTS, PASSED_THROUGH, ModelApi
 from ratchet.observe.model_apis.bounded_json import decoded
+from ratchet.observe.spool import Spool
 from ratchet.server.access import check_attempt
-from ratchet.server.body import ClientDisconnected, decompressed, read_body
+from ratchet.server.body import (
+    SMALL,
+    BodyBudget,
+    ClientDisconnected,
+    HeldBody,
+    decompressed,
+    read_body,
+)
 from ratchet.server.gateway.adapter_loading import AdapterLoader, NamedWeights
 from ratchet.server.gateway.call_tokens import TokenKeeping, TokenWatch
 from ratchet.server.gateway.headers import brings_key, request_headers
@@ -30,6 +38,7 @@ from ratchet.server.gateway.mirroring import (
 from ratchet.server.gateway.pool import UpstreamEndpoint, UpstreamPool
 from ratchet.server.gateway.recording import Recording
 from ratchet.server.gateway.recording_queue import RecordingQueue, Writer
+from ratchet.server.gateway.recording_spool import RecordingSpool
 from ratchet.server.gateway.relay import (
     CallRelay,
     Receive,
@@ -64,6 +73,9 @@ CALLS_LIMIT = 4_096
 DRAIN_S = 25.0
 """Seconds for which `close` lets calls in flight finish."""
 
+RECORD_S = 10.0
+"""Seconds for which `close` waits until the writer has taken the recordings."""
+
 SUBSTITUTE_S = 5.0
 """Timeout of finding a prompt's replacement, in seconds."""
 
@@ -78,7 +90,10 @@ Scope = Mapping[str, Any]
 class _Request:
     """An admitted request."""
 
-    __slots__ = ("path", "provider", "receive", "scope", "send", "target", "task")
+    __slots__ = ("held", "path", "provider", "receive", "scope", "send", "target", "task")
+
+    held: HeldBody
+    """Memory of its body."""
 
     def __init__(
         self,
@@ -141,6 +156,8 @@ class Gateway:
         metrics: Counts calls.
         environ: Environment with the providers' keys.
         body_limit: Limit of a request body, in bytes.
+        bodies: Memory that bodies share with those of other routes.
+        spool: Holds on disk the recordings that the writer has no place for.
     """
 
     def __init__(
@@ -156,10 +173,17 @@ class Gateway:
         metrics: Metrics | None = None,
         environ: Mapping[str, str] = os.environ,
         body_limit: int = BODY_LIMIT,
+        bodies: BodyBudget | None = None,
+        spool: Spool | None = None,
         drain_s: float = DRAIN_S,
     ) -> None:
         self._pool = UpstreamPool(tuple(upstreams) or STANDARD, environ)
-        self._recordings = RecordingQueue(writer, TokenWatch(metrics))
+        self._recordings = RecordingQueue(
+            writer,
+            TokenWatch(metrics),
+            spool=RecordingSpool(spool) if spool is not None else None,
+            metrics=metrics,
+        )
         self._mirror = CallMirror(self._pool, self._recordings)
         self._substitute = substitute
         self._training = training
@@ -169,6 +193,7 @@ class Gateway:
         self._stream = stream
         self._metrics = metrics
         self._body_limit = body_limit
+        self._bodies = bodies or BodyBudget()
         self._drain_s = drain_s
         self._calls: dict[asyncio.Task[Any], GatewayTarget] = {}
         self._closing = False
@@ -176,6 +201,7 @@ class Gateway:
     async def start(self) -> None:
         """Start the upstream pool; call in the event loop that will serve."""
         await self._pool.start()
+        await self._recordings.start()
 
     async def close(self) -> None:
         """Refuse new calls and let calls in flight finish within a bounded time."""
@@ -188,7 +214,7 @@ class Gateway:
                 _log.warning("%d calls were cut off at shutdown.", len(missing))
                 await asyncio.wait(missing, timeout=1.0)
         await self._mirror.close()
-        await self._recordings.close(self._drain_s)
+        await self._recordings.close(min(self._drain_s, RECORD_S))
         await self._pool.close()
 
     async def flush_attempt(self, rollout_id: str, fence: int) -> None:
@@ -247,18 +273,18 @@ class Gateway:
         await self._admit(request.target, scope)
         self._calls[task] = request.target
         try:
-            if dialect is None:
-                await self._pass_through(request)
-            else:
-                await self._call(request, dialect)
+            with self._bodies.hold() as held:
+                request.held = held
+                if dialect is None:
+                    await self._pass_through(request)
+                else:
+                    await self._call(request, dialect)
         finally:
             del self._calls[task]
 
     async def _admit(self, target: GatewayTarget, scope: Scope) -> None:
         if self._closing:
             raise Problem(503, "The server is shutting down.", headers={"retry-after": "1"})
-        if self._recordings.full:
-            raise Problem(429, "Too many calls wait to be recorded.", headers={"retry-after": "1"})
         if len(self._calls) >= CALLS_LIMIT:
             raise Problem(429, "Too many calls are in flight.", headers={"retry-after": "1"})
         caller = scope.get("ratchet.caller")
@@ -269,11 +295,14 @@ class Gateway:
 
     async def _call(self, request: _Request, dialect: ModelApi) -> None:
         """Relay and record a model call."""
+        await self._recordings.place()
         body = await self._read(request)
         refused: list[NamedWeights] = []
         first: Recording | None = None
         while True:
             outgoing, recording, streams, mirrored = await self._prepare(request, dialect, body)
+            # What follows takes as long as the model does, which others need not wait for.
+            request.held.release()
             if first is not None:
                 recording.again(first)
             held: AbstractContextManager[None] = nullcontext()
@@ -307,14 +336,21 @@ class Gateway:
 
     async def _read(self, request: _Request) -> bytes:
         """The body of a request, as it came."""
+        length = 0
         for key, value in request.scope["headers"]:
             if key == b"content-length" and value.isdigit():
                 length = int(value[:20])
-                if length > self._body_limit:
-                    raise Problem(
-                        413, f"The body has {length} bytes; the limit is {self._body_limit}."
-                    )
-        return await read_body(request.receive, self._body_limit)
+        return await read_body(request.receive, self._body_limit, request.held, length=length)
+
+    async def _decoded(self, request: _Request, plain: bytes) -> dict[str, Any] | None:
+        """The object that a body is; None for anything else, which the upstream will report."""
+        if len(plain) <= SMALL:
+            return _decoded(plain)
+        await request.held.weigh(plain)
+        async with self._bodies.decoding:
+            given = _decoded(plain)
+            await asyncio.sleep(0)
+        return given
 
     async def _prepare(
         self, request: _Request, dialect: ModelApi, body: bytes
@@ -329,8 +365,8 @@ class Gateway:
                 encoding = value.decode("latin-1").strip().lower()
             elif key == b"traceparent":
                 parent = value
-        plain = _plain(body, encoding, self._body_limit)
-        given = _decoded(plain)
+        plain = await _plain(body, encoding, self._body_limit, request.held)
+        given = await self._decoded(request, plain)
         requested = given.get("model") if given is not None else None
         asked = requested if isinstance(requested, str) else None
         generates = dialect.OPERATION != "embeddings"
@@ -500,8 +536,8 @@ class Gateway:
         headers = request.scope["headers"]
         endpoint, _ = self._choose(request.provider, None)
         if request.scope["method"] == "POST":
-            body = await read_body(request.receive, self._body_limit)
-            given = _decoded(body)
+            body = await self._read(request)
+            given = await self._decoded(request, body)
             requested = given.get("model") if given is not None else None
             if given is not None and isinstance(requested, str):
                 endpoint, sent = self._choose(request.provider, requested)
@@ -589,14 +625,14 @@ class Gateway:
         return found or Substitution(given)
 
 
-def _plain(body: bytes, encoding: str, limit: int) -> bytes:
+async def _plain(body: bytes, encoding: str, limit: int, held: HeldBody) -> bytes:
     """The decompressed body; empty when it is damaged, which the upstream will report."""
     if not encoding:
         return body
     try:
-        return decompressed(body, encoding, limit)
+        return await decompressed(body, encoding, limit, held)
     except Problem as problem:
-        if problem.status == 413:
+        if problem.status in (413, 429):
             raise
         return b""
 

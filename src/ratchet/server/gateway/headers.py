@@ -8,6 +8,8 @@ from typing import TypeAlias
 
 from multidict import CIMultiDict
 
+from ratchet.server.origin import is_of_proxy
+
 Raw: TypeAlias = Iterable[tuple[bytes, bytes]]
 
 ROLLOUT_HEADER = b"x-ratchet-rollout"
@@ -38,11 +40,6 @@ _NOT_SENT = _HOP_BY_HOP | {
     b"host",
     b"content-length",
     b"expect",
-    b"forwarded",
-    b"x-forwarded-for",
-    b"x-forwarded-host",
-    b"x-forwarded-proto",
-    b"x-real-ip",
     ROLLOUT_HEADER,
     CONVERSATION_HEADER,
     ROLE_HEADER,
@@ -85,7 +82,7 @@ def request_headers(
     sent: CIMultiDict[str] = CIMultiDict()
     named = _named_by_connection(headers)
     for name, value in headers:
-        if name not in _NOT_SENT and name not in named:
+        if name not in _NOT_SENT and name not in named and not is_of_proxy(name):
             sent.add(name.decode("latin-1"), _text(value))
         elif name == b"accept-encoding":
             sent["Accept-Encoding"] = accepted(value.decode("latin-1"))

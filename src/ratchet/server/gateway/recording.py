@@ -13,7 +13,9 @@ import zlib
 from collections.abc import Mapping
 from typing import Any
 
-from ratchet.llm import Usage, dollars
+import msgspec
+
+from ratchet.llm import price_at
 from ratchet.observe.call_starts import start_of
 from ratchet.observe.capture import CAPTURE_LIMIT, readable, shorten
 from ratchet.observe.ids import attempt_span_id, attempt_trace_id
@@ -22,8 +24,9 @@ from ratchet.observe.model_apis.bounded_json import decoded, mapping, name
 from ratchet.server.gateway.call_tokens import TokenKeeping, engine_of, transitions_of
 from ratchet.server.gateway.sse import EventStreamParser
 from ratchet.server.gateway.target import GatewayTarget
+from ratchet.store.usage import INPUT, OUTPUT, call_of
 from ratchet.types import SamplingSettings, Span, SpanRecord, Transition
-from ratchet.types.trace import ARM
+from ratchet.types.trace import ARM, BROKEN_OFF
 
 ANSWER_LIMIT = 16_777_216
 """Most bytes recorded of a response, and of a stream after decompression."""
@@ -32,6 +35,9 @@ EARLY_BYTES = 65_536
 """A larger request is parsed before it is sent and then released, since calls may take long and be
 numerous. A smaller one is parsed after the client has its response.
 """
+
+NOT_SENT = frozenset({"connect_error", "overloaded"})
+"""Errors of calls that reached no upstream, and so cost nothing."""
 
 _log = logging.getLogger(__name__)
 
@@ -195,6 +201,9 @@ class Recording:
             kind, message = self._failure(answer)
         if kind:
             attributes["error.type"] = kind
+        broke_off = self._broke_off(answer, kind)
+        if broke_off or kind:
+            attributes[BROKEN_OFF] = broke_off
         cost = self._cost()
         if cost is not None:
             attributes["ratchet.cost_usd"] = cost
@@ -319,25 +328,29 @@ class Recording:
             message = f"The upstream answered with status {self.status}."
         return kind, readable(message[:2000])
 
+    def _broke_off(self, answer: Mapping[str, Any], kind: str) -> bool:
+        """Whether the model was at work when the call ended, so that its usage is unknown."""
+        if self.status >= 400 or kind in NOT_SENT:
+            return False
+        assembly = self._assembly
+        if assembly is not None and (assembly.begun or assembly.complete):
+            return not assembly.complete
+        # A whole answer that is not streamed has its usage; an error instead of one is a refusal.
+        return bool(kind) and not answer
+
     def _cost(self) -> float | None:
         attributes = self.attributes
-        given = attributes.get("gen_ai.usage.input_tokens")
-        made = attributes.get("gen_ai.usage.output_tokens")
-        if given is None and made is None:
+        if INPUT not in attributes and OUTPUT not in attributes:
             return None
-        usage = Usage(
-            input_tokens=given or 0,
-            output_tokens=made or 0,
-            cache_read_tokens=attributes.get("gen_ai.usage.cache_read.input_tokens", 0),
-            cache_write_tokens=attributes.get("gen_ai.usage.cache_creation.input_tokens", 0),
-        )
-        tier = attributes.get("openai.response.service_tier", "")
-        models = ("gen_ai.response.model", "gen_ai.request.model")
-        named = [attributes[key] for key in models if key in attributes]
         try:
+            answered = call_of(attributes)
+            asked = attributes.get("gen_ai.request.model", "")
+            calls = [answered]
+            if asked != answered.model:  # an alias, whose price may be known alone
+                calls.append(msgspec.structs.replace(answered, model=asked))
             for seller in self._sellers:
-                for model in named:
-                    cost = dollars(seller, model, usage, tier)
+                for call in calls:
+                    cost = price_at(seller, call)
                     if cost is not None:
                         return cost
         except Exception:  # a price list of a changed format costs the price only

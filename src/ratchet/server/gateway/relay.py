@@ -283,7 +283,7 @@ class CallRelay:
             return error
         if isinstance(error, aiohttp.ConnectionTimeoutError):
             return UpstreamFailure(
-                "timeout", 504, f"{who} accepted no connection within {CONNECT_S:g} s."
+                "connect_error", 504, f"{who} accepted no connection within {CONNECT_S:g} s."
             )
         if isinstance(error, TimeoutError):
             timeout_s = self._outgoing.endpoint.upstream.timeout_s

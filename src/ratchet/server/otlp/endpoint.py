@@ -6,13 +6,12 @@ Specification: open-telemetry/opentelemetry-proto, docs/specification.md, OTLP/H
 from __future__ import annotations
 
 import asyncio
-import functools
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from ratchet.server.access import Caller
-from ratchet.server.body import Receive, decompressed, read_body
+from ratchet.server.body import BodyBudget, Receive, decompressed, read_body
 from ratchet.server.gateway.target import AttemptGuard
 from ratchet.server.metrics import Metrics
 from ratchet.server.otlp.limits import MAX_MESSAGES, MAX_SPANS, Malformed, TooMany
@@ -32,21 +31,6 @@ SMALL = 256 * 1024
 other requests.
 """
 
-SMALL_COMPRESSED = 16 * 1024
-"""The same for a compressed body, whose decompressed size is unknown."""
-
-DECODERS = 2
-"""Large bodies decoded concurrently."""
-
-HELD_LIMIT = 128 * 1024 * 1024
-"""Decompressed bytes of all bodies in flight; beyond it requests are refused. The decoded objects
-take several times as much.
-"""
-
-UNKNOWN_LENGTH = 1024 * 1024
-"""Bytes assumed for a body without Content-Length, until it is read."""
-
-
 _CODES = {400: 3, 401: 16, 403: 7, 404: 5, 408: 4, 413: 8, 429: 8, 503: 14}
 """gRPC's code for a status; anything else is 13, internal."""
 
@@ -57,6 +41,7 @@ class Otlp:
     Args:
         writer: Stores spans.
         body_limit: Limit of a body in bytes, also after decompression.
+        bodies: Memory that bodies share with those of other routes.
         metrics: Counts refused spans.
         attempts: Checks attempt tokens for expiry; None to accept any.
     """
@@ -66,6 +51,7 @@ class Otlp:
         writer: SpanWriter,
         *,
         body_limit: int = BODY_LIMIT,
+        bodies: BodyBudget | None = None,
         metrics: Metrics | None = None,
         attempts: AttemptGuard | None = None,
     ) -> None:
@@ -73,8 +59,7 @@ class Otlp:
         self._attempts = attempts
         self._limit = body_limit
         self._metrics = metrics
-        self._held = 0
-        self._decoders = asyncio.Semaphore(DECODERS)
+        self._bodies = bodies or BodyBudget()
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Serve one request.
@@ -116,32 +101,16 @@ class Otlp:
         """Read, decode and store a body; return the numbers of rejected spans by reason."""
         if caller.attempt is not None and self._attempts is not None:
             await self._late(self._attempts, *caller.attempt)
-        if length > self._limit:
-            raise Problem(413, f"The body has {length} bytes; the limit is {self._limit}.")
-        held = length or UNKNOWN_LENGTH
-        if self._held and self._held + held > HELD_LIMIT:
-            raise Problem(
-                429,
-                "Too many spans are in flight.",
-                hint="Send them again later.",
-                headers={"retry-after": "1"},
-            )
-        self._held += held
-        try:
-            body = await read_body(receive, self._limit)
-            decode = functools.partial(self._decode, encoding, body, compression, caller)
-            is_plain = compression in ("", "identity")
-            if len(body) <= (SMALL if is_plain else SMALL_COMPRESSED):
-                size, records = decode()
+        with self._bodies.hold() as held:
+            body = await read_body(receive, self._limit, held, length=length)
+            plain = await decompressed(body, compression, self._limit, held)
+            if len(plain) <= SMALL:
+                records = self._decode(encoding, plain, caller)
             else:
-                async with self._decoders:
-                    size, records = await asyncio.to_thread(decode)
-            self._held += size - held
-            held = size
+                async with self._bodies.decoding:
+                    records = await asyncio.to_thread(self._decode, encoding, plain, caller)
             await self._writer.write(records.kept)
             return records.rejected
-        finally:
-            self._held -= held
 
     async def _late(self, attempts: AttemptGuard, rollout_id: str, fence: int) -> None:
         try:
@@ -149,11 +118,7 @@ class Otlp:
         except RatchetError as error:
             raise problem_of(error) from None
 
-    def _decode(
-        self, encoding: OtlpEncoding, body: bytes, compression: str, caller: Caller
-    ) -> tuple[int, OtlpRecords]:
-        """Decompressed size of the body, and its spans."""
-        plain = decompressed(body, compression, self._limit)
+    def _decode(self, encoding: OtlpEncoding, plain: bytes, caller: Caller) -> OtlpRecords:
         try:
             request = encoding.decode(plain)
         except Malformed as error:
@@ -164,7 +129,7 @@ class Otlp:
                 f"The request has more than {MAX_SPANS} spans, or {MAX_MESSAGES} parts of them.",
                 hint="Send fewer at a time (OTEL_BSP_MAX_EXPORT_BATCH_SIZE).",
             ) from None
-        return len(plain), records_of(request, caller.attempt)
+        return records_of(request, caller.attempt)
 
 
 def _headers(headers: Any) -> tuple[str, str, int]:

@@ -1,15 +1,12 @@
-"""A coach that is shown redacted text only, and asked no more often than is allowed."""
+"""A coach that is asked no more often than is allowed."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from ratchet.curate.synthesis.spending import MethodEnded
 from ratchet.llm import ChatClient, Message, Reply
-from ratchet.observe.redaction import Redactor
 from ratchet.types import Cost, total_cost
 
 MOST_CALLS = 6
@@ -18,11 +15,8 @@ MOST_TOKENS = 8_000
 """Tokens of one answer, reasoning included."""
 
 
-class RedactedCoach:
-    """A chat client that everything passes through which goes to the coach or comes from it.
-
-    What is sent holds no secrets and personal data that redaction finds, and so does what is
-    written into the repository from its answers.
+class CountedCoach:
+    """A chat client that counts the questions to the coach and what they cost.
 
     Args:
         coach: The coach.
@@ -32,7 +26,6 @@ class RedactedCoach:
     def __init__(self, coach: ChatClient, most_calls: int = MOST_CALLS) -> None:
         self._coach = coach
         self._most = most_calls
-        self._redactor = Redactor()
         self._costs: list[Cost] = []
         self.calls = 0
         """Questions asked."""
@@ -61,15 +54,12 @@ class RedactedCoach:
         if self.calls >= self._most:
             raise MethodEnded(f"The coach was asked {self.calls} times, which is the most.")
         self.calls += 1
-        sent = [Message(one.role, self._redactor.text(one.content)) for one in messages]
         reply = await self._coach.ask(
-            sent, schema=schema, temperature=temperature, max_tokens=MOST_TOKENS, model=model
+            messages, schema=schema, temperature=temperature, max_tokens=MOST_TOKENS, model=model
         )
         self._costs.append(reply.cost)
         self.model = reply.model or self.model
-        return msgspec.structs.replace(
-            reply, text=self._redactor.text(reply.text), data=self._redactor.value(reply.data)
-        )
+        return reply
 
     def credit(self, model: str, survived: bool) -> None:
         """See `ChatClient.credit`."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path, PurePosixPath
 
+from ratchet.observe.capture import shorten
 from ratchet.source.secret_files import is_secret
 from ratchet.wire.choices import Choices
 from ratchet.wire.facts import PromptSite, RepositoryLook
@@ -34,19 +35,19 @@ def briefing(root: Path, look: RepositoryLook, choices: Choices) -> str:
     ]
     for one in choices.prompts:
         text = _prompt_text(root, look, one.prompt)
-        parts.append(f"## Prompt {one.name} ({one.prompt.place})\n{text[:PROMPT]}")
+        parts.append(f"## Prompt {one.name} ({one.prompt.place})\n{shorten(text, PROMPT)}")
     tools = [one for one in look.tools if within(one.place.path, here)]
     if tools:
-        lines = [f"- {one.name}: {one.description[:200]}" for one in tools[:30]]
+        lines = [f"- {one.name}: {shorten(one.description, 200)}" for one in tools[:30]]
         parts.append("## Tools\n" + "\n".join(lines))
     calls = [one.place.path for one in look.model_calls if within(one.place.path, here)]
     left = SOURCE
     for path in dict.fromkeys([choices.entry.place.path, *calls]):
-        text = _text(root, look, path)[:left]
-        left -= len(text)
+        text = shorten(_text(root, look, path), left) if left else ""
+        left = max(left - len(text), 0)
         if text:
             parts.append(f"## {path}\n{text}")
-    return "\n\n".join(parts)[:MOST]
+    return shorten("\n\n".join(parts), MOST)
 
 
 def _prompt_text(root: Path, look: RepositoryLook, site: PromptSite) -> str:

@@ -10,10 +10,11 @@ from typing import Any
 import msgspec
 
 from ratchet.llm import Coach, CoachSettings, CoachUnavailable
+from ratchet.observe.redaction import Redactor
 from ratchet.types import InputError, RatchetError, Task
 from ratchet.wire.changes import Changes, FileChange, LeftAlone, StepChanges
 from ratchet.wire.choices import Choices
-from ratchet.wire.coaching.bounded import MOST_TOKENS, RedactedCoach
+from ratchet.wire.coaching.bounded import MOST_TOKENS, CountedCoach
 from ratchet.wire.coaching.briefing import briefing
 from ratchet.wire.coaching.drafts import (
     EVALUATORS_MODULE,
@@ -113,6 +114,7 @@ async def consult(
     choices: Choices,
     model: str,
     *,
+    redactor: Redactor,
     settings: CoachSettings = SETTINGS,
     seconds: float = SECONDS,
     say: Callable[[str], None] = lambda _: None,
@@ -126,12 +128,13 @@ async def consult(
         look: Its facts.
         choices: What is wired.
         model: Name of the coach's model.
+        redactor: Applied to what the coach is sent.
         settings: Limits of each question.
         seconds: Limit of all questions.
         say: Called with sentences for the user.
     """
-    async with Coach(model, settings=settings, notify=say) as raw:
-        coach = RedactedCoach(raw)
+    async with Coach(model, settings=settings, redactor=redactor, notify=say) as raw:
+        coach = CountedCoach(raw)
         work = _Work(root, look, choices, coach)
         try:
             await asyncio.wait_for(work.all(), seconds)
@@ -151,7 +154,7 @@ async def consult(
 
 class _Work:
     def __init__(
-        self, root: Path, look: RepositoryLook, choices: Choices, coach: RedactedCoach
+        self, root: Path, look: RepositoryLook, choices: Choices, coach: CountedCoach
     ) -> None:
         self._coach = coach
         self._agent = briefing(root, look, choices)

@@ -24,7 +24,7 @@ from ratchet.evaluate.report_card import CardThresholds, make_card, make_cases
 from ratchet.sandbox import function_pool
 from ratchet.store import Store
 from ratchet.types import Dataset, RatchetError, Rollout, Task, content_hash
-from ratchet.wire.coaching.bounded import RedactedCoach
+from ratchet.wire.coaching.bounded import CountedCoach
 from ratchet.wire.coaching.opinion import plain
 
 EVALUATORS, TASKS = 4, 10
@@ -51,7 +51,7 @@ class DraftEvaluators(msgspec.Struct, frozen=True):
 
 
 async def draft_evaluators(
-    coach: RedactedCoach, agent: str, tasks: Sequence[dict[str, Any]]
+    coach: CountedCoach, agent: str, tasks: Sequence[dict[str, Any]]
 ) -> DraftEvaluators:
     """Have a coach write evaluators, and measure those that are code in the sandbox.
 
@@ -129,7 +129,7 @@ def _as_rollout(task: dict[str, Any]) -> Rollout:
 
 
 async def draft_tasks(
-    coach: RedactedCoach, agent: str, tasks: Sequence[dict[str, Any]]
+    coach: CountedCoach, agent: str, tasks: Sequence[dict[str, Any]]
 ) -> Synthesis:
     """Have a coach write inputs that resemble starter tasks; answers are a person's to give.
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import json
 import re
 from collections.abc import Iterator, Sequence
 
+from ratchet.curate.answer_names import ANSWERS, INPUTS, plain_name
+from ratchet.curate.csv_rows import CsvRows
 from ratchet.wire.facts import Place, TaskDataSite
 from ratchet.wire.looking.files import RepositoryFiles, standing_of
 from ratchet.wire.looking.program import Program
@@ -36,23 +37,11 @@ _SETTINGS = re.compile(
     r"|langgraph\.json|components\.json|vercel\.json|.*\.ipynb",
     re.I,
 )
-_INPUT = {
-    *("input", "inputs", "question", "query", "prompt", "instruction", "userinput", "task"),
-    *("problem", "usermessage", "request", "userquery", "ticket", "conversation", "utterance"),
-    *("userquestion", "inputtext", "usertext", "goal", "questiontext", "customermessage", "q"),
-}
 _WEAK_INPUT = {
     *("text", "content", "message", "messages", "email", "document", "title", "description"),
     *("body", "sentence", "context", "topic", "comment", "review"),
 }
 """Columns that are inputs if another one holds the answers."""
-_EXPECTED = {
-    *("expected", "expectedoutput", "expectedanswer", "answer", "answers", "groundtruth", "label"),
-    *("reference", "referenceanswer", "referenceoutput", "target", "output", "outputs", "gold"),
-    *("goldanswer", "completion", "ideal", "solution", "correctanswer", "expectedresponse"),
-    *("summary", "goldenanswer", "a", "response"),
-    *("expectedresult", "expectedtool", "referenceoutputs", "groundtruths", "referencecontexts"),
-}
 _CLASSES = {"category", "intent", "sentiment", "class", "topic", "priority", "type"}
 """Columns that are answers if the input is a text to be classified, and no question."""
 _CATALOGUE = {
@@ -116,14 +105,16 @@ def _rows(form: str, text: str, whole: bool) -> list[dict[str, object]]:
     """Rows of a table; of one that was cut, those before the cut."""
     try:
         if form in ("csv", "tsv"):
-            reader = csv.DictReader(io.StringIO(text), delimiter="\t" if form == "tsv" else ",")
-            return [{str(k): v for k, v in row.items()} for row in reader][: None if whole else -1]
+            usual = "\t" if form == "tsv" else ","
+            lines = list(io.StringIO(text, newline=""))
+            found = CsvRows(lines if whole else lines[:-1], usual, HEAD)
+            return [dict(row.cells) for row in found if not row.error]
         if form == "jsonl":
             lines = [line for line in text.splitlines() if line.strip()]
             values = [json.loads(line) for line in (lines if whole else lines[:-1])]
             return [one for one in values if isinstance(one, dict)]
         return _of_json(json.loads(text))
-    except (ValueError, csv.Error, RecursionError):
+    except (ValueError, RecursionError):
         return []
 
 
@@ -158,10 +149,10 @@ def _site(
     place: Place, form: str, columns: Sequence[str], rows: int, whole: bool
 ) -> TaskDataSite | None:
     """The fact, if columns look like inputs."""
-    plain = {one: re.sub(r"[^a-z]", "", one.lower()) for one in columns}
-    inputs = tuple(one for one, name in plain.items() if name in _INPUT)
+    plain = {one: plain_name(one) for one in columns}
+    inputs = tuple(one for one, name in plain.items() if name in INPUTS)
     asks = any(plain[one] in _QUESTIONS for one in inputs)
-    answers = _EXPECTED if asks else _EXPECTED | _CLASSES
+    answers = ANSWERS if asks else ANSWERS | _CLASSES
     expected = tuple(one for one, name in plain.items() if name in answers and one not in inputs)
     if not inputs and expected and not _CATALOGUE & set(plain.values()):
         inputs = tuple(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import csv
 import itertools
 import json
 import re
@@ -14,6 +13,9 @@ from typing import Any
 
 import msgspec
 
+from ratchet.curate.csv_rows import CsvRows
+from ratchet.curate.text_file import is_undecoded, open_text, read_text
+from ratchet.types import InputError
 from ratchet.wire.choices import Choices
 from ratchet.wire.facts import RepositoryLook, TaskDataSite
 from ratchet.wire.recommending.choosing import within
@@ -147,21 +149,28 @@ def _rows(file: Path, site: TaskDataSite) -> Iterator[dict[str, Any]]:
     """Rows of a file, up to the first that cannot be read."""
     try:
         if site.format in ("csv", "tsv", "jsonl"):
-            with file.open(encoding="utf-8-sig", newline="") as lines:
+            with open_text(file) as text_file:
                 if site.format == "jsonl":
-                    yield from _json_lines(lines)
+                    yield from _json_lines(text_file.lines())
                 else:
-                    delimiter = "\t" if site.format == "tsv" else ","
-                    yield from csv.DictReader(lines, delimiter=delimiter)
+                    usual = "\t" if site.format == "tsv" else ","
+                    rows = CsvRows(text_file.lines(), usual, LARGEST)
+                    for row in rows:
+                        if not row.error and not any(map(is_undecoded, row.cells.values())):
+                            yield row.cells
         elif file.stat().st_size <= LARGEST:
-            text = file.read_text(encoding="utf-8-sig")
+            text, _ = read_text(file)
+            if is_undecoded(text):
+                return
             yield from _dicts(json.loads(text)) if site.format == "json" else _listed(text, site)
-    except (OSError, ValueError, RecursionError, csv.Error):
+    except (OSError, ValueError, RecursionError, InputError):
         return
 
 
 def _json_lines(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
     for line in lines:
+        if is_undecoded(line):
+            continue
         try:
             row = json.loads(line)
         except (ValueError, RecursionError):

@@ -1,0 +1,61 @@
+"""Names that columns of questions and answers have in files of other programs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from ratchet.types import Task
+
+INPUTS = frozenset(
+    {
+        *("input", "inputs", "question", "query", "prompt", "instruction", "userinput", "task"),
+        *("problem", "usermessage", "request", "userquery", "ticket", "conversation", "utterance"),
+        *("userquestion", "inputtext", "usertext", "goal", "questiontext", "customermessage", "q"),
+    }
+)
+"""Plain names of columns with inputs."""
+
+ANSWERS = frozenset(
+    {
+        *("expected", "expectedoutput", "expectedanswer", "answer", "answers", "groundtruth"),
+        *("label", "reference", "referenceanswer", "referenceoutput", "target", "output"),
+        *("outputs", "gold", "goldanswer", "completion", "ideal", "solution", "correctanswer"),
+        *("expectedresponse", "summary", "goldenanswer", "a", "response", "expectedresult"),
+        *("expectedtool", "referenceoutputs", "groundtruths", "referencecontexts"),
+    }
+)
+"""Plain names of columns with expected answers."""
+
+
+def plain_name(name: str) -> str:
+    """A name without case and signs: `expected_output` and `expectedOutput` are the same."""
+    return re.sub(r"[^a-z]", "", name.lower())
+
+
+def answer_note(tasks: Sequence[Task], expected: str) -> str:
+    """A sentence where no task has an expected answer; empty if one has.
+
+    Args:
+        tasks: The tasks of a file.
+        expected: The key of the answers.
+    """
+    if not tasks or any(task.expected is not None for task in tasks):
+        return ""
+    similar = similar_answers(tasks)
+    count = "1 task" if len(tasks) == 1 else f"{len(tasks)} tasks"
+    if not similar:
+        return f"{count}, none with an answer: there is no {expected!r}."
+    return f"{count}, none with an answer; columns that look like one: {', '.join(similar)}."
+
+
+def similar_answers(tasks: Sequence[Task]) -> list[str]:
+    """Keys of metadata that look like expected answers."""
+    keys = dict.fromkeys(key for task in tasks for key in task.metadata)
+    return [key for key in keys if plain_name(key) in ANSWERS]
+
+
+def input_hint(keys: Iterable[str]) -> str:
+    """The end of a clause that lists the keys that look like an input; empty without one."""
+    similar = [key for key in keys if plain_name(key) in INPUTS]
+    return f"; columns that look like one: {', '.join(similar)}" if similar else ""

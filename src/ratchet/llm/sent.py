@@ -1,0 +1,95 @@
+"""What a model is sent: a request redacted by the project's rules, and what its marks mean."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from ratchet.llm.chat import Message
+from ratchet.llm.failures import RequestFailed
+from ratchet.observe.redaction import MARK, is_failure_mark
+
+if TYPE_CHECKING:
+    from ratchet.observe.redaction import Redactor
+
+MEANING = (
+    "Marks such as [redacted:phone] or [redacted:email] stand for values that were removed from"
+    " this request for privacy; the word after the colon is the kind of value. The agent itself"
+    " reads and writes the real values: a mark is no mistake of its, nor of its users. Where you"
+    " repeat a text that contains a mark, keep the mark as it is; write none anywhere else."
+)
+"""What a model is told if its request contains a mark."""
+
+_VALUES = ("enum", "const", "default", "examples", "example")
+"""Keywords of a JSON schema whose values are data."""
+
+_WORDS = ("description", "title", "$comment")
+
+
+def redacted(messages: Sequence[Message], redactor: Redactor) -> list[Message]:
+    """The messages as they are sent.
+
+    Args:
+        messages: The conversation.
+        redactor: The project's.
+
+    Raises:
+        RequestFailed: A message could not be redacted, so nothing may be sent.
+    """
+    sent = [Message(message.role, redactor.text(message.content)) for message in messages]
+    for before, after in zip(messages, sent, strict=True):
+        if after.content != before.content and is_failure_mark(after.content):
+            raise RequestFailed(
+                "It was not sent, because it could not be redacted"
+                f" ({after.content.removeprefix(MARK).removesuffix(']')}).",
+                "request",
+                hint="Simplify the patterns under [redaction] in ratchet.toml.",
+                kind="redaction",
+            )
+    if not any(MARK in message.content for message in sent):
+        return sent
+    if sent[0].role == "system":
+        return [Message("system", f"{sent[0].content}\n\n{MEANING}"), *sent[1:]]
+    return [Message("system", MEANING), *sent]
+
+
+def redacted_schema(schema: Mapping[str, Any], redactor: Redactor) -> dict[str, Any]:
+    """A JSON schema whose values and descriptions are redacted; its structure stays.
+
+    Args:
+        schema: The schema of an answer.
+        redactor: The project's.
+    """
+    return {str(key): value for key, value in _schema(schema, "", redactor).items()}
+
+
+def _schema(schema: Any, field: str, redactor: Redactor) -> Any:
+    """A schema of the value of a field; the field's name is empty if it has none."""
+    if isinstance(schema, (list, tuple)):
+        return [_schema(each, field, redactor) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    made: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in _VALUES:
+            made[key] = _unique(_value(value, field, redactor), key)
+        elif key in _WORDS and isinstance(value, str):
+            made[key] = redactor.text(value)
+        elif key in ("properties", "patternProperties", "$defs", "definitions"):
+            made[key] = {name: _schema(each, name, redactor) for name, each in value.items()}
+        else:
+            made[key] = _schema(value, field, redactor)
+    return made
+
+
+def _value(value: Any, field: str, redactor: Redactor) -> Any:
+    return redactor.value({field: value})[field] if field else redactor.value(value)
+
+
+def _unique(values: Any, key: str) -> Any:
+    """The values of an `enum`, each once: two may have become the same mark."""
+    if key != "enum" or not isinstance(values, list):
+        return values
+    return list({msgspec.json.encode(value): value for value in values}.values())

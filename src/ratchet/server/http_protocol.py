@@ -1,0 +1,147 @@
+"""HTTP connections: uvicorn's, with bounds on their number and on the bytes and time of heads.
+
+The parser holds a head of any length, and uvicorn ends only connections that are idle after an
+answer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import resource
+from typing import TYPE_CHECKING
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+if TYPE_CHECKING:
+    _Timer = asyncio.TimerHandle
+
+HEAD_BYTES = 64 * 1024
+"""Most bytes of a request that are not its body: its line, headers and trailers. A request may
+have more by what arrives together with its end.
+"""
+
+FRAMING = 8
+"""Bytes of framing that a byte of a chunked body may have besides: chunks of one byte have five."""
+
+HEAD_S = 30.0
+"""Seconds in which the head of a request must arrive."""
+
+MAX_CONNECTIONS = 8_192
+"""Most connections, where the process may open so many files; beyond it the idle ones are closed,
+the longest idle first.
+"""
+
+OTHER_FILES = 256
+"""Files that are left to the rest of the process."""
+
+
+class BoundedHttp(HttpToolsProtocol):
+    """A connection whose heads are bounded, and which gives way to others while it is idle."""
+
+    _head_timer: _Timer | None = None
+    _overhead = 0
+    """Bytes of the request under way that are not its body."""
+    _reading_head = False
+    idle_since = 0.0
+    """When it last became idle, by the loop's clock."""
+
+    @property
+    def idle(self) -> bool:
+        """Whether no request is under way."""
+        return self.cycle is None or self.cycle.response_complete
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for the first request; close idle connections if there are too many."""
+        super().connection_made(transport)
+        self.idle_since = self.loop.time()
+        self._expect_head()
+        if len(self.connections) > _most_connections():
+            idle = [
+                each for each in self.connections if isinstance(each, BoundedHttp) and each.idle
+            ]
+            # Several at once, so that the next connections need not look again.
+            for each in heapq.nsmallest(
+                max(1, len(self.connections) // 20), idle, key=lambda each: each.idle_since
+            ):
+                each.transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop waiting."""
+        self._head_arrived()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse bytes, and end the connection when they are too many for a head."""
+        self._overhead += len(data)
+        super().data_received(data)
+        if self.transport.is_closing():
+            return
+        if self._overhead > HEAD_BYTES:
+            self.send_400_response("")
+        elif self._reading_head or self.idle:
+            self._expect_head()
+
+    def on_message_begin(self) -> None:
+        """Count anew: what else arrived together with the first bytes belongs to others."""
+        super().on_message_begin()
+        self._overhead = 0
+        self._reading_head = True
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Count a header or a trailer that is complete."""
+        self._overhead += len(name) + len(value)
+        if self._overhead <= 2 * HEAD_BYTES:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Begin the request, unless its head is too large."""
+        self._reading_head = False
+        self._head_arrived()
+        if self._overhead > HEAD_BYTES:
+            raise ValueError("The head is too large.")  # which the parser ends with
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body, which allows for its framing."""
+        self._overhead = max(0, self._overhead - (1 + FRAMING) * len(body))
+        super().on_body(body)
+
+    def on_response_complete(self) -> None:
+        """Become idle."""
+        self.idle_since = self.loop.time()
+        super().on_response_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what the parser does, or what is too large."""
+        if self._overhead > HEAD_BYTES:
+            self._refuse(431, b"The headers of the request are too large.")
+        else:
+            super().send_400_response(msg)
+
+    def _expect_head(self) -> None:
+        if self._head_timer is None:
+            self._head_timer = self.loop.call_later(
+                HEAD_S, self._refuse, 408, b"The request did not arrive in time."
+            )
+
+    def _head_arrived(self) -> None:
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+
+    def _refuse(self, status: int, detail: bytes) -> None:
+        self._head_arrived()
+        if self.transport.is_closing():
+            return
+        if self.idle:
+            self.transport.write(
+                b"%scontent-type: text/plain; charset=utf-8\r\ncontent-length: %d\r\n"
+                b"connection: close\r\n\r\n%s" % (STATUS_LINE[status], len(detail), detail)
+            )
+        self.transport.close()
+
+
+def _most_connections() -> int:
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return max(16, min(MAX_CONNECTIONS, files - OTHER_FILES))
