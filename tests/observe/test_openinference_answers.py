@@ -30,6 +30,13 @@ HEAD = {"id": "c", "model": "m", "created": 1}
 Record = Callable[[Callable[[openai.OpenAI], None], httpx.Response], dict[str, Any]]
 
 
+def not_instrumented(instrumentor: Any) -> Any:
+    """An instrumentor, of which there is one a process, as it is before anybody used it."""
+    if instrumentor.is_instrumented_by_opentelemetry:
+        instrumentor.uninstrument()
+    return instrumentor
+
+
 @pytest.fixture
 def record(monkeypatch: pytest.MonkeyPatch) -> Iterator[Record]:
     """Calls the client, and returns the attributes of its span in the span model."""
@@ -40,7 +47,7 @@ def record(monkeypatch: pytest.MonkeyPatch) -> Iterator[Record]:
     exporter = InMemorySpanExporter()
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    instrumentor: Any = OpenAIInstrumentor()
+    instrumentor = not_instrumented(OpenAIInstrumentor())
     instrumentor.instrument(tracer_provider=provider, skip_dep_check=True)
 
     def recorded(use: Callable[[openai.OpenAI], None], answer: httpx.Response) -> dict[str, Any]:
@@ -173,7 +180,7 @@ def test_answers_of_anthropics_client_are_read_as_at_the_gateway(
     exporter = InMemorySpanExporter()
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    instrumentor: Any = AnthropicInstrumentor()
+    instrumentor = not_instrumented(AnthropicInstrumentor())
     instrumentor.instrument(tracer_provider=provider, skip_dep_check=True)
     lines = [f"event: {each['type']}\ndata: {json.dumps(each)}\n\n" for each in message_events()]
     answer = (
