@@ -58,7 +58,12 @@ class ScriptedLab:
         self._gain = gain
 
     async def evaluate(
-        self, candidate: Candidate, tasks: Sequence[Task], *, repetition: int = 0
+        self,
+        candidate: Candidate,
+        tasks: Sequence[Task],
+        *,
+        repetition: int = 0,
+        training: str = "",
     ) -> list[Evaluation]:
         value = 0.0 if candidate.id == self.baseline.id else self._gain
         return [

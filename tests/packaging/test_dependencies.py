@@ -38,6 +38,7 @@ NAMED = {"httptools": '"httptools"', "psycopg": '"postgresql+psycopg"'}
 
 THERE_BY_THEN = {
     "opentelemetry-instrumentation": "each package of the extra instruments brings it",
+    "openinference": "imported only where a package of the extra instruments was found",
     "httpx": "openai brings it, or httpx2",
     "httpx2": "openai brings it, or httpx",
     "streamlit": "the agent's page is one of Streamlit",
