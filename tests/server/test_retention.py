@@ -412,6 +412,7 @@ def test_it_ends_at_once_between_steps_and_does_not_wait_for_one_that_hangs(
 ) -> None:
     monkeypatch.setattr(retention, "FIRST_S", 0.0)
     monkeypatch.setattr(retention, "PAUSES_S", (3600.0, 3600.0))
+    monkeypatch.setattr(retention, "LARGEST", SMALLEST)
     monkeypatch.setattr(retention, "CLOSE_S", 0.01)
     with Store.open(sqlite_url) as store:
         store.events.add([("k", n) for n in range(1_000)], now=1.0)

@@ -8,7 +8,7 @@ span model, which precede theirs.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from ratchet.observe.instruments.client_calls import add_event, plain
@@ -40,12 +40,8 @@ def read_openai(provider: Any) -> None:
     except ImportError:  # another recorder is in use
         return
     for name, api in _ACCUMULATORS.items():
-        original = getattr(module, name, None)
-        if original is not None:
-            setattr(module, name, _reading_streams(original, api))
-    answers = getattr(module, "_ResponseAttributes", None)
-    if answers is not None:
-        module._ResponseAttributes = _reading_whole(answers)
+        _replace(module, name, functools.partial(_reading_streams, api=api))
+    _replace(module, "_ResponseAttributes", _reading_whole)
 
 
 def read_anthropic() -> None:
@@ -56,10 +52,18 @@ def read_anthropic() -> None:
     for name in ("_stream", "_wrappers"):
         try:
             module = load(f"openinference.instrumentation.anthropic.{name}")
-            original = module._get_output_message_attributes
-        except (ImportError, AttributeError):  # another recorder is in use, or an older one
+        except ImportError:  # another recorder is in use
             continue
-        module._get_output_message_attributes = _reading_messages(original)
+        _replace(module, "_get_output_message_attributes", _reading_messages)
+
+
+def _replace(module: Any, name: str, reading: Callable[[Any], Any]) -> None:
+    """Replace what the module calls `name` once; an older instrumentor may not have it."""
+    original = getattr(module, name, None)
+    if original is not None and not hasattr(original, "_ratchet_original"):
+        replacement = reading(original)
+        replacement._ratchet_original = original
+        setattr(module, name, replacement)
 
 
 def _reading_messages(original: Any) -> Any:
