@@ -5,27 +5,17 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
-import msgspec
-
-from ratchet.observe.sending import (
-    Record,
-    RecordsRejected,
-    RecordTransport,
-    TransportUnavailable,
-    by_kind,
-)
+from ratchet.observe.frames import Record, frames_of, records_of
+from ratchet.observe.sending import RecordsRejected, RecordTransport, TransportUnavailable
 from ratchet.observe.spool import Backlog, Frame, MemoryBacklog
-from ratchet.types import Feedback, SpanRecord
+from ratchet.types import Feedback
 
 _log = logging.getLogger("ratchet")
 
 BATCH = 500
 """Records in one request."""
-
-FRAME_BYTES = 4 * 1024 * 1024
-"""A longer batch is split."""
 
 PAUSES_S = (0.25, 10.0)
 """Shortest and longest back-off between attempts, in seconds."""
@@ -35,13 +25,6 @@ KEY_PAUSE_S = 60.0
 
 RETRY_BATCHES = 20
 """Batches of the backlog that are sent before the queue is read again."""
-
-
-class _Batch(msgspec.Struct, frozen=True):
-    """Content of a frame."""
-
-    spans: list[SpanRecord] = []
-    feedback: list[Feedback] = []
 
 
 class Delivery:
@@ -113,14 +96,14 @@ class Delivery:
                 self._retry_at = None
                 return
             backlog, frame = first
-            if not self._sent(_records(frame)):
+            if not self._sent(records_of(frame)):
                 return
             backlog.done()
 
     def keep(self, records: Sequence[Record]) -> None:
         """Add records to the backlog."""
         for start in range(0, len(records), BATCH):
-            for frame in _frames(records[start : start + BATCH]):
+            for frame in frames_of(records[start : start + BATCH]):
                 with self._keeping:
                     self._append(frame)
 
@@ -154,7 +137,7 @@ class Delivery:
         found: list[Record] = []
         for backlog in (self._backlog, self._memory):
             while isinstance(backlog, MemoryBacklog) and (frame := backlog.first()) is not None:
-                found += _records(frame)
+                found += records_of(frame)
                 backlog.done()
         return found
 
@@ -238,32 +221,3 @@ class Delivery:
 
 _jitter = random.Random().random  # noqa: S311
 """Not the global generator: tracing must not change the numbers that a seeded agent draws."""
-
-_decoder: msgspec.json.Decoder[_Batch | list[SpanRecord]] = msgspec.json.Decoder(
-    _Batch | list[SpanRecord]
-)
-"""Frames of earlier versions hold a list of spans."""
-
-
-def frame_of(record: Record) -> Frame:
-    """A frame with one record."""
-    return Frame(msgspec.json.encode(_Batch(*by_kind([record]))), 1)
-
-
-def _frames(records: Sequence[Record]) -> Iterator[Frame]:
-    data = msgspec.json.encode(_Batch(*by_kind(records)))
-    half = len(records) // 2
-    if len(data) > FRAME_BYTES and half:
-        yield from _frames(records[:half])
-        yield from _frames(records[half:])
-    elif records:
-        yield Frame(data, len(records))
-
-
-def _records(frame: Frame) -> list[Record]:
-    """The records of a frame; none if another version wrote it in another form."""
-    try:
-        batch = _decoder.decode(frame.data)
-    except msgspec.MsgspecError:
-        return []
-    return [*batch.spans, *batch.feedback] if isinstance(batch, _Batch) else [*batch]

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
+from ratchet._redirected_files import own_content
 from ratchet.types import Declaration, InputError, PromptFile, PromptTemplate, Resource
 from ratchet.types.template import Engine
 
@@ -139,9 +140,7 @@ def original_bytes(path: Path) -> bytes:
         InputError: It cannot be read, or is not utf-8.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY)
-        with open(descriptor, "rb") as file:
-            data = file.read()
+        data = own_content(path)
         data.decode()
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from None
@@ -167,8 +166,7 @@ def _declaration(given: PromptFile, field: str, path: Path, data: bytes) -> Decl
         literal = whole_text(content)
         assert literal is not None  # decoded text holds no half of a UTF-16 pair
         text, line = literal.value, content.count("\n", 0, literal.span[0]) + 1
-    stem = given.name or path.stem
-    name = re.sub(r"[^\w.-]", "-", ".".join([stem, *map(str, keys)]))
+    name = given.prompt_name(keys)
     try:
         template = PromptTemplate(text, given.engine or _engine(text, path))
     except InputError as error:
