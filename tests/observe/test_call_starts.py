@@ -66,6 +66,7 @@ def canary(store: Store, store_url: str, project: Path, monkeypatch: pytest.Monk
     store.traffic.put(
         TrafficSplit(agent="bot", experiment_id="e", candidate_id=TWO.id, enrolled=1.0)
     )
+    open_with_agents(store_url).close()
     return store
 
 
@@ -138,8 +139,9 @@ def test_a_call_that_hangs_is_seen_while_it_does_and_counts_once_when_it_ends(
 
     thread = threading.Thread(target=talk)
     thread.start()
-    while not outcomes(canary) and time.monotonic() < until:
-        time.sleep(0.05)
+    with open_with_agents(store_url):  # as an autopilot has it
+        while not outcomes(canary) and time.monotonic() < until:
+            time.sleep(0.05)
     (hung,) = outcomes(canary)
     assert (hung.unit, hung.error, hung.reason) == (
         unit_digest("talk"),
@@ -149,6 +151,7 @@ def test_a_call_that_hangs_is_seen_while_it_does_and_counts_once_when_it_ends(
     goes_on.set()
     thread.join()
     handle.flush(60)
+    open_with_agents(store_url).close()
     (ended,) = outcomes(canary)
     assert (ended.trace_id, ended.arm, ended.error) == (hung.trace_id, hung.arm, False)
     handle.shutdown(60)
