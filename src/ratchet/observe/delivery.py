@@ -7,7 +7,7 @@ import random
 import threading
 from collections.abc import Callable, Sequence
 
-from ratchet.observe.frames import Record, frames_of, records_of
+from ratchet.observe.frames import FRAME_BYTES, Record, frames_of, records_of
 from ratchet.observe.sending import RecordsRejected, RecordTransport, TransportUnavailable
 from ratchet.observe.spool import Backlog, Frame, MemoryBacklog
 from ratchet.types import Feedback
@@ -95,10 +95,11 @@ class Delivery:
                 # Nothing to probe the destination with: the next batch does.
                 self._retry_at = None
                 return
-            backlog, frame = first
-            if not self._sent(records_of(frame)):
+            backlog, _ = first
+            frames = backlog.oldest(BATCH, FRAME_BYTES)
+            if not self._sent([record for frame in frames for record in records_of(frame)]):
                 return
-            backlog.done()
+            backlog.done(len(frames))
 
     def keep(self, records: Sequence[Record]) -> None:
         """Add records to the backlog."""

@@ -54,8 +54,8 @@ def redirect_prompt_files(found: Destination, versions: LiveVersions | None) -> 
     if not sections or versions is None or not versions.release or found.root is None:
         return
     try:
-        files = [file_of(section) for section in sections]
         if found.server:
+            files = [file_of(section) for section in sections]
             contents = _whole_texts(found.root, files, versions.release)
         else:
             path = rendered_files_path(found.root, found.live)

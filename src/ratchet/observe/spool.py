@@ -20,7 +20,7 @@ import threading
 import time
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from io import FileIO
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
@@ -72,8 +72,17 @@ class Backlog(Protocol):
         """The oldest batch, without removing it."""
         ...
 
-    def done(self) -> None:
-        """Remove the oldest batch."""
+    def oldest(self, records: int, size: int, /) -> list[Frame]:
+        """The oldest batches, without removing them.
+
+        Args:
+            records: Most records of all but the first.
+            size: Most bytes of all but the first.
+        """
+        ...
+
+    def done(self, count: int = 1, /) -> None:
+        """Remove the oldest batches."""
         ...
 
     def records(self) -> int:
@@ -106,9 +115,14 @@ class MemoryBacklog:
         """The oldest batch."""
         return self._frames[0] if self._frames else None
 
-    def done(self) -> None:
-        """Remove the oldest batch."""
-        self._bytes -= len(self._frames.popleft().data)
+    def oldest(self, records: int, size: int, /) -> list[Frame]:
+        """The oldest batches."""
+        return _within(self._frames, records, size)
+
+    def done(self, count: int = 1, /) -> None:
+        """Remove the oldest batches."""
+        for _ in range(count):
+            self._bytes -= len(self._frames.popleft().data)
 
     def records(self) -> int:
         """Number of records in the queue."""
@@ -116,6 +130,18 @@ class MemoryBacklog:
 
     def close(self) -> None:
         """Do nothing: memory needs no release."""
+
+
+def _within(frames: Iterable[Frame], records: int, size: int) -> list[Frame]:
+    """The first of some frames, and those after it that are within these limits."""
+    found: list[Frame] = []
+    for frame in frames:
+        records -= frame.records
+        size -= len(frame.data)
+        if found and (records < 0 or size < 0):
+            break
+        found.append(frame)
+    return found
 
 
 def waits(folder: Path) -> bool:
@@ -171,23 +197,39 @@ class _Segment:
     def frame(self) -> Frame | None:
         """The next frame; None at the end, or where the file is torn."""
         while self._next is None:
-            self.file.seek(self.read_to)
-            head = self.file.read(_HEAD.size)
-            if len(head) < _HEAD.size:
+            read = self._read(self.read_to)
+            if read is None:
                 return None
-            length, count, checksum = _HEAD.unpack(head)
-            if length > MAX_FRAME:
-                return None
-            data = self.file.read(length)
-            if len(data) < length:
-                return None
-            frame = Frame(data, count)
-            if zlib.crc32(data) == checksum:
+            frame, is_whole = read
+            if is_whole:
                 self._next = frame
             else:
-                self.damaged += count
+                self.damaged += frame.records
                 self._pass(frame)
         return self._next
+
+    def frames(self) -> Iterator[Frame]:
+        """The next frames, up to the end or one that is damaged."""
+        frame, at = self.frame(), self.read_to
+        while frame is not None:
+            yield frame
+            at += _HEAD.size + len(frame.data)
+            read = self._read(at)
+            frame = read[0] if read is not None and read[1] else None
+
+    def _read(self, at: int) -> tuple[Frame, bool] | None:
+        """The frame at a place, and whether its checksum is right; None where there is none."""
+        self.file.seek(at)
+        head = self.file.read(_HEAD.size)
+        if len(head) < _HEAD.size:
+            return None
+        length, count, checksum = _HEAD.unpack(head)
+        if length > MAX_FRAME:
+            return None
+        data = self.file.read(length)
+        if len(data) < length:
+            return None
+        return Frame(data, count), zlib.crc32(data) == checksum
 
     def skip(self) -> None:
         """Advance past the frame that `frame` returned."""
@@ -294,10 +336,16 @@ class Spool:
                 self._adopt()
         return None
 
-    def done(self) -> None:
-        """Remove the oldest batch."""
+    def oldest(self, records: int, size: int, /) -> list[Frame]:
+        """The oldest batches, of one segment."""
+        return [] if self.first() is None else _within(self._segments[0].frames(), records, size)
+
+    def done(self, count: int = 1, /) -> None:
+        """Remove the oldest batches."""
         segment = self._segments[0]
-        segment.skip()
+        for _ in range(count):
+            segment.frame()
+            segment.skip()
         if segment.read_to >= segment.size:
             self._drop(segment)
 

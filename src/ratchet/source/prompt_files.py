@@ -12,7 +12,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
-from ratchet._redirected_files import own_content
 from ratchet.types import Declaration, InputError, PromptFile, PromptTemplate, Resource
 from ratchet.types.template import Engine
 
@@ -140,7 +139,9 @@ def original_bytes(path: Path) -> bytes:
         InputError: It cannot be read, or is not utf-8.
     """
     try:
-        data = own_content(path)
+        descriptor = os.open(path, os.O_RDONLY)
+        with open(descriptor, "rb") as file:
+            data = file.read()
         data.decode()
     except OSError as error:
         raise InputError(f"{path} cannot be read: {error.strerror}.") from None

@@ -89,6 +89,11 @@ def open_with_agents(
     return store
 
 
+def has_records(url: str) -> bool:
+    """Whether agents on this machine recorded something that a store has not taken in yet."""
+    return any(map(waits, _spools(url)))
+
+
 class LocalAgents:
     """The agents on this machine that have a store.
 
@@ -110,6 +115,7 @@ class LocalAgents:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
+        self._url = url
         self._folder, self._address = meeting_place(url)
         self._prompt_files = prompt_files
         self._clock = clock
@@ -144,7 +150,7 @@ class LocalAgents:
             limit_s: After how many seconds the rest stays for the next time.
         """
         begun, said = self._clock(), False
-        for folder in self._folders():
+        for folder in _spools(self._url):
             if folder not in self._spools and not waits(folder):
                 continue
             delivery = self._spools.setdefault(
@@ -159,7 +165,7 @@ class LocalAgents:
                     said = True
                     _log.warning(
                         "Storing what agents recorded on this machine: %.0f MB are left.",
-                        _size(self._folders()) / 1e6,
+                        _size(_spools(self._url)) / 1e6,
                     )
             self._tell_lost(folder, delivery.lost)
 
@@ -211,10 +217,6 @@ class LocalAgents:
                 self._told_failure = True
                 _log.warning("The store is not in touch with this machine's agents: %s", error)
 
-    def _folders(self) -> list[Path]:
-        """The spools of this store's agents."""
-        return sorted((self._folder / "spool").glob(f"*-{destination_digest(self._address)}"))
-
     def _tell_lost(self, folder: Path, lost: int) -> None:
         if lost > self._lost.get(folder, 0):
             _log.warning("%d records in %s were damaged, and are lost.", lost, folder)
@@ -246,6 +248,12 @@ class _OpenStore:
 
     def close(self) -> None:
         """Leave the store open."""
+
+
+def _spools(url: str) -> list[Path]:
+    """The spools of a store's agents."""
+    folder, address = meeting_place(url)
+    return sorted((folder / "spool").glob(f"*-{destination_digest(address)}"))
 
 
 def _size(folders: Sequence[Path]) -> int:
