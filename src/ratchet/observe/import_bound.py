@@ -51,15 +51,16 @@ def redirect_prompt_files(found: Destination, versions: LiveVersions | None) -> 
     get it here.
     """
     sections = found.config.get("prompt_files")
-    if not sections or versions is None or not versions.release or found.root is None:
+    root = found.root
+    if root is None or not sections or versions is None or not versions.release or runs_rollouts():
         return
     try:
         if found.server:
             files = [file_of(section) for section in sections]
-            contents = _whole_texts(found.root, files, versions.release)
+            contents = _whole_texts(root, files, versions.release)
         else:
-            path = rendered_files_path(found.root, found.live)
-            contents = _rendered(found.root, path, versions.release_id)
+            path = rendered_files_path(root, found.live)
+            contents = _rendered(root, path, versions.release_id)
         redirect_live(contents)
     except Exception as error:
         _log.warning("Files of prompts are read as they are: %s", error)

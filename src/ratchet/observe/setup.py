@@ -60,7 +60,8 @@ class Handle:
             timeout_s: Maximum time to wait, in seconds.
 
         Returns:
-            Whether all of it is stored now. The rest is sent later.
+            Whether all of it is stored now, at the server or in the spool of a store. The rest is
+            sent later.
         """
         return flush(timeout_s) if self._live is None else self._live.flush(timeout_s)
 
@@ -352,7 +353,7 @@ def feedback_pipeline() -> LivePipeline:
 
 
 def flush(timeout_s: float = EXIT_S) -> bool:
-    """Send what is queued in this process. Returns whether all of it is stored now."""
+    """Send what is queued in this process. Returns whether all of it is stored now, as `Handle`."""
     return _pipeline is None or _pipeline.flush(timeout_s)
 
 

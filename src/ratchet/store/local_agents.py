@@ -122,7 +122,7 @@ class LocalAgents:
         self._spools: dict[Path, Delivery] = {}
         self._lost: dict[Path, int] = {}
         self._mark: Hashable = None
-        self._told_failure = False
+        self._told_failure = self._told_backlog = False
         self._pid = os.getpid()
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="ratchet-agents", daemon=True)
@@ -149,7 +149,7 @@ class LocalAgents:
         Args:
             limit_s: After how many seconds the rest stays for the next time.
         """
-        begun, said = self._clock(), False
+        begun = self._clock()
         for folder in _spools(self._url):
             if folder not in self._spools and not waits(folder):
                 continue
@@ -161,8 +161,8 @@ class LocalAgents:
                 took = self._clock() - begun
                 if took > limit_s:
                     break
-                if took > SAY_S and not said:
-                    said = True
+                if took > SAY_S and not self._told_backlog:
+                    self._told_backlog = True
                     _log.warning(
                         "Storing what agents recorded on this machine: %.0f MB are left.",
                         _size(_spools(self._url)) / 1e6,
