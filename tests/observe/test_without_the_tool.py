@@ -13,12 +13,14 @@ from pathlib import Path
 
 import pytest
 
+import ratchet
 from ratchet.autopilot import Project
 from ratchet.observe.destination import meeting_place, spool_folder
-from ratchet.observe.spool import MAX_BYTES, SharedSpool, waits
+from ratchet.observe.spool import MAX_BYTES, Frame, SharedSpool, Spool, waits
 from ratchet.store import Store
 from ratchet.store.local_agents import LocalAgents, open_with_agents
 from ratchet.types import Activation, Candidate, PromptTemplate, TrafficSplit
+from tests.observe.conftest import Start
 
 SDK_ALONE = """
 import sys
@@ -277,11 +279,26 @@ def test_a_tool_that_is_killed_before_it_told_agents_is_made_up_for_by_the_next(
     assert RELEASE.id not in file.read_text()
 
 
+def test_records_of_another_version_are_told_and_hold_up_no_others(
+    project: Path, start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    url = f"sqlite:///{project}/.ratchet/ratchet.db"
+    place = meeting_place(url)
+    SharedSpool(spool_folder(place.folder, "bot", place.address)).append(
+        Frame(b'{"spans": "in another form"}', 3)
+    )
+    handle = start("bot")
+    with ratchet.trace("after"):
+        pass
+    assert handle.flush(60)
+    with open_with_agents(url) as store:
+        assert names(store) == ["after"]
+    assert "3 records were lost: they are of another version of Ratchet" in caplog.text
+
+
 def test_what_a_full_spool_drops_is_told_once(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    from ratchet.observe.spool import Frame
-
     spool = SharedSpool(tmp_path, max_bytes=4_000, segment_bytes=1_000)
     for _ in range(60):
         spool.append(Frame(b"x" * 300, 2))
@@ -292,8 +309,6 @@ def test_what_a_full_spool_drops_is_told_once(
 
 
 def test_a_program_that_runs_again_and_again_leaves_one_file(tmp_path: Path) -> None:
-    from ratchet.observe.spool import Frame, Spool
-
     for number in range(50):
         spool = SharedSpool(tmp_path)
         spool.append(Frame(b"%d" % number, 1))

@@ -97,8 +97,16 @@ class Delivery:
                 return
             backlog, _ = first
             frames = backlog.oldest(BATCH, FRAME_BYTES)
-            if not self._sent([record for frame in frames for record in records_of(frame)]):
+            read = [records_of(frame) for frame in frames]
+            if not self._sent([record for records in read for record in records]):
                 return
+            self._count_unread(
+                sum(
+                    frame.records
+                    for frame, records in zip(frames, read, strict=True)
+                    if not records
+                )
+            )
             backlog.done(len(frames))
 
     def keep(self, records: Sequence[Record]) -> None:
@@ -207,6 +215,20 @@ class Delivery:
             ) from error
         except Exception as error:
             raise RecordsRejected(f"{type(error).__name__}: {error}") from error
+
+    def _count_unread(self, count: int) -> None:
+        """Count records of another version, which this one cannot read."""
+        if not count:
+            return
+        self.refused += count
+        self.last_error = "records of another version of Ratchet, in a form that is unknown here"
+        if not self._warned_refused:
+            self._warned_refused = True
+            _log.warning(
+                "%d records were lost: they are of another version of Ratchet, in a form that is"
+                " unknown here. Install the same version in both environments.",
+                count,
+            )
 
     def _back_off(self, error: TransportUnavailable) -> None:
         if self._retry_at is None:
