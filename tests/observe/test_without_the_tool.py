@@ -215,8 +215,11 @@ for number in itertools.count():
 
 INGESTER = """
 import os, sys, time
-from ratchet.store.local_agents import LocalAgents
+from ratchet.observe import spool
 from ratchet.store import Store
+from ratchet.store.local_agents import LocalAgents
+
+spool.CHECK_S = 0.0  # it is at it all the time
 store = Store.open(sys.argv[1])
 agents = LocalAgents(store, sys.argv[1])
 os.write(1, b"begun\\n")
@@ -258,6 +261,25 @@ def test_nothing_is_lost_or_stored_twice_whoever_is_killed_and_however_often(
     assert len(stored) <= len(flushed) + 6, "and besides it at most the call under way"
     place = meeting_place(url)
     assert not waits(spool_folder(place.folder, "bot", place.address))
+
+
+def test_a_tool_that_is_killed_after_it_stored_and_before_it_removed_stores_nothing_twice(
+    agent: LiveAgent, project: Path
+) -> None:
+    agent.answer("a")
+    killed = INGESTER.replace(
+        "agents =",
+        "put = store.spans.put\n"
+        "store.spans.put = lambda *given, **more: (put(*given, **more), os.kill(os.getpid(), 9))\n"
+        "agents =",
+    )
+    url = f"sqlite:///{project}/.ratchet/ratchet.db"
+    assert subprocess.run([sys.executable, "-c", killed, url], timeout=120).returncode == -9
+    with Store.open(url) as store:
+        assert names(store) == ["answer", "look_up", "request"]
+    with open_with_agents(url) as store:
+        assert names(store) == ["answer", "look_up", "request"]
+        assert len(store.feedback.list()[0]) == 1
 
 
 def test_a_tool_that_is_killed_before_it_told_agents_is_made_up_for_by_the_next(
