@@ -15,11 +15,12 @@ import pytest
 
 import ratchet
 from ratchet.autopilot import Project
-from ratchet.observe.destination import meeting_place, spool_folder
+from ratchet.observe.bundles import read_bundle
+from ratchet.observe.destination import live_file, meeting_place, spool_folder
 from ratchet.observe.spool import MAX_BYTES, Frame, SharedSpool, Spool, waits
 from ratchet.store import Store
 from ratchet.store.local_agents import LocalAgents, open_with_agents
-from ratchet.types import Activation, Candidate, PromptTemplate, TrafficSplit
+from ratchet.types import Activation, Candidate, LiveVersions, PromptTemplate, TrafficSplit
 from tests.observe.conftest import Start
 
 SDK_ALONE = """
@@ -295,10 +296,45 @@ def test_a_tool_that_is_killed_before_it_told_agents_is_made_up_for_by_the_next(
     place = meeting_place(store_url)
     (file,) = (place.folder / "live").iterdir()
     assert RELEASE.id in file.read_text()
-    # A store that is begun anew has no release, and its agents run their own source.
     release(store, "")
     open_with_agents(store_url).close()
-    assert RELEASE.id not in file.read_text()
+    assert f'"release_id":"{RELEASE.id}"' not in file.read_text()
+
+
+def test_an_agent_that_cannot_be_told_keeps_no_other_from_its_release(
+    project: Path, store: Store, store_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for candidate in (SOURCE, RELEASE):
+        store.candidates.put(candidate)
+    place = meeting_place(store_url)
+    in_the_way = live_file(place.folder, "a", place.address)
+    (in_the_way / "folder").mkdir(parents=True)
+    for agent in ("a", "bot"):
+        store.agents.activate(Activation(agent=agent, candidate_id=RELEASE.id, activated_at=1.0))
+    for _ in range(2):
+        open_with_agents(store_url).close()
+    told = read_bundle(live_file(place.folder, "bot", place.address), LiveVersions)
+    assert told is not None
+    assert told.release_id == RELEASE.id
+    assert "Agents on this machine are out of touch with the store" in caplog.text
+
+
+def test_a_store_that_is_begun_anew_gives_its_agents_their_own_source(project: Path) -> None:
+    url = f"sqlite:///{project}/.ratchet/ratchet.db"
+    with open_with_agents(url) as store:
+        for candidate in (SOURCE, RELEASE):
+            store.candidates.put(candidate)
+        release(store, RELEASE.id)
+    place = meeting_place(url)
+    path = live_file(place.folder, "bot", place.address)
+    before = read_bundle(path, LiveVersions)
+    for file in (project / ".ratchet").glob("ratchet.db*"):
+        file.unlink()
+    open_with_agents(url).close()
+    after = read_bundle(path, LiveVersions)
+    assert before is not None
+    assert after is not None
+    assert (before.release_id, after.release_id) == (RELEASE.id, "")
 
 
 def test_records_of_another_version_are_told_and_hold_up_no_others(

@@ -16,9 +16,15 @@ from pathlib import Path
 from typing import Protocol
 
 from ratchet.observe.agent_names import agent_name
+from ratchet.observe.background import suppress_tracing
 from ratchet.observe.bundles import read_bundle, write_bundle
 from ratchet.observe.delivery import Delivery
-from ratchet.observe.destination import destination_digest, live_file, meeting_place
+from ratchet.observe.destination import (
+    MeetingPlace,
+    destination_digest,
+    live_file,
+    meeting_place,
+)
 from ratchet.observe.frames import Record, by_kind
 from ratchet.observe.sending import transport_error
 from ratchet.observe.spool import Spool, waits
@@ -91,7 +97,7 @@ def open_with_agents(
 
 def has_records(url: str) -> bool:
     """Whether agents on this machine recorded something that a store has not taken in yet."""
-    return any(map(waits, _spools(url)))
+    return any(map(waits, _spools(meeting_place(url))))
 
 
 class LocalAgents:
@@ -115,8 +121,7 @@ class LocalAgents:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._store = store
-        self._url = url
-        self._folder, self._address = meeting_place(url)
+        self._place = meeting_place(url)
         self._prompt_files = prompt_files
         self._clock = clock
         self._spools: dict[Path, Delivery] = {}
@@ -150,7 +155,7 @@ class LocalAgents:
             limit_s: After how many seconds the rest stays for the next time.
         """
         begun = self._clock()
-        for folder in _spools(self._url):
+        for folder in _spools(self._place):
             if folder not in self._spools and not waits(folder):
                 continue
             delivery = self._spools.setdefault(
@@ -165,7 +170,7 @@ class LocalAgents:
                     self._told_backlog = True
                     _log.warning(
                         "Storing what agents recorded on this machine: %.0f MB are left.",
-                        _size(_spools(self._url)) / 1e6,
+                        _size(_spools(self._place)) / 1e6,
                     )
             self._tell_lost(folder, delivery.lost)
 
@@ -178,13 +183,19 @@ class LocalAgents:
         """
         # Read again afterwards: another process may have changed and written it in between.
         while (mark := self._current_mark()) != self._mark:
+            failure: Exception | None = None
             for agent in sorted({*self._store.traffic.agents(), *self._published()}):
-                if agent_name(agent) == agent:  # no agent of the SDK has another name
-                    self._publish(agent)
+                try:
+                    if agent_name(agent) == agent:  # no agent of the SDK has another name
+                        self._publish(agent)
+                except (OSError, RatchetError) as error:  # of this agent: others are told theirs
+                    failure = error
+            if failure is not None:
+                raise failure
             self._mark = mark
 
     def _publish(self, agent: str) -> None:
-        path = live_file(self._folder, agent, self._address)
+        path = live_file(self._place.folder, agent, self._place.address)
         known = read_bundle(path, LiveVersions)
         changed = self._store.traffic.versions(agent, "" if known is None else known.tag)
         versions = changed or known
@@ -201,8 +212,8 @@ class LocalAgents:
 
     def _published(self) -> list[str]:
         """Agents that have a file, though perhaps no release any more."""
-        ending = f"-{destination_digest(self._address)}.json"
-        found = (self._folder / "live").glob(f"*{ending}")
+        ending = f"-{destination_digest(self._place.address)}.json"
+        found = (self._place.folder / "live").glob(f"*{ending}")
         return [path.name.removesuffix(ending) for path in found]
 
     def _touch(self) -> None:
@@ -215,7 +226,7 @@ class LocalAgents:
         except Exception as error:  # the store is of use without it, and its thread goes on
             if not self._told_failure:
                 self._told_failure = True
-                _log.warning("The store is not in touch with this machine's agents: %s", error)
+                _log.warning("Agents on this machine are out of touch with the store: %s", error)
 
     def _tell_lost(self, folder: Path, lost: int) -> None:
         if lost > self._lost.get(folder, 0):
@@ -223,6 +234,7 @@ class LocalAgents:
             self._lost[folder] = lost
 
     def _run(self) -> None:
+        suppress_tracing()
         while not self._ended.wait(INTERVAL_S):
             self._touch()
 
@@ -250,10 +262,9 @@ class _OpenStore:
         """Leave the store open."""
 
 
-def _spools(url: str) -> list[Path]:
+def _spools(place: MeetingPlace) -> list[Path]:
     """The spools of a store's agents."""
-    folder, address = meeting_place(url)
-    return sorted((folder / "spool").glob(f"*-{destination_digest(address)}"))
+    return sorted((place.folder / "spool").glob(f"*-{destination_digest(place.address)}"))
 
 
 def _size(folders: Sequence[Path]) -> int:
