@@ -168,6 +168,35 @@ def test_a_tool_that_runs_sees_within_seconds_what_an_agent_does(
             assert len(names(store)) == 3 * number
 
 
+def test_a_server_of_the_project_takes_in_what_an_agent_beside_it_does_and_tells_it_its_release(
+    agent: LiveAgent, project: Path
+) -> None:
+    agent.answer("a")
+    command = [sys.executable, "-m", "ratchet", "serve", "--port", "0", "--json"]
+    with subprocess.Popen(command, cwd=project, stdout=subprocess.PIPE) as server:
+        assert server.stdout is not None
+        try:
+            with ratchet.Client(json.loads(server.stdout.readline())["url"]) as client:
+                for candidate in (SOURCE, RELEASE):
+                    client.candidates.put(candidate)
+                client.agents.activate("bot", RELEASE.id)
+                assert agent.becomes("released A")
+                before = time.time_ns()
+                agent.answer("a")
+
+                def is_there() -> bool:
+                    traces = client.traces.list()[0]
+                    return bool(traces) and traces[0].start_ns > before
+
+                until = time.monotonic() + 60
+                while not is_there() and time.monotonic() < until:
+                    time.sleep(0.05)
+                assert is_there()
+        finally:
+            server.terminate()
+            server.wait(60)
+
+
 def test_a_command_in_another_process_shows_what_was_flushed(
     agent: LiveAgent, project: Path
 ) -> None:
