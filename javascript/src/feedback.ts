@@ -42,10 +42,10 @@ export interface Current {
   readonly conversationId: string;
 }
 
-let take: ((item: object) => boolean) | undefined;
+let take: ((item: Record<string, unknown>) => boolean) | undefined;
 
 /** Passes feedback on from now on, or no more. */
-export function passFeedback(to: ((item: object) => boolean) | undefined): void {
+export function passFeedback(to: typeof take): void {
   take = to;
 }
 
