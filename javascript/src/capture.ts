@@ -31,10 +31,15 @@ export function shorten(text: string, limit = CAPTURE_LIMIT): string {
 /** What an error says, with its class; never throws. */
 export function sentenceOf(error: unknown): string {
   try {
-    return shorten(error instanceof Error ? `${error.name}: ${error.message}` : String(error));
+    return shorten(error instanceof Error ? `${kindOf(error)}: ${error.message}` : String(error));
   } catch {
     return "an error that cannot be shown";
   }
+}
+
+/** Kind of an error: its name, or its class's where that says more. */
+export function kindOf(error: Error): string {
+  return error.name === "Error" ? nameOf(error) : error.name;
 }
 
 function nameOf(value: unknown): string {

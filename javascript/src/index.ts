@@ -1,5 +1,6 @@
 /** Ratchet for JavaScript and TypeScript: traces an agent, and runs what was proved better. */
 
+export { observeAnthropic, observeOpenAI } from "./clients";
 export { conversation } from "./context";
 export { RatchetError, SideEffectBlocked } from "./errors";
 export { current, feedback } from "./feedback";
@@ -13,5 +14,6 @@ export type { Value } from "./params";
 export { spanProcessor } from "./processor";
 export { prompt, Prompt } from "./prompt";
 export type { Engine } from "./prompt";
+export type { Redact } from "./redaction";
 export type { InitOptions } from "./settings";
 export type { Step } from "./step";

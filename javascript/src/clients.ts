@@ -1,0 +1,250 @@
+/** `observeOpenAI` and `observeAnthropic`: record each call of a client, streamed, failed or broken off. */
+
+import { warnOnce } from "./errors";
+import { items, mapping } from "./json";
+import { ANTHROPIC, OPENAI, type ModelApi } from "./model_apis";
+import { ModelCall } from "./model_call";
+import { isRecording } from "./step";
+import { usageOfChunk } from "./model_usage";
+
+type Parse = (...given: unknown[]) => Promise<unknown>;
+
+/** What the clients of `openai` from version 4 on, and of `@anthropic-ai/sdk`, have in common. */
+interface Client {
+  post(path: string, options?: Options | Promise<Options>): Pending;
+  withOptions?(...given: unknown[]): object;
+  responsePromise?: (response: Promise<unknown>, parse?: Parse) => Pending;
+  parseResponseWithTimeout?: Parse;
+}
+
+interface Options {
+  readonly body?: unknown;
+}
+
+/** Their promise: parses the response when it is awaited. */
+interface Pending extends Promise<unknown> {
+  responsePromise: Promise<unknown>;
+  /** Set where the answer was asked for, rather than the response as it is. */
+  readonly parsedPromise?: Promise<unknown>;
+  parseResponse: Parse;
+  asResponse(): Promise<Response>;
+  _thenUnwrap(...given: unknown[]): Pending;
+}
+
+interface Events {
+  iterator(): AsyncIterator<unknown>;
+  readonly controller?: AbortController;
+}
+
+const OBSERVED = Symbol.for("ratchet.observed");
+
+/**
+ * Records the calls of a client of `openai`, also those that are streamed, fail or are broken off.
+ *
+ * A stream is asked for its usage, which the caller does not see; servers that know no
+ * `stream_options` are not asked again.
+ *
+ * @param client The client; it is changed, and returned.
+ * @example
+ * const client = observeOpenAI(new OpenAI());
+ */
+export function observeOpenAI<C extends object>(client: C): C {
+  return observe(client, "openai", OPENAI);
+}
+
+/**
+ * Records the calls of a client of `@anthropic-ai/sdk`, also those that are streamed, fail or are
+ * broken off.
+ *
+ * @param client The client; it is changed, and returned.
+ * @example
+ * const client = observeAnthropic(new Anthropic());
+ */
+export function observeAnthropic<C extends object>(client: C): C {
+  return observe(client, "anthropic", ANTHROPIC);
+}
+
+function observe<C extends object>(client: C, provider: string, apis: Readonly<Record<string, ModelApi>>): C {
+  const { post, withOptions } = client as Partial<Client>;
+  if (OBSERVED in client) return client;
+  if (typeof post !== "function") {
+    const library = provider === "openai" ? "openai" : "@anthropic-ai/sdk";
+    warnOnce(`No call of this client is recorded: it is none of the package ${library}, which has a method \`post\`.`);
+    return client;
+  }
+  const server = { refusesUsage: false };
+  const own = {
+    [OBSERVED]: true,
+    post(path: string, options?: Options | Promise<Options>): Pending {
+      const ask = (given: Options | Promise<Options> | undefined): Pending => post.call(client as Client, path, given);
+      const api = apis[path.replace(/^\/?(v1\/)?/, "").replace(/\?.*$/, "")];
+      if (!api || !isRecording() || !options) return ask(options);
+      return recorded(client as Client, new ModelCall(api, provider), api, server, ask, options);
+    },
+    ...(typeof withOptions === "function"
+      ? { withOptions: (...given: unknown[]) => observe(withOptions.apply(client, given), provider, apis) }
+      : {}),
+  };
+  for (const key of Reflect.ownKeys(own)) {
+    Object.defineProperty(client, key, { value: Reflect.get(own, key), configurable: true, writable: true });
+  }
+  return client;
+}
+
+/**
+ * Makes a request, and records what comes of it.
+ *
+ * @param server What is known of the client's server.
+ * @param post Makes a request.
+ * @param options The caller's own.
+ */
+function recorded(
+  client: Client,
+  call: ModelCall,
+  api: ModelApi,
+  server: { refusesUsage: boolean },
+  post: (options: Options | Promise<Options>) => Pending,
+  options: Options | Promise<Options>,
+): Pending {
+  let isRaw = false;
+  let hidesUsage = false;
+  const chosen = Promise.resolve(options).then((own) => {
+    const request = mapping(own.body);
+    call.asks(request);
+    const { stream, stream_options: told } = request;
+    // Where the caller takes the response as it is, which they say in the same turn, it stays so.
+    hidesUsage = api.asksForUsage && stream === true && !server.refusesUsage && !isRaw && mapping(told)["include_usage"] === undefined;
+    if (!hidesUsage) return own;
+    return { ...own, body: { ...request, stream_options: { ...mapping(told), include_usage: true } } };
+  });
+  const requested = (response: Promise<unknown>): Promise<unknown> =>
+    response
+      .catch((error: unknown) => {
+        if (!hidesUsage || !saysNoUsage(error)) throw error;
+        hidesUsage = false;
+        server.refusesUsage = true;
+        return call.within(() => post(options).responsePromise);
+      })
+      .catch((error: unknown) => {
+        call.failed(error);
+        throw error;
+      });
+  const parsed = (parse: Parse): Parse =>
+    async function (this: unknown, ...given) {
+      let answer: unknown;
+      try {
+        answer = await parse.apply(this, given);
+      } catch (error) {
+        call.failed(error);
+        throw error;
+      }
+      if (isStream(answer)) watch(answer, call, hidesUsage);
+      else call.answered(answer);
+      return answer;
+    };
+  const { responsePromise: make } = client;
+  let pending: Pending;
+  try {
+    if (make) {
+      // Of version 7 on, whose promises keep both where nobody else sees them.
+      client.responsePromise = (response, parse = (own, found) => client.parseResponseWithTimeout?.(own, found) as Promise<unknown>) =>
+        make.call(client, requested(response), parsed(parse));
+    }
+    pending = call.within(() => post(chosen));
+  } catch (error) {
+    call.failed(error);
+    throw error;
+  } finally {
+    if (make) delete client.responsePromise; // the class's own method is in effect again
+  }
+  if (!make && typeof pending.parseResponse !== "function") {
+    call.left();
+    warnOnce("Calls of this version of the client are recorded without their answers.");
+    return pending;
+  }
+  if (!make) {
+    pending.responsePromise = requested(pending.responsePromise);
+    pending.parseResponse = parsed(pending.parseResponse);
+  }
+  watchRaw(pending, () => (isRaw = true), call);
+  return pending;
+}
+
+/** Records the answer also where the caller takes the response as it is. */
+function watchRaw(pending: Pending, asked: () => void, call: ModelCall): void {
+  const { asResponse, _thenUnwrap: unwrap } = pending;
+  pending.asResponse = async function (this: Pending) {
+    const isRaw = !this.parsedPromise;
+    if (isRaw) asked();
+    const response = await asResponse.call(this);
+    if (isRaw) void readCopy(response, call);
+    return response;
+  };
+  if (typeof unwrap !== "function") return;
+  pending._thenUnwrap = function (...given) {
+    const unwrapped = unwrap.apply(this, given);
+    watchRaw(unwrapped, asked, call);
+    return unwrapped;
+  };
+}
+
+async function readCopy(response: Response, call: ModelCall): Promise<void> {
+  try {
+    if (!/json/.test(response.headers.get("content-type") ?? "")) return call.left();
+    call.answered(await response.clone().json());
+  } catch {
+    call.left();
+  }
+}
+
+function isStream(value: unknown): value is Events {
+  return (
+    typeof (value as Events | null)?.iterator === "function" &&
+    typeof (value as { [Symbol.asyncIterator]?: unknown })[Symbol.asyncIterator] === "function"
+  );
+}
+
+function watch(stream: Events, call: ModelCall, hidesUsage: boolean): void {
+  const { iterator, controller } = stream;
+  stream.iterator = () => {
+    const inner = { [Symbol.asyncIterator]: () => iterator.call(stream) };
+    return events(inner, call, hidesUsage, controller?.signal);
+  };
+  // What reads it ends first: an error there aborts it too.
+  controller?.signal.addEventListener("abort", () => setImmediate(() => call.streamed(true)), { once: true });
+}
+
+async function* events(
+  stream: AsyncIterable<unknown>,
+  call: ModelCall,
+  hidesUsage: boolean,
+  signal: AbortSignal | undefined,
+): AsyncGenerator<unknown> {
+  let isLeft = true;
+  try {
+    for await (const event of stream) {
+      call.add(event);
+      if (hidesUsage && isOfUsage(event)) continue;
+      yield event;
+    }
+    isLeft = false;
+  } catch (error) {
+    call.failed(error);
+    throw error;
+  } finally {
+    call.streamed(isLeft || signal?.aborted === true);
+  }
+}
+
+/** Whether a chunk is there only because usage was asked for; of others it takes the empty usage away. */
+function isOfUsage(event: unknown): boolean {
+  const chunk = mapping(event);
+  if (chunk["usage"] === null) delete chunk["usage"];
+  return Array.isArray(chunk["choices"]) && !items(chunk["choices"]).length && usageOfChunk(chunk) !== undefined;
+}
+
+/** Whether a server refuses a request because it does not know that streams can report usage. */
+function saysNoUsage(error: unknown): boolean {
+  const { status, message } = error as { status?: unknown; message?: unknown };
+  return (status === 400 || status === 422) && /stream_options|include_usage/.test(String(message));
+}
