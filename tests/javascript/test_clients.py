@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,7 @@ from ratchet.llm import price
 from ratchet.store.usage import call_of
 from ratchet.types import Span
 from tests.javascript.built import run
-from tests.javascript.conftest import Site
-from tests.javascript.test_frameworks import programs  # noqa: F401
+from tests.javascript.conftest import Site, newer_node
 from tests.node_packages import node
 
 pytestmark = [pytest.mark.xdist_group("node"), pytest.mark.long]
@@ -54,22 +52,25 @@ class Recorded:
         ]
 
 
-def recorded(site: Site, programs: Path, program: str) -> Recorded:  # noqa: F811
+def recorded(site: Site, programs: Path, program: str, node: str) -> Recorded:
     name = f"{program}-{uuid.uuid4().hex}"
-    done = run([node(), f"{program}.mjs"], programs, RATCHET_AGENT=name, **site.variables())
+    done = run([node, f"{program}.mjs"], programs, RATCHET_AGENT=name, **site.variables())
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
     return Recorded(json.loads(done.stdout), site.store.spans.live(name)[0])
 
 
-@pytest.fixture(scope="module")
-def openai(site: Site, programs: Path) -> Iterator[Recorded]:  # noqa: F811
-    yield recorded(site, programs, "observed_openai")
+@pytest.fixture(scope="module", params=["openai 6", "openai 7"])
+def openai(site: Site, request: pytest.FixtureRequest) -> Recorded:
+    if request.param == "openai 6":
+        return recorded(site, request.getfixturevalue("programs"), "observed_openai", node())
+    newer = newer_node()
+    return recorded(site, request.getfixturevalue("newer_programs"), "observed_openai", newer)
 
 
 @pytest.fixture(scope="module")
-def anthropic(site: Site, programs: Path) -> Iterator[Recorded]:  # noqa: F811
-    yield recorded(site, programs, "observed_anthropic")
+def anthropic(site: Site, programs: Path) -> Recorded:
+    return recorded(site, programs, "observed_anthropic", node())
 
 
 def test_the_caller_sees_what_they_would_see_without_it(
