@@ -1,5 +1,7 @@
 /** Captures inputs and outputs as bounded JSON text; never throws and never changes them. */
 
+import type { AttributeValue } from "@opentelemetry/api";
+
 /** Most characters of one captured value. */
 export const CAPTURE_LIMIT = 16_384;
 
@@ -26,6 +28,12 @@ export function capture(value: unknown, limit = CAPTURE_LIMIT): string {
 export function shorten(text: string, limit = CAPTURE_LIMIT): string {
   if (text.length <= limit) return text;
   return `${text.slice(0, limit).toWellFormed()}… [${text.length - limit} more characters]`;
+}
+
+/** A value as an attribute has it. */
+export function attributeOf(value: unknown): AttributeValue {
+  if (typeof value === "string") return shorten(value);
+  return typeof value === "number" || typeof value === "boolean" ? value : capture(value);
 }
 
 /** What an error says, with its class; never throws. */

@@ -1,5 +1,6 @@
 /** Ratchet for JavaScript and TypeScript: traces an agent, and runs what was proved better. */
 
+export { setAttributes, setTags } from "./attributes";
 export { observeAnthropic, observeOpenAI } from "./clients";
 export { conversation } from "./context";
 export { RatchetError, SideEffectBlocked } from "./errors";

@@ -11,9 +11,9 @@ import {
   type Tracer,
 } from "@opentelemetry/api";
 import { isDeepStrictEqual } from "node:util";
-import { capture, kindOf, sentenceOf, shorten } from "./capture";
+import { attributeOf, capture, kindOf, sentenceOf } from "./capture";
 import { EXPERIMENT, type Chooser } from "./chooser";
-import { callOf, CONVERSATION_ID, conversationOf, liveCallOf, USER_ID, setLiveCall, type LiveCall } from "./context";
+import { callOf, CONVERSATION_ID, idOf, liveCallOf, USER_ID, setLiveCall, type LiveCall } from "./context";
 import { SideEffectBlocked } from "./errors";
 import { CONTENT, START, type StepSpan } from "./otlp";
 import { rollout } from "./rollout";
@@ -105,10 +105,7 @@ export class Step {
 
   /** Adds an attribute; anything but text, numbers and booleans becomes JSON. */
   set(key: string, value: unknown): void {
-    if (!this.#span?.isRecording()) return;
-    const isPlain = typeof value === "number" || typeof value === "boolean";
-    const text = typeof value === "string" ? shorten(value) : undefined;
-    this.#span.setAttribute(key, text ?? (isPlain ? value : capture(value)));
+    if (this.#span?.isRecording()) this.#span.setAttribute(key, attributeOf(value));
   }
 
   /** Gives the step another name. */
@@ -226,9 +223,8 @@ function beginLiveCall(
   span: Span,
   above: Span | undefined,
 ): LiveCall {
-  const ids = conversationOf(around);
-  const conversation = ids?.[CONVERSATION_ID];
-  const unit = conversation || ids?.[USER_ID] || span.spanContext().traceId;
+  const conversation = idOf(around, CONVERSATION_ID);
+  const unit = conversation || idOf(around, USER_ID) || span.spanContext().traceId;
   const { resources, attributes } = chooser.choose(unit, Boolean(conversation));
   const release = process.env["RATCHET_RELEASE"]?.trim().slice(0, 200);
   const told: Attributes = release ? { ...attributes, [RELEASE]: release } : attributes;

@@ -79,7 +79,7 @@ export type Fields<Slot extends string> = string extends Slot
   ? Readonly<Record<string, unknown>>
   : { readonly [Name in Slot]: {} | null };
 
-/** The placeholders that nothing fills, as they are written. Only own properties of plain data are reached. */
+/** The placeholders that nothing fills, as paths. Only own properties of plain data are reached. */
 export function missingFrom(template: Template, fields: Readonly<Record<string, unknown>>): string[] {
   const paths = template.parts.filter((part) => typeof part !== "string");
   const missing = paths.filter((path) => valueAt(path, fields) === undefined);
