@@ -14,7 +14,7 @@ export { params } from "./params";
 export type { Value } from "./params";
 export { spanProcessor } from "./processor";
 export { prompt, Prompt } from "./prompt";
-export type { Engine } from "./prompt";
+export type { Engine } from "./template";
 export type { Redact } from "./redaction";
 export type { InitOptions } from "./settings";
 export type { Step } from "./step";

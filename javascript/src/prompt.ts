@@ -2,10 +2,8 @@
 
 import { RatchetError, warnOnce } from "./errors";
 import { resolve, templateOf } from "./resources";
-import { fill, missingFrom, parseTemplate, plain, type Fields, type Slots, type Template } from "./template";
-
-/** How a prompt's text is read, by the names that Python has: with `{placeholders}`, or as it is. */
-export type Engine = "f-string" | "plain";
+import { declare } from "./versions";
+import { fill, foreignTo, missingFrom, parseTemplate, plain, type Engine, type Fields, type Slots, type Template } from "./template";
 
 /**
  * A named prompt; each use resolves to the candidate's, the release's or the source's own.
@@ -18,10 +16,9 @@ export class Prompt<Slot extends string = string> {
   /** Made by `prompt`. */
   constructor(
     readonly name: string,
-    text: string,
-    engine: Engine = "f-string",
+    own: Template,
   ) {
-    this.#own = engine === "plain" ? plain(text) : parseTemplate(text);
+    this.#own = own;
   }
 
   /** The text that holds here and now, with its placeholders. */
@@ -73,17 +70,13 @@ export class Prompt<Slot extends string = string> {
    */
   #template(): Template {
     const found = templateOf(resolve(this.name));
-    if (found === undefined) return this.#own;
-    for (const name of found.placeholders) {
-      if (!this.#own.placeholders.has(name)) {
-        warnOnce(
-          `The prompt "${this.name}" of the active version has a placeholder {${name}} that the` +
-            " source's own does not have; the source's own is used.",
-        );
-        return this.#own;
-      }
-    }
-    return found;
+    const foreign = found && foreignTo(this.#own, found);
+    if (foreign === undefined) return found ?? this.#own;
+    warnOnce(
+      `The prompt "${this.name}" of the active version has a placeholder {${foreign}} that the` +
+        " source's own does not have; the source's own is used.",
+    );
+    return this.#own;
   }
 }
 
@@ -111,5 +104,7 @@ export function prompt<Text extends string, E extends Engine = "f-string">(
     throw new RatchetError(`A prompt's engine is "f-string" or "plain", not ${JSON.stringify(engine)}.`);
   }
   if (typeof text !== "string") throw new RatchetError(`A prompt is text, not ${typeof text}.`);
-  return new Prompt(name, text, engine);
+  const own = engine === "plain" ? plain(text) : parseTemplate(text);
+  declare(name, own);
+  return new Prompt(name, own);
 }

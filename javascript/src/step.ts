@@ -17,11 +17,13 @@ import { callOf, CONVERSATION_ID, idOf, liveCallOf, USER_ID, setLiveCall, type L
 import { SideEffectBlocked } from "./errors";
 import { CONTENT, START, type StepSpan } from "./otlp";
 import { rollout } from "./rollout";
+import { versionsWith } from "./versions";
 
 const REPLAYABLE = "ratchet.replayable";
 const REPLAYED = "ratchet.replayed";
 
 const RELEASE = "ratchet.release";
+const RESOURCES = "ratchet.resources";
 
 /** When the start of a call is sent that is in no canary. */
 const START_MS = 5_000;
@@ -227,7 +229,12 @@ function beginLiveCall(
   const unit = conversation || idOf(around, USER_ID) || span.spanContext().traceId;
   const { resources, attributes } = chooser.choose(unit, Boolean(conversation));
   const release = process.env["RATCHET_RELEASE"]?.trim().slice(0, 200);
-  const told: Attributes = release ? { ...attributes, [RELEASE]: release } : attributes;
+  const versions = versionsWith(resources);
+  const told: Attributes = {
+    ...attributes,
+    ...(versions.length ? { [RESOURCES]: versions } : {}),
+    ...(release ? { [RELEASE]: release } : {}),
+  };
   span.setAttributes(told);
   if (above?.isRecording()) above.setAttributes(told);
   const call: LiveCall = { resources, over: false };

@@ -2,9 +2,13 @@
 
 import { RatchetError } from "./errors";
 
+/** How a prompt's text is read, by the names that Python has: with `{placeholders}`, or as it is. */
+export type Engine = "f-string" | "plain";
+
 /** A parsed template. */
 export interface Template {
   readonly text: string;
+  readonly engine: Engine;
   readonly placeholders: ReadonlySet<string>;
   /** Texts, and the placeholders between them as paths: a name, then attributes or items. */
   readonly parts: ReadonlyArray<string | readonly string[]>;
@@ -52,12 +56,12 @@ export function parseTemplate(text: string): Template {
     }
   }
   if (literal) parts.push(literal);
-  return { text, placeholders, parts };
+  return { text, engine: "f-string", placeholders, parts };
 }
 
 /** Text without placeholders, whose braces mean nothing. */
 export function plain(text: string): Template {
-  return { text, placeholders: new Set(), parts: [text] };
+  return { text, engine: "plain", placeholders: new Set(), parts: [text] };
 }
 
 /** The slots of a template: the names of the values that fill it. */
@@ -84,6 +88,11 @@ export function missingFrom(template: Template, fields: Readonly<Record<string, 
   const paths = template.parts.filter((part) => typeof part !== "string");
   const missing = paths.filter((path) => valueAt(path, fields) === undefined);
   return [...new Set(missing.map((path) => `{${path.join(".")}}`))];
+}
+
+/** A placeholder of another template that this one does not have. */
+export function foreignTo(own: Template, other: Template): string | undefined {
+  return [...other.placeholders].find((name) => !own.placeholders.has(name));
 }
 
 /** Fills a template; a placeholder without a value stays empty. */
