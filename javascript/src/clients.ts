@@ -4,8 +4,9 @@ import { warnOnce } from "./errors";
 import { items, mapping } from "./json";
 import { ANTHROPIC, OPENAI, type ModelApi } from "./model_apis";
 import { ModelCall } from "./model_call";
-import { isRecording } from "./step";
 import { usageOfChunk } from "./model_usage";
+import { leaveOut } from "./processor";
+import { isRecording } from "./step";
 
 type Parse = (...given: unknown[]) => Promise<unknown>;
 
@@ -19,6 +20,8 @@ interface Client {
 
 interface Options {
   readonly body?: unknown;
+  /** The span that `@anthropic-ai/sdk` itself makes of the call, from version 1 on. */
+  readonly __span?: { readonly span?: object } | undefined;
 }
 
 /** Their promise: parses the response when it is awaited. */
@@ -111,6 +114,7 @@ function recorded(
   const chosen = Promise.resolve(options).then((own) => {
     const request = mapping(own.body);
     call.asks(request);
+    if (own.__span?.span) leaveOut(own.__span.span);
     const { stream, stream_options: told } = request;
     // Where the caller takes the response as it is, which they say in the same turn, it stays so.
     hidesUsage = api.asksForUsage && stream === true && !server.refusesUsage && !isRaw && mapping(told)["include_usage"] === undefined;

@@ -85,8 +85,8 @@ def newer_programs(package: Path) -> Iterator[Path]:
 def _beside_packages(package: Path, source: Path) -> Iterator[Path]:
     folder = installed(source) / package.name
     shutil.copytree(source, folder)
-    for shared in ("weather.mjs", "scripted.mjs", "observed_openai.mjs"):
-        shutil.copy(FRAMEWORKS / shared, folder)
+    for shared in FRAMEWORKS.glob("*.mjs"):
+        shutil.copy(shared, folder)
     ours = folder / "node_modules" / "agent-ratchet"
     shutil.copytree(package / "dist", ours / "dist")
     shutil.copy(package / "package.json", ours)

@@ -33,6 +33,10 @@ class Recorded:
             if span.parent_id is not None and "ratchet.model_api" in span.attributes
         }
 
+        self.foreign = [
+            span for span in spans if span.attributes["otel.scope.name"] != "agent-ratchet"
+        ]
+
     def __getitem__(self, way: str) -> Span:
         return self._calls[way]
 
@@ -62,22 +66,25 @@ def recorded(site: Site, programs: Path, program: str, node: str) -> Recorded:
 
 @pytest.fixture(scope="module", params=["openai 6", "openai 7"])
 def openai(site: Site, request: pytest.FixtureRequest) -> Recorded:
-    if request.param == "openai 6":
-        return recorded(site, request.getfixturevalue("programs"), "observed_openai", node())
-    newer = newer_node()
-    return recorded(site, request.getfixturevalue("newer_programs"), "observed_openai", newer)
+    return _of_version(site, request, "observed_openai", newer=request.param == "openai 7")
 
 
-@pytest.fixture(scope="module")
-def anthropic(site: Site, programs: Path) -> Recorded:
-    return recorded(site, programs, "observed_anthropic", node())
+@pytest.fixture(scope="module", params=["@anthropic-ai/sdk 0.120", "@anthropic-ai/sdk 1.14"])
+def anthropic(site: Site, request: pytest.FixtureRequest) -> Recorded:
+    """Version 1 makes spans of its own."""
+    newer = request.param == "@anthropic-ai/sdk 1.14"
+    return _of_version(site, request, "observed_anthropic", newer=newer)
 
 
-def test_the_caller_sees_what_they_would_see_without_it(
-    openai: Recorded, anthropic: Recorded
-) -> None:
+def _of_version(
+    site: Site, request: pytest.FixtureRequest, program: str, *, newer: bool
+) -> Recorded:
+    programs = request.getfixturevalue("newer_programs" if newer else "programs")
+    return recorded(site, programs, program, newer_node() if newer else node())
+
+
+def test_the_caller_sees_what_they_would_see_without_it(openai: Recorded) -> None:
     assert openai.told["differing"] == {}
-    assert anthropic.told["differing"] == {}
     assert openai.told["same"] is True
     assert openai.told["unhandled"] == 429
     # Of two calls: asked with, and refused; then without, as a plain client asks.
@@ -185,6 +192,16 @@ def test_a_message_of_anthropics_has_tokens_and_cost(anthropic: Recorded, way: s
     assert anthropic[way].attributes["gen_ai.usage.cache_read.input_tokens"] == 100
     assert [[part["content"] for part in parts] for parts in anthropic.parts(way)] == [[TEXT]]
     assert "You tell the weather." in anthropic[way].attributes["gen_ai.system_instructions"]
+
+
+def test_the_caller_of_anthropics_client_sees_what_they_would_see_without_it(
+    anthropic: Recorded,
+) -> None:
+    assert anthropic.told["differing"] == {}
+
+
+def test_a_message_of_anthropics_is_one_span(anthropic: Recorded) -> None:
+    assert [span.name for span in anthropic.foreign if span.parent_id is not None] == []
 
 
 def test_a_message_of_anthropics_that_breaks_off_or_fails_says_so(anthropic: Recorded) -> None:
