@@ -1,6 +1,6 @@
 /** `observeOpenAI` and `observeAnthropic`: record each call of a client, streamed, failed or broken off. */
 
-import { warnOnce } from "./errors";
+import { RatchetError, warnOnce } from "./errors";
 import { items, mapping } from "./json";
 import { ANTHROPIC, OPENAI, type ModelApi } from "./model_apis";
 import { ModelCall } from "./model_call";
@@ -68,6 +68,9 @@ export function observeAnthropic<C extends object>(client: C): C {
 }
 
 function observe<C extends object>(client: C, provider: string, apis: Readonly<Record<string, ModelApi>>): C {
+  if (typeof client !== "object" || client === null) {
+    throw new RatchetError(`A client of ${provider} can be observed, not ${client === null ? "null" : typeof client}.`);
+  }
   const { post, withOptions } = client as Partial<Client>;
   if (OBSERVED in client) return client;
   if (typeof post !== "function") {
@@ -112,12 +115,17 @@ function recorded(
   let isRaw = false;
   let hidesUsage = false;
   const chosen = Promise.resolve(options).then((own) => {
-    const request = mapping(own.body);
+    const request = mapping(own?.body);
     call.asks(request);
-    if (own.__span?.span) leaveOut(own.__span.span);
+    if (own?.__span?.span) leaveOut(own.__span.span);
     const { stream, stream_options: told } = request;
     // Where the caller takes the response as it is, which they say in the same turn, it stays so.
-    hidesUsage = api.asksForUsage && stream === true && !server.refusesUsage && !isRaw && mapping(told)["include_usage"] === undefined;
+    hidesUsage =
+      api.asksForUsage &&
+      stream === true &&
+      !server.refusesUsage &&
+      !isRaw &&
+      mapping(told)["include_usage"] === undefined;
     if (!hidesUsage) return own;
     return { ...own, body: { ...request, stream_options: { ...mapping(told), include_usage: true } } };
   });
@@ -146,32 +154,42 @@ function recorded(
       else call.answered(answer);
       return answer;
     };
-  const { responsePromise: make } = client;
   let pending: Pending;
   try {
-    if (make) {
-      // Of version 7 on, whose promises keep both where nobody else sees them.
-      client.responsePromise = (response, parse = (own, found) => client.parseResponseWithTimeout?.(own, found) as Promise<unknown>) =>
-        make.call(client, requested(response), parsed(parse));
-    }
-    pending = call.within(() => post(chosen));
+    pending = call.within(() => sent(client, () => post(chosen), requested, parsed));
   } catch (error) {
     call.failed(error);
     throw error;
-  } finally {
-    if (make) delete client.responsePromise; // the class's own method is in effect again
-  }
-  if (!make && typeof pending.parseResponse !== "function") {
-    call.left();
-    warnOnce("Calls of this version of the client are recorded without their answers.");
-    return pending;
-  }
-  if (!make) {
-    pending.responsePromise = requested(pending.responsePromise);
-    pending.parseResponse = parsed(pending.parseResponse);
   }
   watchRaw(pending, () => (isRaw = true), call);
   return pending;
+}
+
+/**
+ * What `post` returns, with its response and its parsing wrapped.
+ *
+ * Its promises keep both as fields; from version 7 of `openai` on, where a method of the client puts them.
+ */
+function sent(
+  client: Client,
+  post: () => Pending,
+  requested: (response: Promise<unknown>) => Promise<unknown>,
+  parsed: (parse: Parse) => Parse,
+): Pending {
+  const { responsePromise: make } = client;
+  if (!make) {
+    const pending = post();
+    pending.responsePromise = requested(pending.responsePromise);
+    pending.parseResponse = parsed(pending.parseResponse);
+    return pending;
+  }
+  const parseByDefault: Parse = (...given) => (client.parseResponseWithTimeout as Parse)(...given);
+  client.responsePromise = (response, parse = parseByDefault) => make.call(client, requested(response), parsed(parse));
+  try {
+    return post();
+  } finally {
+    delete client.responsePromise; // the class's own method is in effect again
+  }
 }
 
 /** Records the answer also where the caller takes the response as it is. */

@@ -63,7 +63,14 @@ function postNow(connection: Connection, requests: readonly Unsent[], end: numbe
   // Number of requests that are over, then for each its status, and the bytes of its answer or error.
   const numbers = new Int32Array(new SharedArrayBuffer(4 * (1 + 2 * requests.length)));
   const texts = new Uint8Array(new SharedArrayBuffer(ANSWER_BYTES * requests.length));
-  const workerData = { numbers, texts, size: ANSWER_BYTES, requests, server: connection.server, headers: connection.headers() };
+  const workerData = {
+    numbers,
+    texts,
+    size: ANSWER_BYTES,
+    requests,
+    server: connection.server,
+    headers: connection.headers(),
+  };
   let worker: Worker;
   try {
     worker = new Worker(SENDER, { eval: true, workerData, env: {}, execArgv: [], stdout: true, stderr: true });

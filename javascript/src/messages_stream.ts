@@ -69,7 +69,11 @@ export class MessagesAssembly implements Assembly {
 }
 
 /** Type of a block whose start is missing, by the field that grows. */
-const TYPE_OF_DELTA: Readonly<Record<string, string>> = { text: "text", thinking: "thinking", partial_json: "tool_use" };
+const TYPE_OF_DELTA: Readonly<Record<string, string>> = {
+  text: "text",
+  thinking: "thinking",
+  partial_json: "tool_use",
+};
 
 /** One content block. */
 class Block {
@@ -94,7 +98,8 @@ class Block {
       if (key === "citation") {
         if (this.#citations.length < MAX_ITEMS) this.#citations.push(value);
       } else if (key !== "type" && typeof value === "string") {
-        if (this.#grown.has(key) || this.#grown.size < MAX_ITEMS) grown(this.#grown, key, () => new GrowingText()).add(value);
+        if (this.#grown.has(key) || this.#grown.size < MAX_ITEMS)
+          grown(this.#grown, key, () => new GrowingText()).add(value);
       }
     }
   }

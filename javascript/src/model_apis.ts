@@ -44,7 +44,8 @@ const EMBEDDINGS: ModelApi = {
   told: (answer) => {
     const vector = mapping(items(answer["data"])[0])["embedding"];
     // In base64 they are floats of 32 bits.
-    const size = typeof vector === "string" ? Math.floor((vector.replace(/=+$/, "").length * 3) / 16) : items(vector).length;
+    const size =
+      typeof vector === "string" ? Math.floor((vector.replace(/=+$/, "").length * 3) / 16) : items(vector).length;
     return { ...toldByChat(answer), ...(size ? { "gen_ai.embeddings.dimension.count": size } : {}) };
   },
   content: () => undefined,
@@ -115,5 +116,8 @@ function toldByChat(answer: Json): Attributes {
 
 /** Whether an item is a search of the web, which is charged; opening a page is not. */
 function isWebSearch(item: Json): boolean {
-  return item["type"] === "web_search_call" && [undefined, null, "search"].includes(mapping(item["action"])["type"] as undefined);
+  return (
+    item["type"] === "web_search_call" &&
+    [undefined, null, "search"].includes(mapping(item["action"])["type"] as undefined)
+  );
 }

@@ -87,7 +87,10 @@ function spanOf(span: StepSpan, redacted: Redacted, failure: string): object {
     endTimeUnixNano: nanoseconds(span.endTime),
     attributes: pairs(attributes, redacted),
     droppedAttributesCount: span.droppedAttributesCount,
-    status: { code: span.status.code, message: span.status.message && redacted(span.status.message.toWellFormed(), "message") },
+    status: {
+      code: span.status.code,
+      message: span.status.message && redacted(span.status.message.toWellFormed(), "message"),
+    },
     events: span.events.map((event) => ({
       name: event.name.toWellFormed(),
       timeUnixNano: nanoseconds(event.time),

@@ -123,7 +123,7 @@ export class Outbox {
 
   /** Sends everything while this thread waits; what is not stored waits on. */
   sendNow(post: PostNow): void {
-    for (let again = true; again; ) {
+    for (let again = true; again;) {
       again = false;
       const batches = this.#takeAll();
       const answers = post(batches.map(({ request }) => request));
@@ -178,10 +178,7 @@ export class Outbox {
   #shed(): void {
     const before = this.#spans.length;
     let first = 0;
-    while (
-      first < before &&
-      (before - first > MAX_SPANS * 0.95 || this.#characters > MAX_CHARACTERS * 0.9)
-    ) {
+    while (first < before && (before - first > MAX_SPANS * 0.95 || this.#characters > MAX_CHARACTERS * 0.9)) {
       this.#characters -= this.#weights[first++] as number;
     }
     this.#spans = this.#spans.slice(first);
@@ -267,7 +264,7 @@ export class Outbox {
         putBack: () => this.#feedback.unshift(...items),
       };
     }
-    for (let limit = this.#batch; this.#spans.length; ) {
+    for (let limit = this.#batch; this.#spans.length;) {
       let count = 0;
       let weight = 0;
       while (count < Math.min(limit, this.#spans.length)) {

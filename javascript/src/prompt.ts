@@ -3,7 +3,17 @@
 import { RatchetError, warnOnce } from "./errors";
 import { resolve, templateOf } from "./resources";
 import { declare } from "./versions";
-import { fill, foreignTo, missingFrom, parseTemplate, plain, type Engine, type Fields, type Slots, type Template } from "./template";
+import {
+  fill,
+  foreignTo,
+  missingFrom,
+  parseTemplate,
+  plain,
+  type Engine,
+  type Fields,
+  type Slots,
+  type Template,
+} from "./template";
 
 /**
  * A named prompt; each use resolves to the candidate's, the release's or the source's own.

@@ -21,7 +21,9 @@ const STRUCTURE = new Set([
   ...["operation.name", "provider.name", "system", "agent.name", "output.type"].map((name) => `gen_ai.${name}`),
   ...["request.model", "response.model", "response.id", "response.finish_reasons"].map((name) => `gen_ai.${name}`),
   ...["tool.name", "tool.type", "tool.call.id"].map((name) => `gen_ai.${name}`),
-  ...["candidate_id", "experiment_id", "arm", "unit", "release", "resources", "model_api"].map((name) => `ratchet.${name}`),
+  ...["candidate_id", "experiment_id", "arm", "unit", "release", "resources", "model_api"].map(
+    (name) => `ratchet.${name}`,
+  ),
   ...["rollout.id", "attempt", "redaction.error"].map((name) => `ratchet.${name}`),
   ...["openinference.span.kind", "llm.provider", "llm.system", "llm.model_name", "ai.operationId", "ai.model.id"],
   ...["ai.model.provider", "openai.response.service_tier", "error.type", "service.name", "telemetry.sdk.language"],
@@ -61,9 +63,7 @@ function examined(redact: Redact, text: string, key: string): string {
     // Its message may hold what was to be removed.
     failure = error instanceof Error ? error.constructor.name : typeof error;
   }
-  warnOnce(
-    `The function \`redact\` of init() failed (${failure}): what it failed on is sent without any content.`,
-  );
+  warnOnce(`The function \`redact\` of init() failed (${failure}): what it failed on is sent without any content.`);
   throw new RedactFailed(failure);
 }
 

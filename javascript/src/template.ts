@@ -76,7 +76,9 @@ export type Slots<T extends string, Found extends string = never> = string exten
     : Found;
 
 /** The name that a placeholder's path begins with. */
-type Root<Field extends string> = Field extends `${infer Name}.${string}` | `${infer Name}[${string}` ? Root<Name> : Field;
+type Root<Field extends string> = Field extends `${infer Name}.${string}` | `${infer Name}[${string}`
+  ? Root<Name>
+  : Field;
 
 /** A value for each slot; others are ignored. */
 export type Fields<Slot extends string> = string extends Slot

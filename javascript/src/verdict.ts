@@ -47,7 +47,7 @@ export function verdictOf(
   const stored = status >= 200 && status < 300;
   const foreign = stored ? !isReceipt(path, json) : status < 400 || [404, 405, 410, 501].includes(status);
   if (foreign) {
-    const form = stored && json === undefined ? "something other than JSON" : String(status);
+    const form = stored ? `${status}, but not as Ratchet does` : String(status);
     return away(
       `${server} is no Ratchet server: it answers POST ${path} with ${form}.` +
         " Set RATCHET_URL to the server's address.",

@@ -20,24 +20,57 @@ const to = (answer) => (request) => (request.url.includes("/traffic") ? { status
 
 /** What the server answers; how many of the 11 items wait after a flush, and are lost then; what is said. */
 const ways = {
-  "nobody listens": [undefined, [11, 0], /10 spans and 1 statement of feedback are lost: .*ECONNREFUSED.*Start `ratchet serve` there, or set RATCHET_URL/],
-  "the key is wrong": [to({ status: 401 }), [11, 0], /refuses the key \(401\)\. Set RATCHET_KEY to a key of the scope `ingest`/],
+  "nobody listens": [
+    undefined,
+    [11, 0],
+    /10 spans and 1 statement of feedback are lost: .*ECONNREFUSED.*Start `ratchet serve` there, or set RATCHET_URL/,
+  ],
+  "the key is wrong": [
+    to({ status: 401 }),
+    [11, 0],
+    /refuses the key \(401\)\. Set RATCHET_KEY to a key of the scope `ingest`/,
+  ],
   "the key has no right": [to({ status: 403 }), [11, 0], /refuses the key \(403\)/],
-  "another server has no such path": [to({ status: 404, text: "<html>" }), [11, 0], /is no Ratchet server: it answers .* with 404\. Set RATCHET_URL/],
-  "a web page answers": [to({ text: "<html>Welcome</html>", headers: { "content-type": "text/html" } }), [11, 0], /is no Ratchet server: .* something other than JSON/],
+  "another server has no such path": [
+    to({ status: 404, text: "<html>" }),
+    [11, 0],
+    /is no Ratchet server: it answers .* with 404\. Set RATCHET_URL/,
+  ],
+  "a web page answers": [
+    to({ text: "<html>Welcome</html>", headers: { "content-type": "text/html" } }),
+    [11, 0],
+    /is no Ratchet server: .* 200, but not as Ratchet does/,
+  ],
   "an empty page answers": [to({ text: "" }), [11, 0], /is no Ratchet server/],
   "it is redirected": [to({ status: 307, headers: { location: "/login" } }), [11, 0], /is no Ratchet server: .* 307/],
-  "the server fails": [to({ status: 503, text: "out of disk" }), [11, 0], /answers 503: out of disk\. Its log says why/],
+  "the server fails": [
+    to({ status: 503, text: "out of disk" }),
+    [11, 0],
+    /answers 503: out of disk\. Its log says why/,
+  ],
   "the server is overrun": [to({ status: 429 }), [11, 0], /answers 429/],
   "the answer never ends": [to({ text: "{", cut: true }), [11, 0], /does not answer in time|not stored .* in time/],
-  "the server refuses them": [to({ status: 422, body: { detail: "no agent" } }), [0, 11], /refuses what was sent \(422\): \{"detail":"no agent"\}/],
-  "each span is too large": [(request) => (traces(request) ? { status: 413 } : {}), [0, 10], /10 spans are lost: .*\(413\).*Record less/],
+  "the server refuses them": [
+    to({ status: 422, body: { detail: "no agent" } }),
+    [0, 11],
+    /refuses what was sent \(422\): \{"detail":"no agent"\}/,
+  ],
+  "each span is too large": [
+    (request) => (traces(request) ? { status: 413 } : {}),
+    [0, 10],
+    /10 spans are lost: .*\(413\).*Record less/,
+  ],
   "some are rejected": [
-    (request) => (traces(request) ? { body: { partialSuccess: { rejectedSpans: "3", errorMessage: "bad ids." } } } : {}),
+    (request) =>
+      traces(request) ? { body: { partialSuccess: { rejectedSpans: "3", errorMessage: "bad ids." } } } : {},
     [0, 3],
     /3 spans are lost: .* rejected them: bad ids\.$/m,
   ],
-  "other JSON answers": [(request) => (traces(request) ? { body: { ok: true } } : {}), [10, 0], /10 spans are lost: .*no Ratchet server/],
+  "other JSON answers": [
+    (request) => (traces(request) ? { body: { ok: true } } : {}),
+    [10, 0],
+    /10 spans are lost: .*no Ratchet server/,
+  ],
 };
 for (const [way, [answer, [waiting, dropped], said]] of Object.entries(ways)) {
   for (const ending of ["", "process.exit(0);"]) {

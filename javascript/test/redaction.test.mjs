@@ -31,7 +31,9 @@ async function sent(t, redact, rest = "", environment = {}) {
   t.after(() => server.close());
   const done = await run(t, PROGRAM(redact) + rest, { RATCHET_URL: server.url, ...environment });
   assert.equal(done.code, 0, done.err);
-  const bodies = server.requests.filter(({ url }) => /traces|feedback/.test(url)).map(({ body }) => JSON.stringify(body));
+  const bodies = server.requests
+    .filter(({ url }) => /traces|feedback/.test(url))
+    .map(({ body }) => JSON.stringify(body));
   return { server, ...done, text: bodies.join("\n") };
 }
 
@@ -47,7 +49,10 @@ for (const ending of ["", "process.exit(0);", "process.kill(process.pid, 'SIGTER
     assert.deepEqual(JSON.parse(root.attributes.nested), { mail: "[mail]" });
     assert.deepEqual(root.attributes["ratchet.tags"], ["[mail]", "of [mail]"]);
     assert.equal(root.attributes["user.id"], "[mail]");
-    assert.deepEqual(JSON.parse(server.span("find").attributes["gen_ai.tool.call.result"]), { mail: "[mail]", rows: ["[mail]"] });
+    assert.deepEqual(JSON.parse(server.span("find").attributes["gen_ai.tool.call.result"]), {
+      mail: "[mail]",
+      rows: ["[mail]"],
+    });
     const chat = server.span("chat");
     assert.deepEqual([chat.attributes.list, chat.attributes.size], [["[mail]", "b"], 3]);
     assert.equal(chat.events[0].attributes[0].value.stringValue, "[mail]");
@@ -60,7 +65,7 @@ for (const ending of ["", "process.exit(0);", "process.kill(process.pid, 'SIGTER
 }
 
 const failures = {
-  "throws": [`(text) => { throw new TypeError("cannot read " + text); }`, "TypeError"],
+  throws: [`(text) => { throw new TypeError("cannot read " + text); }`, "TypeError"],
   "throws for some texts alone": [`(text, key) => { if (key === "nested") throw "no"; return text; }`, "string"],
   "is asynchronous": [`async (text) => text`, "it returned a promise instead of a text"],
   "returns nothing": [`() => {}`, "it returned undefined instead of a text"],

@@ -23,7 +23,10 @@ for (const signal of ["SIGTERM", "SIGINT"]) {
   test(`${signal} ends the process by itself, after what was recorded is sent`, async (t) => {
     const { server, code, err } = await signalled(t, READY, signal);
     assert.equal(code, signal);
-    assert.deepEqual(server.spans().map(({ name }) => name), ["answer"]);
+    assert.deepEqual(
+      server.spans().map(({ name }) => name),
+      ["answer"],
+    );
     assert.equal(err, "");
   });
 }
@@ -54,7 +57,10 @@ for (const [handler, [source, expected, names = ["answer"]]] of Object.entries(h
   test(`a handler of the program's own decides: one ${handler}`, async (t) => {
     const { server, code } = await signalled(t, source + READY);
     assert.equal(code, expected);
-    assert.deepEqual(server.spans().map(({ name }) => name), names);
+    assert.deepEqual(
+      server.spans().map(({ name }) => name),
+      names,
+    );
   });
 }
 

@@ -9,7 +9,10 @@ const server = await scripted();
 const made = () => new OpenAI({ baseURL: `${server.url}/v1`, apiKey: "none", maxRetries: 0 });
 const asked = (how, more = {}) => ({
   model: "gpt-4o-mini",
-  messages: [{ role: "system", content: "You tell the weather." }, { role: "user", content: "How is it?" }],
+  messages: [
+    { role: "system", content: "You tell the weather." },
+    { role: "user", content: "How is it?" },
+  ],
   metadata: { how },
   ...more,
 });
@@ -29,8 +32,10 @@ const create = (client, body, options) => client.chat.completions.create(body, o
 const ways = {
   plain: async (client) => create(client, asked("text")),
   stream: async (client) => all(await create(client, streamed("text"))),
-  "own usage": async (client) => all(await create(client, streamed("text", { stream_options: { include_usage: true } }))),
-  "no usage": async (client) => all(await create(client, streamed("text", { stream_options: { include_usage: false } }))),
+  "own usage": async (client) =>
+    all(await create(client, streamed("text", { stream_options: { include_usage: true } }))),
+  "no usage": async (client) =>
+    all(await create(client, streamed("text", { stream_options: { include_usage: false } }))),
   calls: async (client) => all(await create(client, streamed("calls"))),
   two: async (client) => all(await create(client, streamed("two", { n: 2 }))),
   refused: async (client) => create(client, asked("refused")),

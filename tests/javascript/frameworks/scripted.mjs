@@ -32,13 +32,30 @@ const RESPONSE = {
   object: "response",
   model: "gpt-4o-mini",
   status: "completed",
-  output: [{ id: "m", type: "message", role: "assistant", content: [{ type: "output_text", text: TEXT.join(""), annotations: [] }] }],
+  output: [
+    {
+      id: "m",
+      type: "message",
+      role: "assistant",
+      content: [{ type: "output_text", text: TEXT.join(""), annotations: [] }],
+    },
+  ],
   usage: { input_tokens: 1000, output_tokens: 200, total_tokens: 1200 },
 };
 const RESPONSES = [
   { type: "response.created", response: { ...RESPONSE, status: "in_progress", output: [], usage: null } },
-  { type: "response.output_item.added", output_index: 0, item: { id: "m", type: "message", role: "assistant", content: [] } },
-  ...TEXT.map((delta) => ({ type: "response.output_text.delta", item_id: "m", output_index: 0, content_index: 0, delta })),
+  {
+    type: "response.output_item.added",
+    output_index: 0,
+    item: { id: "m", type: "message", role: "assistant", content: [] },
+  },
+  ...TEXT.map((delta) => ({
+    type: "response.output_text.delta",
+    item_id: "m",
+    output_index: 0,
+    content_index: 0,
+    delta,
+  })),
   { type: "response.completed", response: RESPONSE },
 ];
 
@@ -52,7 +69,10 @@ const MESSAGE = {
   usage: { input_tokens: 900, cache_read_input_tokens: 100, output_tokens: 200 },
 };
 const MESSAGES = [
-  { type: "message_start", message: { ...MESSAGE, content: [], stop_reason: null, usage: { ...MESSAGE.usage, output_tokens: 1 } } },
+  {
+    type: "message_start",
+    message: { ...MESSAGE, content: [], stop_reason: null, usage: { ...MESSAGE.usage, output_tokens: 1 } },
+  },
   { type: "content_block_start", index: 0, content_block: { type: "text", text: "" } },
   ...TEXT.map((text) => ({ type: "content_block_delta", index: 0, delta: { type: "text_delta", text } })),
   { type: "content_block_stop", index: 0 },
@@ -96,19 +116,31 @@ function answer(url, asked, response) {
   }
   if (url.endsWith("/embeddings")) {
     const embedding = Buffer.from(new Float32Array([0.5, 0.25, 1]).buffer).toString("base64");
-    return send(200, { model: asked.model, data: [{ index: 0, embedding }], usage: { prompt_tokens: 8, total_tokens: 8 } });
+    return send(200, {
+      model: asked.model,
+      data: [{ index: 0, embedding }],
+      usage: { prompt_tokens: 8, total_tokens: 8 },
+    });
   }
   const head = { id: "chatcmpl-1", object: "chat.completion.chunk", model: asked.model };
   let events = url.endsWith("/responses") ? RESPONSES : MESSAGES;
   if (url.endsWith("/chat/completions")) {
     events = (CHATS[how] ?? CHATS.text).map((event) => (event.choices ? { ...head, ...event } : event));
     if (asked.stream_options?.include_usage && how !== "endless") {
-      events = [...events.map((event) => (event.choices ? { ...event, usage: null } : event)), { ...head, choices: [], usage: USAGE }];
+      events = [
+        ...events.map((event) => (event.choices ? { ...event, usage: null } : event)),
+        { ...head, choices: [], usage: USAGE },
+      ];
     }
   }
   if (!asked.stream) {
     const message = { role: "assistant", content: TEXT.join("") };
-    const chat = { ...head, object: "chat.completion", choices: [{ index: 0, message, finish_reason: "stop" }], usage: USAGE };
+    const chat = {
+      ...head,
+      object: "chat.completion",
+      choices: [{ index: 0, message, finish_reason: "stop" }],
+      usage: USAGE,
+    };
     return send(200, url.endsWith("/chat/completions") ? chat : url.endsWith("/responses") ? RESPONSE : MESSAGE);
   }
   response.writeHead(200, { "content-type": "text/event-stream" });
