@@ -1,6 +1,7 @@
 // Whatever becomes of spans, their number is right, and a loss is said once.
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { agent, feedback, init } from "agent-ratchet";
 import { collector, run } from "./collector.mjs";
 
 const PROGRAM = `
@@ -72,8 +73,17 @@ const ways = {
     /10 spans are lost: .*no Ratchet server/,
   ],
 };
+/** Ways that are tried with `process.exit` too, which sends in its own way. */
+const abrupt = [
+  "nobody listens",
+  "a web page answers",
+  "the answer never ends",
+  "each span is too large",
+  "some are rejected",
+];
+
 for (const [way, [answer, [waiting, dropped], said]] of Object.entries(ways)) {
-  for (const ending of ["", "process.exit(0);"]) {
+  for (const ending of abrupt.includes(way) ? ["", "process.exit(0);"] : [""]) {
     test(`where ${way}, all is counted and one sentence says what is lost${ending && " at process.exit"}`, async (t) => {
       const server = await collector(answer);
       if (answer) t.after(() => server.close());
@@ -89,6 +99,49 @@ for (const [way, [answer, [waiting, dropped], said]] of Object.entries(ways)) {
     });
   }
 }
+
+test("whatever a server answers, by turns, each item is counted once, and as the server has it", async (t) => {
+  let seed = 36;
+  const random = () => (seed = (seed * 48_271) % 2_147_483_647) / 2_147_483_647;
+  let stored = 0;
+  let isWell = false;
+  const answers = [
+    { status: 413 },
+    { status: 422 },
+    { status: 401 },
+    { status: 404 },
+    { status: 503 },
+    { text: "<html>" },
+  ];
+  const server = await collector((request) => {
+    if (request.url.includes("/traffic")) return { status: 404 };
+    const count = traces(request)
+      ? request.body.resourceSpans[0].scopeSpans[0].spans.length
+      : request.body.feedback.length;
+    if (!isWell && random() < 0.6) return answers[Math.floor(random() * answers.length)];
+    const rejected = traces(request) && !isWell ? Math.floor(random() * (count + 3)) : 0;
+    stored += Math.max(0, count - rejected);
+    return { body: rejected ? { partialSuccess: { rejectedSpans: rejected } } : {} };
+  });
+  t.after(() => server.close());
+  process.on("warning", () => undefined); // of what is lost here
+  const handle = init({ agent: "a", server: server.url });
+  const answer = agent((text) => text, { name: "answer" });
+  let made = 0;
+  for (let round = 0; round < 60; round++) {
+    for (let left = Math.floor(random() * 300); left > 0; left--, made++) answer("x".repeat(left));
+    if (random() < 0.3) made += feedback({ thumbs: "up", traceId: "a".repeat(32) }) ? 1 : 0;
+    if (random() < 0.7) await handle.flush(200);
+    const { sent, waiting, dropped } = handle.status();
+    assert.equal(sent + waiting + dropped, made);
+  }
+  isWell = true;
+  assert.equal(await handle.flush(), true);
+  const { sent, waiting, dropped } = handle.status();
+  assert.deepEqual([sent, waiting, sent + dropped], [stored, 0, made]);
+  assert.equal(sent > 1_000 && dropped > 100, true);
+  await handle.shutdown();
+});
 
 test("11,000 spans for a server that is not there are 11,000 lost spans, also after shutdown", async (t) => {
   const server = await collector();
