@@ -39,13 +39,16 @@ interface Events {
   readonly controller?: AbortController;
 }
 
+/** Most models of a client of which it is remembered whether they report the usage of streams. */
+const MAX_MODELS = 1_000;
+
 const OBSERVED = Symbol.for("ratchet.observed");
 
 /**
  * Records the calls of a client of `openai`, also those that are streamed, fail or are broken off.
  *
- * A stream is asked for its usage, which the caller does not see; servers that know no
- * `stream_options` are not asked again.
+ * A stream is asked for its usage, which the caller does not see; a request that is refused with it is made
+ * again without.
  *
  * @param client The client; it is changed, and returned.
  * @example
@@ -78,14 +81,14 @@ function observe<C extends object>(client: C, provider: string, apis: Readonly<R
     warnOnce(`No call of this client is recorded: it is none of the package ${library}, which has a method \`post\`.`);
     return client;
   }
-  const server = { refusesUsage: false };
+  const takesUsage = new Map<unknown, boolean>();
   const own = {
     [OBSERVED]: true,
     post(path: string, options?: Options | Promise<Options>): Pending {
       const ask = (given: Options | Promise<Options> | undefined): Pending => post.call(client as Client, path, given);
       const api = apis[path.replace(/^\/?(v1\/)?/, "").replace(/\?.*$/, "")];
       if (!api || !isRecording() || !options) return ask(options);
-      return recorded(client as Client, new ModelCall(api, provider), api, server, ask, options);
+      return recorded(client as Client, new ModelCall(api, provider), api, takesUsage, ask, options);
     },
     ...(typeof withOptions === "function"
       ? { withOptions: (...given: unknown[]) => observe(withOptions.apply(client, given), provider, apis) }
@@ -100,7 +103,7 @@ function observe<C extends object>(client: C, provider: string, apis: Readonly<R
 /**
  * Makes a request, and records what comes of it.
  *
- * @param server What is known of the client's server.
+ * @param takesUsage Whether a stream of a model may be asked for its usage, as far as it is known.
  * @param post Makes a request.
  * @param options The caller's own.
  */
@@ -108,39 +111,41 @@ function recorded(
   client: Client,
   call: ModelCall,
   api: ModelApi,
-  server: { refusesUsage: boolean },
+  takesUsage: Map<unknown, boolean>,
   post: (options: Options | Promise<Options>) => Pending,
   options: Options | Promise<Options>,
 ): Pending {
   let isRaw = false;
   let hidesUsage = false;
+  let model: unknown;
   const chosen = Promise.resolve(options).then((own) => {
     const request = mapping(own?.body);
     call.asks(request);
     if (own?.__span?.span) leaveOut(own.__span.span);
     const { stream, stream_options: told } = request;
+    model = request["model"];
     // Where the caller takes the response as it is, which they say in the same turn, it stays so.
-    hidesUsage =
-      api.asksForUsage &&
-      stream === true &&
-      !server.refusesUsage &&
-      !isRaw &&
-      mapping(told)["include_usage"] === undefined;
+    const mayAsk = api.asksForUsage && takesUsage.get(model) !== false && takesUsage.size < MAX_MODELS;
+    hidesUsage = mayAsk && stream === true && !isRaw && mapping(told)["include_usage"] === undefined;
     if (!hidesUsage) return own;
     return { ...own, body: { ...request, stream_options: { ...mapping(told), include_usage: true } } };
   });
-  const requested = (response: Promise<unknown>): Promise<unknown> =>
-    response
-      .catch((error: unknown) => {
-        if (!hidesUsage || !saysNoUsage(error)) throw error;
+  const requested = async (response: Promise<unknown>): Promise<unknown> => {
+    try {
+      const found = await response.catch(async (error: unknown) => {
+        if (!hidesUsage || !mayRefuseUsage(error, takesUsage.get(model) === true)) throw error;
         hidesUsage = false;
-        server.refusesUsage = true;
-        return call.within(() => post(options).responsePromise);
-      })
-      .catch((error: unknown) => {
-        call.failed(error);
-        throw error;
+        const other = await call.within(() => post(options).responsePromise);
+        takesUsage.set(model, false);
+        return other;
       });
+      if (hidesUsage) takesUsage.set(model, true);
+      return found;
+    } catch (error) {
+      call.failed(error);
+      throw error;
+    }
+  };
   const parsed = (parse: Parse): Parse =>
     async function (this: unknown, ...given) {
       let answer: unknown;
@@ -265,8 +270,14 @@ function isOfUsage(event: unknown): boolean {
   return Array.isArray(chunk["choices"]) && !items(chunk["choices"]).length && usageOfChunk(chunk) !== undefined;
 }
 
-/** Whether a server refuses a request because it does not know that streams can report usage. */
-function saysNoUsage(error: unknown): boolean {
-  const { status, message } = error as { status?: unknown; message?: unknown };
-  return (status === 400 || status === 422) && /stream_options|include_usage/.test(String(message));
+/**
+ * Whether a server may have refused a request because it asked for usage: some say what they do not know,
+ * others only that the request is bad.
+ *
+ * @param isTaken Whether the model has taken such a request before.
+ */
+function mayRefuseUsage(error: unknown, isTaken: boolean): boolean {
+  const { status, message, error: body } = (error ?? {}) as Record<string, unknown>;
+  if (/stream_options|include_usage/.test(`${String(message)} ${JSON.stringify(body)}`)) return true;
+  return !isTaken && (status === 400 || status === 422);
 }

@@ -87,8 +87,13 @@ def test_the_caller_sees_what_they_would_see_without_it(openai: Recorded) -> Non
     assert openai.told["differing"] == {}
     assert openai.told["same"] is True
     assert openai.told["unhandled"] == 429
-    # Of two calls: asked with, and refused; then without, as a plain client asks.
-    assert openai.told["old"] == [True, False, False, False, False]
+    # Asked with, and refused; asked without. Then the calls of the client that is not observed.
+    assert openai.told["requests"] == {
+        "old old": [True, False, False, False, False],
+        "strict strict": [True, False, False],
+        "bad gpt-4o-mini": [True, False],
+        "bad another": [True, False, False],
+    }
 
 
 @pytest.mark.parametrize(
@@ -135,6 +140,8 @@ def test_tool_calls_and_choices_are_told_apart(openai: Recorded) -> None:
         ("refused", "RateLimitError", "Slow down."),
         ("refused stream", "RateLimitError", "Slow down."),
         ("response refused", "RateLimitError", "Slow down."),
+        ("bad", "BadRequestError", "The context is too long."),
+        ("bad at first", "BadRequestError", "The context is too long."),
         ("error", "APIError", "The model crashed."),
         ("cut", "TypeError", "terminated"),
         ("late", "APIConnectionTimeoutError", "timed out"),
@@ -168,7 +175,7 @@ def test_what_a_call_costs_that_broke_off_is_unknown(openai: Recorded, way: str)
         assert openai.parts(way)[0][0]["content"].startswith("It ")
 
 
-@pytest.mark.parametrize("way", ["no usage", "old", "after old", "raw stream"])
+@pytest.mark.parametrize("way", ["no usage", "old", "after old", "strict", "raw stream"])
 def test_where_no_usage_is_told_the_cost_is_not_measured(openai: Recorded, way: str) -> None:
     attributes = openai[way].attributes
     assert "gen_ai.usage.output_tokens" not in attributes

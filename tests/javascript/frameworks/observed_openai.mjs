@@ -89,8 +89,11 @@ const ways = {
   "raw response": async (client) => (await client.responses.create(input).asResponse()).text(),
   embedding: async (client) => client.embeddings.create({ model: "text-embedding-3-small", input: ["a", "b"] }),
   models: async (client) => typeof client.models.list,
-  old: async (client) => all(await create(client, streamed("old"))),
-  "after old": async (client) => all(await create(client, streamed("old"))),
+  old: async (client) => all(await create(client, streamed("old", { model: "old" }))),
+  "after old": async (client) => all(await create(client, streamed("old", { model: "old" }))),
+  strict: async (client) => all(await create(client, streamed("strict", { model: "strict" }))),
+  bad: async (client) => all(await create(client, streamed("bad"))),
+  "bad at first": async (client) => all(await create(client, streamed("bad", { model: "another" }))),
 };
 
 const differing = {};
@@ -106,6 +109,9 @@ const unhandled = await new Promise((resolve) => {
   process.once("unhandledRejection", (error) => resolve(error.status));
   void create(client, asked("refused")).then(() => undefined);
 });
-const old = server.requests.filter(({ metadata }) => metadata?.how === "old").map((each) => "stream_options" in each);
-console.log(JSON.stringify({ differing, same, unhandled, old, sent: await handle.flush() }));
+const requests = {};
+for (const { model, metadata, stream_options: options } of server.requests) {
+  if (/old|strict|bad/.test(metadata?.how)) (requests[`${metadata.how} ${model}`] ??= []).push(options !== undefined);
+}
+console.log(JSON.stringify({ differing, same, unhandled, requests, sent: await handle.flush() }));
 server.close();

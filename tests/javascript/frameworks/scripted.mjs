@@ -114,6 +114,10 @@ function answer(url, asked, response) {
   if (how === "old" && asked.stream_options) {
     return send(400, { error: { message: "Unrecognized request argument supplied: stream_options" } });
   }
+  if (how === "strict" && asked.stream_options) {
+    return send(422, { detail: [{ type: "extra_forbidden", loc: ["body", "stream_options"] }] });
+  }
+  if (how === "bad") return send(400, { error: { message: "The context is too long." } });
   if (url.endsWith("/embeddings")) {
     const embedding = Buffer.from(new Float32Array([0.5, 0.25, 1]).buffer).toString("base64");
     return send(200, {
