@@ -7,13 +7,14 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from ratchet.autopilot.project import Project
-from ratchet.run import Agent, Executor
+from ratchet.run import Executor
 from ratchet.run.contained import ContainedExecutor, Containment, RoutedExecutor
 from ratchet.run.program import AnyAgent
 from ratchet.ship import TestCommand
 from ratchet.source import checkouts, secret_files
 from ratchet.store.location import parse
 from ratchet.types import Code, ConfigError
+from ratchet.worker.agent import Agent
 
 MAX_SLOTS = 16
 """Default maximum of concurrent sandboxes: each holds the agent's imports."""

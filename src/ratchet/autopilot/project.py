@@ -49,8 +49,8 @@ if TYPE_CHECKING:
     from ratchet.models import LocalModel
     from ratchet.observe.redaction import Redactor
     from ratchet.prove import Guardrail
-    from ratchet.run import AgentSpec
     from ratchet.run.program import AnyAgent
+    from ratchet.worker.agent import AgentSpec
 
 LATENCY_FLOOR_S = 0.1
 """Delays below this seem instantaneous (Miller 1968; Nielsen 1993). It is also what a process, a
@@ -215,8 +215,13 @@ class Project:
 
     @property
     def agent_spec(self) -> AgentSpec:
-        """Location of the agent."""
-        from ratchet.run import AgentSpec
+        """Location of the agent.
+
+        Raises:
+            InputError: A file of prompts cannot be used.
+        """
+        from ratchet.source.prompt_files import declared_prompts
+        from ratchet.worker.agent import AgentSpec
 
         agent, model = self.config.agent, self.agent_model
         return AgentSpec(
@@ -225,7 +230,7 @@ class Project:
             path=agent.path,
             model="" if model is None else model.version,
             variables=self.agent_variables,
-            prompt_files=self.config.files_of_prompts,
+            in_files=tuple(declared_prompts(self.root, self.config.files_of_prompts).values()),
         )
 
     @property
@@ -236,7 +241,7 @@ class Project:
         """
         if self.config.agent.model is None:
             return {}
-        from ratchet.run.environment import model_variables
+        from ratchet.worker.environment import model_variables
 
         model = self.agent_model
         if model is None:
@@ -255,7 +260,7 @@ class Project:
         Raises:
             AgentError: It does not import.
         """
-        from ratchet.run import load_agent
+        from ratchet.worker.agent import load_agent
 
         agent, model = self.config.agent, self.agent_model
         if agent.entry is None:
@@ -271,7 +276,7 @@ class Project:
                     model="" if model is None else model.version,
                 )
             )
-        from ratchet.run.environment import variables_set
+        from ratchet.worker.environment import variables_set
 
         with variables_set(self.agent_variables):
             return load_agent(self.agent_spec)

@@ -14,7 +14,6 @@ from ratchet.autopilot.code_sandbox import source_code, with_sandbox
 from ratchet.autopilot.import_binding import warning
 from ratchet.autopilot.project import Project
 from ratchet.run import (
-    Agent,
     Executor,
     FileLock,
     RetryingTransport,
@@ -24,11 +23,13 @@ from ratchet.run import (
     executor_for,
 )
 from ratchet.run.choice import AT_ONCE
-from ratchet.run.environment import variables_set
+from ratchet.run.left_outcomes import store_left_outcomes
 from ratchet.run.program import AnyAgent, ProgramAgent
 from ratchet.run.runner import requeue
 from ratchet.store import Store
 from ratchet.types import ConfigError, Conflict, StoreError
+from ratchet.worker.agent import Agent
+from ratchet.worker.environment import variables_set
 
 if TYPE_CHECKING:
     from ratchet.observe.redaction import RedactionRules, Redactor
@@ -91,6 +92,7 @@ async def open_runner(
             )
         runner = Runner(store, queue, executor, redactor=redactor)
         if take_over:
+            await asyncio.to_thread(store_left_outcomes, store, state)
             await asyncio.to_thread(runner.recover)
         yield await stack.enter_async_context(runner)
 

@@ -24,10 +24,12 @@ from ratchet.autopilot.config import (
 )
 from ratchet.observe.project_paths import FILE_NAME, folder_with_config, prepare_state
 from ratchet.observe.redaction import RedactionRules, Redactor, redactor_of
-from ratchet.run import Agent, AgentSpec, Executor, Kind, executor_for, load_agent
-from ratchet.run.environment import model_variables, variables_set
+from ratchet.run import Executor, Kind, executor_for
 from ratchet.run.fleet_queue import AgentBuild, FleetQueue, Place
+from ratchet.source.prompt_files import declared_prompts
 from ratchet.types import AgentError, ConfigError
+from ratchet.worker.agent import Agent, AgentSpec, load_agent
+from ratchet.worker.environment import model_variables, variables_set
 
 if TYPE_CHECKING:
     from ratchet.models import LocalModel
@@ -211,7 +213,7 @@ def runner_setup(
             entry=config.agent.entry,
             root=str(project_folder),
             path=config.agent.path,
-            prompt_files=config.files_of_prompts,
+            in_files=tuple(declared_prompts(project_folder, config.files_of_prompts).values()),
         )
     per_candidate = config is not None and config.imports_per_candidate
     gateway = url if options.gateway else ""

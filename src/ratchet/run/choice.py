@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ratchet.run.agent import Agent, AgentSpec
 from ratchet.run.executor import Executor, Kind
-from ratchet.run.inprocess import AsyncExecutor
 from ratchet.run.worker_executor import WorkerExecutor
 from ratchet.types import ConfigError, defaults
+from ratchet.worker.agent import Agent, AgentSpec
+from ratchet.worker.inprocess import AsyncExecutor
 
 if TYPE_CHECKING:
     from ratchet.observe.redaction import RedactionRules

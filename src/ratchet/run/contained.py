@@ -25,17 +25,28 @@ import msgspec
 from ratchet.bind import same_behaviour
 from ratchet.observe import readable
 from ratchet.observe.collector import MAX_SPANS
-from ratchet.run.agent import AgentSpec
-from ratchet.run.attempt import (
+from ratchet.run.executor import Executor
+from ratchet.source.prompt_files import with_texts
+from ratchet.types import (
+    AgentError,
+    AttemptStatus,
+    Claim,
+    Code,
+    InputError,
+    Outcome,
+    Resource,
+    Score,
+    Span,
+)
+from ratchet.worker.agent import AgentSpec
+from ratchet.worker.attempt import (
     MAX_ERROR_CHARACTERS,
     MAX_OUTPUT_BYTES,
     AttemptClock,
     cut_off,
     timed_out,
 )
-from ratchet.run.executor import Executor
-from ratchet.run.sandboxed_attempt import AttemptRequest, SandboxedAgent
-from ratchet.types import AgentError, AttemptStatus, Claim, Code, Outcome, Resource, Score, Span
+from ratchet.worker.sandboxed_attempt import AttemptRequest, SandboxedAgent
 
 LATE_S = 0.5
 """How long past its time-out an attempt may take to end by itself before it is killed."""
@@ -165,7 +176,7 @@ class ContainedExecutor:
         )
         root, folders = _folders(spec)
         warm = SandboxPool(
-            handler="ratchet.run.sandboxed_attempt:handle",
+            handler="ratchet.worker.sandboxed_attempt:handle",
             setup=msgspec.json.encode(setup),
             path=[str(folder) for folder in folders],
             root=root,
@@ -203,6 +214,10 @@ class ContainedExecutor:
         if self._refuses:
             return cut_off(claim, "failed", SELF_GRADED)
         rollout = claim.rollout
+        try:
+            files = with_texts(self._agent.in_files, resources)
+        except InputError as error:
+            return cut_off(claim, "failed", str(error), cause="exception")
         request = AttemptRequest(
             rollout_id=rollout.id,
             fence=claim.fence,
@@ -211,6 +226,7 @@ class ContainedExecutor:
             input=rollout.input,
             resources=dict(resources),
             timeout_s=self._timeout_s,
+            files=files,
         )
         body = msgspec.json.encode(request)
         async with self._free:

@@ -17,7 +17,7 @@ from ratchet.types import Declaration
 from ratchet.types.hashing import HASH_LENGTH
 
 if TYPE_CHECKING:
-    from ratchet.run.agent import Agent
+    from ratchet.worker.agent import Agent
 
 AnyAgent: TypeAlias = Union["Agent", "ProgramAgent"]
 """An agent in Python, or in any language."""

@@ -11,8 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ratchet.run.environment import SECRETS, without
-from ratchet.run.messages import HEADER, FromWorker, ToWorker, decode_from_worker, frame
+from ratchet.worker.environment import SECRETS, without
+from ratchet.worker.messages import HEADER, FromWorker, ToWorker, decode_from_worker, frame
 
 LOG_BYTES = 64 * 1024 * 1024
 """Size at which a log is truncated while an attempt runs."""
@@ -49,7 +49,7 @@ class WorkerProcess:
         try:
             self._process = subprocess.Popen(  # noqa: ASYNC220 - returns at once
                 # -P: the user's modules in this folder must not shadow the standard library.
-                [sys.executable, "-P", "-m", "ratchet.run.worker", *map(str, held)],
+                [sys.executable, "-P", "-m", "ratchet.worker", *map(str, held)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
