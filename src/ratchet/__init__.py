@@ -51,7 +51,6 @@ if TYPE_CHECKING:
     from ratchet.learn.evolve import Evolve
     from ratchet.learn.few_shot import FewShot
     from ratchet.learn.gepa import GEPA
-    from ratchet.learn.openevolve import OpenEvolve
     from ratchet.observe.feedback import feedback
     from ratchet.run.lit_agent import LitAgent
     from ratchet.server.trainer import Trainer
@@ -68,7 +67,6 @@ _LATER = {
     "GEPA": "ratchet.learn.gepa",
     "GRPO": "ratchet.autopilot.algorithms",
     "LitAgent": "ratchet.run.lit_agent",
-    "OpenEvolve": "ratchet.learn.openevolve",
     "PPO": "ratchet.autopilot.algorithms",
     "SFT": "ratchet.autopilot.algorithms",
     "Store": "ratchet.store",
@@ -109,7 +107,6 @@ __all__ = [
     "Int",
     "LitAgent",
     "Model",
-    "OpenEvolve",
     "Params",
     "PromptTemplate",
     "RatchetError",
