@@ -45,12 +45,12 @@ from ratchet.types import (
 if TYPE_CHECKING:
     from ratchet.autopilot.trainable import TrainableModel
     from ratchet.evaluate import Evaluator
-    from ratchet.evaluate.failures import OnError
     from ratchet.models import LocalModel
     from ratchet.observe.redaction import Redactor
     from ratchet.prove import Guardrail
     from ratchet.run.program import AnyAgent
     from ratchet.worker.agent import AgentSpec
+    from ratchet.worker.evaluator import OnError
 
 LATENCY_FLOOR_S = 0.1
 """Delays below this seem instantaneous (Miller 1968; Nielsen 1993). It is also what a process, a

@@ -14,8 +14,6 @@ import msgspec
 from ratchet.evaluate.code_tests import code_tests
 from ratchet.evaluate.cost_and_latency import cost, latency
 from ratchet.evaluate.error_rate import error_rate
-from ratchet.evaluate.evaluator import Evaluator, FunctionEvaluator, evaluator
-from ratchet.evaluate.failures import OnError
 from ratchet.evaluate.groundedness import groundedness
 from ratchet.evaluate.json_match import json_match
 from ratchet.evaluate.language import language
@@ -31,6 +29,7 @@ from ratchet.evaluate.tokens import tokens
 from ratchet.evaluate.tool_calls import tool_calls
 from ratchet.evaluate.trajectory import trajectory
 from ratchet.types import ConfigError, InputError, RatchetError
+from ratchet.worker.evaluator import Evaluator, FunctionEvaluator, OnError, evaluator
 
 BUILT_IN: dict[str, Callable[..., FunctionEvaluator]] = {
     "code_tests": code_tests,

@@ -15,7 +15,7 @@ from ratchet.autopilot.training.items import Items
 from ratchet.bind import Knobs, current
 from ratchet.observe import ENTRY_MARK, is_async
 from ratchet.observe import rollout as mark_rollout
-from ratchet.run.lit_agent import LitAgent, RolloutInfo
+from ratchet.worker.lit_agent import LitAgent, RolloutInfo
 from ratchet.types import InputError, Model, Params, PromptTemplate, Resource
 from ratchet.worker.agent import Agent, AgentSpec
 

@@ -12,24 +12,12 @@ import math
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args, overload
+from typing import Any, Literal, Protocol, TypeAlias, get_args, overload
 
 import msgspec
 
-from ratchet.evaluate.failures import (
-    MAX_CHARACTERS,
-    ImpossibleScore,
-    OnError,
-    UnfitTask,
-    Unscored,
-    described,
-    missing,
-)
 from ratchet.types import BudgetExhausted, Cost, InputError, Rollout, Score, Span
 from ratchet.types.hashing import HASH_LENGTH, content_hash
-
-if TYPE_CHECKING:
-    from ratchet.store import Store
 
 TIMEOUT_S = 30.0
 """Default time limit of one verdict, in seconds."""
@@ -40,6 +28,12 @@ PARAMETERS = ("output", "expected", "input", "metadata", "rollout", "spans")
 SpansOf = Callable[[str], list[Span]]
 """Reads the spans of a rollout by its id."""
 
+OnError: TypeAlias = Literal["zero", "missing"]
+"""What a failure on an answer counts as, by the project's own word. An outage is always missing."""
+
+MAX_CHARACTERS = 4_000
+"""Maximum characters of a rationale or error."""
+
 EvaluatorBasis: TypeAlias = Literal["comparison", "execution", "measurement", "opinion"]
 """What a score rests on. comparison: with the expected answer. execution: running or compiling the
 output. measurement: a clock or a counter. opinion: a judgement of the output by itself."""
@@ -47,6 +41,27 @@ output. measurement: a clock or a counter. opinion: a judgement of the output by
 
 VariantCheck: TypeAlias = Literal["order", "hardening"]
 """Checks of the report card that compare a judge with a variant of itself."""
+
+
+class Unscored(Exception):
+    """There is no score, for the stated reason; it counts as missing, whatever the answer is."""
+
+
+class UnfitTask(Unscored):
+    """A task lacks what an evaluator needs, such as an expected answer that says something.
+
+    Args:
+        problem: What is wrong with the task, as in "has no expected answer".
+        task: The task's id, where it is known.
+    """
+
+    def __init__(self, problem: str, task: str = "") -> None:
+        super().__init__(f"The task {problem}{f' (task {task})' if task else ''}.")
+        self.problem = problem
+
+
+class ImpossibleScore(Exception):
+    """The function of an evaluator returned what is no score."""
 
 
 class Evaluator(Protocol):
@@ -190,7 +205,7 @@ class FunctionEvaluator:
         """Whether its verdict takes the expected answer into account."""
         return "expected" in self.asks_for
 
-    def attach(self, store: Store) -> None:
+    def attach(self, store: Any) -> None:
         """Give it the store whose rollouts it scores, for those that keep something there."""
 
     @property
@@ -339,6 +354,28 @@ def evaluator(
     return FunctionEvaluator(
         function, name=name or own, unit=unit, timeout_s=timeout_s, on_error=on_error
     )
+
+
+def missing(evaluator: Evaluator, error: Exception) -> Score:
+    """A score that is missing, with the reason."""
+    return Score(
+        evaluator=evaluator.name,
+        version=evaluator.version,
+        value=None,
+        unit=evaluator.unit,
+        error=described(error)[:MAX_CHARACTERS],
+    )
+
+
+def described(error: BaseException, between: str = ": ") -> str:
+    """An exception in words: its type and message, or the message alone of an `Unscored`."""
+    try:
+        said = str(error)
+    except Exception:  # a user's exception whose __str__ fails
+        said = ""
+    if isinstance(error, (Unscored, ImpossibleScore)):
+        return said
+    return f"{type(error).__name__}{between}{said}" if said else type(error).__name__
 
 
 def _source_hash(function: Any) -> str:
