@@ -31,7 +31,6 @@ from ratchet.curate.synthesis import (
 from ratchet.curate.synthesis.answers import Answerer, Solver
 from ratchet.curate.synthesis.coached import EDGE_CASES, PERSONAS
 from ratchet.curate.synthesis.input_schema import infer_schema, loosened
-from ratchet.evaluate.catalog import import_function
 from ratchet.learn import Algorithm
 from ratchet.observe.capture import shorten
 from ratchet.run.program import AnyAgent, ProgramAgent
@@ -45,6 +44,7 @@ from ratchet.types import (
     Task,
     content_hash,
 )
+from ratchet.worker.own_evaluator import import_function
 
 METHODS: tuple[MethodName, ...] = ("slots", "rewording", "boundary", "coach")
 SOLVERS = ("coach", "agent")

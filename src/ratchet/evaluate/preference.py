@@ -273,7 +273,7 @@ def preference(*, file: str, embed: str = "", folder: str = ".") -> FunctionEval
         InputError: The file is there and is no model.
         ConfigError: The function cannot be imported.
     """
-    from ratchet.evaluate.catalog import import_function
+    from ratchet.worker.own_evaluator import import_function
 
     function = import_function(embed, "embedding") if embed else None
     path = Path(folder) / file

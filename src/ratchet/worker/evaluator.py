@@ -9,14 +9,17 @@ import functools
 import hashlib
 import inspect
 import math
+import sqlite3
+import subprocess
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import BrokenExecutor
 from types import CodeType
 from typing import Any, Literal, Protocol, TypeAlias, get_args, overload
 
 import msgspec
 
-from ratchet.types import BudgetExhausted, Cost, InputError, Rollout, Score, Span
+from ratchet.types import BudgetExhausted, Cost, InputError, RatchetError, Rollout, Score, Span
 from ratchet.types.hashing import HASH_LENGTH, content_hash
 
 TIMEOUT_S = 30.0
@@ -376,6 +379,46 @@ def described(error: BaseException, between: str = ": ") -> str:
     if isinstance(error, (Unscored, ImpossibleScore)):
         return said
     return f"{type(error).__name__}{between}{said}" if said else type(error).__name__
+
+
+def is_outage(error: BaseException) -> bool:
+    """Whether an exception tells of the surroundings and not of the answer: a time limit, a
+    connection, a database, memory, an import, a killed process, or an error of Ratchet's own.
+    """
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        if _is_of_the_surroundings(cause):
+            return True
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    return False
+
+
+_SURROUNDINGS = (
+    *(Unscored, TimeoutError, subprocess.TimeoutExpired, ImportError, MemoryError),
+    *(BrokenExecutor, asyncio.CancelledError),
+)
+_OF_A_PATH = (FileNotFoundError, IsADirectoryError, NotADirectoryError, FileExistsError)
+"""An answer may name a file that is not there."""
+_BY_NAME = frozenset({"OperationalError", "InterfaceError", "HTTPError"})
+"""Base classes of database drivers (PEP 249: "not necessarily under the control of the programmer")
+and of HTTP clients, which are not imported to ask."""
+
+
+def _is_of_the_surroundings(error: BaseException) -> bool:
+    if isinstance(error, _SURROUNDINGS):
+        return True
+    if isinstance(error, OSError):
+        return not isinstance(error, _OF_A_PATH)
+    if isinstance(error, RatchetError):
+        return not isinstance(error, InputError)
+    if isinstance(error, subprocess.CalledProcessError):
+        return error.returncode < 0  # killed by a signal
+    if isinstance(error, sqlite3.OperationalError):
+        # The statement itself is wrong: an answer that is run as a query.
+        return getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_ERROR
+    return any(kind.__name__ in _BY_NAME for kind in type(error).__mro__)
 
 
 def _source_hash(function: Any) -> str:
