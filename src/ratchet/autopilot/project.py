@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -48,7 +49,9 @@ if TYPE_CHECKING:
     from ratchet.models import LocalModel
     from ratchet.observe.redaction import Redactor
     from ratchet.prove import Guardrail
+    from ratchet.run.agent_host import AgentHost
     from ratchet.run.program import AnyAgent
+    from ratchet.sandbox.interpreter import Interpreter
     from ratchet.worker.agent import AgentSpec
     from ratchet.worker.evaluator import OnError
 
@@ -213,6 +216,37 @@ class Project:
         path = agent.model.partition(":")[2]
         return bool(path) and (self.root / path).is_dir()
 
+    @cached_property
+    def interpreter(self) -> Interpreter | None:
+        """The agent's own interpreter; None for that of this process.
+
+        Raises:
+            ConfigError: It does not start, is too old, or lacks this version of the SDK; or the
+                agent is to run in this process.
+        """
+        from ratchet.sandbox.interpreter import find_interpreter, interpreter_at
+
+        if self.config.agent.entry is None:
+            return None
+        python = find_interpreter(self.root, self.config.agent.python)
+        if python is None:
+            return None
+        kind = self.config.run.executor
+        if kind in ("inline", "ray"):
+            raise ConfigError(
+                f'executor = "{kind}" under [run] imports the agent into Ratchet\'s own'
+                f" environment, and the agent's is that of {python}.",
+                hint='Set executor = "auto"; or install Ratchet\'s tool there, and run it there.',
+            )
+        return interpreter_at(python)
+
+    @cached_property
+    def agent_host(self) -> AgentHost | None:
+        """The process in the agent's own interpreter; None where it has none."""
+        from ratchet.run.agent_host import AgentHost
+
+        return None if self.interpreter is None else AgentHost(self.interpreter)
+
     @property
     def agent_spec(self) -> AgentSpec:
         """Location of the agent.
@@ -228,6 +262,7 @@ class Project:
             entry=agent.label,
             root=str(self.root),
             path=agent.path,
+            python="" if self.interpreter is None else self.interpreter.executable,
             model="" if model is None else model.version,
             variables=self.agent_variables,
             in_files=tuple(declared_prompts(self.root, self.config.files_of_prompts).values()),
@@ -278,6 +313,10 @@ class Project:
             )
         from ratchet.worker.environment import variables_set
 
+        if self.agent_host is not None:
+            from ratchet.run.agent_host import HostedAgent
+
+            return HostedAgent(self.agent_host, self.agent_spec)
         with variables_set(self.agent_variables):
             return load_agent(self.agent_spec)
 
@@ -453,7 +492,8 @@ class Project:
             own = _judge_options(self.config.coach, own)
         if use in ("judge", "preference"):
             own["folder"] = str(self.root)
-        made = make_evaluator(use, own, name=name, on_error=on_error)
+        host = self.agent_host if ":" in use else None
+        made = make_evaluator(use, own, name=name, on_error=on_error, host=host)
         if use == "judge":
             from ratchet.evaluate.judges import JudgeEvaluator
 

@@ -24,11 +24,10 @@ from ratchet.run import (
 )
 from ratchet.run.choice import AT_ONCE
 from ratchet.run.left_outcomes import store_left_outcomes
-from ratchet.run.program import AnyAgent, ProgramAgent
+from ratchet.run.program import AnyAgent, ProgramAgent, PythonAgent
 from ratchet.run.runner import requeue
 from ratchet.store import Store
 from ratchet.types import ConfigError, Conflict, StoreError
-from ratchet.worker.agent import Agent
 from ratchet.worker.environment import variables_set
 
 if TYPE_CHECKING:
@@ -67,6 +66,8 @@ async def open_runner(
     redactor = project.redactor()
     if sentence := warning(project.config, agent.declarations):
         say(sentence)
+    if project.interpreter is not None:
+        say(f"The agent runs in its own environment, with {project.interpreter.executable}.")
     async with AsyncExitStack() as stack:
         state = project.prepare_state()
         held: int | None = None
@@ -169,7 +170,7 @@ class _ServerWatcher(RunnerWatcher):
 
 def make_executor(
     project: Project,
-    agent: Agent,
+    agent: PythonAgent,
     state: Path,
     keep_open: int | None,
     *,

@@ -273,7 +273,7 @@ def _signature_check(agent: AnyAgent) -> Callable[[Any], str] | None:
 
     def check(value: Any) -> str:
         try:
-            agent.arguments(value, {})
+            agent.check_input(value)
         except InputError as error:
             return error.message
         return ""
@@ -287,6 +287,4 @@ def _purpose(project: Project, agent: AnyAgent) -> str:
         return ""
     candidate = project.source_candidate(agent)
     prompts = [r.text for r in candidate.resources.values() if isinstance(r, PromptTemplate)]
-    return shorten(
-        "\n\n".join(filter(None, [agent.function.__doc__ or "", *prompts])), MOST_PURPOSE
-    )
+    return shorten("\n\n".join(filter(None, [agent.docstring, *prompts])), MOST_PURPOSE)

@@ -13,6 +13,7 @@ from ratchet.evaluate.code_tests import code_tests
 from ratchet.evaluate.cost_and_latency import cost, latency
 from ratchet.evaluate.error_rate import error_rate
 from ratchet.evaluate.groundedness import groundedness
+from ratchet.evaluate.hosted import HostedEvaluator
 from ratchet.evaluate.json_match import json_match
 from ratchet.evaluate.language import language
 from ratchet.evaluate.length import length
@@ -26,6 +27,7 @@ from ratchet.evaluate.sql_equivalence.evaluator import sql
 from ratchet.evaluate.tokens import tokens
 from ratchet.evaluate.tool_calls import tool_calls
 from ratchet.evaluate.trajectory import trajectory
+from ratchet.run.agent_host import AgentHost
 from ratchet.types import ConfigError, InputError
 from ratchet.worker.evaluator import Evaluator, FunctionEvaluator, OnError
 from ratchet.worker.own_evaluator import called, own_evaluator
@@ -69,6 +71,7 @@ def make_evaluator(
     *,
     name: str | None = None,
     on_error: OnError | None = None,
+    host: AgentHost | None = None,
 ) -> Evaluator:
     """The evaluator named in a project's configuration.
 
@@ -77,11 +80,18 @@ def make_evaluator(
         options: Keyword arguments of a built-in evaluator, or of a function that returns one.
         name: An alternative name, if a project uses one evaluator twice.
         on_error: What its failures on an answer count as; see `FunctionEvaluator`.
+        host: The process in the agent's interpreter that runs the user's own; None for this one.
 
     Raises:
         ConfigError: The evaluator does not exist, or its options are invalid.
     """
-    made = own_evaluator(use, options or {}) if ":" in use else _built_in(use, options or {})
+    made: FunctionEvaluator
+    if ":" not in use:
+        made = _built_in(use, options or {})
+    elif host is not None:
+        made = HostedEvaluator(host, use, options or {})
+    else:
+        made = own_evaluator(use, options or {})
     if on_error is not None:
         try:
             made = made.failing(on_error)

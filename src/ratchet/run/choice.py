@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ratchet.run.executor import Executor, Kind
+from ratchet.run.program import PythonAgent
 from ratchet.run.worker_executor import WorkerExecutor
 from ratchet.types import ConfigError, defaults
 from ratchet.worker.agent import Agent, AgentSpec
@@ -30,7 +31,7 @@ LEAST_MEMORY = 512 * 1024 * 1024
 
 def executor_for(
     kind: Kind,
-    agent: Agent,
+    agent: PythonAgent,
     spec: AgentSpec,
     *,
     state: Path,
@@ -89,6 +90,7 @@ def executor_for(
     cores = os.cpu_count() or 1
     slots = concurrency or (cores if kind == "process" else AT_ONCE)
     if kind == "inline":
+        assert isinstance(agent, Agent)  # `Project.interpreter` refuses another
         return AsyncExecutor(agent, slots=slots, timeout_s=timeout_s)
     workers = workers_for(slots, cores) if kind == "async" else slots
     memory = memory_of_each(memory_mb, workers)

@@ -26,6 +26,7 @@ from ratchet.bind import same_behaviour
 from ratchet.observe import readable
 from ratchet.observe.collector import MAX_SPANS
 from ratchet.run.executor import Executor
+from ratchet.sandbox.interpreter import Interpreter
 from ratchet.source.prompt_files import with_texts
 from ratchet.types import (
     AgentError,
@@ -110,6 +111,8 @@ class Containment(msgspec.Struct, frozen=True, kw_only=True):
     """Environment variables of the agent."""
     check_returns: bool = True
     """Whether return values of evolved functions are checked against the source's annotations."""
+    python: Interpreter | None = None
+    """The agent's interpreter; None for this one."""
 
 
 class ContainedExecutor:
@@ -195,6 +198,7 @@ class ContainedExecutor:
             unsafe=settings.unsafe,
             environment=settings.environment,
             connect=settings.connect,
+            python=settings.python,
         )
         try:
             self._warm = await self._stack.enter_async_context(warm)

@@ -84,7 +84,9 @@ class WorkerPool:
         how = ""
         setup = msgspec.structs.replace(self.setup, binding=binding)
         for _ in range(START_TRIES):
-            worker = WorkerProcess(number, self._logs / f"worker-{number}.log", self._keep_open)
+            worker = WorkerProcess(
+                number, self._logs / f"worker-{number}.log", self._keep_open, setup.agent.python
+            )
             self._all.add(worker)
             try:
                 async with asyncio.timeout(START_S):

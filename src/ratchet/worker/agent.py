@@ -39,6 +39,8 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Folders prepended to `sys.path`, relative to the root."""
     model: str = ""
     """Version of the local model that the agent calls; empty for another."""
+    python: str = ""
+    """Path of the interpreter that runs it; empty for that of the tool."""
     variables: dict[str, str] = {}
     """Environment variables of the agent's processes, such as those that lead to that model."""
     in_files: tuple[Declaration, ...] = ()
@@ -73,6 +75,19 @@ class Agent:
     def optional(self) -> tuple[str, ...]:
         """Names of the parameters that have a default."""
         return tuple(n for n, p in self._named.items() if p.default is not p.empty)
+
+    @property
+    def docstring(self) -> str:
+        """The function's docstring; empty when it has none."""
+        return self.function.__doc__ or ""
+
+    def check_input(self, value: Any) -> None:
+        """Check that a task's input fits the agent's parameters.
+
+        Raises:
+            InputError: It does not.
+        """
+        self.arguments(value, {})
 
     def arguments(
         self, given: Any, resources: Mapping[str, Resource]

@@ -154,7 +154,7 @@ class FunctionEvaluator:
         self.benchmarked = benchmarked
         self._function = function
         self._trusted = trusted
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
         self._is_async = inspect.iscoroutinefunction(function)
         parameters = inspect.signature(function).parameters
         self.asks_for = tuple(parameters)
@@ -273,9 +273,9 @@ class FunctionEvaluator:
         call = functools.partial(self._function, **given)
         started = _in_task(call) if self._is_async else _in_thread(call)
         try:
-            done, _ = await asyncio.wait({started}, timeout=self._timeout_s)
+            done, _ = await asyncio.wait({started}, timeout=self.timeout_s)
             if not done:
-                raise Unscored(f"No verdict within {self._timeout_s:g} s.")
+                raise Unscored(f"No verdict within {self.timeout_s:g} s.")
             return self._judged(started.result())
         finally:
             started.cancel()  # a function that swallows the cancellation is abandoned
