@@ -5,15 +5,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
-import sysconfig
-import venv
 import zipfile
 from pathlib import Path
 
 import pytest
 from tests.faults.bad_coach import HONEST, KEY, Says, make_project
 from tests.llm.endpoint import Endpoint
+from tests.wheels import PARTS, build_wheel, environment_with
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -24,31 +22,14 @@ NEVER = ("__pycache__", ".ratchet", ".pytest_cache", ".venv", ".git/")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The wheels of this checkout, of the SDK and of the tool."""
     folder = tmp_path_factory.mktemp("wheels")
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    # The page is built with Node and packages; `make test-dashboard` looks for it in the wheel.
-    env = {**os.environ, "RATCHET_SKIP_DASHBOARD": "1"}
-    for root in (ROOT, ROOT / "tool"):
-        done = subprocess.run(build, cwd=root, env=env, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stderr
-    return {
-        "sdk": next(folder.glob("agent_ratchet-*.whl")),
-        "tool": next(folder.glob("agent_ratchet_tool-*.whl")),
-    }
+    return {part: build_wheel(part, folder) for part in PARTS}
 
 
 @pytest.fixture(scope="module")
 def installed(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The Python of an environment that has the wheels, and this one's other packages."""
     folder = tmp_path_factory.mktemp("installed") / "venv"
-    venv.create(folder, with_pip=False)
-    paths = sysconfig.get_paths(vars={"base": str(folder), "platbase": str(folder)})
-    site = Path(paths["purelib"])
-    for wheel in wheels.values():
-        with zipfile.ZipFile(wheel) as archive:
-            archive.extractall(site)
-    # As a line of its own it is no site folder: the editable install of this checkout stays out.
-    (site / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    return folder / "bin" / "python"
+    return environment_with(folder, *wheels.values())
 
 
 def files_below(folder: Path) -> set[str]:

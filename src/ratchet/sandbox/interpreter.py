@@ -22,11 +22,12 @@ ANSWER_S = 60.0
 _ENVIRONMENTS = (".venv", "venv", "env")
 
 _ASK = """
-import json, sys
-try:
-    from ratchet._version import __version__ as version
-except ImportError:
-    version = ""
+import importlib.util, json, runpy, sys
+found = importlib.util.find_spec("ratchet")
+version = ""
+if found is not None and found.origin:  # not imported: one of its dependencies may be missing
+    file = found.origin.replace("__init__.py", "_version.py")
+    version = runpy.run_path(file)["__version__"]
 prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
 print(json.dumps({"executable": sys.executable, "python": list(sys.version_info[:2]),
     "prefix": sys.prefix, "prefixes": sorted(prefixes),
