@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, TypeVar
 
+from ratchet.observe.instruments.table import Misfit
 from ratchet.sandbox.interpreter import Interpreter
 from ratchet.types import AgentError, ConfigError, Declaration, InputError
 from ratchet.worker.agent import AgentSpec
@@ -184,6 +185,11 @@ class HostedAgent:
         """Names of the parameters that have a default."""
         self.docstring = found.docstring
         self._loaded_version = found.loaded_version
+        self._misfits = found.misfits
+
+    def misfits(self) -> list[Misfit]:
+        """Like `Agent.misfits`."""
+        return self._misfits
 
     def check_input(self, value: Any) -> None:
         """Check that a task's input fits the agent's parameters.

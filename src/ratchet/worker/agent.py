@@ -18,6 +18,7 @@ from ratchet._redirected_files import leave_to_rollouts
 from ratchet.bind import Knobs, declarations, importing
 from ratchet.bind.marked_functions import bind_marked_functions
 from ratchet.observe import ENTRY_MARK, is_async, trace
+from ratchet.observe.instruments.table import Misfit, misfits
 from ratchet.types import (
     AgentError,
     Declaration,
@@ -80,6 +81,10 @@ class Agent:
     def docstring(self) -> str:
         """The function's docstring; empty when it has none."""
         return self.function.__doc__ or ""
+
+    def misfits(self) -> list[Misfit]:
+        """Instrumentors that do not fit the libraries that the agent has imported."""
+        return misfits()
 
     def check_input(self, value: Any) -> None:
         """Check that a task's input fits the agent's parameters.

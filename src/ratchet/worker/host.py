@@ -99,6 +99,7 @@ def _described(agent: Agent) -> AgentDescription:
         optional=agent.optional,
         docstring=agent.docstring,
         loaded_version=agent.loaded_version(),
+        misfits=agent.misfits(),
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from ratchet.observe.instruments.table import Misfit
 from ratchet.types import Declaration, Rollout, Score, Span
 from ratchet.worker.agent import AgentSpec
 from ratchet.worker.evaluator import EvaluatorBasis, OnError
@@ -58,6 +59,7 @@ class AgentDescription(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     optional: tuple[str, ...]
     docstring: str
     loaded_version: str
+    misfits: list[Misfit]
 
 
 class EvaluatorDescription(msgspec.Struct, frozen=True, tag=True, kw_only=True):
