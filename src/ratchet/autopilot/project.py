@@ -221,8 +221,7 @@ class Project:
         """The agent's own interpreter; None for that of this process.
 
         Raises:
-            ConfigError: It does not start, is too old, or lacks this version of the SDK; or the
-                agent is to run in this process.
+            ConfigError: It does not start, is too old, or lacks this version of the SDK.
         """
         from ratchet.sandbox.interpreter import find_interpreter, interpreter_at
 
@@ -231,13 +230,6 @@ class Project:
         python = find_interpreter(self.root, self.config.agent.python)
         if python is None:
             return None
-        kind = self.config.run.executor
-        if kind in ("inline", "ray"):
-            raise ConfigError(
-                f'executor = "{kind}" under [run] imports the agent into Ratchet\'s own'
-                f" environment, and the agent's is that of {python}.",
-                hint='Set executor = "auto"; or install Ratchet\'s tool there, and run it there.',
-            )
         return interpreter_at(python)
 
     @cached_property

@@ -25,10 +25,13 @@ from ratchet.autopilot.config import (
 from ratchet.observe.project_paths import FILE_NAME, folder_with_config, prepare_state
 from ratchet.observe.redaction import RedactionRules, Redactor, redactor_of
 from ratchet.run import Executor, Kind, executor_for
+from ratchet.run.agent_host import AgentHost, HostedAgent
 from ratchet.run.fleet_queue import AgentBuild, FleetQueue, Place
+from ratchet.run.program import PythonAgent
+from ratchet.sandbox.interpreter import find_interpreter, interpreter_at
 from ratchet.source.prompt_files import declared_prompts
 from ratchet.types import AgentError, ConfigError
-from ratchet.worker.agent import Agent, AgentSpec, load_agent
+from ratchet.worker.agent import AgentSpec, load_agent
 from ratchet.worker.environment import model_variables, variables_set
 
 if TYPE_CHECKING:
@@ -247,7 +250,14 @@ def runner_setup(
             build=build,
             no_sandbox=_why_no_sandbox(config) if source_code(held) else "",
         )
-    agent = load_agent(spec)
+    interpreter = find_interpreter(project_folder, None if config is None else config.agent.python)
+    agent: PythonAgent
+    if interpreter is None:
+        agent = load_agent(spec)
+    else:
+        host = AgentHost(interpreter_at(interpreter))
+        spec = msgspec.structs.replace(spec, python=str(interpreter))
+        agent = HostedAgent(host, spec)
     build = AgentBuild.of(agent)
     usual = executor_for(
         kind,
@@ -291,7 +301,7 @@ def _contained(
     project_folder: Path,
     config: Config | None,
     options: RunnerOptions,
-    agent: Agent,
+    agent: PythonAgent,
     usual: Executor,
     model: LocalModel | None,
 ) -> Executor:

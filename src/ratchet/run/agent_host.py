@@ -177,6 +177,8 @@ class HostedAgent:
         self.spec = spec
         self._host = host
         found = host.ask(DescribeAgent(spec), AgentDescription)
+        self.python = ".".join(map(str, host.interpreter.python))
+        """Version of the Python that runs it."""
         self.kind = found.kind
         self.is_async = found.is_async
         self.declarations: dict[str, Declaration] = found.declarations

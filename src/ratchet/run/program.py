@@ -60,6 +60,7 @@ class ProgramAgent:
 
     kind = "program"
     is_async = False
+    python = "any"
 
     def __init__(self, spec: ProgramSpec) -> None:
         self.spec = spec

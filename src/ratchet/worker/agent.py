@@ -51,6 +51,9 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
 class Agent:
     """A loaded agent. Make one with `load_agent`."""
 
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    """Version of the Python that runs it."""
+
     def __init__(self, spec: AgentSpec, function: Callable[..., Any]) -> None:
         self.spec = spec
         self.kind: str = getattr(function, ENTRY_MARK, "plain")
