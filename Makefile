@@ -17,7 +17,7 @@ export RATCHET_SKIP_DASHBOARD := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast test-frameworks test-lowest test-javascript test-weights test-verl test-wire test-wire-real test-wire-shown javascript dashboard test-dashboard test-dashboard-short check faults bench bench-quick docs serve constraints clean moved
+.PHONY: help setup demo test test-fast test-frameworks test-lowest test-javascript test-weights test-verl test-install dist test-wire test-wire-real test-wire-shown javascript dashboard test-dashboard test-dashboard-short check faults bench bench-quick docs serve constraints clean moved
 moved: ;
 
 help:  ## List the targets
@@ -50,6 +50,14 @@ test-javascript: .venv/.dev  ## Test the npm package, also with other libraries'
 
 test-weights: .venv/.train  ## Run the tests that need PyTorch (installs the extra `train`: 6 GB)
 	RATCHET_TEST_WEIGHTS=1 $(BIN)/python -m pytest -n $(CORES) -m torch tests $(ARGS)
+
+dist: .venv/.dev  ## Build the wheels of the SDK and of the tool into dist/
+	rm -rf dist
+	RATCHET_SKIP_DASHBOARD= $(BIN)/python -m hatchling build -t wheel -t sdist -d "$(CURDIR)/dist"
+	cd tool && RATCHET_SKIP_DASHBOARD= ../$(BIN)/python -m hatchling build -t wheel -d "$(CURDIR)/dist"
+
+test-install: dist  ## Install the wheels into fresh environments, the agent's and the tool's
+	$(BIN)/python -m tests.packaging.install
 
 test-verl: .venv-verl/.done  ## Run the tests that need verl (an environment of its own: 6 GB)
 	RAY_AUTH_MODE=disabled RATCHET_TEST_VERL=1 .venv-verl/bin/python -m pytest -p no:cacheprovider -m verl tests/weights/verl $(ARGS)
