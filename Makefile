@@ -57,7 +57,7 @@ dist: .venv/.dev  ## Build the wheels of the SDK and of the tool into dist/
 	cd tool && RATCHET_SKIP_DASHBOARD= ../$(BIN)/python -m hatchling build -t wheel -d "$(CURDIR)/dist"
 
 test-install: dist  ## Install the wheels into fresh environments, the agent's and the tool's
-	$(BIN)/python -m tests.packaging.install
+	$(BIN)/python -m tests.packaging.install $(ARGS)
 
 test-verl: .venv-verl/.done  ## Run the tests that need verl (an environment of its own: 6 GB)
 	RAY_AUTH_MODE=disabled RATCHET_TEST_VERL=1 .venv-verl/bin/python -m pytest -p no:cacheprovider -m verl tests/weights/verl $(ARGS)

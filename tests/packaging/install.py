@@ -1,8 +1,8 @@
 """Installs the wheels into fresh environments, and improves agents in one with the tool in another.
 
-    python -m tests.packaging.install
+    python -m tests.packaging.install [PYTHON]
 
-The tool is installed into the newest Python there is, the SDK into Python 3.11 beside the pinned
+The tool is installed into the Python that is named or the newest on the PATH, the SDK into Python 3.11 beside the pinned
 packages of an older agent. Packages come from the index, the wheels from `make dist`.
 """
 
@@ -35,10 +35,7 @@ def newest_python() -> str:
     """The newest Python on the PATH that starts."""
     for minor in range(20, 11, -1):
         found = shutil.which(f"python3.{minor}")
-        if (
-            found
-            and subprocess.run([found, "-c", ""], capture_output=True, check=False).returncode == 0
-        ):
+        if found and not subprocess.run([found, "-c", ""], capture_output=True).returncode:
             return found
     return sys.executable
 
@@ -73,9 +70,9 @@ def main() -> None:
     (tool,) = DIST.glob("agent_ratchet_tool-*.whl")
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(scratch).resolve()
-        newest = newest_python()
-        print(f"The tool in {newest}, the agent in {sys.executable}")
-        tools = environment(folder / "tool", newest, str(sdk), str(tool))
+        python = sys.argv[1] if len(sys.argv) > 1 else newest_python()
+        print(f"The tool in {python}, the agent in {sys.executable}")
+        tools = environment(folder / "tool", python, str(sdk), str(tool))
         environment(folder / "agent", sys.executable, str(sdk), *PINNED)
         with Endpoint(Says(f"It adds them up now.\n\n```python\n{HONEST}```")) as endpoint:
             code = make_project(folder / "code", endpoint.url)
