@@ -2,8 +2,9 @@
 
     python -m tests.packaging.install [PYTHON]
 
-The tool is installed into the Python that is named or the newest on the PATH, the SDK into Python 3.11 beside the pinned
-packages of an older agent. Packages come from the index, the wheels from `make dist`.
+The tool is installed into the Python that is named or the newest on the PATH, the SDK into this one
+beside the pinned packages of an older agent. Packages come from the index, the wheels from
+`make dist`.
 """
 
 from __future__ import annotations

@@ -21,14 +21,14 @@ from ratchet.worker.host_messages import (
     HEADER,
     AgentDescription,
     AgentVersion,
-    Asked,
     CheckInput,
     DescribeAgent,
-    Refused,
+    HostRequest,
     Reply,
     Request,
+    RequestRefused,
     Text,
-    decode_answered,
+    decode_reply,
     frame,
 )
 
@@ -96,7 +96,7 @@ class AgentHost:
             number = next(self._numbers)
             self._waiting[number] = future
             try:
-                connection.sendall(frame(Asked(number, request)))
+                connection.sendall(frame(HostRequest(number, request)))
             except OSError:
                 pass  # the reader notices the end
         return future
@@ -138,7 +138,7 @@ class AgentHost:
         try:
             with connection.makefile("rb") as stream:
                 while header := stream.read(HEADER.size):
-                    answered = decode_answered(stream.read(HEADER.unpack(header)[0]))
+                    answered = decode_reply(stream.read(HEADER.unpack(header)[0]))
                     future = self._waiting.pop(answered.number, None)
                     if future is not None:
                         future.set_result(answered.reply)
@@ -156,7 +156,7 @@ class AgentHost:
 
 
 def _checked(reply: Reply) -> Reply:
-    if isinstance(reply, Refused):
+    if isinstance(reply, RequestRefused):
         raise _ERRORS[reply.kind](reply.message, hint=reply.hint)
     return reply
 

@@ -19,20 +19,20 @@ from ratchet.worker.host_messages import (
     HEADER,
     AgentDescription,
     AgentVersion,
-    Answered,
-    Asked,
     CheckInput,
     DescribeAgent,
     DescribeEvaluator,
     EvaluatorDescription,
+    HostReply,
+    HostRequest,
     Judged,
     JudgeRollout,
     NotJudged,
-    Refused,
     Reply,
     Request,
+    RequestRefused,
     Text,
-    decode_asked,
+    decode_request,
     frame,
 )
 from ratchet.worker.own_evaluator import own_evaluator
@@ -51,10 +51,10 @@ class Host:
             return await self._reply(request)
         except RatchetError as error:
             if isinstance(error, ConfigError):
-                return Refused("ConfigError", error.message, error.hint)
+                return RequestRefused("ConfigError", error.message, error.hint)
             if isinstance(error, InputError):
-                return Refused("InputError", error.message, error.hint)
-            return Refused("AgentError", error.message, error.hint)
+                return RequestRefused("InputError", error.message, error.hint)
+            return RequestRefused("AgentError", error.message, error.hint)
 
     async def _reply(self, request: Request) -> Reply:
         match request:
@@ -129,14 +129,14 @@ async def serve(connection: socket.socket) -> None:
     reader, writer = await asyncio.open_connection(sock=connection)
     answering: set[asyncio.Task[None]] = set()
 
-    async def answer(asked: Asked) -> None:
-        writer.write(frame(Answered(asked.number, await host.reply(asked.request))))
+    async def answer(asked: HostRequest) -> None:
+        writer.write(frame(HostReply(asked.number, await host.reply(asked.request))))
         await writer.drain()
 
     while True:
         try:
             size = HEADER.unpack(await reader.readexactly(HEADER.size))[0]
-            asked = decode_asked(await reader.readexactly(size))
+            asked = decode_request(await reader.readexactly(size))
         except (asyncio.IncompleteReadError, OSError):
             return
         task = asyncio.create_task(answer(asked))

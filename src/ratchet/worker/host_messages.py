@@ -97,7 +97,7 @@ class NotJudged(msgspec.Struct, frozen=True, tag=True):
     """Whether it tells of the surroundings and not of the answer; see `is_outage`."""
 
 
-class Refused(msgspec.Struct, frozen=True, tag=True):
+class RequestRefused(msgspec.Struct, frozen=True, tag=True):
     """The request cannot be answered."""
 
     kind: Literal["AgentError", "ConfigError", "InputError"]
@@ -106,17 +106,19 @@ class Refused(msgspec.Struct, frozen=True, tag=True):
 
 
 Request: TypeAlias = DescribeAgent | AgentVersion | CheckInput | DescribeEvaluator | JudgeRollout
-Reply: TypeAlias = AgentDescription | EvaluatorDescription | Text | Judged | NotJudged | Refused
+Reply: TypeAlias = (
+    AgentDescription | EvaluatorDescription | Text | Judged | NotJudged | RequestRefused
+)
 
 
-class Asked(msgspec.Struct, frozen=True):
+class HostRequest(msgspec.Struct, frozen=True):
     """A request with its number."""
 
     number: int
     request: Request
 
 
-class Answered(msgspec.Struct, frozen=True):
+class HostReply(msgspec.Struct, frozen=True):
     """The reply to the request of that number."""
 
     number: int
@@ -124,11 +126,11 @@ class Answered(msgspec.Struct, frozen=True):
 
 
 _encode = msgspec.json.Encoder().encode
-decode_asked = msgspec.json.Decoder(Asked).decode
-decode_answered = msgspec.json.Decoder(Answered).decode
+decode_request = msgspec.json.Decoder(HostRequest).decode
+decode_reply = msgspec.json.Decoder(HostReply).decode
 
 
-def frame(message: Asked | Answered) -> bytes:
+def frame(message: HostRequest | HostReply) -> bytes:
     """Encode a message, with its length in front."""
     body = _encode(message)
     return HEADER.pack(len(body)) + body
