@@ -23,10 +23,10 @@ from ratchet.worker.host_messages import (
     AgentVersion,
     CheckInput,
     DescribeAgent,
+    HostRefusal,
     HostRequest,
     Reply,
     Request,
-    RequestRefused,
     Text,
     decode_reply,
     frame,
@@ -156,7 +156,7 @@ class AgentHost:
 
 
 def _checked(reply: Reply) -> Reply:
-    if isinstance(reply, RequestRefused):
+    if isinstance(reply, HostRefusal):
         raise _ERRORS[reply.kind](reply.message, hint=reply.hint)
     return reply
 

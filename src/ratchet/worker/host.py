@@ -23,6 +23,7 @@ from ratchet.worker.host_messages import (
     DescribeAgent,
     DescribeEvaluator,
     EvaluatorDescription,
+    HostRefusal,
     HostReply,
     HostRequest,
     Judged,
@@ -30,7 +31,6 @@ from ratchet.worker.host_messages import (
     NotJudged,
     Reply,
     Request,
-    RequestRefused,
     Text,
     decode_request,
     frame,
@@ -51,10 +51,10 @@ class Host:
             return await self._reply(request)
         except RatchetError as error:
             if isinstance(error, ConfigError):
-                return RequestRefused("ConfigError", error.message, error.hint)
+                return HostRefusal("ConfigError", error.message, error.hint)
             if isinstance(error, InputError):
-                return RequestRefused("InputError", error.message, error.hint)
-            return RequestRefused("AgentError", error.message, error.hint)
+                return HostRefusal("InputError", error.message, error.hint)
+            return HostRefusal("AgentError", error.message, error.hint)
 
     async def _reply(self, request: Request) -> Reply:
         match request:

@@ -97,7 +97,7 @@ class NotJudged(msgspec.Struct, frozen=True, tag=True):
     """Whether it tells of the surroundings and not of the answer; see `is_outage`."""
 
 
-class RequestRefused(msgspec.Struct, frozen=True, tag=True):
+class HostRefusal(msgspec.Struct, frozen=True, tag=True):
     """The request cannot be answered."""
 
     kind: Literal["AgentError", "ConfigError", "InputError"]
@@ -106,9 +106,7 @@ class RequestRefused(msgspec.Struct, frozen=True, tag=True):
 
 
 Request: TypeAlias = DescribeAgent | AgentVersion | CheckInput | DescribeEvaluator | JudgeRollout
-Reply: TypeAlias = (
-    AgentDescription | EvaluatorDescription | Text | Judged | NotJudged | RequestRefused
-)
+Reply: TypeAlias = AgentDescription | EvaluatorDescription | Text | Judged | NotJudged | HostRefusal
 
 
 class HostRequest(msgspec.Struct, frozen=True):
