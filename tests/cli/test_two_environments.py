@@ -121,5 +121,9 @@ def test_what_the_users_code_raises_is_told_as_in_one_environment(
     assert done.returncode != 0
     assert "No module named 'nothing_of_that_name'" in done.stderr
     assert 'agent.py", line 1' in done.stderr
+    project.write("agent.py", "import os\n\nos._exit(7)\n")
+    done = project.ratchet("eval")
+    assert "The agent's interpreter ended with exit code 7" in done.stderr
+    assert "Traceback" not in done.stderr
     project.write("agent.py", AGENT.replace("def closeness", "def elsewhere"))
     assert "'agent:closeness' cannot be loaded" in project.ratchet("eval").stderr

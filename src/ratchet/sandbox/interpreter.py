@@ -95,8 +95,9 @@ def find_interpreter(
             python = folder / name / "bin" / "python"
             if (folder / name / "pyvenv.cfg").is_file() and python.exists():
                 return _other(python)
-    if (repository / "poetry.lock").is_file() and shutil.which("poetry"):
-        python_of = ["poetry", "env", "info", "--executable", "--no-ansi"]
+    poetry = shutil.which("poetry", path=environ.get("PATH"))
+    if poetry and any((folder / "poetry.lock").is_file() for folder in (root, repository)):
+        python_of = [poetry, "env", "info", "--executable", "--no-ansi"]
         done = subprocess.run(
             python_of, cwd=root, capture_output=True, text=True, timeout=ANSWER_S, check=False
         )
