@@ -22,6 +22,7 @@ from ratchet.autopilot.config import (
     apply_prices,
     read_config,
 )
+from ratchet.autopilot.live_prompt_files import LivePromptFiles
 from ratchet.observe.project_paths import (
     FILE_NAME,
     STATE_NAME,
@@ -31,6 +32,7 @@ from ratchet.observe.project_paths import (
     store_url,
 )
 from ratchet.store import Store
+from ratchet.store.local_agents import open_with_agents
 from ratchet.types import (
     SPLITS,
     Candidate,
@@ -170,13 +172,13 @@ class Project:
         return prepare_state(self.root)
 
     def open_store(self) -> Store:
-        """Open the store.
+        """Open the store; as long as it is open, the live agents on this machine are in touch.
 
         Raises:
             StoreError: It cannot be opened.
         """
         self.prepare_state()
-        return Store.open(self.store_url)
+        return open_with_agents(self.store_url, prompt_files=LivePromptFiles(self.root))
 
     @property
     def local_attempts(self) -> int:

@@ -161,8 +161,7 @@ def _declaration(given: PromptFile, field: str, path: Path, data: bytes) -> Decl
         literal = whole_text(content)
         assert literal is not None  # decoded text holds no half of a UTF-16 pair
         text, line = literal.value, content.count("\n", 0, literal.span[0]) + 1
-    stem = given.name or path.stem
-    name = re.sub(r"[^\w.-]", "-", ".".join([stem, *map(str, keys)]))
+    name = given.prompt_name(keys)
     try:
         template = PromptTemplate(text, given.engine or _engine(text, path))
     except InputError as error:
