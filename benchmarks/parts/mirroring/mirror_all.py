@@ -12,9 +12,10 @@ from pathlib import Path
 
 from ratchet.autopilot.shadow import NICENESS, Mirror, MirrorBounds, ShadowStage
 from ratchet.evaluate import evaluator
-from ratchet.run import AgentSpec, Runner, WorkerExecutor
+from ratchet.run import Runner, WorkerExecutor
 from ratchet.store.local_agents import open_with_agents
 from ratchet.types import Candidate, PromptTemplate
+from ratchet.worker.agent import AgentSpec
 
 SETTLE_S = 3.0
 """A call is mirrored so long after its start, in seconds: by then its trace is stored."""
