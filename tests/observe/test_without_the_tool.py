@@ -28,7 +28,7 @@ import sys
 
 class Refused:
     def find_spec(self, name, path=None, target=None):
-        rooms = ("types", "observe", "bind", "client", "worker", "source")
+        rooms = ("types", "observe", "bind", "client", "worker")
         ours = name.startswith("ratchet.") and not name.split(".")[1].startswith("_")
         if ours and name.split(".")[1] not in rooms:
             raise ImportError(f"{name} is a room of the tool")
