@@ -58,11 +58,8 @@ def gateway_variables(
             OpenAI's.
         keys: Further variables for the API key.
     """
-    scope = quote(f"{claim.rollout.id}@{claim.fence}", safe="@:") if claim else AT_IMPORT
-    gateway = f"{server}/gateway/{scope}"
+    openai, anthropic = gateway_urls(server, attempt_name(claim) if claim else AT_IMPORT)
     key = (claim.token if claim else "") or NO_TOKEN
-    openai = f"{gateway}/openai/v1"
-    anthropic = f"{gateway}/anthropic"  # Anthropic's libraries add /v1/messages themselves
     return {
         "OPENAI_BASE_URL": openai,
         "OPENAI_API_BASE": openai,
@@ -72,6 +69,23 @@ def gateway_variables(
         **{name: anthropic if _is_anthropic(name) else openai for name in base_urls},
         **dict.fromkeys(keys, key),
     }
+
+
+def gateway_urls(server: str, attempt: str) -> tuple[str, str]:
+    """Base URLs for the libraries of OpenAI and Anthropic, at the gateway.
+
+    Args:
+        server: The server's URL.
+        attempt: The attempt, by name or by token.
+    """
+    gateway = f"{server}/gateway/{quote(attempt, safe='@:')}"
+    # Anthropic's libraries add /v1/messages themselves.
+    return f"{gateway}/openai/v1", f"{gateway}/anthropic"
+
+
+def attempt_name(claim: Claim) -> str:
+    """Name of an attempt, as in the gateway's paths."""
+    return f"{claim.rollout.id}@{claim.fence}"
 
 
 def _is_anthropic(variable: str) -> bool:

@@ -143,7 +143,7 @@ class Gatekeeper:
         if shown.startswith(b"rk_"):
             return await self.with_key(shown, scope)
         if shown:
-            caller = Caller(attempt=self._attempt(shown), address=address)
+            caller = Caller(attempt=self.attempt(shown), address=address)
             self._limiter.request(_name(caller))
             return caller
         through = proxy_header(scope["headers"])
@@ -225,6 +225,25 @@ class Gatekeeper:
         digest = hmac.digest(self._secret, subject, hashlib.sha256)[:_MAC_BYTES]
         return f"ra_{_base64(digest)}{_base64(subject)}"
 
+    def attempt(self, shown: bytes) -> tuple[str, int]:
+        """Whose token it is: rollout id and fence.
+
+        Raises:
+            Problem: It was not issued for this store (401).
+        """
+        if len(shown) <= _LONGEST_TOKEN:
+            encoded = shown[len(b"ra_") + _MAC_CHARACTERS :]
+            try:
+                subject = base64.urlsafe_b64decode(encoded + b"=" * (-len(encoded) % 4))
+                rollout_id, _, fence = subject.decode(errors="surrogatepass").rpartition("@")
+                attempt = rollout_id, int(fence)
+            except (binascii.Error, ValueError):
+                attempt = None
+            # Comparing the whole token rejects other encodings of the same attempt.
+            if attempt and hmac.compare_digest(self.token(*attempt).encode(), shown):
+                return attempt
+        raise _unauthorized("The attempt token was not issued by this server.")
+
     @property
     def open_streams(self) -> int:
         """Open streams of all callers."""
@@ -243,20 +262,6 @@ class Gatekeeper:
         if key.expires_at is not None and self._clock() >= key.expires_at:
             raise _unauthorized(f"The key {key.name!r} has expired.")
         return key
-
-    def _attempt(self, shown: bytes) -> tuple[str, int]:
-        if len(shown) <= _LONGEST_TOKEN:
-            encoded = shown[len(b"ra_") + _MAC_CHARACTERS :]
-            try:
-                subject = base64.urlsafe_b64decode(encoded + b"=" * (-len(encoded) % 4))
-                rollout_id, _, fence = subject.decode(errors="surrogatepass").rpartition("@")
-                attempt = rollout_id, int(fence)
-            except (binascii.Error, ValueError):
-                attempt = None
-            # Comparing the whole token rejects other encodings of the same attempt.
-            if attempt and hmac.compare_digest(self.token(*attempt).encode(), shown):
-                return attempt
-        raise _unauthorized("The attempt token was not issued by this server.")
 
 
 def check_attempt(caller: Caller, rollout_id: str, fence: int, shown: str) -> None:

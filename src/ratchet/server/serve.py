@@ -29,7 +29,7 @@ from ratchet.server.body import BodyBudget
 from ratchet.server.gateway import STANDARD, Gateway, Upstream
 from ratchet.server.gateway.adapter_loading import AdapterLoader
 from ratchet.server.gateway.substitution import PromptSubstituter
-from ratchet.server.gateway.target import AttemptGuard, AttemptState, ReadAttemptState, state_of
+from ratchet.server.gateway.target import AttemptState, ReadAttemptState
 from ratchet.server.gateway.training import TrainingReader
 from ratchet.server.gateway.upstream import is_loopback
 from ratchet.server.http_protocol import BoundedHttp
@@ -143,6 +143,7 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
             AdapterLoader(Path(settings.adapters), metrics=metrics) if settings.adapters else None
         ),
         running=_running(store),
+        read_token=gatekeeper.attempt,
         stream=gatekeeper.stream,
         metrics=metrics,
         environ=environ,
@@ -167,7 +168,6 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
             body_limit=settings.limits.body_bytes,
             bodies=bodies,
             metrics=metrics,
-            attempts=AttemptGuard(_running(store)),
         ),
         pruner=Pruner(store, settings.retention, metrics=metrics),
         project=Path(settings.project) if settings.project else None,
@@ -336,8 +336,10 @@ def _listen(host: str, port: int) -> socket.socket:
 
 def _running(store: Store) -> ReadAttemptState:
     def read_state(rollout_id: str, fence: int) -> AttemptState:
-        found = (each for each in store.rollouts.attempts(rollout_id) if each.fence == fence)
-        return state_of(next(found, None), time.time())
+        for attempt in store.rollouts.attempts(rollout_id):
+            if attempt.fence == fence:
+                return "running" if attempt.status == "running" else "over"
+        return "unknown"
 
     async def running(rollout_id: str, fence: int) -> AttemptState:
         return await asyncio.to_thread(read_state, rollout_id, fence)

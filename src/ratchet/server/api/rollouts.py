@@ -28,7 +28,7 @@ from ratchet.server.problems import Problem
 from ratchet.server.routes import READ, RUN, RouteGroup
 from ratchet.server.services import Services
 from ratchet.store.lifecycle import REPORTABLE
-from ratchet.store.usage import COST, costs_less_than_nothing
+from ratchet.store.usage import COST, MOST_USD, claims_no_cost
 from ratchet.types import (
     Attempt,
     AttemptStatus,
@@ -267,7 +267,7 @@ class AttemptReport(Request, frozen=True, kw_only=True):
     output: Any = None
     error: str = ""
     cause: Cause = ""
-    cost_usd: Annotated[float, Meta(ge=0, le=1e9)] | None = 0.0
+    cost_usd: Annotated[float, Meta(ge=0, le=MOST_USD)] | None = 0.0
     """Dollars of model calls recorded by neither a span nor the gateway; null when unknown."""
     spans: list[Span] = []
     scores: list[ReportedScore] = []
@@ -334,7 +334,7 @@ def _outcome(number: int, report: AttemptReport) -> Outcome:
 
 
 def checked_span(span: Span, where: str) -> Span:
-    """Check that a span's times fit the database, and that it costs nothing or more.
+    """Check that a span's times fit the database, and that a cost that it claims is one.
 
     Raises:
         Problem: One of them does not (422).
@@ -346,8 +346,12 @@ def checked_span(span: Span, where: str) -> Span:
             "Times must be nanoseconds since 1970 that fit in 63 bits.",
             field=f"{where}.start_ns",
         )
-    if costs_less_than_nothing(span.attributes):
-        raise Problem(422, f"{COST} is less than nothing.", field=f"{where}.attributes[{COST!r}]")
+    if claims_no_cost(span.attributes):
+        raise Problem(
+            422,
+            f"{COST} is no number of dollars from 0 to {MOST_USD:,.0f}.",
+            field=f"{where}.attributes[{COST!r}]",
+        )
     return span
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from ratchet.server.api.fields import MAX_ITEMS, Fence, Name, Page, Request, RolloutId
+from ratchet.server.api.fields import MAX_ITEMS, Name, Page, Request
 from ratchet.server.api.rollouts import checked_span
 from ratchet.server.problems import Problem
 from ratchet.server.routes import INGEST, READ, RouteGroup
@@ -20,15 +20,10 @@ TraceId = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}$")]
 
 
 class NewSpan(Request, frozen=True, kw_only=True):
-    """A span with its rollout or agent."""
+    """A span of live traffic. Those of an attempt are in its report, or come with its token."""
 
     span: Span
-    rollout_id: RolloutId | None = None
-    """Omitted for live traffic."""
-    fence: Fence = 0
-    """The attempt, if it belongs to a rollout."""
     agent: Name | None = None
-    """The live agent."""
 
 
 class NewSpans(Request, frozen=True, kw_only=True):
@@ -45,7 +40,7 @@ class SpansStored(msgspec.Struct, frozen=True):
 
 @group.route("POST", "/v1/spans", INGEST)
 async def add_spans(server: Services, body: NewSpans) -> SpansStored:
-    """Store spans; the response follows the commit. For OpenTelemetry, use /v1/traces."""
+    """Store live spans; the response follows the commit. For OpenTelemetry, use /v1/traces."""
     records = [_record(number, new) for number, new in enumerate(body.records)]
     if records:
         await server.spans.write(records)
@@ -60,12 +55,7 @@ def _record(number: int, new: NewSpan) -> SpanRecord:
             raise Problem(
                 422, f"It must be {digits} lower-case hex digits.", field=f"{where}.{name}"
             )
-    return SpanRecord(
-        span=span,
-        rollout_id=new.rollout_id or "",
-        fence=new.fence if new.rollout_id else 0,
-        agent=new.agent or "",
-    )
+    return SpanRecord(span=span, agent=new.agent or "")
 
 
 class SpanQuery(Page, frozen=True, kw_only=True):

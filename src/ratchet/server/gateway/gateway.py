@@ -28,7 +28,7 @@ from ratchet.server.body import (
 )
 from ratchet.server.gateway.adapter_loading import AdapterLoader, NamedWeights
 from ratchet.server.gateway.call_tokens import TokenKeeping, TokenWatch
-from ratchet.server.gateway.headers import brings_key, request_headers
+from ratchet.server.gateway.headers import ROLLOUT_HEADER, brings_key, request_headers
 from ratchet.server.gateway.mirroring import (
     MIRROR_ID,
     MIRROR_OF,
@@ -49,11 +49,12 @@ from ratchet.server.gateway.relay import (
 from ratchet.server.gateway.stripping import ResponseStripper
 from ratchet.server.gateway.substitution import Shadow, Substitute, Substitution
 from ratchet.server.gateway.target import (
+    Addressed,
     AttemptGuard,
     GatewayTarget,
     ReadAttemptState,
-    correlated,
-    target_of,
+    ReadToken,
+    addressed,
     trace_context,
 )
 from ratchet.server.gateway.training import CallSeeds, ReadTraining, role_of
@@ -83,6 +84,11 @@ HANG_UP_S = 0.25
 """Seconds for which `flush_attempt` waits for open calls of an agent that has just ended."""
 
 _log = logging.getLogger(__name__)
+
+
+def _no_token(_: bytes) -> tuple[str, int]:
+    raise Problem(401, "This gateway has issued no token.")
+
 
 Scope = Mapping[str, Any]
 
@@ -151,6 +157,7 @@ class Gateway:
         adapters: Loads trained weights at upstreams that do not know them; None to leave that to
             people.
         running: Reads the state of an attempt; None to accept any attempt.
+        read_token: Reads the token of an attempt.
         stream: Context manager entered for the duration of a streamed call, such as a limit per
             caller; it receives the caller.
         metrics: Counts calls.
@@ -169,6 +176,7 @@ class Gateway:
         training: ReadTraining | None = None,
         adapters: AdapterLoader | None = None,
         running: ReadAttemptState | None = None,
+        read_token: ReadToken = _no_token,
         stream: Callable[[Any], AbstractContextManager[None]] | None = None,
         metrics: Metrics | None = None,
         environ: Mapping[str, str] = os.environ,
@@ -190,6 +198,7 @@ class Gateway:
         self._seeds = CallSeeds()
         self._adapters = adapters
         self._attempts = None if running is None else AttemptGuard(running)
+        self._read_token = read_token
         self._stream = stream
         self._metrics = metrics
         self._body_limit = body_limit
@@ -266,11 +275,11 @@ class Gateway:
         task = asyncio.current_task()
         assert task is not None
         query = scope["query_string"]
-        target, passed_on = correlated(target_of(parts[2]), scope["headers"], query)
-        if passed_on != query:
-            scope = {**scope, "query_string": passed_on}
-        request = _Request(task, target, provider, path, scope, receive, send)
-        await self._admit(request.target, scope)
+        call = addressed(parts[2], scope["headers"], query, self._read_token)
+        if call.query != query:
+            scope = {**scope, "query_string": call.query}
+        request = _Request(task, call.target, provider, path, scope, receive, send)
+        await self._admit(call, scope)
         self._calls[task] = request.target
         try:
             with self._bodies.hold() as held:
@@ -282,7 +291,8 @@ class Gateway:
         finally:
             del self._calls[task]
 
-    async def _admit(self, target: GatewayTarget, scope: Scope) -> None:
+    async def _admit(self, call: Addressed, scope: Scope) -> None:
+        target = call.target
         if self._closing:
             raise Problem(503, "The server is shutting down.", headers={"retry-after": "1"})
         if len(self._calls) >= CALLS_LIMIT:
@@ -290,6 +300,14 @@ class Gateway:
         caller = scope.get("ratchet.caller")
         if caller is not None:
             check_attempt(caller, target.rollout_id, target.fence, str(target))
+            if target.is_attempt and caller.key_id and not call.by_token:
+                raise Problem(
+                    403,
+                    f"A key does not open the attempt {target}: what a rollout costs comes from"
+                    " those who have its attempt's token.",
+                    hint=f"Pass the header {ROLLOUT_HEADER.decode()} of the task on as it came, or"
+                    " use the base URL that the attempt was given.",
+                )
         if self._attempts is not None and target.is_attempt:
             await self._attempts.check(target)
 
