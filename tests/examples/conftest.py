@@ -60,7 +60,7 @@ def site(program: Path, simulator: str, tmp_path_factory: pytest.TempPathFactory
     with Store.open(url) as store:
         feedback, ingest, run = (
             store.keys.create(scope, [scope], time.time(), None)[1]
-            for scope in ("feedback", "ingest", "run")
+            for scope in ("feedback", "ingest", "develop")
         )
         with Started([*serve, "--host", "0.0.0.0", "--port", "0"], folder) as served:
             ratchet = json.loads(served.line)["url"].replace("0.0.0.0", "127.0.0.1")

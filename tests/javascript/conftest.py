@@ -45,7 +45,8 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     url = f"sqlite:///{tmp_path_factory.mktemp('javascript')}/ratchet.db"
     with Store.open(url) as store:
         ingest, run = (
-            store.keys.create(scope, [scope], time.time(), None)[1] for scope in ("ingest", "run")
+            store.keys.create(scope, [scope], time.time(), None)[1]
+            for scope in ("ingest", "develop")
         )
         server = RunningServer(url, ServeSettings(port=0, require_key=True))
         try:

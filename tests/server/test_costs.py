@@ -87,7 +87,7 @@ def priced(cost: Any, **fields: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def server(serving: Callable[..., RunningServer], store_url: str) -> RunningServer:
+def server(store_url: str, serving: Callable[..., RunningServer]) -> RunningServer:
     return serving(store_url)
 
 

@@ -28,7 +28,7 @@ from ratchet.server.origin import (
 from ratchet.server.problems import Problem
 from ratchet.server.session import check_own_page, cookie_key
 from ratchet.store import Store
-from ratchet.types import SCOPES, Key, Scope
+from ratchet.types import OLD_SCOPE, SCOPES, Key, Scope
 
 ALL_SCOPES: frozenset[Scope] = frozenset(SCOPES)
 PUBLIC_SCOPES: frozenset[Scope] = frozenset({"feedback"})
@@ -51,6 +51,8 @@ class Caller(msgspec.Struct, frozen=True):
     attempt: tuple[str, int] | None = None
     """Rollout id and fence, when the request carries an attempt token."""
     address: str = ""
+    agent: str = ""
+    """The only agent that the key may be used for; empty for any."""
 
     @property
     def is_public(self) -> bool:
@@ -176,7 +178,9 @@ class Gatekeeper:
         client = scope.get("client")
         address = str(client[0]) if client else ""
         key = await self._key(shown, address)
-        caller = Caller(key_id=key.id, scopes=frozenset(key.scopes), address=address)
+        caller = Caller(
+            key_id=key.id, scopes=frozenset(key.scopes), address=address, agent=key.agent
+        )
         if caller.is_public:
             self._limiter.public(key.id, address)
         self._limiter.request(key.id)
@@ -206,7 +210,8 @@ class Gatekeeper:
         needs = [scope for scope in SCOPES if scope in scopes] or ["admin"]
         raise Problem(
             403,
-            f"This needs a key with the scope {' or '.join(needs)}; yours has {has}.",
+            f"This needs a key with the scope {' or '.join(needs)}; yours has"
+            f" {has or f'none that there is ({OLD_SCOPE})'}.",
             hint=f"Make one: ratchet keys create NAME --scope {needs[-1]}",
             headers={"www-authenticate": f'{_CHALLENGE}, error="insufficient_scope"'},
         )

@@ -6,7 +6,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -14,6 +14,7 @@ import msgspec
 
 from ratchet.server import problems
 from ratchet.server.access import Caller
+from ratchet.server.agent_limits import check_answered, check_asked
 from ratchet.server.api import GROUPS
 from ratchet.server.body import (
     SMALL,
@@ -23,6 +24,7 @@ from ratchet.server.body import (
     read_body,
 )
 from ratchet.server.dashboard import Dashboard, PageFile
+from ratchet.server.forwarded import Network, client_address
 from ratchet.server.origin import Headers
 from ratchet.server.problems import NO_TYPE, Problem, problem_of
 from ratchet.server.routes import (
@@ -61,12 +63,16 @@ class App:
     Args:
         services: The services.
         root_path: Path under which a proxy has the server, such as `/ratchet`; empty for none.
+        proxies: Networks of the proxies whose word for a client's address is taken.
     """
 
-    def __init__(self, services: Services, root_path: str = "") -> None:
+    def __init__(
+        self, services: Services, root_path: str = "", proxies: Sequence[Network] = ()
+    ) -> None:
         self.services = services
         self.dashboard = Dashboard(root_path=root_path)
         self._root_path = root_path
+        self._proxies = proxies
         self.table = RouteTable([route for group in GROUPS for route in group.routes])
         self._decoders = {
             id(route): msgspec.json.Decoder(route.body)
@@ -79,7 +85,7 @@ class App:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "http":
-            await self._http(self._below(scope), receive, send)
+            await self._http(self._behind(self._below(scope)), receive, send)
         else:  # WebSockets are not supported
             await send({"type": "websocket.close", "code": 1003})
 
@@ -89,6 +95,14 @@ class App:
         if root and (path == root or path.startswith(f"{root}/")):
             return {**scope, "path": path[len(root) :] or "/"}
         return scope
+
+    def _behind(self, scope: Asgi) -> Asgi:
+        """The request with the address of the client, where it comes from a trusted proxy."""
+        peer = scope.get("client")
+        if not self._proxies or not peer:
+            return scope
+        address = client_address(peer[0], scope["headers"], self._proxies)
+        return {**scope, "client": (address, 0)} if address != peer[0] else scope
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:
@@ -228,6 +242,8 @@ class App:
         sent: _Sent,
         held: HeldBody,
     ) -> None:
+        if caller.agent and route.agents is None:
+            await check_asked(caller, None, self.services, path)
         given: dict[str, Any] = dict(path)
         if "server" in route.takes:
             given["server"] = self.services
@@ -243,11 +259,13 @@ class App:
             given["query"] = _query(route, scope)
         if route.body is not None:
             given["body"] = await self._body(route, caller, scope, receive, held)
+        await check_asked(caller, route.agents, self.services, given)
         if route.waits:
             with self.services.gatekeeper.stream(caller):
                 answer = await _unless_hung_up(route.handler(**given), receive)
         else:
             answer = await route.handler(**given)
+        check_answered(caller, route.agents, answer)
         if isinstance(answer, StreamResponse):
             await self._stream(answer, caller, receive, sent)
         elif isinstance(answer, TextResponse):

@@ -26,6 +26,7 @@ from ratchet.server.access import Gatekeeper
 from ratchet.server.app import App
 from ratchet.server.autopilot_process import AutopilotProcess
 from ratchet.server.body import BodyBudget
+from ratchet.server.forwarded import networks_of
 from ratchet.server.gateway import STANDARD, Gateway, Upstream
 from ratchet.server.gateway.adapter_loading import AdapterLoader
 from ratchet.server.gateway.substitution import PromptSubstituter
@@ -66,6 +67,8 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Accepted host names besides its own."""
     root_path: str = ""
     """Path under which a proxy has the server, such as `/ratchet`; empty for none."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses and networks of the proxies whose word for a client's address is taken."""
     cors: tuple[str, ...] = ()
     """Origins of web pages that may use the server."""
     limits: ServerLimits = ServerLimits()
@@ -96,8 +99,9 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
 
     Raises:
         ConfigError: The server would be reachable from other machines and the store has no key; or
-            the redaction rules are invalid.
+            the redaction rules or the trusted proxies are invalid.
     """
+    proxies = networks_of(settings.trusted_proxies)
     redactor = redactor_of(settings.redaction, environ)
     open_to_all = is_loopback(settings.host) and not (settings.require_key or settings.oidc)
     has_keys = any(key.revoked_at is None for key in store.keys.list())
@@ -178,7 +182,7 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
             *([AutopilotProcess(settings.autopilot, given)] if settings.autopilot else []),
         ),
     )
-    return App(services, settings.root_path)
+    return App(services, settings.root_path, proxies)
 
 
 def _spool(store: Store, settings: ServeSettings) -> Spool:

@@ -108,8 +108,12 @@ class Spans:
         count_costs(connection, billed_in(rows))
 
     def put(self, records: Sequence[SpanRecord], *, patience_s: float = PATIENCE_S) -> int:
-        """Store spans of rollouts and of live agents; return how many were new. As `receive`."""
-        return self.receive(records, patience_s=patience_s).new
+        """Store spans, whatever becomes of their rollouts, as an import does; as `receive`.
+
+        Returns:
+            Number of new spans.
+        """
+        return self._receive(records, patience_s, settles=False).new
 
     def receive(
         self, records: Sequence[SpanRecord], *, patience_s: float = PATIENCE_S
@@ -129,6 +133,12 @@ class Spans:
         Raises:
             InputError: An id is too long, or a number too large.
         """
+        return self._receive(records, patience_s, settles=True)
+
+    def _receive(
+        self, records: Sequence[SpanRecord], patience_s: float, *, settles: bool
+    ) -> ReceivedSpans:
+        """As `receive`; rollouts settle at their end if `settles`."""
         if not records:
             return ReceivedSpans(0, (), 0)
 
@@ -144,7 +154,7 @@ class Spans:
                     refused.append(number)
                 elif rollout is None:
                     rows.append(_live_row(record))
-                elif rollout.status in FINAL:
+                elif settles and rollout.status in FINAL:
                     late += 1
                     rows.append(row_of(rollout.seq, record.fence, "", _late(record.span)))
                 else:

@@ -7,10 +7,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from ratchet.server.agent_limits import BY_TRACE_OR_AGENT, of_request
 from ratchet.server.api.fields import MAX_ITEMS, Name, Page, Request
 from ratchet.server.api.rollouts import checked_span
 from ratchet.server.problems import Problem
-from ratchet.server.routes import INGEST, READ, RouteGroup
+from ratchet.server.routes import READ, SEND_SPANS, RouteGroup
 from ratchet.server.services import Services
 from ratchet.types import Span, SpanRecord
 
@@ -38,7 +39,12 @@ class SpansStored(msgspec.Struct, frozen=True):
     stored: int
 
 
-@group.route("POST", "/v1/spans", INGEST)
+@group.route(
+    "POST",
+    "/v1/spans",
+    SEND_SPANS,
+    agents=of_request(lambda body: [each.agent for each in body.records]),
+)
 async def add_spans(server: Services, body: NewSpans) -> SpansStored:
     """Store live spans; the response follows the commit. For OpenTelemetry, use /v1/traces."""
     records = [_record(number, new) for number, new in enumerate(body.records)]
@@ -72,7 +78,7 @@ class SpanPage(msgspec.Struct, frozen=True):
     next_cursor: str | None
 
 
-@group.route("GET", "/v1/spans", READ)
+@group.route("GET", "/v1/spans", READ, agents=BY_TRACE_OR_AGENT)
 async def list_spans(server: Services, query: SpanQuery) -> SpanPage:
     """List the spans of a trace, or of a live agent."""
     spans = server.store.spans

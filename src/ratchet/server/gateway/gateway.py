@@ -18,6 +18,7 @@ from ratchet.observe.model_apis import DIALECTS, PASSED_THROUGH, ModelApi
 from ratchet.observe.model_apis.bounded_json import decoded
 from ratchet.observe.spool import Spool
 from ratchet.server.access import check_attempt
+from ratchet.server.agent_limits import check_agents
 from ratchet.server.body import (
     SMALL,
     BodyBudget,
@@ -300,6 +301,8 @@ class Gateway:
         caller = scope.get("ratchet.caller")
         if caller is not None:
             check_attempt(caller, target.rollout_id, target.fence, str(target))
+            if not target.is_attempt:
+                check_agents(caller, [target.agent])
             if target.is_attempt and caller.key_id and not call.by_token:
                 raise Problem(
                     403,

@@ -11,6 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from ratchet.server.access import Caller
+from ratchet.server.agent_limits import opens
 from ratchet.server.body import BodyBudget, Receive, decompressed, read_body
 from ratchet.server.metrics import Metrics
 from ratchet.server.otlp.limits import MAX_MESSAGES, MAX_SPANS, Malformed, TooMany
@@ -30,6 +31,7 @@ other requests.
 """
 
 NOT_RUNNING = "belong to an attempt that does not run (its spans are sent before its end)"
+OTHER_AGENT = "belong to another agent than the key is limited to"
 FOREIGN = "belong to an attempt and came without its token"
 """Reasons of rejected spans."""
 
@@ -125,9 +127,14 @@ class Otlp:
         records = records_of(request, caller.attempt)
         if caller.attempt is not None:
             return records
-        live = [record for record in records.kept if not record.rollout_id]
-        if len(live) < len(records.kept):
-            records.rejected[FOREIGN] += len(records.kept) - len(live)
+        live = []
+        for record in records.kept:
+            if record.rollout_id:
+                records.rejected[FOREIGN] += 1
+            elif not opens(caller, record.agent):
+                records.rejected[OTHER_AGENT] += 1
+            else:
+                live.append(record)
         return OtlpRecords(live, records.rejected)
 
 
