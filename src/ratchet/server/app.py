@@ -19,6 +19,7 @@ from ratchet.server.api import GROUPS
 from ratchet.server.body import (
     SMALL,
     ClientDisconnected,
+    Content,
     HeldBody,
     decompressed,
     read_body,
@@ -305,7 +306,7 @@ class App:
             await asyncio.sleep(0)
         return decoded
 
-    def _decode(self, route: ApiRoute, body: bytes) -> Any:
+    def _decode(self, route: ApiRoute, body: Content) -> Any:
         try:
             return self._decoders[id(route)].decode(body)
         except msgspec.ValidationError as error:

@@ -23,6 +23,7 @@ from ratchet.observe.project_paths import STATE_NAME
 from ratchet.observe.redaction import RedactionRules, redactor_of
 from ratchet.observe.spool import Spool
 from ratchet.server.access import Gatekeeper
+from ratchet.server.allocator import give_back_large_buffers
 from ratchet.server.app import App
 from ratchet.server.autopilot_process import AutopilotProcess
 from ratchet.server.body import BodyBudget
@@ -222,6 +223,7 @@ def serve(
         StoreError: The store failed during start-up.
     """
     given = os.environ if environ is None else environ
+    give_back_large_buffers()
     uvloop.run(make_server(store, settings, environ=given, on_ready=on_ready).run_async())
 
 

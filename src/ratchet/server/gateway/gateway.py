@@ -23,6 +23,7 @@ from ratchet.server.body import (
     SMALL,
     BodyBudget,
     ClientDisconnected,
+    Content,
     HeldBody,
     decompressed,
     read_body,
@@ -131,7 +132,7 @@ class _Mirrored:
     def __init__(
         self,
         shadow: Shadow,
-        plain: bytes,
+        plain: Content,
         given: dict[str, Any],
         endpoint: UpstreamEndpoint,
         model: str | None,
@@ -355,7 +356,7 @@ class Gateway:
                 self._pool, outgoing.endpoint, outgoing.headers, outgoing.weights
             )
 
-    async def _read(self, request: _Request) -> bytes:
+    async def _read(self, request: _Request) -> Content:
         """The body of a request, as it came."""
         length = 0
         for key, value in request.scope["headers"]:
@@ -363,7 +364,7 @@ class Gateway:
                 length = int(value[:20])
         return await read_body(request.receive, self._body_limit, request.held, length=length)
 
-    async def _decoded(self, request: _Request, plain: bytes) -> dict[str, Any] | None:
+    async def _decoded(self, request: _Request, plain: Content) -> dict[str, Any] | None:
         """The object that a body is; None for anything else, which the upstream will report."""
         if len(plain) <= SMALL:
             return _decoded(plain)
@@ -374,7 +375,7 @@ class Gateway:
         return given
 
     async def _prepare(
-        self, request: _Request, dialect: ModelApi, body: bytes
+        self, request: _Request, dialect: ModelApi, body: Content
     ) -> tuple[UpstreamRequest, Recording, bool, _Mirrored | None]:
         """The outgoing request, its recording, whether the response is streamed, and what is to be
         mirrored of it."""
@@ -553,7 +554,7 @@ class Gateway:
 
     async def _pass_through(self, request: _Request) -> None:
         """Relay a request that is not a model call."""
-        body: bytes | None = None
+        body: Content | None = None
         headers = request.scope["headers"]
         endpoint, _ = self._choose(request.provider, None)
         if request.scope["method"] == "POST":
@@ -599,7 +600,7 @@ class Gateway:
         endpoint: UpstreamEndpoint,
         request: _Request,
         headers: Sequence[tuple[bytes, bytes]],
-        body: bytes | None,
+        body: Content | None,
         stripper: ResponseStripper | None = None,
     ) -> UpstreamRequest:
         sent = request_headers(headers, endpoint.upstream.dialect, endpoint.key)
@@ -646,7 +647,7 @@ class Gateway:
         return found or Substitution(given)
 
 
-async def _plain(body: bytes, encoding: str, limit: int, held: HeldBody) -> bytes:
+async def _plain(body: Content, encoding: str, limit: int, held: HeldBody) -> Content:
     """The decompressed body; empty when it is damaged, which the upstream will report."""
     if not encoding:
         return body
@@ -658,7 +659,7 @@ async def _plain(body: bytes, encoding: str, limit: int, held: HeldBody) -> byte
         return b""
 
 
-def _decoded(body: bytes) -> dict[str, Any] | None:
+def _decoded(body: Content) -> dict[str, Any] | None:
     try:
         given = decoded(body)
     except ValueError:
@@ -666,7 +667,7 @@ def _decoded(body: bytes) -> dict[str, Any] | None:
     return given if isinstance(given, dict) else None
 
 
-def _rewritten(body: bytes, before: dict[str, Any], after: dict[str, Any]) -> bytes:
+def _rewritten(body: Content, before: dict[str, Any], after: dict[str, Any]) -> bytes:
     """The body with changed values replaced; everything else as the client wrote it."""
     changed = {key: value for key, value in after.items() if before.get(key) is not value}
     try:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ratchet.server.access import Caller
 from ratchet.server.agent_limits import opens
-from ratchet.server.body import BodyBudget, Receive, decompressed, read_body
+from ratchet.server.body import BodyBudget, Content, Receive, decompressed, read_body
 from ratchet.server.metrics import Metrics
 from ratchet.server.otlp.limits import MAX_MESSAGES, MAX_SPANS, Malformed, TooMany
 from ratchet.server.otlp.messages import ENCODINGS, OtlpEncoding
@@ -113,7 +113,7 @@ class Otlp:
                 records.rejected[NOT_RUNNING] += refused
             return records.rejected
 
-    def _decode(self, encoding: OtlpEncoding, plain: bytes, caller: Caller) -> OtlpRecords:
+    def _decode(self, encoding: OtlpEncoding, plain: Content, caller: Caller) -> OtlpRecords:
         try:
             request = encoding.decode(plain)
         except Malformed as error:
