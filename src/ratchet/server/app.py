@@ -128,8 +128,7 @@ class App:
         route: ApiRoute | None = None
         try:
             try:
-                if len(scope["path"]) + len(scope["query_string"]) > MAX_PATH:
-                    raise Problem(400, f"The address is longer than {MAX_PATH} characters.")
+                _check_length(scope["path"])
                 early = await self._before(scope, sent)
                 if early is not None:
                     template = early
@@ -137,6 +136,7 @@ class App:
                 raw = self._raw(scope["method"], scope["path"])
                 if raw is not None:
                     template, scopes, answer = raw
+                    _check_length(scope["path"], scope["query_string"])
                     caller = await self._admit(scope, scopes, with_attempt=True)
                     await answer(scope, receive, sent)
                 elif (file := self._page_file(scope)) is not None:
@@ -145,6 +145,7 @@ class App:
                 else:
                     route, path = self._route(scope)
                     template = route.path
+                    _check_length(scope["path"], scope["query_string"])
                     caller = Caller()
                     if route.scopes or "caller" in route.takes:
                         caller = await self._caller_of(route, scope)
@@ -399,6 +400,16 @@ class _Sent:
             headers = [*headers, (b"content-length", str(len(content)).encode())]
         await self.begin(status, headers)
         await self._send({"type": "http.response.body", "body": content})
+
+
+def _check_length(path: str, query: bytes = b"") -> None:
+    """Check that an address is not too long.
+
+    Raises:
+        Problem: It is (400).
+    """
+    if len(path) + len(query) > MAX_PATH:
+        raise Problem(400, f"The address is longer than {MAX_PATH} characters.")
 
 
 async def _unless_hung_up(work: Awaitable[Any], receive: Receive) -> Any:
