@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ratchet.observe.ids import traceparent
-from ratchet.run.attempt import MAX_OUTPUT_BYTES, AttemptClock, cut_off, timed_out
 from ratchet.run.command import result_of, root_span, task_json
-from ratchet.run.environment import attempt_name, gateway_urls
 from ratchet.types import AgentError, AttemptStatus, Claim, Outcome, Resource, Span
+from ratchet.worker.attempt import MAX_OUTPUT_BYTES, AttemptClock, cut_off, timed_out
+from ratchet.worker.environment import attempt_name, gateway_urls
 
 if TYPE_CHECKING:
     import aiohttp
@@ -143,13 +143,13 @@ def task_headers(server: str, claim: Claim) -> dict[str, str]:
     """
     # The token, for the service has a key of its own, which opens no attempt.
     attempt = claim.token or attempt_name(claim)
-    openai, anthropic = gateway_urls(server, attempt)
+    urls = gateway_urls(server, attempt)
     return {
         "content-type": "application/json",
         "traceparent": traceparent(claim.rollout.id, claim.fence),
         ROLLOUT_HEADER: attempt,
-        OPENAI_HEADER: openai,
-        ANTHROPIC_HEADER: anthropic,
+        OPENAI_HEADER: urls["openai"],
+        ANTHROPIC_HEADER: urls["anthropic"],
     }
 
 

@@ -18,7 +18,7 @@ import msgspec
 import uvicorn
 import uvloop
 
-from ratchet.observe.destination import Destination, cache, spool_of
+from ratchet.observe.destination import cache, spool_of
 from ratchet.observe.project_paths import STATE_NAME
 from ratchet.observe.redaction import RedactionRules, redactor_of
 from ratchet.observe.spool import Spool
@@ -28,7 +28,7 @@ from ratchet.server.app import App
 from ratchet.server.autopilot_process import AutopilotProcess
 from ratchet.server.body import BodyBudget
 from ratchet.server.forwarded import networks_of
-from ratchet.server.gateway import STANDARD, Gateway, Upstream
+from ratchet.server.gateway import Gateway, Upstream, standard_upstreams
 from ratchet.server.gateway.adapter_loading import AdapterLoader
 from ratchet.server.gateway.substitution import PromptSubstituter
 from ratchet.server.gateway.target import AttemptState, ReadAttemptState
@@ -75,7 +75,7 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     limits: ServerLimits = ServerLimits()
     retention: Retention = Retention()
     redaction: RedactionRules = RedactionRules()
-    upstreams: tuple[Upstream, ...] = STANDARD
+    upstreams: tuple[Upstream, ...] = standard_upstreams()
     adapters: str = ""
     """Folder of the project's trained adapters, for upstreams to load; empty for none."""
     tls_cert: str = ""
@@ -191,7 +191,7 @@ def _spool(store: Store, settings: ServeSettings) -> Spool:
     state = root / STATE_NAME if root is not None else cache()
     # No agent's name has a space, and each store has its own folder.
     folder = state / "spool" / f"gateway {store.identity()[:16]}"
-    return spool_of(Destination(agent="gateway", root=root, spool=folder))
+    return spool_of(folder, root, Spool)
 
 
 def _oidc(

@@ -15,8 +15,9 @@ import msgspec
 from ratchet.bind import BINDING_VARIABLE, Binding
 from ratchet.observe import BLOCKED_SUFFIX
 from ratchet.observe.ids import traceparent
-from ratchet.run.attempt import blocked
+from ratchet.observe.model_apis import DialectName
 from ratchet.types import Claim, Outcome
+from ratchet.worker.attempt import blocked
 
 SECRETS = frozenset({"RATCHET_KEY"})
 """Variables hidden from every agent's process: the API key of its runner."""
@@ -58,20 +59,20 @@ def gateway_variables(
             OpenAI's.
         keys: Further variables for the API key.
     """
-    openai, anthropic = gateway_urls(server, attempt_name(claim) if claim else AT_IMPORT)
+    urls = gateway_urls(server, attempt_name(claim) if claim else AT_IMPORT)
     key = (claim.token if claim else "") or NO_TOKEN
     return {
-        "OPENAI_BASE_URL": openai,
-        "OPENAI_API_BASE": openai,
+        "OPENAI_BASE_URL": urls["openai"],
+        "OPENAI_API_BASE": urls["openai"],
         "OPENAI_API_KEY": key,
-        "ANTHROPIC_BASE_URL": anthropic,
+        "ANTHROPIC_BASE_URL": urls["anthropic"],
         "ANTHROPIC_API_KEY": key,
-        **{name: anthropic if _is_anthropic(name) else openai for name in base_urls},
+        **{name: urls[dialect_of(name)] for name in base_urls},
         **dict.fromkeys(keys, key),
     }
 
 
-def gateway_urls(server: str, attempt: str) -> tuple[str, str]:
+def gateway_urls(server: str, attempt: str) -> dict[DialectName, str]:
     """Base URLs for the libraries of OpenAI and Anthropic, at the gateway.
 
     Args:
@@ -80,7 +81,7 @@ def gateway_urls(server: str, attempt: str) -> tuple[str, str]:
     """
     gateway = f"{server}/gateway/{quote(attempt, safe='@:')}"
     # Anthropic's libraries add /v1/messages themselves.
-    return f"{gateway}/openai/v1", f"{gateway}/anthropic"
+    return {"openai": f"{gateway}/openai/v1", "anthropic": f"{gateway}/anthropic"}
 
 
 def attempt_name(claim: Claim) -> str:
@@ -88,8 +89,10 @@ def attempt_name(claim: Claim) -> str:
     return f"{claim.rollout.id}@{claim.fence}"
 
 
-def _is_anthropic(variable: str) -> bool:
-    return any(word in variable.upper() for word in ("ANTHROPIC", "CLAUDE"))
+def dialect_of(variable: str) -> DialectName:
+    """API dialect that a variable's name stands for: Anthropic's if it says so, else OpenAI's."""
+    words = ("ANTHROPIC", "CLAUDE")
+    return "anthropic" if any(word in variable.upper() for word in words) else "openai"
 
 
 def model_variables(base_url: str, key: str) -> dict[str, str]:
