@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from ratchet._http import httpx2
-from ratchet.run.environment import trace_variables
 from ratchet.store import Store
 from ratchet.types import Claim, Outcome, Rollout, Span, SpanRecord
+from ratchet.worker.environment import trace_variables
 from tests.server.otlp.requests import JSON, PROTOBUF, encoded, rejected, request, span
 from tests.serving import RunningServer
 
