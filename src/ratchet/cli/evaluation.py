@@ -121,7 +121,8 @@ async def _evaluate(
     return batches
 
 
-def _summary(batch: Batch) -> dict[str, Any]:
+def means_of(batch: Batch) -> list[dict[str, Any]]:
+    """The mean of each evaluator over a batch, with its interval and what failed."""
     names = list(dict.fromkeys(name for _, _, scores in batch.rows for name in scores))
     evaluators = []
     for name in names:
@@ -144,6 +145,10 @@ def _summary(batch: Batch) -> dict[str, Any]:
                 "broken": _broken(name, batch),
             }
         )
+    return evaluators
+
+
+def _summary(batch: Batch) -> dict[str, Any]:
     failures = [rollout for _, rollout, _ in batch.rows if rollout.status != "succeeded"]
     return {
         "candidate": batch.candidate.id,
@@ -151,7 +156,7 @@ def _summary(batch: Batch) -> dict[str, Any]:
         "rollouts": len(batch.rows),
         "failed": len(failures),
         "first_failure": f"{failures[0].task_id}: {failures[0].error}" if failures else "",
-        "evaluators": evaluators,
+        "evaluators": means_of(batch),
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from pathlib import Path
 
 from ratchet._private_files import close_folder, make_folder
@@ -17,6 +18,23 @@ def folder_with_config(start: Path) -> Path | None:
     """The nearest folder, from `start` upwards, that has a `ratchet.toml`; None if none has."""
     start = start.resolve()
     return next((f for f in (start, *start.parents) if (f / FILE_NAME).is_file()), None)
+
+
+def project_python(folder: Path, top: Path) -> Path:
+    """The interpreter of an agent: that of the environment beside it, else this one.
+
+    Args:
+        folder: The project's folder.
+        top: The folder up to which an environment is looked for.
+    """
+    for within in (folder, *folder.parents):
+        for name in (".venv", "venv", "env"):
+            python = within / name / "bin" / "python"
+            if python.exists():
+                return python
+        if within == top:
+            break
+    return Path(sys.executable)
 
 
 def store_url(root: Path, named: str | None) -> str:

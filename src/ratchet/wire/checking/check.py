@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 
 import msgspec
 
+from ratchet.observe.project_paths import project_python
 from ratchet.types import InputError
 from ratchet.wire.applying.plan import read
 from ratchet.wire.applying.record import Record, decoded, read_record
@@ -105,18 +105,9 @@ def check(
     root, path = find_record(root)
     record = read_record(decoded(read(root, path) or b""), path)
     facts = look(root)
-    chosen = python or _own_python(root, record.project)
+    chosen = python or project_python(root / record.project, root)
     run = _Run(root, record, facts, chosen, variables or {})
     return CheckReport(str(root), str(chosen), tuple(run.findings(tests=tests)))
-
-
-def _own_python(root: Path, project: str) -> Path:
-    for folder in (root / project, root):
-        for name in (".venv", "venv", "env"):
-            found = folder / name / "bin" / "python"
-            if found.exists():
-                return found
-    return Path(sys.executable)
 
 
 class _Run:
