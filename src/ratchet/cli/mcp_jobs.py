@@ -127,8 +127,10 @@ class Job:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(started["pid"], signal.SIGKILL)
             await self.wait(STOP_S)
-            self._note({"error": {"message": "It was ended by force.", "code": INTERRUPTED}})
-        self.refresh()
+        if not self.told.answered and self.told.error is None:
+            # It was stopped before it could say so.
+            self._note({"error": {"message": "Interrupted.", "code": INTERRUPTED}})
+            self.refresh()
 
     def _note(self, body: dict[str, Any]) -> None:
         with self._file.open("ab") as file:
