@@ -31,6 +31,12 @@ NEXT: dict[Stage, str] = {
 def status(folder: Folder = Path("."), json: Json = False) -> None:
     """Show the store's contents, the state of the newest run, and what to do next."""
     project = project_in(folder)
+    if not project.has_store():
+        if json:
+            print_json({"project": str(project.root), "newest_run": None, "under_way": False})
+        else:
+            out.print(f"Nothing has run yet. {_first_step(project)}", markup=False)
+        return
     with project.open_store() as store:
         summary = store.summary()
         run = store.runs.latest()

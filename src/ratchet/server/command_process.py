@@ -203,7 +203,7 @@ async def wait_for_end(
         now = loop.time()
         if on_line is not None and (told.count > said or now - said_at >= QUIET_S):
             number = max(number + 1, told.count)
-            newest = told.lines[-1] if told.lines else "Starting"
+            newest = told.lines[-1] if told.lines else "The command is at work"
             waited = "" if told.count > said else f" ({now - begun:.0f} s)"
             said, said_at = told.count, now
             await on_line(number, newest + waited)
