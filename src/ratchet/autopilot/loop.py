@@ -62,6 +62,7 @@ from ratchet.types import (
     SPLITS,
     Adapter,
     AgentError,
+    BudgetExhausted,
     Candidate,
     Conflict,
     Cost,
@@ -366,7 +367,18 @@ class _ImproveRun:
         """Let the algorithm refuse now what it would refuse after the baseline."""
         algorithm = self._make_algorithm()
         coach = NoRunner() if uses_coach(self.project.config.coach, algorithm) else None
-        await dry_run(algorithm, self._lab_of(DryRunLab, NoRunner(), coach))
+        try:
+            await dry_run(algorithm, self._lab_of(DryRunLab, NoRunner(), coach))
+        except RatchetError as error:
+            if self.cap is None:
+                raise
+            learning = self.project.config.improve.budget.rollouts
+            raise BudgetExhausted(
+                error.message,
+                hint=f"Learning has {learning} of the {self.cap.most} rollouts that this run may"
+                f" take; the proof may take up to {self._proof_rollouts}. Allow more, or use fewer"
+                " tasks.",
+            ) from None
 
     def _open_coach(self) -> AbstractAsyncContextManager[ChatClient | None]:
         return open_coach(

@@ -123,6 +123,7 @@ class OwnFolder:
             settings = tomllib.loads(file.read_text(encoding="utf-8-sig"))
         except (OSError, ValueError):
             return  # the command says what is wrong
+        yield "tasks.jsonl", project / "tasks.jsonl"  # unless another is named
         for keys, value in _texts(settings):
             name = f"{'.'.join(keys)} = {value!r} in {FILE_NAME}"
             where = project / Path(value).expanduser() if value.startswith("~") else project / value

@@ -18,7 +18,7 @@ from typing import Any
 
 from ratchet._private_files import make_folder
 from ratchet._told import INTERRUPTED, VARIABLE, Told
-from ratchet.observe.project_paths import STATE_NAME, prepare_state
+from ratchet.observe.project_paths import STATE_NAME, environ_of, prepare_state
 from ratchet.server.command_process import STOP_S, OnLine, wait_for_end
 from ratchet.types import Conflict
 
@@ -89,7 +89,7 @@ class Job:
             process = subprocess.Popen(
                 [str(python), "-m", "ratchet", *arguments],
                 cwd=self.project,
-                env={**os.environ, VARIABLE: str(descriptor)},
+                env={**environ_of(python), VARIABLE: str(descriptor)},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -23,7 +23,7 @@ from ratchet.cli.mcp_hints import Hints
 from ratchet.cli.mcp_jobs import Job
 from ratchet.cli.mcp_skill import skill_text
 from ratchet.cli.mcp_tools import StrictTool
-from ratchet.observe.project_paths import folder_with_config, project_python
+from ratchet.observe.project_paths import environ_of, folder_with_config, project_python
 from ratchet.server.command_process import CommandProcess, OnLine
 from ratchet.types import ConfigError, InputError, RatchetError
 
@@ -481,7 +481,7 @@ it."""
         python = self._python(project) if project else Path(sys.executable)
         await _check_has_ratchet(python)
         words = [arguments[0], "--json", *arguments[1:]]
-        process = CommandProcess(project or self._folder.root, words, python=python)
+        process = CommandProcess(project or self._folder.root, words, environ_of(python), python)
         await process.start()
         try:
             await process.wait(None, _teller(ctx))

@@ -37,6 +37,16 @@ def project_python(folder: Path, top: Path) -> Path:
     return Path(sys.executable)
 
 
+def environ_of(python: Path) -> dict[str, str]:
+    """This environment, in which `python` and the programs beside it are those of an interpreter.
+
+    As after its environment was activated: the project's tests and an agent that is a command
+    start by name what they need.
+    """
+    path = os.environ.get("PATH", os.defpath)
+    return {**os.environ, "PATH": f"{python.parent}{os.pathsep}{path}"}
+
+
 def store_url(root: Path, named: str | None) -> str:
     """URL of the store: RATCHET_STORE, [store] url, or SQLite in the state folder.
 

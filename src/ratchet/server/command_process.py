@@ -80,7 +80,10 @@ class CommandProcess:
         Raises:
             OSError: The interpreter cannot be started.
         """
-        reading, writing = os.pipe()
+        # Pipes of our own: asyncio waits for those that it makes, which a process that the agent
+        # leaves behind keeps open.
+        told, tells = os.pipe()
+        printed, prints = os.pipe()
         try:
             environ = os.environ if self._environ is None else self._environ
             self._process = await asyncio.create_subprocess_exec(
@@ -89,19 +92,21 @@ class CommandProcess:
                 "ratchet",
                 *self._arguments,
                 cwd=self._folder,
-                env={**environ, VARIABLE: str(writing)},
+                env={**environ, VARIABLE: str(tells)},
                 stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
+                stdout=prints,
+                stderr=prints,
                 start_new_session=True,
-                pass_fds=(writing,),
+                pass_fds=(tells,),
             )
         except BaseException:
-            os.close(reading)
+            os.close(told)
+            os.close(printed)
             raise
         finally:
-            os.close(writing)
-        self._reading = asyncio.create_task(self._read(reading))
+            os.close(tells)
+            os.close(prints)
+        self._reading = asyncio.create_task(self._read(told, printed))
 
     async def wait(self, seconds: float | None = None, on_line: OnLine | None = None) -> bool:
         """Wait for its end.
@@ -142,34 +147,32 @@ class CommandProcess:
                 os.killpg(self._process.pid, signal.SIGKILL)
             await asyncio.wait([self._reading])
 
-    async def _read(self, descriptor: int) -> None:
+    async def _read(self, told: int, printed: int) -> None:
         assert self._process is not None
-        assert self._process.stdout is not None
-        loop = asyncio.get_running_loop()
-        stream = asyncio.StreamReader()
-        pipe, _ = await loop.connect_read_pipe(
-            lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(descriptor, "rb", 0)
-        )
-        try:
-            reads = [
-                asyncio.create_task(self._read_told(stream)),
-                asyncio.create_task(self._read_printed(self._process.stdout)),
-            ]
-            await self._process.wait()
-            _, late = await asyncio.wait(reads, timeout=_DRAIN_S)
-            for read in late:
-                read.cancel()
-        finally:
-            pipe.close()
+        reads = [
+            asyncio.create_task(_read_pipe(told, self.told.feed)),
+            asyncio.create_task(_read_pipe(printed, self._print)),
+        ]
+        await self._process.wait()
+        _, late = await asyncio.wait(reads, timeout=_DRAIN_S)
+        for read in late:
+            read.cancel()
 
-    async def _read_told(self, stream: asyncio.StreamReader) -> None:
-        while data := await stream.read(_CHUNK):
-            self.told.feed(data)
+    def _print(self, data: bytes) -> None:
+        self._printed += data
+        del self._printed[: -4 * PRINTED]
 
-    async def _read_printed(self, stream: asyncio.StreamReader) -> None:
+
+async def _read_pipe(descriptor: int, take: Callable[[bytes], None]) -> None:
+    stream = asyncio.StreamReader()
+    pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(descriptor, "rb", 0)
+    )
+    try:
         while data := await stream.read(_CHUNK):
-            self._printed += data
-            del self._printed[: -4 * PRINTED]
+            take(data)
+    finally:
+        pipe.close()
 
 
 async def wait_for_end(
