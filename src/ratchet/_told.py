@@ -12,6 +12,8 @@ import os
 from collections import deque
 from typing import Any
 
+from ratchet.types import AgentError
+
 VARIABLE = "RATCHET_TELL"
 """Variable of a command's environment with the number of the descriptor."""
 
@@ -114,9 +116,32 @@ class Told:
     @property
     def problem(self) -> str:
         """What went wrong, and on the next line what to do; empty if nothing did."""
+        return "\n".join(part for part in (*self._error("message"), *self._error("hint")) if part)
+
+    @property
+    def own_words(self) -> str:
+        """The part of the problem that the command says itself."""
         if self.error is None:
             return ""
-        return "\n".join(str(self.error[key]) for key in ("message", "hint") if self.error.get(key))
+        first = "The agent's code failed." if self._is_the_agents else self._first_and_rest[0]
+        return "\n".join(part for part in (first, *self._error("hint")) if part)
+
+    @property
+    def quoted(self) -> str:
+        """The part of the problem that quotes the agent's code or what the project's tests say."""
+        return "".join(self._error("message")) if self._is_the_agents else self._first_and_rest[1]
+
+    @property
+    def _is_the_agents(self) -> bool:
+        return self.error is not None and self.error.get("code") == AgentError.exit_code
+
+    @property
+    def _first_and_rest(self) -> tuple[str, str]:
+        first, _, rest = "".join(self._error("message")).partition("\n")
+        return first, rest
+
+    def _error(self, key: str) -> list[str]:
+        return [str(self.error[key])] if self.error and self.error.get(key) else []
 
     @property
     def interrupted(self) -> bool:

@@ -227,7 +227,7 @@ def test_a_folder_without_git_is_wired_in_place_and_taken_back(tmp_path: Path) -
     before = {one.name: one.read_bytes() for one in root.iterdir() if one.is_file()}
 
     async def conversation(client: Client) -> None:
-        assert '"no_git": true' in await refused(client, "wire", commit=True)
+        assert 'wire {"no_git": true}' in await refused(client, "wire", commit=True)
         await given(client, "wire", commit=True, no_git=True)
         assert (root / "ratchet.toml").exists()
         await given(client, "undo", commit=True, no_git=True)

@@ -6,6 +6,7 @@ import os
 import subprocess
 import tomllib
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ _LINES = frozenset({"command", "test"})
 _KEY_FILE = ("ship", "app_key")
 """Of a forge: it has to lie elsewhere, and only what talks to the forge reads it."""
 _GIT_S = 10.0
+_SHOWN = 5
 _ELSEWHERE = "Start ratchet mcp in the folder that it should work on."
 
 
@@ -63,9 +65,12 @@ class OwnFolder:
         folder = self.inside(path)
         found = folder_with_config(folder)
         if found is None:
+            below = self._projects_below(folder)
             raise InputError(
-                f"There is no {FILE_NAME} in {path} or above it, so there is no project yet.",
-                hint="Wire the repository first: ratchet init",
+                f"There is no {FILE_NAME} in {path} or above it.",
+                hint=f"There is a project in {' and in '.join(below)}: name it as path."
+                if below
+                else "Wire the repository first: ratchet init",
             )
         if not found.is_relative_to(self.root):
             raise InputError(
@@ -81,6 +86,12 @@ class OwnFolder:
                     hint="Let a person check it, and run the command in a terminal.",
                 )
         return found
+
+    def _projects_below(self, folder: Path) -> list[str]:
+        """Folders at most three levels down that hold a project."""
+        levels = (f"{'*/' * depth}{FILE_NAME}" for depth in (1, 2, 3))
+        found = (file for level in levels for file in folder.glob(level))
+        return [str(file.parent.relative_to(self.root)) for file in islice(found, _SHOWN)]
 
     def owns_git(self, folder: Path) -> None:
         """Check that a commit would not reach outside.

@@ -44,7 +44,6 @@ class Hints:
             way = next((word for word in words if word[2:] in _WAYS), "")
             tool = _WAYS.get(way[2:], "wire")
             words = [word for word in words if word not in (way, "--yes")]
-            given = {} if way and way != "--undo" else {"commit": True}
         tool = {"eval": "evaluate"}.get(tool, tool)
         if tool not in self._tools:
             return found[0]

@@ -78,6 +78,8 @@ _KINDS: dict[str, ToolAnnotations] = {
 }
 """What each tool does to the world."""
 
+_NO_ANSWER = "It ended without an answer."
+
 _OWN_WORDS = frozenset(
     {"recommend", "check", "doctor", "status", "explain", "improve", "improve_status", "undo"}
 )
@@ -430,15 +432,16 @@ it."""
         await job.wait(wait_s, _teller(ctx))
         state = self._state(job)
         if state and state["state"] == "failed":
-            raise _Refused(job.told.problem or "It ended without an answer.")
-        problem = self._hints.text(job.told.problem) if job.told.answered else ""
-        return answer(state, part=part, offset=offset, problem=problem)
+            raise _Refused(job.told.own_words or _NO_ANSWER, job.told.quoted)
+        problem, quoted = _problem(job)
+        return answer(state, part=part, offset=offset, problem=problem, printed=quoted)
 
     async def _cancel(self, job: Job) -> ToolAnswer:
         if not job.exists:
             raise InputError(f"No {job.noun} was started in this project.")
         await job.stop()
-        return answer(self._state(job), problem=job.told.problem if job.told.answered else "")
+        problem, quoted = _problem(job)
+        return answer(self._state(job), problem=problem, printed=quoted)
 
     def _state(self, job: Job) -> dict[str, Any] | None:
         """How a job stands; None if there was never one."""
@@ -455,7 +458,8 @@ it."""
         if told.interrupted:
             saved = "Finished work is saved; the same call continues."
             return {"state": "cancelled", "message": saved}
-        return {"state": "failed", "message": told.problem}
+        message = self._hints.text(told.own_words or _NO_ANSWER)
+        return {"state": "failed", "message": message, "said": told.quoted}
 
     async def _ask(
         self,
@@ -488,12 +492,14 @@ it."""
         finally:
             with anyio.CancelScope(shield=True):
                 await process.stop()
-        printed = process.printed if project or "--check" in arguments else ""
-        try:
-            data, problem = process.result()
-        except RatchetError as error:
-            raise _Refused(error.message, process.printed) from None
-        return data, problem, printed
+        told = process.told
+        said = [told.quoted]
+        if project or "--check" in arguments or not told.answered:
+            said.append(process.printed)
+        printed = "\n".join(text for text in said if text)
+        if not told.answered:
+            raise _Refused(told.own_words or process.ended, printed)
+        return told.answer, told.own_words, printed
 
     async def _project(self, path: str, *, sends: bool = False) -> Path:
         return await anyio.to_thread.run_sync(
@@ -545,6 +551,11 @@ class _Refused(RatchetError):
     def __init__(self, message: str, printed: str = "") -> None:
         super().__init__(message)
         self.printed = printed
+
+
+def _problem(job: Job) -> tuple[str, str]:
+    """What went wrong with a job that gave an answer all the same, and what it quotes."""
+    return (job.told.own_words, job.told.quoted) if job.told.answered else ("", "")
 
 
 def make_server(root: Path) -> MCPServer:

@@ -129,11 +129,15 @@ class CommandProcess:
         Raises:
             RatchetError: It gave no answer.
         """
-        assert self._process is not None
         if self.told.answered:
             return self.told.answer, self.told.problem
-        ended = f"The command ended with code {self._process.returncode}, and gave no answer."
-        raise RatchetError(self.told.problem or ended)
+        raise RatchetError(self.told.problem or self.ended)
+
+    @property
+    def ended(self) -> str:
+        """How it ended, for one that told nothing."""
+        assert self._process is not None
+        return f"The command ended with code {self._process.returncode}, and gave no answer."
 
     async def stop(self) -> None:
         """Interrupt it, and wait until it has saved its work."""
