@@ -129,3 +129,10 @@ def test_a_part_that_is_not_there_is_named(part: str, offset: int, said: str) ->
     with pytest.raises(InputError) as refused:
         answer({"a": 1, "list": [1, 2]}, part=part, offset=offset)
     assert said in str(refused.value)
+
+
+def test_of_a_huge_value_the_fields_before_it_are_still_shown() -> None:
+    output = {f"key {n}": "text " * 40 for n in range(5_000)}
+    shown = answer({"mean": 1, "rollouts": [{"id": "a", "output": output}] * 3})
+    assert shown.data["rollouts"][0]["id"] == "a"
+    assert shown.data["rollouts"][0]["output"]["key 0"]

@@ -26,6 +26,8 @@ _FIELDS = 40
 """Fields of an object that are shown in any case: those of a record are few."""
 
 _MOST_CUTS = 30
+_LEAST = 300
+"""Characters below which it is not worth to begin another item."""
 _MOST_PROBLEM = 4_000
 _MOST_PRINTED = 2_000
 _DEEPEST = 40
@@ -243,7 +245,7 @@ class _Page:
         return self._joined(shown)
 
     def _some(self, room: int) -> tuple[Any, list[Cut]]:
-        """As many items as fit, each as short as may be; at least one, if only by its name."""
+        """As many items as fit, each as short as may be, and of the next what still fits."""
         values: list[Any] = []
         cuts: list[Cut] = []
         used = _size([], [_cut(self._part, 10**9, 10**9)])
@@ -251,14 +253,17 @@ class _Page:
         for part, value in items:
             inner: list[Cut] = []
             short = _shortened(value, part, _LIMITS[-1], inner)
-            name = len(_compact(part))
-            if used + name + _size(short, inner) > room and not values:
-                short, inner = _nothing_of(value, part)
-            used += name + 1 + _size(short, inner)
-            if values and (used > room or len(cuts) + len(inner) >= _MOST_CUTS):
-                break
+            used += len(_compact(part)) + 1
+            fits = used + _size(short, inner) <= room and len(cuts) + len(inner) <= _MOST_CUTS
+            if not fits:
+                if values and room - used < _LEAST:
+                    break
+                short, inner = _beginning(value, part, room - used)
+            used += _size(short, inner)
             values.append(short)
             cuts += inner
+            if not fits:
+                break
         if len(values) < len(items):
             cuts.insert(0, _cut(self._part, self._offset + len(values), self._whole))
         return self._joined(values), cuts
@@ -266,6 +271,14 @@ class _Page:
 
 def _size(shown: Any, cuts: list[Cut]) -> int:
     return len(_compact(shown)) + sum(len(_compact(cut.model_dump())) + 1 for cut in cuts)
+
+
+def _beginning(value: Any, part: str, room: int) -> tuple[Any, list[Cut]]:
+    """What of a list, an object or a text takes at most so many characters, perhaps nothing."""
+    if not isinstance(value, dict | list | str):
+        return value, []
+    shown, cuts = _Page(part, _paged(value, part), value, 0).fitting(room)
+    return (shown, cuts) if _size(shown, cuts) <= room else _nothing_of(value, part)
 
 
 def _nothing_of(value: Any, part: str) -> tuple[Any, list[Cut]]:
