@@ -40,8 +40,6 @@ class OwnFolder:
         Raises:
             InputError: It is outside, or not there.
         """
-        if "\0" in path:
-            raise InputError(f"{path!r} is no path.")
         whole = Path(os.path.realpath(self.root / path))
         if not whole.is_relative_to(self.root):
             raise InputError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
+import logging
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -26,6 +27,8 @@ from ratchet.cli.mcp_tools import StrictTool
 from ratchet.observe.project_paths import environ_of, folder_with_config, project_python
 from ratchet.server.command_process import CommandProcess, OnLine
 from ratchet.types import ConfigError, InputError, RatchetError
+
+_log = logging.getLogger("ratchet")
 
 INSTRUCTIONS = f"""Ratchet improves an existing LLM agent from its own use, and ships a change \
 only if it is proved better on tasks that learning never saw.
@@ -530,6 +533,10 @@ it."""
             except OSError as error:
                 where = f" {error.filename}" if error.filename else ""
                 return refusal(f"The system refused{where}: {error.strerror or error}.")
+            except Exception as error:
+                _log.exception("The tool %s failed", name)
+                what = f"Ratchet itself failed: {type(error).__name__}: {error}"
+                return refusal(f"{what}\nPlease report it, with what you did.")
             answered.problem = self._hints.text(answered.problem)
             if name in _OWN_WORDS:
                 answered.data = self._hints.data(answered.data)

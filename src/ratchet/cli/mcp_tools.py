@@ -14,6 +14,8 @@ from pydantic import ConfigDict, ValidationError
 from ratchet.cli.mcp_answers import clipped, refusal
 
 _MOST_NAME = 80
+_MOST_BYTES = 100_000
+"""Of one argument; Linux takes 131,072."""
 
 
 class StrictTool(Tool):
@@ -35,7 +37,10 @@ class StrictTool(Tool):
     async def run(
         self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False
     ) -> Any:
-        """Run the tool, unless an argument is unknown, missing or of another type."""
+        """Run the tool, unless an argument is unknown, missing, of another type or no text."""
+        for name, value in arguments.items():
+            if wrong := _unusable(value):
+                return refusal(f"{clipped(name, _MOST_NAME)} {wrong}")
         try:
             checked = self.fn_metadata.arg_model.model_validate(arguments)
         except ValidationError as error:
@@ -65,6 +70,26 @@ class StrictTool(Tool):
 
 
 _STRICT = ConfigDict(extra="forbid", strict=True)
+
+
+def _unusable(value: Any) -> str:
+    """Why a value cannot be an argument of a command; empty if it can."""
+    texts = value if isinstance(value, list) else [value]
+    for text in texts:
+        if not isinstance(text, str):
+            continue
+        if "\0" in text:
+            return "holds a NUL character, which no argument of a command may."
+        try:
+            size = len(text.encode())
+        except UnicodeEncodeError:
+            return "holds half of a surrogate pair, which is no text."
+        if size > _MOST_BYTES:
+            return (
+                f"is too long: {size:,} bytes of {_MOST_BYTES:,}. A larger input can stand in the"
+                " task file, and be run as a task."
+            )
+    return ""
 
 
 def _short(schema: dict[str, Any]) -> dict[str, Any]:
