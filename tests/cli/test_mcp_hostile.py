@@ -213,6 +213,24 @@ def test_nothing_that_a_repository_says_leads_out_of_the_folder(
         OwnFolder(project.root).project(".")
 
 
+def test_a_record_of_a_wiring_does_not_lead_out(make_project: MakeProject) -> None:
+    project = make_project()
+    texts = dict.fromkeys(("ratchet", "agent", "entry", "entry_path"), "x")
+    lists: dict[str, Any] = dict.fromkeys(("may_run", "prompts", "files"), [])
+    record = {"version": 1, "project": "project", "run": "python", "workflow": False}
+    record |= texts | lists
+    inner = project.root / ".ratchet-init.json"
+    inner.write_text(json.dumps(record))
+
+    async def conversation(client: Client) -> None:
+        for tool in ("check", "doctor", "undo", "wire"):
+            said = await refused(client, tool)
+            assert "outside" in said, said
+
+    ask(project.root, conversation)
+    OwnFolder(project.root.parent).wired("project")
+
+
 def test_settings_that_stay_inside_are_no_reason_to_refuse(make_project: MakeProject) -> None:
     inside = (
         '[tasks]\nfile = "./tasks.jsonl"\n[store]\nurl = "sqlite:///.ratchet/own.db"\n'

@@ -12,6 +12,7 @@ from typing import Any
 
 from ratchet.observe.project_paths import FILE_NAME, STATE_NAME, folder_with_config
 from ratchet.types import InputError
+from ratchet.wire.applying.undo import find_record
 
 _NOT_PATHS = frozenset({"server", "redaction", "prices", "upstreams", "coach", "notify"})
 """Sections whose texts name addresses, patterns and models."""
@@ -50,6 +51,27 @@ class OwnFolder:
             raise InputError(f"{path} is not a folder in {self.root}.")
         return whole
 
+    def wired(self, path: str) -> Path:
+        """A folder whose wiring, if there is one, lies inside with its project.
+
+        Raises:
+            InputError: It does not: the record of a wiring says where its repository begins.
+        """
+        folder = self.inside(path)
+        try:
+            root, record = find_record(folder)
+        except InputError:
+            return folder  # the command says what is wrong
+        if not root.is_relative_to(self.root):
+            raise InputError(
+                f"The wiring of {path} begins at {root}, outside of where this server was started.",
+                hint="Start ratchet mcp there.",
+            )
+        project = (root / record).parent
+        if (project / FILE_NAME).exists():
+            self.project(str(project))
+        return folder
+
     def project(self, path: str, *, sends: bool = False) -> Path:
         """The folder of the project that a path belongs to, all of which lies inside.
 
@@ -63,7 +85,7 @@ class OwnFolder:
         folder = self.inside(path)
         found = folder_with_config(folder)
         if found is None:
-            below = self._projects_below(folder)
+            below = [str(each.relative_to(self.root)) for each in self._below(folder)]
             raise InputError(
                 f"There is no {FILE_NAME} in {path} or above it.",
                 hint=f"There is a project in {' and in '.join(below)}: name it as path."
@@ -85,11 +107,17 @@ class OwnFolder:
                 )
         return found
 
-    def _projects_below(self, folder: Path) -> list[str]:
+    def below(self, folder: Path) -> Path | None:
+        """The only project below a folder; None if there is none or several."""
+        found = self._below(folder)
+        return found[0] if len(found) == 1 else None
+
+    def _below(self, folder: Path) -> list[Path]:
         """Folders at most three levels down that hold a project."""
         levels = (f"{'*/' * depth}{FILE_NAME}" for depth in (1, 2, 3))
-        found = (file for level in levels for file in folder.glob(level))
-        return [str(file.parent.relative_to(self.root)) for file in islice(found, _SHOWN)]
+        return list(
+            islice((file.parent for level in levels for file in folder.glob(level)), _SHOWN)
+        )
 
     def owns_git(self, folder: Path) -> None:
         """Check that a commit would not reach outside.

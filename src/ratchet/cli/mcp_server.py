@@ -153,7 +153,7 @@ answer. Changes nothing."""
         """Wire the agent into Ratchet. A dry run that gives the diff, unless commit is true: then \
 one commit on a new branch, or with no_git the files alone. Nothing that exists is overwritten, \
 and a second call adds only what is new."""
-        whole = self._folder.inside(path)
+        whole = await anyio.to_thread.run_sync(self._folder.wired, path)
         if commit and not no_git:
             await anyio.to_thread.run_sync(self._folder.owns_git, whole)
         arguments = ["init", "--yes", *([] if commit else ["--dry-run"])]
@@ -175,7 +175,7 @@ and a second call adds only what is new."""
     ) -> ToolAnswer:
         """Take back what wire made, also after edits around it; what was edited is kept and \
 named. Says what would be done, unless commit is true."""
-        whole = self._folder.inside(path)
+        whole = await anyio.to_thread.run_sync(self._folder.wired, path)
         if commit and not no_git:
             await anyio.to_thread.run_sync(self._folder.owns_git, whole)
         arguments = ["init", "--undo", *([] if commit else ["--dry-run"])]
@@ -186,9 +186,8 @@ named. Says what would be done, unless commit is true."""
         """Check a wired agent against a simulated model, in a copy without keys and with tools \
 that act blocked: one connected trace, each prompt the same as before and changed when it should \
 be, the project's tests as before."""
-        whole = self._folder.inside(path)
-        found = folder_with_config(whole)
-        python = self._python(self._folder.project(path) if found else whole)
+        whole = await anyio.to_thread.run_sync(self._folder.wired, path)
+        python = self._python(folder_with_config(whole) or self._folder.below(whole) or whole)
         arguments = ["init", "--check", "--python", str(python), "--", str(whole)]
         return await self._ask(ctx, arguments)
 
@@ -197,7 +196,8 @@ be, the project's tests as before."""
     ) -> ToolAnswer:
         """Say what of the wiring and of ratchet.toml no longer fits the code, and the next step \
 of each. Runs and writes nothing."""
-        arguments = ["doctor", "--", str(self._folder.inside(path))]
+        whole = await anyio.to_thread.run_sync(self._folder.wired, path)
+        arguments = ["doctor", "--", str(whole)]
         return await self._ask(ctx, arguments, part, offset)
 
     async def status(

@@ -31,6 +31,7 @@ class StrictTool(Tool):
         strict: Any = type(loose.__name__, (loose,), {"model_config": _STRICT})
         made.fn_metadata.arg_model = strict
         made.parameters = _short(strict.model_json_schema(by_alias=True))
+        made.fn_metadata.output_schema = _short(made.fn_metadata.output_schema or {})
         assert isinstance(made, StrictTool)
         return made
 
