@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import threading
@@ -217,6 +218,30 @@ def test_a_prompt_that_stands_nowhere_is_released_at_the_gateway_and_rolled_back
     again = project.ratchet("rollback")
     assert again.returncode != 0
     assert "is over already" in again.stderr
+
+
+def test_calls_of_a_command_go_to_the_proxy_that_the_environment_names(
+    make_agent: MakeAgent, upstream: StubUpstream
+) -> None:
+    project = make_agent(PYTHON, tasks=10)
+    config = (project.root / "ratchet.toml").read_text()
+    before, _, rest = config.partition("[upstreams.simulated]")
+    project.write("ratchet.toml", before + rest[rest.index("[improve]") :])
+    project.write("agent.py", RESPONSES)
+    environ = {"OPENAI_BASE_URL": upstream.url, "OPENAI_API_KEY": "of-the-proxy"}
+    done = project.ratchet("eval", "--split", "all", "--json", env=environ)
+    assert done.returncode == 0, done.stderr
+    keys = {dict(seen.headers)["authorization"] for seen in upstream.seen}
+    assert keys == {"Bearer of-the-proxy"}
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        away = f"127.0.0.1:{free.getsockname()[1]}"
+    environ["OPENAI_BASE_URL"] = f"http://{away}/v1"
+    done = project.ratchet("eval", "--split", "all", "--fresh", env=environ)
+    assert f"The upstream 'openai' at {away} cannot be reached" in done.stdout + done.stderr
+    environ["OPENAI_BASE_URL"] = away
+    done = project.ratchet("eval", "--split", "all", "--fresh", env=environ)
+    assert done.returncode == 2
+    assert "OPENAI_BASE_URL is no address" in done.stderr
 
 
 def settings_of(upstream: StubUpstream) -> Any:

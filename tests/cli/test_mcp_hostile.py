@@ -216,7 +216,7 @@ def test_nothing_that_a_repository_says_leads_out_of_the_folder(
 def test_a_record_of_a_wiring_does_not_lead_out(make_project: MakeProject) -> None:
     project = make_project()
     texts = dict.fromkeys(("ratchet", "agent", "entry", "entry_path"), "x")
-    lists: dict[str, Any] = dict.fromkeys(("may_run", "prompts", "files"), [])
+    lists: dict[str, Any] = {key: [] for key in ("may_run", "prompts", "files")}
     record = {"version": 1, "project": "project", "run": "python", "workflow": False}
     record |= texts | lists
     inner = project.root / ".ratchet-init.json"

@@ -30,6 +30,7 @@ from ratchet.autopilot.experiment import (
     reach,
     run_experiment,
 )
+from ratchet.autopilot.failed_rollout import failure_of
 from ratchet.autopilot.import_binding import check_import_binding
 from ratchet.autopilot.model_card import write_model_card
 from ratchet.autopilot.planned_tasks import tasks_to_continue
@@ -468,7 +469,7 @@ class _ImproveRun:
         if len(failed) == len(evaluations):
             raise AgentError(
                 f"The agent failed on all {len(failed)} val tasks. The first"
-                f" ({failed[0].task_id}): {failed[0].error}",
+                f" ({failed[0].task_id}): {failure_of(failed[0], self.store)}",
                 hint="Run one by hand: ratchet run.",
             )
         check_evaluators(

@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ratchet.autopilot.code_sandbox import repository_of
+from ratchet.autopilot.failed_rollout import failure_of
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.recorded_prompts import find_prompts
 from ratchet.autopilot.runner import Say, open_runner
@@ -173,7 +174,7 @@ def _found_in(
     if len(failed) == len(rollouts):
         raise AgentError(
             f"The agent failed on all {len(failed)} tasks. The first ({failed[0].task_id}):"
-            f" {failed[0].error}",
+            f" {failure_of(failed[0], store)}",
             hint="Run one by hand: ratchet run.",
         )
     spans = [span for rollout in rollouts for span in store.spans.of(rollout.id)]

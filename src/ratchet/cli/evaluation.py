@@ -12,6 +12,7 @@ import typer
 from ratchet.autopilot import Project, open_runner
 from ratchet.autopilot.agent_model import agent_model
 from ratchet.autopilot.batch import Batch, evaluate_batch
+from ratchet.autopilot.failed_rollout import failure_of
 from ratchet.autopilot.prompt_discovery import discover_prompts
 from ratchet.cli.console import (
     DatasetOption,
@@ -75,7 +76,7 @@ def evaluate(
             quiet=json,
             paid_by=project,
         )
-    rows = [_summary(batch) for batch in batches]
+        rows = [_summary(batch, store) for batch in batches]
     if json:
         print_json({"split": split, "candidates": rows})
         return
@@ -148,14 +149,15 @@ def means_of(batch: Batch) -> list[dict[str, Any]]:
     return evaluators
 
 
-def _summary(batch: Batch) -> dict[str, Any]:
+def _summary(batch: Batch, store: Store) -> dict[str, Any]:
     failures = [rollout for _, rollout, _ in batch.rows if rollout.status != "succeeded"]
+    first = failures[0] if failures else None
     return {
         "candidate": batch.candidate.id,
         "algorithm": batch.candidate.algorithm,
         "rollouts": len(batch.rows),
         "failed": len(failures),
-        "first_failure": f"{failures[0].task_id}: {failures[0].error}" if failures else "",
+        "first_failure": f"{first.task_id}: {failure_of(first, store)}" if first else "",
         "evaluators": means_of(batch),
     }
 

@@ -6,27 +6,25 @@ import functools
 import inspect
 import json
 import logging
-import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import anyio
 import anyio.to_thread
-from mcp.server.mcpserver import Context, MCPServer
+from mcp.server.mcpserver import MCPServer
 from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
 from ratchet._version import __version__
 from ratchet.cli.mcp_answers import DATA_NOTE, ToolAnswer, answer, refusal
+from ratchet.cli.mcp_commands import Call, Refused, ToolCommands, state_of
 from ratchet.cli.mcp_folder import OwnFolder
 from ratchet.cli.mcp_hints import Hints
 from ratchet.cli.mcp_jobs import Job
 from ratchet.cli.mcp_skill import skill_text
 from ratchet.cli.mcp_tools import StrictTool
-from ratchet.observe.project_paths import environ_of, folder_with_config, project_python
-from ratchet.server.command_process import CommandProcess, OnLine
-from ratchet.types import ConfigError, InputError, RatchetError
+from ratchet.observe.project_paths import folder_with_config
+from ratchet.types import InputError, RatchetError
 
 _log = logging.getLogger("ratchet")
 
@@ -50,7 +48,6 @@ ToolsIn = Annotated[
 ]
 CandidateIn = Annotated[str, Field(description="source, best, or an id's start")]
 ReleaseIn = Annotated[str | None, Field(description="An id's start; by default the newest")]
-Call = Context[Any, Any]
 Answered = Annotated[CallToolResult, ToolAnswer]
 
 
@@ -81,10 +78,9 @@ _KINDS: dict[str, ToolAnnotations] = {
 }
 """What each tool does to the world."""
 
-_NO_ANSWER = "It ended without an answer."
-
 _OWN_WORDS = frozenset(
     {"recommend", "check", "doctor", "status", "explain", "improve", "improve_status", "undo"}
+    | {"improve_cancel", "evaluate_cancel"}
 )
 """Tools of whose data all texts are Ratchet's."""
 
@@ -98,6 +94,7 @@ class Tools:
 
     def __init__(self, root: Path) -> None:
         self._folder = OwnFolder(root)
+        self._commands = ToolCommands(self._folder.root)
         self.all = [self._tool(name, kind) for name, kind in _KINDS.items()]
         self._hints = Hints({tool.name: tool.parameters for tool in self.all})
 
@@ -108,7 +105,7 @@ class Tools:
 effects, tests, tracing, data and names of secrets, each with file and line. Reads only; runs and \
 imports nothing, and opens no .env file."""
         arguments = ["init", "--look", "--", str(self._folder.inside(path))]
-        return await self._ask(ctx, arguments, part, offset)
+        return await self._commands.ask(ctx, arguments, part, offset)
 
     async def recommend(
         self,
@@ -125,7 +122,7 @@ which data is there, what it costs and what is risky; with the questions that on
 answer. Changes nothing."""
         arguments = ["init", "--advice", *_options(project=project, entry=entry)]
         arguments += _repeated("allow-tool", allow_tools)
-        return await self._ask(
+        return await self._commands.ask(
             ctx, [*arguments, "--", str(self._folder.inside(path))], part, offset
         )
 
@@ -160,7 +157,7 @@ and a second call adds only what is new."""
         arguments += _options(project=project, entry=entry, branch=branch, coach=coach)
         arguments += _options(workflow=workflow, no_git=no_git)
         arguments += _repeated("allow-tool", allow_tools)
-        return await self._ask(ctx, [*arguments, "--", str(whole)], part, offset)
+        return await self._commands.ask(ctx, [*arguments, "--", str(whole)], part, offset)
 
     async def undo(
         self,
@@ -180,16 +177,18 @@ named. Says what would be done, unless commit is true."""
             await anyio.to_thread.run_sync(self._folder.owns_git, whole)
         arguments = ["init", "--undo", *([] if commit else ["--dry-run"])]
         arguments += _options(no_git=no_git)
-        return await self._ask(ctx, [*arguments, "--", str(whole)], part, offset)
+        return await self._commands.ask(ctx, [*arguments, "--", str(whole)], part, offset)
 
     async def check(self, ctx: Call, path: PathIn = ".") -> ToolAnswer:
         """Check a wired agent against a simulated model, in a copy without keys and with tools \
 that act blocked: one connected trace, each prompt the same as before and changed when it should \
 be, the project's tests as before."""
         whole = await anyio.to_thread.run_sync(self._folder.wired, path)
-        python = self._python(folder_with_config(whole) or self._folder.below(whole) or whole)
+        python = self._commands.python(
+            folder_with_config(whole) or self._folder.below(whole) or whole
+        )
         arguments = ["init", "--check", "--python", str(python), "--", str(whole)]
-        return await self._ask(ctx, arguments)
+        return await self._commands.ask(ctx, arguments)
 
     async def doctor(
         self, ctx: Call, path: PathIn = ".", part: Part = "", offset: Offset = 0
@@ -198,7 +197,7 @@ be, the project's tests as before."""
 of each. Runs and writes nothing."""
         whole = await anyio.to_thread.run_sync(self._folder.wired, path)
         arguments = ["doctor", "--", str(whole)]
-        return await self._ask(ctx, arguments, part, offset)
+        return await self._commands.ask(ctx, arguments, part, offset)
 
     async def status(
         self, ctx: Call, path: PathIn = ".", part: Part = "", offset: Offset = 0
@@ -206,8 +205,8 @@ of each. Runs and writes nothing."""
         """Say what is under way in a project, also what an earlier session or a person started, \
 how the newest run stands, and what the store holds."""
         project = await self._project(path)
-        jobs = {name: self._state(Job(project, name)) for name in ("improve", "evaluate")}
-        data, problem, printed = await self._run(ctx, ["status", "-C", str(project)])
+        jobs = {name: state_of(Job(project, name)) for name in ("improve", "evaluate")}
+        data, problem, printed = await self._commands.run(ctx, ["status", "-C", str(project)])
         data = {"jobs": {name: state for name, state in jobs.items() if state}, **data}
         return answer(data, part=part, offset=offset, problem=problem, printed=printed)
 
@@ -230,7 +229,7 @@ id."""
         arguments = ["run", *_options(candidate=candidate, task=task, split=split)]
         arguments += ["--limit", str(limit)] if split else []
         arguments += ["--", input] if input is not None else []
-        return await self._ask(ctx, arguments, project=project)
+        return await self._commands.ask(ctx, arguments, project=project)
 
     async def evaluate(
         self,
@@ -253,7 +252,7 @@ interval; it goes on after this call, and evaluate_status waits for it."""
         project = await self._project(path)
         arguments = ["eval", *_options(split=split, limit=limit, repeat=repeat, fresh=fresh)]
         arguments += _repeated("candidate", candidates)
-        return await self._start(ctx, Job(project, "evaluate"), arguments, wait_s)
+        return await self._commands.start(ctx, Job(project, "evaluate"), arguments, wait_s)
 
     async def evaluate_status(
         self,
@@ -266,11 +265,11 @@ interval; it goes on after this call, and evaluate_status waits for it."""
         """Wait for the newest evaluation, whichever session started it, and give its state or \
 its means."""
         job = Job(await self._project(path), "evaluate")
-        return await self._waited(ctx, job, wait_s, part, offset)
+        return await self._commands.wait(ctx, job, wait_s, part, offset)
 
     async def evaluate_cancel(self, path: PathIn = ".") -> ToolAnswer:
         """Stop the evaluation that is under way. Its finished rollouts are kept."""
-        return await self._cancel(Job(await self._project(path), "evaluate"))
+        return await self._commands.cancel(Job(await self._project(path), "evaluate"))
 
     async def traces(
         self,
@@ -291,7 +290,7 @@ ran."""
         arguments = ["traces", "-C", str(await self._project(path))]
         arguments += _options(agent=agent, since=since, sort=sort, limit=limit)
         arguments += _options(errors=errors, feedback=feedback, rollouts=rollouts)
-        return await self._ask(ctx, arguments, part, offset)
+        return await self._commands.ask(ctx, arguments, part, offset)
 
     async def show(
         self,
@@ -303,7 +302,7 @@ ran."""
     ) -> ToolAnswer:
         """Show a trace, conversation, rollout, run, candidate, experiment or release."""
         arguments = ["show", "-C", str(await self._project(path)), "--", id]
-        return await self._ask(ctx, arguments, part, offset)
+        return await self._commands.ask(ctx, arguments, part, offset)
 
     async def explain(
         self,
@@ -316,7 +315,7 @@ ran."""
         """Explain a decision in plain words: why the verdict is what it is, and what would \
 change it."""
         arguments = ["explain", "-C", str(await self._project(path)), "--", *([id] if id else [])]
-        return await self._ask(ctx, arguments, part, offset)
+        return await self._commands.ask(ctx, arguments, part, offset)
 
     async def diff(
         self,
@@ -330,14 +329,16 @@ change it."""
         """Compare two candidates; from source, with the patch of the files. Imports the agent's \
 code, and changes nothing by itself."""
         project = await self._project(path)
-        return await self._ask(ctx, ["diff", "--", before, after], part, offset, project=project)
+        return await self._commands.ask(
+            ctx, ["diff", "--", before, after], part, offset, project=project
+        )
 
     async def releases(
         self, ctx: Call, path: PathIn = ".", part: Part = "", offset: Offset = 0
     ) -> ToolAnswer:
         """List releases, with their state in the repository and at the forge, which is asked."""
         project = await self._project(path, sends=True)
-        return await self._ask(ctx, ["releases", "-C", str(project)], part, offset)
+        return await self._commands.ask(ctx, ["releases", "-C", str(project)], part, offset)
 
     async def ship(
         self,
@@ -359,7 +360,7 @@ unless send is true. A request that is open is brought up to date."""
         await anyio.to_thread.run_sync(self._folder.owns_git, project)
         arguments = ["ship", *([] if send else ["--dry-run"]), *_options(draft=draft)]
         arguments += ["--", *([release] if release else [])]
-        return await self._ask(ctx, arguments, part, offset, project=project)
+        return await self._commands.ask(ctx, arguments, part, offset, project=project)
 
     async def rollback(
         self, ctx: Call, release: ReleaseIn = None, path: PathIn = "."
@@ -369,7 +370,7 @@ made and proposed. The commit's hash is given, so that nothing is lost."""
         project = await self._project(path, sends=True)
         await anyio.to_thread.run_sync(self._folder.owns_git, project)
         arguments = ["rollback", "--", *([release] if release else [])]
-        return await self._ask(ctx, arguments, project=project)
+        return await self._commands.ask(ctx, arguments, project=project)
 
     async def improve(
         self,
@@ -399,7 +400,7 @@ stop, the same call continues."""
         if seconds is not None:
             _check_lowers(project, seconds)
             arguments += ["--seconds", json.dumps(seconds)]
-        return await self._start(ctx, Job(project, "improve"), arguments, wait_s)
+        return await self._commands.start(ctx, Job(project, "improve"), arguments, wait_s)
 
     async def improve_status(
         self,
@@ -412,106 +413,17 @@ stop, the same call continues."""
         """Wait for the newest improvement, whichever session started it, and give its state or \
 outcome."""
         job = Job(await self._project(path), "improve")
-        return await self._waited(ctx, job, wait_s, part, offset)
+        return await self._commands.wait(ctx, job, wait_s, part, offset)
 
     async def improve_cancel(self, path: PathIn = ".") -> ToolAnswer:
         """Stop the improvement that is under way. Its finished work is saved; improve continues \
 it."""
-        return await self._cancel(Job(await self._project(path), "improve"))
-
-    async def _start(self, ctx: Call, job: Job, arguments: list[str], wait_s: float) -> ToolAnswer:
-        python = self._python(job.project)
-        await _check_has_ratchet(python)
-        await anyio.to_thread.run_sync(job.start, python, [arguments[0], "--json", *arguments[1:]])
-        return await self._waited(ctx, job, wait_s, "", 0)
-
-    async def _waited(
-        self, ctx: Call, job: Job, wait_s: float, part: str, offset: int
-    ) -> ToolAnswer:
-        if not job.exists:
-            raise InputError(
-                f"No {job.noun} was started in this project.", hint=f"Call {job.name}."
-            )
-        await job.wait(wait_s, _teller(ctx))
-        state = self._state(job)
-        if state and state["state"] == "failed":
-            raise _Refused(job.told.own_words or _NO_ANSWER, job.told.quoted)
-        problem, quoted = _problem(job)
-        return answer(state, part=part, offset=offset, problem=problem, printed=quoted)
-
-    async def _cancel(self, job: Job) -> ToolAnswer:
-        if not job.exists:
-            raise InputError(f"No {job.noun} was started in this project.")
-        await job.stop()
-        problem, quoted = _problem(job)
-        return answer(self._state(job), problem=problem, printed=quoted)
-
-    def _state(self, job: Job) -> dict[str, Any] | None:
-        """How a job stands; None if there was never one."""
-        running = job.running  # before what it told is read, so that no end is missed
-        job.refresh()
-        told = job.told
-        if not job.exists:
-            return None
-        if running:
-            said = list(told.lines)[-8:]
-            return {"state": "running", "progress": said, "next": f"{job.name}_status"}
-        if told.answered:
-            return {"state": "ended", "outcome": told.answer}
-        if told.interrupted:
-            saved = "Finished work is saved; the same call continues."
-            return {"state": "cancelled", "message": saved}
-        message = self._hints.text(told.own_words or _NO_ANSWER)
-        return {"state": "failed", "message": message, "said": told.quoted}
-
-    async def _ask(
-        self,
-        ctx: Call,
-        arguments: list[str],
-        part: str = "",
-        offset: int = 0,
-        *,
-        project: Path | None = None,
-    ) -> ToolAnswer:
-        """The answer of a command; with a project, by the interpreter of its agent."""
-        data, problem, printed = await self._run(ctx, arguments, project)
-        return answer(data, part=part, offset=offset, problem=problem, printed=printed)
-
-    async def _run(
-        self, ctx: Call, arguments: list[str], project: Path | None = None
-    ) -> tuple[Any, str, str]:
-        """What a command answered, what went wrong, and what was printed.
-
-        Raises:
-            _Refused: It failed without a result.
-        """
-        python = self._python(project) if project else Path(sys.executable)
-        await _check_has_ratchet(python)
-        words = [arguments[0], "--json", *arguments[1:]]
-        process = CommandProcess(project or self._folder.root, words, environ_of(python), python)
-        await process.start()
-        try:
-            await process.wait(None, _teller(ctx))
-        finally:
-            with anyio.CancelScope(shield=True):
-                await process.stop()
-        told = process.told
-        said = [told.quoted]
-        if project or "--check" in arguments or not told.answered:
-            said.append(process.printed)
-        printed = "\n".join(text for text in said if text)
-        if not told.answered:
-            raise _Refused(told.own_words or process.ended, printed)
-        return told.answer, told.own_words, printed
+        return await self._commands.cancel(Job(await self._project(path), "improve"))
 
     async def _project(self, path: str, *, sends: bool = False) -> Path:
         return await anyio.to_thread.run_sync(
             functools.partial(self._folder.project, path, sends=sends)
         )
-
-    def _python(self, folder: Path) -> Path:
-        """The interpreter that check, run, evaluate and improve have in common."""
-        return project_python(folder, self._folder.root)
 
     def _tool(self, name: str, kind: ToolAnnotations) -> StrictTool:
         return StrictTool.of(self._bounded(name, getattr(self, name)), kind)
@@ -525,7 +437,7 @@ it."""
         async def call(*args: Any, **named: Any) -> CallToolResult:
             try:
                 answered = await tool(*args, **named)
-            except _Refused as error:
+            except Refused as error:
                 return refusal(self._hints.text(error.message), error.printed)
             except RatchetError as error:
                 hint = f"\n{error.hint}" if error.hint else ""
@@ -552,19 +464,6 @@ it."""
         return call
 
 
-class _Refused(RatchetError):
-    """A command failed, and what the agent's code printed may say why."""
-
-    def __init__(self, message: str, printed: str = "") -> None:
-        super().__init__(message)
-        self.printed = printed
-
-
-def _problem(job: Job) -> tuple[str, str]:
-    """What went wrong with a job that gave an answer all the same, and what it quotes."""
-    return (job.told.own_words, job.told.quoted) if job.told.answered else ("", "")
-
-
 def make_server(root: Path) -> MCPServer:
     """The server for one folder."""
     server = MCPServer(
@@ -586,30 +485,6 @@ def make_server(root: Path) -> MCPServer:
         return skill_text()
 
     return server
-
-
-async def _check_has_ratchet(python: Path) -> None:
-    """Check that an interpreter can run commands.
-
-    Raises:
-        ConfigError: Ratchet is not installed for it.
-    """
-    if python == Path(sys.executable):
-        return
-    ask = "import importlib.util as u, sys; sys.exit(not u.find_spec('ratchet'))"
-    done = await anyio.run_process([str(python), "-c", ask], check=False)
-    if done.returncode:
-        raise ConfigError(
-            f"Ratchet is not installed for {python}, which has the agent's packages.",
-            hint="Install the project's requirements there.",
-        )
-
-
-def _teller(ctx: Call) -> OnLine:
-    async def tell(number: int, line: str) -> None:
-        await ctx.report_progress(number, None, line)
-
-    return tell
 
 
 def _options(**values: Any) -> list[str]:

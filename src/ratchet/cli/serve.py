@@ -30,7 +30,7 @@ from ratchet.observe.project_paths import (
     store_url,
 )
 from ratchet.observe.redaction import RedactionRules
-from ratchet.server.gateway.upstream import STANDARD, Upstream
+from ratchet.server.gateway.upstream import Upstream, standard_upstreams
 from ratchet.server.limits import ServerLimits
 from ratchet.server.oidc import OidcSettings
 from ratchet.server.retention import Retention
@@ -156,13 +156,21 @@ def server_settings(
         if file is not None and not file.is_file():
             raise ConfigError(f"There is no file {file}.")
     section, limits = config.server, config.server.limits
+    host = host or section.host
+    port = section.port if port is None else port
+    agent = config.agent if isinstance(config, Config) else None
     upstreams = tuple(
         Upstream(name=name, **{**found.model_dump(), "key_env": found.key_env or ""})
         for name, found in config.upstreams.items()
+    ) or standard_upstreams(
+        os.environ,
+        own=(host, port),
+        base_urls=agent.model_base_url if agent else (),
+        keys=agent.model_key if agent else (),
     )
     return ServeSettings(
-        host=host or section.host,
-        port=section.port if port is None else port,
+        host=host,
+        port=port,
         require_key=section.require_key,
         hosts=section.hosts,
         root_path=section.root_path,
@@ -179,7 +187,7 @@ def server_settings(
         ),
         retention=Retention(**config.retention.model_dump()),
         redaction=RedactionRules(**config.redaction.model_dump()),
-        upstreams=upstreams or STANDARD,
+        upstreams=upstreams,
         oidc=None
         if section.oidc is None
         else OidcSettings(

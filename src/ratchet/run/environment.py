@@ -15,6 +15,7 @@ import msgspec
 from ratchet.bind import BINDING_VARIABLE, Binding
 from ratchet.observe import BLOCKED_SUFFIX
 from ratchet.observe.ids import traceparent
+from ratchet.observe.model_apis import DialectName
 from ratchet.run.attempt import blocked
 from ratchet.types import Claim, Outcome
 
@@ -61,21 +62,23 @@ def gateway_variables(
     scope = quote(f"{claim.rollout.id}@{claim.fence}", safe="@:") if claim else AT_IMPORT
     gateway = f"{server}/gateway/{scope}"
     key = (claim.token if claim else "") or NO_TOKEN
-    openai = f"{gateway}/openai/v1"
-    anthropic = f"{gateway}/anthropic"  # Anthropic's libraries add /v1/messages themselves
+    # Anthropic's libraries add /v1/messages themselves.
+    gateway_urls = {"openai": f"{gateway}/openai/v1", "anthropic": f"{gateway}/anthropic"}
     return {
-        "OPENAI_BASE_URL": openai,
-        "OPENAI_API_BASE": openai,
+        "OPENAI_BASE_URL": gateway_urls["openai"],
+        "OPENAI_API_BASE": gateway_urls["openai"],
         "OPENAI_API_KEY": key,
-        "ANTHROPIC_BASE_URL": anthropic,
+        "ANTHROPIC_BASE_URL": gateway_urls["anthropic"],
         "ANTHROPIC_API_KEY": key,
-        **{name: anthropic if _is_anthropic(name) else openai for name in base_urls},
+        **{name: gateway_urls[dialect_of(name)] for name in base_urls},
         **dict.fromkeys(keys, key),
     }
 
 
-def _is_anthropic(variable: str) -> bool:
-    return any(word in variable.upper() for word in ("ANTHROPIC", "CLAUDE"))
+def dialect_of(variable: str) -> DialectName:
+    """API dialect that a variable's name stands for: Anthropic's if it says so, else OpenAI's."""
+    words = ("ANTHROPIC", "CLAUDE")
+    return "anthropic" if any(word in variable.upper() for word in words) else "openai"
 
 
 def model_variables(base_url: str, key: str) -> dict[str, str]:

@@ -26,7 +26,7 @@ from ratchet.server.access import Gatekeeper
 from ratchet.server.app import App
 from ratchet.server.autopilot_process import AutopilotProcess
 from ratchet.server.body import BodyBudget
-from ratchet.server.gateway import STANDARD, Gateway, Upstream
+from ratchet.server.gateway import Gateway, Upstream, standard_upstreams
 from ratchet.server.gateway.adapter_loading import AdapterLoader
 from ratchet.server.gateway.substitution import PromptSubstituter
 from ratchet.server.gateway.target import AttemptGuard, AttemptState, ReadAttemptState, state_of
@@ -71,7 +71,7 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     limits: ServerLimits = ServerLimits()
     retention: Retention = Retention()
     redaction: RedactionRules = RedactionRules()
-    upstreams: tuple[Upstream, ...] = STANDARD
+    upstreams: tuple[Upstream, ...] = standard_upstreams()
     adapters: str = ""
     """Folder of the project's trained adapters, for upstreams to load; empty for none."""
     tls_cert: str = ""

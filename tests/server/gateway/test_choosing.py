@@ -7,7 +7,13 @@ import pytest
 from ratchet.server.gateway.headers import accepted, is_ours, response_headers
 from ratchet.server.gateway.pool import proxy_of
 from ratchet.server.gateway.relay import _pause
-from ratchet.server.gateway.upstream import STANDARD, Upstream, choose_upstream, provider_of
+from ratchet.server.gateway.upstream import (
+    Upstream,
+    choose_upstream,
+    provider_of,
+    standard_upstreams,
+)
+from ratchet.types import ConfigError
 
 
 def upstream(name: str, dialect: str = "openai", **models: str) -> Upstream:
@@ -63,7 +69,7 @@ def test_nobody_speaks_the_dialect() -> None:
 
 
 def test_providers_are_named_as_the_conventions_do() -> None:
-    assert [provider_of(each) for each in STANDARD] == ["openai", "anthropic"]
+    assert [provider_of(each) for each in standard_upstreams()] == ["openai", "anthropic"]
     at = {
         "https://me.openai.azure.com/openai/v1": "azure.ai.openai",
         "https://api.groq.com/openai/v1": "groq",
@@ -157,3 +163,44 @@ def test_pauses_between_tries_grow_and_follow_the_upstream() -> None:
 )
 def test_a_pause_that_is_none_is_not_waited_for(asked: str) -> None:
     assert _pause(1, asked) == 0.5
+
+
+OPENAI = ("https://api.openai.com/v1", "OPENAI_API_KEY")
+ANTHROPIC = ("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY")
+
+
+@pytest.mark.parametrize(
+    ("environ", "expected"),
+    [
+        ({"OPENAI_BASE_URL": " "}, [OPENAI, ANTHROPIC]),
+        ({"OPENAI_BASE_URL": "http://proxy/v1/"}, [("http://proxy/v1", ""), ANTHROPIC]),
+        (
+            {"OPENAI_API_BASE": "http://proxy/v1", "OPENAI_API_KEY": "k"},
+            [("http://proxy/v1", "OPENAI_API_KEY"), ANTHROPIC],
+        ),
+        (
+            {"ANTHROPIC_BASE_URL": "http://proxy", "ANTHROPIC_AUTH_TOKEN": "k"},
+            [OPENAI, ("http://proxy/v1", "ANTHROPIC_AUTH_TOKEN")],
+        ),
+        (
+            {"OPENAI_BASE_URL": "http://proxy/v1", "SHOP_URL": "http://shop", "SHOP_KEY": "k"},
+            [("http://shop", "SHOP_KEY"), ANTHROPIC],
+        ),
+        ({"CLAUDE_URL": "http://shop"}, [OPENAI, ("http://shop/v1", "")]),
+        # The server's own address, which a live agent uses, is not its upstream.
+        ({"OPENAI_BASE_URL": "http://localhost:8765/gateway/a/openai/v1"}, [OPENAI, ANTHROPIC]),
+    ],
+)
+def test_without_upstreams_calls_go_where_the_environment_sends_them(
+    environ: dict[str, str], expected: list[tuple[str, str]]
+) -> None:
+    upstreams = standard_upstreams(
+        environ, own=("127.0.0.1", 8765), base_urls=("SHOP_URL", "CLAUDE_URL"), keys=("SHOP_KEY",)
+    )
+    assert [(each.base_url, each.key_env) for each in upstreams] == expected
+
+
+@pytest.mark.parametrize("value", ["localhost:4000", "http://[", "ftp://proxy", "http://a b"])
+def test_a_variable_without_an_address_is_named(value: str) -> None:
+    with pytest.raises(ConfigError, match="OPENAI_API_BASE"):
+        standard_upstreams({"OPENAI_API_BASE": value})

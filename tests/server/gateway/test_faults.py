@@ -69,7 +69,7 @@ def test_an_upstream_that_is_down_is_named(open_site: Callable[..., Site]) -> No
     )
     status, problem = ask(site)
     assert status == 502
-    assert "The upstream 'away' cannot be reached" in problem["detail"]
+    assert f"The upstream 'away' at 127.0.0.1:{port} cannot be reached" in problem["detail"]
     span = site.span()
     assert (span.status, span.attributes["error.type"]) == ("error", "connect_error")
     assert "http.response.status_code" not in span.attributes
@@ -94,7 +94,8 @@ def test_an_upstream_that_is_slow_to_answer_times_out(
     upstream.script = script
     status, problem = ask(site)
     assert status == 504
-    assert problem["detail"] == "The upstream 'one' sent nothing for 0.2 s."
+    address = upstream.url.removeprefix("http://").partition("/")[0]
+    assert problem["detail"] == f"The upstream 'one' at {address} sent nothing for 0.2 s."
     assert ended.wait(60), "the upstream was not hung up on"
     assert site.span().attributes["error.type"] == "timeout"
 

@@ -4,11 +4,10 @@ from ratchet.observe.model_apis import DIALECTS, DialectName, ModelApi
 from ratchet.server.gateway.gateway import Gateway
 from ratchet.server.gateway.substitution import Substitute, Substitution
 from ratchet.server.gateway.target import GatewayTarget, ReadAttemptState
-from ratchet.server.gateway.upstream import STANDARD, Upstream
+from ratchet.server.gateway.upstream import Upstream, standard_upstreams
 
 __all__ = [
     "DIALECTS",
-    "STANDARD",
     "DialectName",
     "Gateway",
     "GatewayTarget",
@@ -17,4 +16,5 @@ __all__ = [
     "Substitute",
     "Substitution",
     "Upstream",
+    "standard_upstreams",
 ]

@@ -58,7 +58,7 @@ from ratchet.server.gateway.target import (
 )
 from ratchet.server.gateway.training import CallSeeds, ReadTraining, role_of
 from ratchet.server.gateway.units import CallUnit, conversation_of, unit_of
-from ratchet.server.gateway.upstream import STANDARD, Upstream, choose_upstream
+from ratchet.server.gateway.upstream import Upstream, choose_upstream, standard_upstreams
 from ratchet.server.metrics import Metrics
 from ratchet.server.problems import Problem, Send, problem_of, send_problem
 from ratchet.types import RatchetError
@@ -177,7 +177,7 @@ class Gateway:
         spool: Spool | None = None,
         drain_s: float = DRAIN_S,
     ) -> None:
-        self._pool = UpstreamPool(tuple(upstreams) or STANDARD, environ)
+        self._pool = UpstreamPool(tuple(upstreams) or standard_upstreams(), environ)
         self._recordings = RecordingQueue(
             writer,
             TokenWatch(metrics),
@@ -581,7 +581,7 @@ class Gateway:
         body: bytes | None,
         stripper: ResponseStripper | None = None,
     ) -> UpstreamRequest:
-        sent = request_headers(headers, endpoint.upstream.dialect, endpoint.key)
+        sent = request_headers(headers, endpoint.key, endpoint.key_header)
         if stripper is not None:
             sent["Accept-Encoding"] = "identity"
         url = endpoint.url(request.path, request.scope["query_string"])

@@ -69,15 +69,15 @@ _READABLE = frozenset({"gzip", "deflate", "identity"})
 
 
 def request_headers(
-    headers: Sequence[tuple[bytes, bytes]], dialect: str, key: str
+    headers: Sequence[tuple[bytes, bytes]], key: str, key_header: str = "Authorization"
 ) -> CIMultiDict[str]:
     """Headers to send to the upstream.
 
     Args:
         headers: Headers of the client, with names in lower case.
-        dialect: Determines the header of the key.
         key: The provider's key; when empty, the client's key is passed on unless it is a key or
             token of this server.
+        key_header: Header of the key.
     """
     sent: CIMultiDict[str] = CIMultiDict()
     named = _named_by_connection(headers)
@@ -89,10 +89,7 @@ def request_headers(
         elif not key and name in _KEYS and not is_ours(value):
             sent.add(name.decode("latin-1"), _text(value))
     if key:
-        if dialect == "anthropic":
-            sent["x-api-key"] = key
-        else:
-            sent["Authorization"] = f"Bearer {key}"
+        sent[key_header] = f"Bearer {key}" if key_header == "Authorization" else key
     return sent
 
 

@@ -11,7 +11,7 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from ratchet.server.gateway.upstream import Upstream, host_of, provider_of
+from ratchet.server.gateway.upstream import BEARER_KEY, Upstream, host_of, provider_of
 from ratchet.server.problems import Problem
 
 CONNECT_S = 10.0
@@ -43,8 +43,11 @@ class UpstreamEndpoint:
     def __init__(self, upstream: Upstream, environ: Mapping[str, str]) -> None:
         self.upstream = upstream
         self.key = environ.get(upstream.key_env, "").strip() if upstream.key_env else ""
+        bearer = upstream.dialect != "anthropic" or upstream.key_env == BEARER_KEY
+        self.key_header = "Authorization" if bearer else "x-api-key"
         self.proxy = proxy_of(upstream.base_url, environ)
         parts = urlsplit(upstream.base_url)
+        self.address = parts.netloc.rpartition("@")[2]
         self.attributes = {
             "gen_ai.provider.name": provider_of(upstream),
             "server.address": host_of(upstream),

@@ -273,8 +273,8 @@ class CallRelay:
         return response
 
     def _label(self) -> str:
-        upstream = self._outgoing.endpoint.upstream
-        return f"The upstream {upstream.name!r}"
+        endpoint = self._outgoing.endpoint
+        return f"The upstream {endpoint.upstream.name!r} at {endpoint.address}"
 
     def _failure(self, error: Exception) -> UpstreamFailure:
         """The failure, with a message for the client."""

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec.structs import replace
 
 from ratchet.observe.model_apis import DialectName
+from ratchet.run.environment import dialect_of
+from ratchet.types import ConfigError
 
 
 class Upstream(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,7 +40,7 @@ class Upstream(msgspec.Struct, frozen=True, kw_only=True):
     """
 
 
-STANDARD = (
+_PROVIDERS_OWN = (
     Upstream(
         name="openai",
         dialect="openai",
@@ -50,7 +54,69 @@ STANDARD = (
         key_env="ANTHROPIC_API_KEY",
     ),
 )
-"""Upstreams of a server without configured ones."""
+
+_BASE_URLS = ("OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_BASE_URL")
+_KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", BEARER_KEY := "ANTHROPIC_AUTH_TOKEN")
+"""Variables that the providers' libraries read. The last is sent as a bearer token."""
+
+
+def standard_upstreams(
+    environ: Mapping[str, str] = MappingProxyType({}),
+    *,
+    own: tuple[str, int] | None = None,
+    base_urls: Iterable[str] = (),
+    keys: Iterable[str] = (),
+) -> tuple[Upstream, ...]:
+    """Upstreams of a server without configured ones: those that the environment names.
+
+    Args:
+        environ: Environment that an agent would have without the gateway.
+        own: Host and port of the server, which is not an upstream of its own.
+        base_urls: Further variables with a base URL, which precede the libraries'.
+        keys: Further variables with a key, which precede the libraries'.
+
+    Raises:
+        ConfigError: A variable contains no address.
+    """
+    upstreams = []
+    for provider in _PROVIDERS_OWN:
+        dialect = provider.dialect
+        of_dialect = [name for name in (*base_urls, *_BASE_URLS) if dialect_of(name) == dialect]
+        for variable in of_dialect:
+            base_url = environ.get(variable, "").strip().rstrip("/")
+            if base_url and not _is_at(base_url, own, variable):
+                # Anthropic's libraries add the version themselves.
+                version = "/v1" if dialect == "anthropic" else ""
+                # A model server of one's own may need no key.
+                provider = replace(provider, base_url=base_url + version, key_env="")
+                break
+        for variable in (*keys, *_KEYS):
+            if dialect_of(variable) == dialect and environ.get(variable, "").strip():
+                provider = replace(provider, key_env=variable)
+                break
+        upstreams.append(provider)
+    return tuple(upstreams)
+
+
+def _is_at(url: str, own: tuple[str, int] | None, variable: str) -> bool:
+    """Whether a URL is at the address `own`."""
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        host, port = None, None
+    if not host or parts.scheme not in ("http", "https") or any(map(str.isspace, url)):
+        raise ConfigError(
+            f"The value of {variable} is no address of a model provider.",
+            hint="Expected is one such as http://localhost:4000/v1. Correct it, or unset it.",
+        )
+    if own is None or port != own[1]:
+        return False
+    return host == own[0] or (is_loopback(host) and (is_loopback(own[0]) or own[0] in _ANY))
+
+
+_ANY = ("0.0.0.0", "::")  # noqa: S104 - compared, not bound
+
 
 # Values of OpenTelemetry's `gen_ai.provider.name`, by suffix of the host.
 _PROVIDERS = {
