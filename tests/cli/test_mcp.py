@@ -7,46 +7,15 @@ import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from mcp.client import Client
-from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from ratchet._http import httpx2
 from tests.cli.conftest import CONFIG, INLINE, MakeProject
-
-
-def ask(folder: Path, conversation: Callable[[Client], Awaitable[Any]]) -> Any:
-    """Start the server in a folder, and talk to it."""
-
-    async def talk() -> Any:
-        server = StdioServerParameters(
-            command=sys.executable, args=["-m", "ratchet", "mcp"], cwd=folder
-        )
-        async with Client(stdio_client(server)) as client:
-            return await conversation(client)
-
-    return asyncio.run(asyncio.wait_for(talk(), 120))
-
-
-async def given(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
-    """A tool's typed answer."""
-    result = await client.call_tool(tool, arguments)
-    assert not result.is_error, result.content
-    assert isinstance(result.structured_content, dict)
-    return result.structured_content
-
-
-async def refused(client: Client, tool: str, **arguments: Any) -> str:
-    """What a tool says when it refuses."""
-    result = await client.call_tool(tool, arguments)
-    assert result.is_error
-    text = "".join(getattr(one, "text", "") for one in result.content)
-    assert "Traceback" not in text
-    return text
+from tests.cli.mcp_client import ask, given, refused
 
 
 def test_an_assistant_looks_runs_reads_traces_improves_and_explains(
@@ -207,7 +176,14 @@ def test_an_assistant_wires_checks_and_takes_back(
         assert "was not wired" in await refused(client, "check")
         wired = await given(client, "wire", commit=True)
         assert wired["data"]["branch"] == "ratchet/init"
-        checked = await given(client, "check")
+        said: list[str] = []
+
+        async def progress(number: float, total: float | None, message: str | None) -> None:
+            said.append(message or "")
+
+        result = await client.call_tool("check", {}, progress_callback=progress)
+        checked: Any = result.structured_content
+        assert any("against a simulated model" in line for line in said)
         states = {one["what"]: one["state"] for one in checked["data"]["findings"]}
         assert states["agent"] == states["same prompts"] == "verified", checked
         previewed = await given(client, "undo")
