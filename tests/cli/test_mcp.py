@@ -156,6 +156,32 @@ def library(root: Path) -> Path:
     return root
 
 
+def test_a_large_repository_is_looked_at_page_by_page(tmp_path: Path) -> None:
+    root = library(tmp_path / "library")
+    calls = LIBRARY.partition("def ask")[2]
+    for number in range(120):
+        rules = (
+            f'RULES_{number} = "Answer number {number} of the readers, {"and be brief, " * 20}."'
+        )
+        call = calls.replace("RULES", f"RULES_{number}")
+        (root / f"desk_{number}.py").write_text(f"import openai\n\n{rules}\n\n\ndef ask{call}")
+
+    async def conversation(client: Client) -> None:
+        first = await given(client, "look")
+        cut = next(cut for cut in first["cut"] if cut["part"] == "/prompts")
+        assert cut["of"] == 121
+        found, offset = [], 0
+        while offset < 121:
+            page = await given(client, "look", part="/prompts", offset=offset)
+            found += [prompt["name"] for prompt in page["data"]]
+            offset += len(page["data"])
+        assert len(set(found)) == 121
+        one = await given(client, "look", part="/prompts/0")
+        assert one["data"]["name"] == found[0]
+
+    ask(root, conversation)
+
+
 @pytest.mark.long
 def test_an_assistant_wires_checks_and_takes_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

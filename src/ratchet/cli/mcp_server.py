@@ -205,9 +205,14 @@ of each. Runs and writes nothing."""
         """Say what is under way in a project, also what an earlier session or a person started, \
 how the newest run stands, and what the store holds."""
         project = await self._project(path)
-        jobs = {name: state_of(Job(project, name)) for name in ("improve", "evaluate")}
+        states = {name: state_of(Job(project, name)) for name in ("improve", "evaluate")}
+        jobs = {
+            name: {key: value for key, value in state.items() if key != "outcome"}
+            for name, state in states.items()
+            if state
+        }
         data, problem, printed = await self._commands.run(ctx, ["status", "-C", str(project)])
-        data = {"jobs": {name: state for name, state in jobs.items() if state}, **data}
+        data = {"jobs": jobs, **data}
         return answer(data, part=part, offset=offset, problem=problem, printed=printed)
 
     async def run(
