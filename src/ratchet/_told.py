@@ -73,7 +73,10 @@ def teller_of_environment() -> Teller | None:
     The variable is removed, so that neither the agent's code nor what it starts sees it.
     """
     number = os.environ.pop(VARIABLE, "")
-    return Teller(int(number)) if number.isdigit() else None
+    try:
+        return Teller(int(number)) if number else None
+    except (ValueError, OSError):
+        return None  # no descriptor of this process
 
 
 class Told:

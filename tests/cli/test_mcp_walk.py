@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -124,7 +125,9 @@ def test_a_whole_walk_by_tools_takes_few_words(
         planned = await step("wire")
         assert "+# test = " in planned["diff"], "the project's tests are proposed"
         assert (await step("wire", commit=True))["branch"] == "ratchet/init"
-        checked = {one["what"]: one for one in (await step("check"))["findings"]}
+        report = await step("check")
+        assert report["python"] == sys.executable
+        checked = {one["what"]: one for one in report["findings"]}
         assert {one["state"] for one in checked.values()} == {"verified"}, checked
         assert "under [ship]" in checked["tests"]["next_step"]
 
