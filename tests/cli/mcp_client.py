@@ -24,7 +24,7 @@ def ask(folder: Path, conversation: Conversation, **environ: str) -> Any:
     async def talk() -> Any:
         server = StdioServerParameters(
             command=sys.executable,
-            args=["-m", "ratchet", "mcp"],
+            args=["-P", "-m", "ratchet", "mcp"],
             cwd=folder,
             env={**os.environ, **environ},
         )

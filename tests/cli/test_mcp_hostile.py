@@ -89,6 +89,8 @@ def test_a_tool_that_says_it_reads_neither_runs_the_projects_code_nor_changes_a_
 ) -> None:
     mark = "open('IMPORTED', 'w').close()\n"
     project = make_project(agent=mark + AGENT)
+    for name in ("json", "typer", "msgspec", "mcp", "ratchet"):
+        project.write(f"{name}.py", mark)  # in place of a module of Python's or Ratchet's
 
     def files() -> dict[str, bytes]:
         inside = (path for path in project.root.rglob("*") if path.is_file())

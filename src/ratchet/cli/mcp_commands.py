@@ -148,7 +148,7 @@ async def check_has_ratchet(python: Path) -> None:
     ask = "import importlib.util as u, sys; sys.exit(not u.find_spec('ratchet'))"
     ended = 1
     with anyio.move_on_after(_PROBE_S):
-        ended = (await anyio.run_process([str(python), "-c", ask], check=False)).returncode
+        ended = (await anyio.run_process([str(python), "-P", "-c", ask], check=False)).returncode
     if ended:
         raise ConfigError(
             f"Ratchet is not installed for {python}, which has the agent's packages.",

@@ -87,7 +87,7 @@ class Job:
                 ) from None
             os.ftruncate(descriptor, 0)
             process = subprocess.Popen(
-                [str(python), "-m", "ratchet", *arguments],
+                [str(python), "-P", "-m", "ratchet", *arguments],
                 cwd=self.project,
                 env={**environ_of(python), VARIABLE: str(descriptor)},
                 stdin=subprocess.DEVNULL,

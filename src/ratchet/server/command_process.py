@@ -88,6 +88,7 @@ class CommandProcess:
             environ = os.environ if self._environ is None else self._environ
             self._process = await asyncio.create_subprocess_exec(
                 self._python,
+                "-P",  # the folder's own modules are none of Ratchet's
                 "-m",
                 "ratchet",
                 *self._arguments,
