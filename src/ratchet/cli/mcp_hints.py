@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 _COMMAND = re.compile(r"`?\bratchet ([a-z]+)\b((?: (?:--?[a-z][\w-]*|[\w@./:=-]*\w))*)`?")
+_OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)")
 _WAYS = {"look": "look", "dry-run": "wire", "undo": "undo", "check": "check"}
 """What `ratchet init` does, by its option."""
 _ID = re.compile(r"[0-9a-f]{4,}")
@@ -23,18 +24,29 @@ class Hints:
     def __init__(self, tools: Mapping[str, Mapping[str, Any]]) -> None:
         self._tools = tools
 
-    def text(self, text: str) -> str:
-        """A sentence of Ratchet's; a command that no tool stands for stays as it is."""
-        return _COMMAND.sub(self._call, text)
+    def text(self, text: str, tool: str = "") -> str:
+        """A sentence of Ratchet's; a command that no tool stands for stays as it is.
 
-    def data(self, data: Any) -> Any:
+        Args:
+            text: The sentence.
+            tool: The tool that says it: its options are named as it takes them.
+        """
+        own = self._tools.get(tool, {}).get("properties", {})
+
+        def named(found: re.Match[str]) -> str:
+            name = found[1].replace("-", "_")
+            return name if name in own else found[0]
+
+        return _OPTION.sub(named, _COMMAND.sub(self._call, text))
+
+    def data(self, data: Any, tool: str = "") -> Any:
         """Data of which all texts are sentences of Ratchet's."""
         if isinstance(data, str):
-            return self.text(data)
+            return self.text(data, tool)
         if isinstance(data, list):
-            return [self.data(value) for value in data]
+            return [self.data(value, tool) for value in data]
         if isinstance(data, dict):
-            return {key: self.data(value) for key, value in data.items()}
+            return {key: self.data(value, tool) for key, value in data.items()}
         return data
 
     def _call(self, found: re.Match[str]) -> str:

@@ -443,10 +443,10 @@ it."""
             try:
                 answered = await tool(*args, **named)
             except Refused as error:
-                return refusal(self._hints.text(error.message), error.printed)
+                return refusal(self._hints.text(error.message, name), error.printed)
             except RatchetError as error:
                 hint = f"\n{error.hint}" if error.hint else ""
-                return refusal(self._hints.text(f"{error.message}{hint}"))
+                return refusal(self._hints.text(f"{error.message}{hint}", name))
             except OSError as error:
                 where = f" {error.filename}" if error.filename else ""
                 return refusal(f"The system refused{where}: {error.strerror or error}.")
@@ -454,9 +454,9 @@ it."""
                 _log.exception("The tool %s failed", name)
                 what = f"Ratchet itself failed: {type(error).__name__}: {error}"
                 return refusal(f"{what}\nPlease report it, with what you did.")
-            answered.problem = self._hints.text(answered.problem)
+            answered.problem = self._hints.text(answered.problem, name)
             if name in _OWN_WORDS:
-                answered.data = self._hints.data(answered.data)
+                answered.data = self._hints.data(answered.data, name)
             return answered.result()
 
         # The server reads annotations, which name this module's types.
