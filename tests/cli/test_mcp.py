@@ -63,6 +63,11 @@ def test_an_assistant_looks_runs_reads_traces_improves_and_explains(
         changed = await given(client, "diff")
         assert "+KNOBS" in changed["data"]["diff"]
         assert (await given(client, "releases"))["data"]["releases"] == []
+        shipped = await given(client, "improve", ship=True, wait_s=60)
+        branch = shipped["data"]["outcome"]["branch"]
+        assert branch in project.git("branch")
+        assert (await given(client, "rollback"))["data"]["state"] == "rolled_back"
+        assert branch not in project.git("branch")
 
     ask(project.root, conversation)
     assert project.git("rev-parse", "HEAD") == head

@@ -111,7 +111,9 @@ def test_what_one_session_started_is_seen_stopped_and_continued_by_the_next(
 
 def test_a_call_that_the_client_gives_up_ends_its_process(make_project: MakeProject) -> None:
     slow = AGENT + "\n\ndef wait():\n    import os, time\n"
-    slow += "    open('pid', 'w').write(str(os.getpid()))\n    time.sleep(600)\n"
+    slow += "    import subprocess, sys\n"
+    slow += "    child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+    slow += "    open('pid', 'w').write(f'{os.getpid()} {child.pid}')\n    time.sleep(600)\n"
     slow = slow.replace("    return round(", "    wait()\n    return round(")
     project = make_project(agent=slow)
     pid = project.root / "pid"
@@ -124,11 +126,11 @@ def test_a_call_that_the_client_gives_up_ends_its_process(make_project: MakeProj
 
             group.start_soon(run)
             with anyio.fail_after(60):
-                while not pid.exists() or not pid.read_text():
+                while not pid.exists() or len(pid.read_text().split()) < 2:
                     await anyio.sleep(0.05)
             group.cancel_scope.cancel()
         with anyio.fail_after(60):
-            while _lives(int(pid.read_text())):
+            while any(_lives(int(number)) for number in pid.read_text().split()):
                 await anyio.sleep(0.05)
         assert (await given(client, "status"))["data"]["jobs"] == {}
 

@@ -123,10 +123,11 @@ class Job:
             return
         with contextlib.suppress(ProcessLookupError):
             os.kill(started["pid"], signal.SIGINT)
-        if not await self.wait(STOP_S):
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(started["pid"], signal.SIGKILL)
-            await self.wait(STOP_S)
+        await self.wait(STOP_S)
+        # Itself, if it does not end; or what it started and left in its group.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(started["pid"], signal.SIGKILL)
+        await self.wait(STOP_S)
         if not self.told.answered and self.told.error is None:
             # It was stopped before it could say so.
             self._note({"error": {"message": "Interrupted.", "code": INTERRUPTED}})

@@ -146,11 +146,11 @@ class CommandProcess:
             return
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGINT)
-        done, _ = await asyncio.wait([self._reading], timeout=STOP_S)
-        if not done:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
-            await asyncio.wait([self._reading])
+        await asyncio.wait([self._reading], timeout=STOP_S)
+        # Itself, if it does not end; or what it started and left in its group.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        await asyncio.wait([self._reading])
 
     async def _read(self, told: int, printed: int) -> None:
         assert self._process is not None
