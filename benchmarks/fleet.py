@@ -32,11 +32,12 @@ from typing import Any
 import uvloop
 
 import ratchet
-from ratchet.run import AgentSpec, Runner, load_agent
+from ratchet.run import Runner
 from ratchet.run.fleet_executor import FleetExecutor
 from ratchet.run.fleet_queue import AgentBuild
 from ratchet.store import Store
 from ratchet.types import Candidate, Rollout, content_hash
+from ratchet.worker.agent import AgentSpec, load_agent
 
 PARTS = Path(__file__).parent / "parts"
 SLOTS = 16

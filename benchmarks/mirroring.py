@@ -76,7 +76,7 @@ def measure(turns: int) -> tuple[dict[str, list[float]], int, int]:
         (Path(folder) / ".ratchet").mkdir(0o700)
         live = Part("live_bot.py", folder=folder)
         stack.callback(live.end)
-        live.write(str(CALLS))  # a warm-up, which also creates the store
+        live.write(str(CALLS))  # a warm-up
         live.read()
         url = f"sqlite:///{folder}/.ratchet/ratchet.db"
         mirror = Part("mirror_all.py", folder, url, folder=folder)

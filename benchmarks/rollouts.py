@@ -33,17 +33,11 @@ from typing import Any
 
 import ratchet
 from ratchet.evaluate import Scorer, ScoreStream, exact_match
-from ratchet.run import (
-    Agent,
-    AgentSpec,
-    AsyncExecutor,
-    Executor,
-    Runner,
-    WorkerExecutor,
-    workers_for,
-)
+from ratchet.run import Executor, Runner, WorkerExecutor, workers_for
 from ratchet.store import Store
 from ratchet.types import Candidate, Rollout, content_hash
+from ratchet.worker.agent import Agent, AgentSpec
+from ratchet.worker.inprocess import AsyncExecutor
 
 SPEC = AgentSpec(entry="benchmark:agent", root=".")
 SOURCE = Candidate.of({})

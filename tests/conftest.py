@@ -165,8 +165,12 @@ def sqlite_url(tmp_path: Path, sqlite_template: Path) -> str:
 
 
 @pytest.fixture
-def postgres_url(postgres_databases: PostgresDatabases) -> Iterator[str]:
-    """URL of an empty store in a Postgres database of its own."""
+def postgres_url(
+    postgres_databases: PostgresDatabases, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
+    """URL of an empty store in a Postgres database of its own, which no agent has used."""
+    # There agents and commands meet; databases are used again under the same name.
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     name, url = postgres_databases.take()
     yield url
     postgres_databases.give_back(name)

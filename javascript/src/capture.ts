@@ -1,5 +1,7 @@
 /** Captures inputs and outputs as bounded JSON text; never throws and never changes them. */
 
+import type { AttributeValue } from "@opentelemetry/api";
+
 /** Most characters of one captured value. */
 export const CAPTURE_LIMIT = 16_384;
 
@@ -28,13 +30,24 @@ export function shorten(text: string, limit = CAPTURE_LIMIT): string {
   return `${text.slice(0, limit).toWellFormed()}… [${text.length - limit} more characters]`;
 }
 
+/** A value as an attribute has it. */
+export function attributeOf(value: unknown): AttributeValue {
+  if (typeof value === "string") return shorten(value);
+  return typeof value === "number" || typeof value === "boolean" ? value : capture(value);
+}
+
 /** What an error says, with its class; never throws. */
 export function sentenceOf(error: unknown): string {
   try {
-    return shorten(error instanceof Error ? `${error.name}: ${error.message}` : String(error));
+    return shorten(error instanceof Error ? `${kindOf(error)}: ${error.message}` : String(error));
   } catch {
     return "an error that cannot be shown";
   }
+}
+
+/** Kind of an error: its name, or its class's where that says more. */
+export function kindOf(error: Error): string {
+  return error.name === "Error" ? nameOf(error) : error.name;
 }
 
 function nameOf(value: unknown): string {

@@ -1,10 +1,11 @@
 /** What is carried along with OpenTelemetry's context: the conversation, and the live call. */
 
-import { context, createContextKey, trace, type Context, type Span } from "@opentelemetry/api";
+import { context, createContextKey, trace, type Attributes, type Context, type Span } from "@opentelemetry/api";
+import { TAGS, tagsOf } from "./tags";
 import type { Resources } from "./resources";
 
-/** Ids that each span of a conversation carries, as attributes. */
-export type Conversation = Readonly<Record<string, string>>;
+/** What each span of a conversation carries: its id, the user's, tags. */
+export type Conversation = Readonly<Attributes>;
 
 /** A live call: what it runs with, and whether it has ended. */
 export interface LiveCall {
@@ -22,6 +23,11 @@ type SpanOfCall = Span & { [LIVE_CALL]?: LiveCall | undefined };
 export const CONVERSATION_ID = "gen_ai.conversation.id";
 export const USER_ID = "user.id";
 const MAX_ID = 200;
+
+/** An id of a context's conversation; undefined outside of one. */
+export function idOf(from: Context, key: typeof CONVERSATION_ID | typeof USER_ID): string | undefined {
+  return conversationOf(from)?.[key] as string | undefined;
+}
 
 /** The conversation of a context. */
 export function conversationOf(from: Context): Conversation | undefined {
@@ -52,13 +58,19 @@ export function setLiveCall(span: Span, call: LiveCall | undefined): void {
  *
  * @param id Your own id of the conversation.
  * @param run The function; its result is returned.
- * @param options `user`: your own id of the user; it need not contain a name or an address.
+ * @param options `user`: your own id of the user; it need not contain a name or an address. `tags`: what
+ *   each of the spans is tagged with.
  * @example
- * await conversation(chat.id, () => answer(question), { user: chat.userId });
+ * await conversation(chat.id, () => answer(question), { user: chat.userId, tags: ["beta"] });
  */
-export function conversation<T>(id: string, run: () => T, options: { user?: string } = {}): T {
-  const ids: Record<string, string> = { [CONVERSATION_ID]: identifier(id) };
+export function conversation<T>(
+  id: string,
+  run: () => T,
+  options: { user?: string | undefined; tags?: readonly string[] | undefined } = {},
+): T {
+  const ids: Attributes = { [CONVERSATION_ID]: identifier(id) };
   if (options.user !== undefined) ids[USER_ID] = identifier(options.user);
+  if (options.tags?.length) ids[TAGS] = tagsOf(options.tags);
   return context.with(context.active().setValue(CONVERSATION, ids), run);
 }
 

@@ -3,7 +3,7 @@
 import { randomUUID } from "node:crypto";
 import { context, isSpanContextValid, trace } from "@opentelemetry/api";
 import { capture, shorten } from "./capture";
-import { CONVERSATION_ID, conversationOf, identifier } from "./context";
+import { CONVERSATION_ID, identifier, idOf } from "./context";
 import { RatchetError, warnOnce } from "./errors";
 
 const MAX_COMMENT = 19_900;
@@ -42,10 +42,10 @@ export interface Current {
   readonly conversationId: string;
 }
 
-let take: ((item: object) => boolean) | undefined;
+let take: ((item: Record<string, unknown>) => boolean) | undefined;
 
 /** Passes feedback on from now on, or no more. */
-export function passFeedback(to: ((item: object) => boolean) | undefined): void {
+export function passFeedback(to: typeof take): void {
   take = to;
 }
 
@@ -57,7 +57,7 @@ export function current(): Current {
   return {
     traceId: known ? span.traceId : "",
     spanId: known ? span.spanId : "",
-    conversationId: conversationOf(active)?.[CONVERSATION_ID] ?? "",
+    conversationId: idOf(active, CONVERSATION_ID) ?? "",
   };
 }
 

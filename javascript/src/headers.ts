@@ -1,7 +1,7 @@
 /** `traceHeaders`: puts what Ratchet's gateway records into the trace of here. */
 
 import { context, trace, isSpanContextValid } from "@opentelemetry/api";
-import { CONVERSATION_ID, conversationOf } from "./context";
+import { CONVERSATION_ID, idOf } from "./context";
 import { rollout } from "./rollout";
 
 /**
@@ -18,7 +18,7 @@ export function traceHeaders(): Record<string, string> {
     const flags = span.traceFlags.toString(16).padStart(2, "0");
     headers["traceparent"] = `00-${span.traceId}-${span.spanId}-${flags}`;
   }
-  const conversation = conversationOf(active)?.[CONVERSATION_ID];
+  const conversation = idOf(active, CONVERSATION_ID);
   // A header has no line breaks and no letters beyond Latin-1.
   if (conversation && /^[\x21-\x7e]+$/.test(conversation)) {
     headers["x-ratchet-conversation"] = conversation;

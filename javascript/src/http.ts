@@ -35,6 +35,11 @@ export class Connection {
     this.#agent = server.startsWith("https:") ? new https.Agent(options) : new http.Agent(options);
   }
 
+  /** Whether requests have a key. */
+  get keyed(): boolean {
+    return this.key !== "";
+  }
+
   /** Headers that every request has. */
   headers(): Record<string, string> {
     return this.key ? { authorization: `Bearer ${this.key}` } : {};
@@ -67,13 +72,20 @@ export class Connection {
               if (size > MAX_BODY) response.destroy(new Error("The response is too large."));
             });
             response.on("error", reject);
-            response.on("close", () => clearTimeout(timer));
+            response.on("close", () => {
+              clearTimeout(timer);
+              reject(new Error("The connection was closed."));
+            });
             response.on("end", () => {
               const text = Buffer.concat(parts).toString("utf8");
               resolve({ status: response.statusCode ?? 0, headers: response.headers, body: text });
             });
           });
-          const timer = setTimeout(() => sent.destroy(new Error("It took too long.")), asked.timeoutMs);
+          const late = Object.assign(new Error("It took too long."), { code: "ETIMEDOUT" });
+          const timer = setTimeout(() => {
+            reject(late);
+            sent.destroy();
+          }, asked.timeoutMs);
           timer.unref();
           sent.on("socket", (socket) => socket.unref());
           sent.on("error", (error) => {

@@ -1,5 +1,7 @@
 /** Ratchet for JavaScript and TypeScript: traces an agent, and runs what was proved better. */
 
+export { setAttributes, setTags } from "./attributes";
+export { observeAnthropic, observeOpenAI } from "./clients";
 export { conversation } from "./context";
 export { RatchetError, SideEffectBlocked } from "./errors";
 export { current, feedback } from "./feedback";
@@ -12,6 +14,7 @@ export { params } from "./params";
 export type { Value } from "./params";
 export { spanProcessor } from "./processor";
 export { prompt, Prompt } from "./prompt";
-export type { Engine } from "./prompt";
+export type { Engine } from "./template";
+export type { Redact } from "./redaction";
 export type { InitOptions } from "./settings";
 export type { Step } from "./step";

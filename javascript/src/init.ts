@@ -11,6 +11,7 @@ import { Outbox, type Counts } from "./outbox";
 import { processor } from "./processor";
 import { connect, type Connected } from "./provider";
 import { rollout } from "./rollout";
+import { redactedFeedback } from "./redaction";
 import { isOn, settingsOf, type InitOptions, type Settings } from "./settings";
 import { record } from "./step";
 
@@ -81,13 +82,10 @@ class Recorder implements Handle {
     private readonly settings: Settings,
     private readonly ended: () => void,
   ) {
-    const { server, key, agent, attempt, recorded } = settings;
+    const { server, key, agent, attempt, recorded, redact } = settings;
     this.#connection = new Connection(server, key);
-    this.#outbox = new Outbox(this.#connection, {
-      "telemetry.sdk.language": "nodejs",
-      ...attempt,
-      "service.name": agent,
-    });
+    const sender = { "telemetry.sdk.language": "nodejs", ...attempt, "service.name": agent };
+    this.#outbox = new Outbox(this.#connection, sender, redact);
     this.#provider = connect(rollout?.root ?? ROOT_CONTEXT);
     const chooser = settings.releases ? new Chooser() : undefined;
     this.#follower = chooser && new Follower(settings, this.#connection, chooser);
@@ -97,7 +95,7 @@ class Recorder implements Handle {
       flush: (timeoutMs) => outbox.flush(timeoutMs),
       recorded,
     };
-    passFeedback((item) => outbox.addFeedback(item));
+    passFeedback((item) => outbox.addFeedback(redactedFeedback(redact, item)));
     record({
       tracer: this.#provider.tracer,
       content: settings.content,
@@ -129,7 +127,7 @@ class Recorder implements Handle {
     this.#offExit();
     this.ended();
     await this.#outbox.flush(timeoutMs);
-    this.#outbox.close();
+    this.#outbox.close(false);
     this.#connection.close();
   }
 

@@ -2,6 +2,7 @@
 
 import type { Attributes, AttributeValue, HrTime } from "@opentelemetry/api";
 import type { ReadableSpan } from "@opentelemetry/sdk-trace";
+import { ERROR, withRedacted, type Redact, type Redacted } from "./redaction";
 
 /** Key of a step's inputs and outputs on its span, which other exporters do not see. */
 export const CONTENT: unique symbol = Symbol("ratchet.content");
@@ -17,8 +18,9 @@ export type StepSpan = ReadableSpan & { [CONTENT]?: Attributes };
  *
  * @param spans Spans that have ended.
  * @param sender Attributes of the sender, over those of the provider's own resource.
+ * @param redact Removes what must not leave the process.
  */
-export function exportRequest(spans: readonly StepSpan[], sender: Attributes): string {
+export function exportRequest(spans: readonly StepSpan[], sender: Attributes, redact: Redact | undefined): string {
   const groups = new Map<unknown, Map<unknown, StepSpan[]>>();
   for (const span of spans) {
     const scopes = setDefault(groups, span.resource, () => new Map<unknown, StepSpan[]>());
@@ -26,10 +28,14 @@ export function exportRequest(spans: readonly StepSpan[], sender: Attributes): s
   }
   return JSON.stringify({
     resourceSpans: Array.from(groups.values(), (scopes) => ({
-      resource: { attributes: pairs({ ...firstOf(scopes).resource.attributes, ...sender }) },
+      resource: {
+        attributes: withRedacted(redact, (redacted) =>
+          pairs({ ...firstOf(scopes).resource.attributes, ...sender }, redacted),
+        ),
+      },
       scopeSpans: Array.from(scopes.values(), (found) => ({
         scope: scopeOf(found[0] as StepSpan),
-        spans: found.map(spanOf),
+        spans: found.map((span) => withRedacted(redact, (redacted, failure) => spanOf(span, redacted, failure))),
       })),
     })),
   });
@@ -66,30 +72,34 @@ function scopeOf(span: StepSpan): object {
   return { name: name.toWellFormed(), ...(version ? { version } : {}) };
 }
 
-function spanOf(span: StepSpan): object {
+function spanOf(span: StepSpan, redacted: Redacted, failure: string): object {
   const { traceId, spanId } = span.spanContext();
   const content = span[CONTENT];
-  const attributes = content ? { ...span.attributes, ...content } : span.attributes;
+  const attributes = content || failure ? { ...span.attributes, ...content } : span.attributes;
+  if (failure) attributes[ERROR] = failure;
   return {
     traceId,
     spanId,
     parentSpanId: span.parentSpanContext?.spanId,
-    name: span.name.toWellFormed(),
+    name: redacted(span.name.toWellFormed(), "name"),
     kind: span.kind + 1,
     startTimeUnixNano: nanoseconds(span.startTime),
     endTimeUnixNano: nanoseconds(span.endTime),
-    attributes: pairs(attributes),
+    attributes: pairs(attributes, redacted),
     droppedAttributesCount: span.droppedAttributesCount,
-    status: { code: span.status.code, message: span.status.message?.toWellFormed() },
+    status: {
+      code: span.status.code,
+      message: span.status.message && redacted(span.status.message.toWellFormed(), "message"),
+    },
     events: span.events.map((event) => ({
       name: event.name.toWellFormed(),
       timeUnixNano: nanoseconds(event.time),
-      attributes: pairs(event.attributes ?? {}),
+      attributes: pairs(event.attributes ?? {}, redacted),
     })),
     links: span.links.map((link) => ({
       traceId: link.context.traceId,
       spanId: link.context.spanId,
-      attributes: pairs(link.attributes ?? {}),
+      attributes: pairs(link.attributes ?? {}, redacted),
     })),
   };
 }
@@ -98,19 +108,21 @@ function nanoseconds([seconds, rest]: HrTime): string {
   return `${seconds}${String(Math.trunc(rest)).padStart(9, "0")}`;
 }
 
-function pairs(attributes: Attributes): object[] {
+function pairs(attributes: Attributes, redacted: Redacted): object[] {
   const made: object[] = [];
   for (const key in attributes) {
     const value = attributes[key];
-    if (value !== undefined && value !== null) made.push({ key: key.toWellFormed(), value: valueOf(value) });
+    if (value !== undefined && value !== null) {
+      made.push({ key: key.toWellFormed(), value: valueOf(value, key, redacted) });
+    }
   }
   return made;
 }
 
-function valueOf(value: AttributeValue): object {
+function valueOf(value: AttributeValue, key: string, redacted: Redacted): object {
   switch (typeof value) {
     case "string":
-      return { stringValue: value.toWellFormed() };
+      return { stringValue: redacted(value.toWellFormed(), key) };
     case "boolean":
       return { boolValue: value };
     case "number":
@@ -118,7 +130,7 @@ function valueOf(value: AttributeValue): object {
       return { doubleValue: Number.isFinite(value) ? value : String(value) };
     default: {
       const items: ReadonlyArray<string | number | boolean | null | undefined> = value;
-      return { arrayValue: { values: items.map((item) => (item == null ? {} : valueOf(item))) } };
+      return { arrayValue: { values: items.map((item) => (item == null ? {} : valueOf(item, key, redacted))) } };
     }
   }
 }

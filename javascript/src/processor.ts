@@ -18,6 +18,13 @@ export interface SpanSink {
   readonly recorded: readonly string[];
 }
 
+const LEFT_OUT = Symbol("ratchet.left_out");
+
+/** Leaves a span out: what it is about is recorded otherwise. */
+export function leaveOut(span: object): void {
+  (span as { [LEFT_OUT]?: true })[LEFT_OUT] = true;
+}
+
 /** The one processor of this process, in however many providers. */
 class RatchetProcessor implements SpanProcessor {
   sink: SpanSink | undefined;
@@ -31,7 +38,7 @@ class RatchetProcessor implements SpanProcessor {
   }
 
   onEnd(span: ReadableSpan): void {
-    if (!this.sink || !(span.spanContext().traceFlags & TraceFlags.SAMPLED)) return;
+    if (!this.sink || !(span.spanContext().traceFlags & TraceFlags.SAMPLED) || LEFT_OUT in span) return;
     const more = conventionsOf(span);
     if (more) (span as StepSpan)[CONTENT] = more;
     if (this.sink.recorded.length && isRecorded({ ...span.attributes, ...more }, this.sink.recorded)) return;

@@ -2,22 +2,33 @@
 
 import { RatchetError, warnOnce } from "./errors";
 import { resolve, templateOf } from "./resources";
-import { fill, parseTemplate, plain, type Template } from "./template";
+import { declare } from "./versions";
+import {
+  fill,
+  foreignTo,
+  missingFrom,
+  parseTemplate,
+  plain,
+  type Engine,
+  type Fields,
+  type Slots,
+  type Template,
+} from "./template";
 
-/** How a prompt's text is read, by the names that Python has: with `{placeholders}`, or as it is. */
-export type Engine = "f-string" | "plain";
-
-/** A named prompt; each use resolves to the candidate's, the release's or the source's own. */
-export class Prompt {
+/**
+ * A named prompt; each use resolves to the candidate's, the release's or the source's own.
+ *
+ * `Slot` are the names of its slots, where its text is written out; else any name.
+ */
+export class Prompt<Slot extends string = string> {
   readonly #own: Template;
 
   /** Made by `prompt`. */
   constructor(
     readonly name: string,
-    text: string,
-    engine: Engine = "f-string",
+    own: Template,
   ) {
-    this.#own = engine === "plain" ? plain(text) : parseTemplate(text);
+    this.#own = own;
   }
 
   /** The text that holds here and now, with its placeholders. */
@@ -26,24 +37,29 @@ export class Prompt {
   }
 
   /**
-   * Fills the placeholders.
+   * Fills the slots.
    *
-   * @param fields A value for each placeholder; others are ignored.
-   * @throws RatchetError if a placeholder of the source's own text has no value.
+   * @param fields A value for each slot; others are ignored.
+   * @throws RatchetError if slots of the source's own text have no value.
    */
-  format(fields: Readonly<Record<string, unknown>> = {}): string {
-    const template = this.#template();
-    if (template !== this.#own) {
-      try {
-        return fill(template, fields);
-      } catch {
-        warnOnce(
-          `The released prompt "${this.name}" does not fit its fields` +
-            ` ${JSON.stringify(Object.keys(fields))}; the source's own is used.`,
-        );
-      }
+  format<Given extends Fields<Slot>>(
+    ...[fields]: string extends Slot ? [fields?: Given] : [Slot] extends [never] ? [fields?: Given] : [fields: Given]
+  ): string {
+    const given: Readonly<Record<string, unknown>> = fields ?? {};
+    const missing = missingFrom(this.#own, given);
+    if (missing.length) {
+      throw new RatchetError(
+        `The prompt "${this.name}" has slots that nothing fills: ${missing.join(", ")}.` +
+          ` Each needs a value in format({ … }); it got ${JSON.stringify(Object.keys(given))}.`,
+      );
     }
-    return fill(this.#own, fields);
+    const template = this.#template();
+    if (template === this.#own || !missingFrom(template, given).length) return fill(template, given);
+    warnOnce(
+      `The released prompt "${this.name}" does not fit its fields` +
+        ` ${JSON.stringify(Object.keys(given))}; the source's own is used.`,
+    );
+    return fill(this.#own, given);
   }
 
   /** The same as `text`. */
@@ -64,17 +80,13 @@ export class Prompt {
    */
   #template(): Template {
     const found = templateOf(resolve(this.name));
-    if (found === undefined) return this.#own;
-    for (const name of found.placeholders) {
-      if (!this.#own.placeholders.has(name)) {
-        warnOnce(
-          `The prompt "${this.name}" of the active version has a placeholder {${name}} that the` +
-            " source's own does not have; the source's own is used.",
-        );
-        return this.#own;
-      }
-    }
-    return found;
+    const foreign = found && foreignTo(this.#own, found);
+    if (foreign === undefined) return found ?? this.#own;
+    warnOnce(
+      `The prompt "${this.name}" of the active version has a placeholder {${foreign}} that the` +
+        " source's own does not have; the source's own is used.",
+    );
+    return this.#own;
   }
 }
 
@@ -89,14 +101,20 @@ export class Prompt {
  * const SYSTEM = prompt("system", "You are a booking assistant. {policy}");
  * SYSTEM.format({ policy: "Be brief." }); // "You are a booking assistant. Be brief."
  */
-export function prompt(name: string, text: string, options: { engine?: Engine } = {}): Prompt {
+export function prompt<Text extends string, E extends Engine = "f-string">(
+  name: string,
+  text: Text,
+  options: { engine?: E } = {},
+): Prompt<E extends "plain" ? never : Slots<Text>> {
   if (typeof name !== "string" || !name) {
     throw new RatchetError(`A prompt needs a name: prompt("system", "…").`);
   }
-  const engine = options.engine ?? "f-string";
+  const engine: Engine = options.engine ?? "f-string";
   if (engine !== "f-string" && engine !== "plain") {
     throw new RatchetError(`A prompt's engine is "f-string" or "plain", not ${JSON.stringify(engine)}.`);
   }
   if (typeof text !== "string") throw new RatchetError(`A prompt is text, not ${typeof text}.`);
-  return new Prompt(name, text, engine);
+  const own = engine === "plain" ? plain(text) : parseTemplate(text);
+  declare(name, own);
+  return new Prompt(name, own);
 }

@@ -4,7 +4,8 @@ import { createHash } from "node:crypto";
 import { existsSync } from "node:fs";
 import { homedir } from "node:os";
 import { basename, dirname, join } from "node:path";
-import { RatchetError } from "./errors";
+import { RatchetError, warnOnce } from "./errors";
+import type { Redact } from "./redaction";
 
 type Environment = Readonly<Record<string, string | undefined>>;
 
@@ -20,7 +21,16 @@ export interface InitOptions {
   readonly captureContent?: boolean | undefined;
   /** Whether prompts and params follow the agent's releases; true when left out. */
   readonly releases?: boolean | undefined;
+  /**
+   * Replaces what must not leave the process: gets each text of a span or of feedback, and its
+   * attribute's name. Where it fails, the content of that span is left out.
+   */
+  readonly redact?: Redact | undefined;
 }
+
+const OPTIONS = new Set<string>(["agent", "server", "key", "captureContent", "releases", "redact"] satisfies Array<
+  keyof InitOptions
+>);
 
 /** Where records go. */
 export interface Settings {
@@ -38,6 +48,7 @@ export interface Settings {
   readonly state: string;
   /** Providers whose model calls Ratchet's gateway records. */
   readonly recorded: readonly string[];
+  readonly redact: Redact | undefined;
 }
 
 /**
@@ -45,9 +56,17 @@ export interface Settings {
  *
  * In a rollout they come from the environment alone: what it does must not count as live traffic.
  *
- * @throws RatchetError if no server is named, or address or key cannot be used.
+ * @throws RatchetError if no server is named, or address, key or `redact` cannot be used.
  */
 export function settingsOf(given: InitOptions, environment: Environment, inRollout: boolean): Settings {
+  for (const option of Object.keys(given)) {
+    if (OPTIONS.has(option)) continue;
+    warnOnce(`init() has no option ${JSON.stringify(option)}; its options are ${[...OPTIONS].join(", ")}.`);
+  }
+  const { redact } = given;
+  if (redact !== undefined && typeof redact !== "function") {
+    throw new RatchetError(`The option \`redact\` is a function of a text, not ${typeof redact}.`);
+  }
   const attempt = inRollout ? attemptOf(environment["OTEL_RESOURCE_ATTRIBUTES"] ?? "") : {};
   const endpoint = (environment["OTEL_EXPORTER_OTLP_ENDPOINT"] ?? "").replace(/\/+$/, "");
   if (inRollout && !attempt["ratchet.rollout.id"]) {
@@ -71,6 +90,7 @@ export function settingsOf(given: InitOptions, environment: Environment, inRollo
     releases: !inRollout && (given.releases ?? true) && !isOn(environment["RATCHET_OWN_SOURCE"]),
     state: stateFolder(environment),
     recorded: inRollout ? gatewayProviders(environment) : [],
+    redact,
   };
 }
 

@@ -11,17 +11,19 @@ import {
   type Tracer,
 } from "@opentelemetry/api";
 import { isDeepStrictEqual } from "node:util";
-import { capture, sentenceOf, shorten } from "./capture";
+import { attributeOf, capture, kindOf, sentenceOf } from "./capture";
 import { EXPERIMENT, type Chooser } from "./chooser";
-import { callOf, CONVERSATION_ID, conversationOf, liveCallOf, USER_ID, setLiveCall, type LiveCall } from "./context";
+import { callOf, CONVERSATION_ID, idOf, liveCallOf, USER_ID, setLiveCall, type LiveCall } from "./context";
 import { SideEffectBlocked } from "./errors";
 import { CONTENT, START, type StepSpan } from "./otlp";
 import { rollout } from "./rollout";
+import { versionsWith } from "./versions";
 
 const REPLAYABLE = "ratchet.replayable";
 const REPLAYED = "ratchet.replayed";
 
 const RELEASE = "ratchet.release";
+const RESOURCES = "ratchet.resources";
 
 /** When the start of a call is sent that is in no canary. */
 const START_MS = 5_000;
@@ -34,6 +36,8 @@ export interface StepTemplate {
   readonly outputKey: string;
   /** Whether a call changes the world; such a step never runs in a rollout. */
   readonly sideEffects: boolean;
+  /** Whether a step outside of all others is a live call of the agent, with versions; true when left out. */
+  readonly isCall?: boolean;
 }
 
 /** How steps are recorded while `init` is in effect. */
@@ -77,7 +81,7 @@ export class Step {
     const span = how.tracer.startSpan(template.name, undefined, around);
     // As span.setAttributes would, which checks each of them on each call.
     Object.assign((span as Partial<StepSpan>).attributes ?? {}, template.attributes);
-    if (how.chooser) {
+    if (how.chooser && template.isCall !== false) {
       // The processor passes a call on to recorded spans; those that a sampler leaves out need it too.
       const call = callOf(span) ?? (span.isRecording() ? undefined : liveCallOf(around));
       if (!call) this.#call = beginLiveCall(how, how.chooser, around, span, above);
@@ -103,10 +107,22 @@ export class Step {
 
   /** Adds an attribute; anything but text, numbers and booleans becomes JSON. */
   set(key: string, value: unknown): void {
-    if (!this.#span?.isRecording()) return;
-    const isPlain = typeof value === "number" || typeof value === "boolean";
-    const text = typeof value === "string" ? shorten(value) : undefined;
-    this.#span.setAttribute(key, text ?? (isPlain ? value : capture(value)));
+    if (this.#span?.isRecording()) this.#span.setAttribute(key, attributeOf(value));
+  }
+
+  /** Gives the step another name. */
+  rename(name: string): void {
+    this.#span?.updateName(name);
+  }
+
+  /** Adds attributes as they are. */
+  setAttributes(attributes: Attributes): void {
+    this.#span?.setAttributes(attributes);
+  }
+
+  /** Records a content that is JSON text already. */
+  text(key: string, make: () => string): void {
+    if (this.#content && this.#span?.isRecording()) this.#keep(key, make());
   }
 
   /** Records the step's input. */
@@ -147,7 +163,7 @@ export class Step {
   failed(error: unknown): void {
     const span = this.#span;
     if (span?.isRecording()) {
-      span.setAttribute("error.type", error instanceof Error ? error.name : typeof error);
+      span.setAttribute("error.type", error instanceof Error ? kindOf(error) : typeof error);
       if (error instanceof Error) span.recordException(error);
       span.setStatus({ code: SpanStatusCode.ERROR, message: sentenceOf(error) });
     }
@@ -164,11 +180,12 @@ export class Step {
   }
 
   #capture(key: string, value: unknown): void {
-    const content = this.#content;
-    if (!content || !this.#span?.isRecording()) return;
-    const text = capture(value);
-    content[key] = text;
-    if ((this.#span as Span & StepSpan)[CONTENT] === undefined) this.#span.setAttribute(key, text);
+    if (this.#content && this.#span?.isRecording()) this.#keep(key, capture(value));
+  }
+
+  #keep(key: string, text: string): void {
+    (this.#content as Attributes)[key] = text;
+    if ((this.#span as Span & StepSpan)[CONTENT] === undefined) this.#span?.setAttribute(key, text);
   }
 }
 
@@ -191,6 +208,11 @@ export function refuse(tool: string): void {
   );
 }
 
+/** Whether steps are recorded. */
+export function isRecording(): boolean {
+  return recording !== undefined;
+}
+
 /** Whether nothing is recorded and nothing has to be prevented. */
 export function isIdle(): boolean {
   return recording === undefined && rollout === undefined;
@@ -203,12 +225,16 @@ function beginLiveCall(
   span: Span,
   above: Span | undefined,
 ): LiveCall {
-  const ids = conversationOf(around);
-  const conversation = ids?.[CONVERSATION_ID];
-  const unit = conversation || ids?.[USER_ID] || span.spanContext().traceId;
+  const conversation = idOf(around, CONVERSATION_ID);
+  const unit = conversation || idOf(around, USER_ID) || span.spanContext().traceId;
   const { resources, attributes } = chooser.choose(unit, Boolean(conversation));
   const release = process.env["RATCHET_RELEASE"]?.trim().slice(0, 200);
-  const told: Attributes = release ? { ...attributes, [RELEASE]: release } : attributes;
+  const versions = versionsWith(resources);
+  const told: Attributes = {
+    ...attributes,
+    ...(versions.length ? { [RESOURCES]: versions } : {}),
+    ...(release ? { [RELEASE]: release } : {}),
+  };
   span.setAttributes(told);
   if (above?.isRecording()) above.setAttributes(told);
   const call: LiveCall = { resources, over: false };

@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url";
 
 const PACKAGE = dirname(dirname(fileURLToPath(import.meta.url)));
 
-/** Starts a server; `answer(request)` may return `{status, body, headers}`. */
+/** Starts a server; `answer(request)` may return `{status, body, headers}`, or `text` in place of JSON. */
 export async function collector(answer = () => ({})) {
   const requests = [];
   const sockets = new Set();
@@ -18,10 +18,11 @@ export async function collector(answer = () => ({})) {
     request.on("end", async () => {
       const { method, url, headers } = request;
       const kept = { method, url, headers, body: body ? JSON.parse(body) : undefined };
-      const { status = 200, body: said = {}, headers: more = {} } = await answer(kept);
+      const { status = 200, body: said = {}, text = JSON.stringify(said), headers: more = {}, cut } = await answer(kept);
       requests.push({ ...kept, status });
       response.writeHead(status, { "content-type": "application/json", ...more });
-      response.end(status === 304 ? undefined : JSON.stringify(said));
+      if (cut) response.write(text);
+      else response.end(status === 304 ? undefined : text);
       for (const check of waiting) check();
     });
   });

@@ -44,21 +44,6 @@ test("a program that is killed has sent what is older than a moment", async (t) 
   assert.equal(server.spans().length, 1);
 });
 
-test("where nobody answers, the agent runs and ends as ever", async (t) => {
-  const server = await collector();
-  server.close();
-  const source = `${PROGRAM}
-    for (let number = 0; number < 100; number++) await answer("x");
-    feedback({ thumbs: "up", traceId: "a".repeat(32) });
-    console.log(JSON.stringify([await handle.flush(500), handle.status()]));`;
-  const { code, out, err } = await run(t, source, { RATCHET_URL: server.url });
-  const [flushed, status] = JSON.parse(out);
-  assert.equal(code, 0);
-  assert.equal(err, "");
-  assert.equal(flushed, false);
-  assert.deepEqual([status.sent, status.waiting, status.dropped], [0, 101, 0]);
-});
-
 test("a server that never answers does not keep a program from its end for long", async (t) => {
   const server = await serving(t, () => new Promise(() => undefined));
   const { code, out } = await run(t, `${PROGRAM} await answer("x"); console.log("done"); process.exit(0);`, {
@@ -95,31 +80,6 @@ test("a batch that is too large is sent in halves, and a span that is too large 
     console.log(await handle.flush(), JSON.stringify(handle.status()));`;
   const { out } = await run(t, source, { RATCHET_URL: server.url });
   assert.match(out, /^true .*"sent":39,"waiting":0,"dropped":1/);
-});
-
-test("a wrong key is one warning, and its spans wait", async (t) => {
-  const server = await serving(t, () => ({ status: 401 }));
-  const source = `${PROGRAM}
-    await answer("x");
-    await handle.flush(); await answer("x"); await handle.flush();
-    console.log(JSON.stringify(handle.status()));`;
-  const { code, out, err } = await run(t, source, { RATCHET_URL: server.url, RATCHET_KEY: "rk_secret" });
-  assert.equal(code, 0);
-  assert.match(out, /"waiting":2/);
-  assert.equal(err.match(/RatchetWarning/g).length, 1);
-  assert.match(err, /refuses the key \(401\)/);
-  assert.equal(err.includes("rk_secret"), false);
-});
-
-test("a refusal is one warning with the server's words, and is not repeated", async (t) => {
-  const server = await serving(t, (request) => (traffic(request) ? {} : { status: 422, body: { detail: "no" } }));
-  const source = `${PROGRAM}
-    await answer("x"); await handle.flush(); await answer("x"); await handle.flush();
-    console.log(JSON.stringify(handle.status()));`;
-  const { out, err } = await run(t, source, { RATCHET_URL: server.url });
-  assert.match(out, /"waiting":0,"dropped":2/);
-  assert.equal(err.match(/RatchetWarning/g).length, 1);
-  assert.match(err, /\/v1\/traces \(422\).*"detail":"no"/);
 });
 
 test("what waits is bounded, and the oldest goes first", async (t) => {

@@ -1,7 +1,19 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, test } from "node:test";
 import { context, trace as otel } from "@opentelemetry/api";
-import { agent, conversation, current, feedback, init, retriever, tool, trace, traceHeaders } from "agent-ratchet";
+import {
+  agent,
+  conversation,
+  current,
+  feedback,
+  init,
+  retriever,
+  setAttributes,
+  setTags,
+  tool,
+  trace,
+  traceHeaders,
+} from "agent-ratchet";
 import { collector } from "./collector.mjs";
 
 let server, handle;
@@ -75,6 +87,39 @@ test("a call is one trace: the agent, its steps and its tools", async () => {
   const [request] = server.requests.filter(({ url }) => url === "/v1/traces");
   assert.equal(request.headers.authorization, "Bearer rk_test");
   assert.equal(JSON.stringify(request.body).includes("rk_test"), false);
+});
+
+test("attributes and tags belong to the step that runs where they are set", async () => {
+  const find = tool(
+    async (number) => {
+      await new Promise((done) => setImmediate(done));
+      setAttributes({ number, list: [1], flag: true, plan: "pro", left: undefined, nothing: null });
+      setTags("found", `n${number}`);
+    },
+    { name: "find" },
+  );
+  const answer = agent(
+    async () => {
+      setTags("early", "early");
+      await Promise.all([find(1), find(2)]);
+      setAttributes({ "ratchet.group": "b2b" });
+      setTags("late");
+    },
+    { name: "tagged" },
+  );
+  setAttributes({ outside: 1 });
+  setTags("outside");
+  await conversation("c", answer, { tags: ["beta", "eu"] });
+  await sent();
+  const root = server.span("tagged");
+  assert.deepEqual(root.attributes["ratchet.tags"], ["beta", "eu", "early", "late"]);
+  assert.deepEqual([root.attributes["ratchet.group"], root.attributes.number], ["b2b", undefined]);
+  for (const number of [1, 2]) {
+    const { attributes } = server.spans().find(({ attributes }) => attributes.number === number);
+    assert.deepEqual(attributes["ratchet.tags"], ["beta", "eu", "found", `n${number}`]);
+    assert.deepEqual([attributes.list, attributes.flag, attributes.plan, attributes.nothing], ["[1]", true, "pro", "null"]);
+    assert.equal("left" in attributes, false);
+  }
 });
 
 test("a function keeps its name, its receiver, its arguments and its result", async () => {

@@ -12,12 +12,25 @@ test("a prompt fills its placeholders, and undoubles literal braces", () => {
   assert.equal(`${system}`, system.text);
 });
 
-test("a placeholder without a value is named", () => {
-  const system = prompt("system", "Be {tone}.");
-  assert.throws(() => system.format({ mood: 1 }), {
+test("slots without a value are named, all at once", () => {
+  const system = prompt("system", "Be {tone}. {user.name} {rows[1]} {tone} {day}");
+  assert.throws(() => system.format({ mood: 1, user: {}, tone: undefined, day: null }), {
     name: "RatchetError",
-    message: 'The prompt has a placeholder {tone} that nothing fills; the fields are ["mood"].',
+    message:
+      'The prompt "system" has slots that nothing fills: {tone}, {user.name}, {rows.1}.' +
+      ' Each needs a value in format({ … }); it got ["mood","user","tone","day"].',
   });
+  for (const nothing of [undefined, null, {}, "text", 1]) {
+    assert.throws(() => system.format(nothing), /\{tone\}, \{user.name\}, \{rows.1\}, \{day\}/);
+  }
+});
+
+test("a missing slot is an error also where the released text does without it", () => {
+  const system = prompt("system", "Be {tone}.");
+  released("system", { type: "prompt", text: "Be brief.", engine: "f-string" });
+  assert.throws(() => system.format({}), /\{tone\}/);
+  assert.equal(system.format({ tone: "kind" }), "Be brief.");
+  serve({});
 });
 
 for (const text of ['{"a": 1}', "an open {brace", "a } brace", "{}", "{0}", "{x:>10}", "{x!r}", "{a b}"]) {

@@ -1,6 +1,7 @@
 """Ratchet: observe, evaluate, learn, prove, ship, for an existing LLM agent.
 
-Names used in an agent's source are imported at once; the others on first use.
+Names used in an agent's source are imported at once; the others on first use. Those of the tool,
+such as `Trainer`, need the tool beside the SDK.
 """
 
 from __future__ import annotations
@@ -44,47 +45,49 @@ if TYPE_CHECKING:
     from ratchet.autopilot.notebook import show
     from ratchet.bind.tool_schema import tool_schema
     from ratchet.client import AsyncClient, Client
-    from ratchet.evaluate import evaluator
     from ratchet.learn import Tune
     from ratchet.learn.apo import APO
     from ratchet.learn.auto import Auto
     from ratchet.learn.evolve import Evolve
     from ratchet.learn.few_shot import FewShot
     from ratchet.learn.gepa import GEPA
-    from ratchet.learn.openevolve import OpenEvolve
     from ratchet.observe.feedback import feedback
-    from ratchet.run.lit_agent import LitAgent
     from ratchet.server.trainer import Trainer
     from ratchet.store import Store
+    from ratchet.worker.evaluator import evaluator
+    from ratchet.worker.lit_agent import LitAgent
 
 _LATER = {
-    "APO": "ratchet.learn.apo",
     "AsyncClient": "ratchet.client",
-    "Auto": "ratchet.learn.auto",
     "Client": "ratchet.client",
-    "DPO": "ratchet.autopilot.algorithms",
-    "Evolve": "ratchet.learn.evolve",
-    "FewShot": "ratchet.learn.few_shot",
-    "GEPA": "ratchet.learn.gepa",
-    "GRPO": "ratchet.autopilot.algorithms",
-    "LitAgent": "ratchet.run.lit_agent",
-    "OpenEvolve": "ratchet.learn.openevolve",
-    "PPO": "ratchet.autopilot.algorithms",
-    "SFT": "ratchet.autopilot.algorithms",
-    "Store": "ratchet.store",
-    "Trainer": "ratchet.server.trainer",
-    "Tune": "ratchet.learn",
-    "evaluator": "ratchet.evaluate",
+    "LitAgent": "ratchet.worker.lit_agent",
+    "evaluator": "ratchet.worker.evaluator",
     "feedback": "ratchet.observe.feedback",
-    "show": "ratchet.autopilot.notebook",
     "tool_schema": "ratchet.bind.tool_schema",
 }
-"""Names from heavy packages, imported on first use."""
+"""Names from heavy modules, imported on first use."""
+
+_TOOL = "ratchet.tool"
+"""Group of the entry points by which the tool, where it is installed, adds names to this module."""
+
+_OF_TOOL = (
+    *("APO", "DPO", "GEPA", "GRPO", "PPO", "SFT", "Auto", "Evolve", "FewShot", "Tune"),
+    *("Store", "Trainer", "show"),
+)
 
 
 def __getattr__(name: str) -> Any:
     if name in _LATER:
         return getattr(import_module(_LATER[name]), name)
+    if name in _OF_TOOL:
+        from importlib.metadata import entry_points  # takes 40 ms
+
+        for found in entry_points(group=_TOOL, name=name):
+            return found.load()
+        raise ImportError(
+            f"ratchet.{name} is a part of the tool, which is not installed here."
+            " Install it: pip install 'agent-ratchet[tool]'"
+        )
     raise AttributeError(f"module 'ratchet' has no attribute {name!r}")
 
 
@@ -109,7 +112,6 @@ __all__ = [
     "Int",
     "LitAgent",
     "Model",
-    "OpenEvolve",
     "Params",
     "PromptTemplate",
     "RatchetError",

@@ -1,7 +1,4 @@
-"""The HTTP library that is installed: httpx2, or httpx where an agent's own packages hold it back.
-
-The package openai brings one of them, older versions httpx.
-"""
+"""The HTTP library: httpx2 where it is installed (new versions of openai bring it), else httpx."""
 
 from __future__ import annotations
 

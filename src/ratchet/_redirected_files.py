@@ -48,6 +48,16 @@ def redirect(contents: Mapping[str, bytes]) -> None:
         io.open = builtins.open = _open
 
 
+def own_content(path: str | os.PathLike[str]) -> bytes:
+    """A file's own content, wherever reading it may be redirected to.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    with _original(os.open(path, os.O_RDONLY), "rb") as file:
+        return file.read()
+
+
 def restore() -> None:
     """Give every file its own content again."""
     global _of_rollouts

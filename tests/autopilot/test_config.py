@@ -32,6 +32,7 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
             "model_base_url": (),
             "model_key": (),
             "path": (".",),
+            "python": None,
             "model": None,
             "device": "cpu",
             "dtype": "float32",

@@ -20,7 +20,7 @@ from ratchet.autopilot.experiment import (
 from ratchet.bind import current
 from ratchet.evaluate import Scorer, evaluator
 from ratchet.prove import Comparison, Guardrail, level, verify
-from ratchet.run import Agent, AgentSpec, AsyncExecutor, Runner
+from ratchet.run import Runner
 from ratchet.store import Store
 from ratchet.types import (
     Candidate,
@@ -32,6 +32,8 @@ from ratchet.types import (
     Run,
     Task,
 )
+from ratchet.worker.agent import Agent, AgentSpec
+from ratchet.worker.inprocess import AsyncExecutor
 
 SPACE = {"aim": Float(0.0, 0.0, 1.0)}
 

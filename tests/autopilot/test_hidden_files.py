@@ -15,12 +15,12 @@ from tests.repositories import git
 from ratchet.autopilot import Project
 from ratchet.autopilot.checks import make_checks
 from ratchet.autopilot.code_sandbox import hidden_paths, release_tests, with_sandbox
-from ratchet.run import AsyncExecutor
 from ratchet.sandbox.levels import why_no_bubblewrap, why_no_landlock
 from ratchet.ship import check
 from ratchet.ship.check import TestReport, run_tests
 from ratchet.ship.repository import Repository
 from ratchet.types import Candidate, Claim, Code, ConfigError, Rollout
+from ratchet.worker.inprocess import AsyncExecutor
 
 LEVELS = [
     pytest.param(level, marks=pytest.mark.skipif(why != "", reason=f"no {level} here: {why}"))

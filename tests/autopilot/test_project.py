@@ -16,8 +16,8 @@ from ratchet.bind import registry
 from ratchet.cli.selection import select_tasks
 from ratchet.llm import Usage, dollars
 from ratchet.prove import Guardrail
-from ratchet.run import Agent
 from ratchet.types import ConfigError, InputError, Int, Params, Run, StoreError, Task
+from ratchet.worker.agent import Agent
 
 AGENT = """
 import ratchet

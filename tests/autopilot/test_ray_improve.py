@@ -132,8 +132,8 @@ def test_the_configured_address_comes_before_the_environments(tmp_path: Path, cl
 def test_a_local_model_and_a_cluster_exclude_each_other(tmp_path: Path) -> None:
     from ratchet.autopilot import Project
     from ratchet.autopilot.runner import make_executor
-    from ratchet.run import Agent, AgentSpec
     from ratchet.types import ConfigError
+    from ratchet.worker.agent import Agent, AgentSpec
 
     folder = make_project(tmp_path / "project", "ray")
     text = (folder / "ratchet.toml").read_text()

@@ -21,9 +21,11 @@ from ratchet.bind import current, current_seed
 from ratchet.evaluate import Scorer, evaluator
 from ratchet.learn import Budget, Lab, LabSettings
 from ratchet.prove import Comparison, ExperimentPlan, Guardrail, RepetitionPlan, verify
-from ratchet.run import Agent, AgentSpec, AsyncExecutor, Runner
+from ratchet.run import Runner
 from ratchet.store import Store
 from ratchet.types import Candidate, Dataset, Experiment, Float, Params, Rollout, Run, Task
+from ratchet.worker.agent import Agent, AgentSpec
+from ratchet.worker.inprocess import AsyncExecutor
 
 SPACE = {"chance": Float(0.0, 0.0, 1.0)}
 CALLS: Counter[tuple[int, float, int]] = Counter()

@@ -48,7 +48,7 @@ SEARCHES_THE_HEAP = """
 """
 
 PATCHES_THE_EVALUATOR = """
-    import importlib, ratchet.evaluate.evaluator as evaluators, ratchet.evaluate.scoring as scoring
+    import importlib, ratchet.worker.evaluator as evaluators, ratchet.evaluate.scoring as scoring
     from ratchet.types import Score
     good = lambda self, *given: Score(evaluator="right", version=self.version, value=1.0)
     evaluators.FunctionEvaluator.score = evaluators.FunctionEvaluator._judged = good

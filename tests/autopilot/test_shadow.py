@@ -14,9 +14,11 @@ import ratchet
 from ratchet.autopilot.config import LiveSection
 from ratchet.autopilot.shadow import SWITCHED_OFF, Mirror, MirrorBounds, Mirrored, ShadowStage
 from ratchet.evaluate import evaluator
-from ratchet.run import Agent, AgentSpec, AsyncExecutor, Runner
+from ratchet.run import Runner
 from ratchet.store import Store
 from ratchet.types import AgentSettings, Candidate, PromptTemplate, SpanRecord
+from ratchet.worker.agent import Agent, AgentSpec
+from ratchet.worker.inprocess import AsyncExecutor
 
 NOW = START_S + 3_000.0
 ALL = MirrorBounds(share=1.0)

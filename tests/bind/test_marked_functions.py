@@ -14,8 +14,8 @@ import pytest
 
 import ratchet
 from ratchet.bind import Binding, bound, declarations
+from ratchet.bind.evolve_blocks import blocks, marked_functions, outside
 from ratchet.bind.marked_functions import bind_marked_functions
-from ratchet.source.evolve_blocks import blocks, marked_functions, outside
 from ratchet.types import Code, InputError
 
 MODULE = '''

@@ -230,7 +230,6 @@ SMALL = [
     ("evolve", 'options = { proposers = ["llm"] }', "rollouts = 3"),
     ("auto", "", "rollouts = 3"),
     ("gepa", "", "rollouts = 3"),
-    ("openevolve", "", "rollouts = 3"),
 ]
 
 

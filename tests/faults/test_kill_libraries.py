@@ -14,14 +14,12 @@ import msgspec
 import psutil
 import pytest
 from tests.faults.coached import (
-    AGENT,
     CHECK,
     GEPA,
     RULES,
     SAME,
     asked,
     assert_nothing_was_paid_twice,
-    coach,
     finish,
     kill_on_the_way,
     make_project,
@@ -65,11 +63,7 @@ def code_coach(request: Request) -> Reaction:
     return msgspec.structs.replace(made, delay_s=luck.uniform(0.0, 0.03))
 
 
-WHOLE = "{ diff_based_evolution = false, max_iterations = 14, tasks_per_evaluation = 24 }"
-
 CASES: dict[str, tuple[str, str, str, Callable[[Request], Reaction]]] = {
-    "openevolve rewrites a prompt": ("openevolve", WHOLE, AGENT, coach),
-    "openevolve rewrites code": ("openevolve", WHOLE, CODE_AGENT, code_coach),
     "gepa rewrites code": ("gepa", GEPA, CODE_AGENT, code_coach),
 }
 

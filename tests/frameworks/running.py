@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-from ratchet.store import Store
+from ratchet.store.local_agents import open_with_agents
 from ratchet.types import Span
 from tests.frameworks.model_simulator import ANSWERING, ASKING, ModelSimulator
 from tests.frameworks.table import Framework
@@ -37,9 +37,6 @@ _EARLY = (
     "import runpy, sys, ratchet; ratchet.init(); runpy.run_path(sys.argv[1], run_name='__main__')"
 )
 """Runs an agent whose libraries are imported after `init`, as its own later call does nothing."""
-
-_NEXT = "import ratchet; ratchet.init().flush(50)"
-
 
 _making = threading.Lock()  # Alembic makes one database at a time
 
@@ -121,8 +118,6 @@ def recorded(
         early: Whether `init` runs before its imports.
     """
     store_url = f"sqlite:///{folder}/ratchet.db"
-    with _making:
-        Store.open(store_url).close()
     environment = {
         **{key: value for key, value in os.environ.items() if not key.startswith(_FOREIGN)},
         **_QUIET,
@@ -148,9 +143,6 @@ def recorded(
         raise _Failed(f"exit {done.returncode}: {' '.join(done.stderr.splitlines()[-3:])}")
     if ANSWER not in done.stdout:
         raise _Failed(f"did not answer: {done.stdout[-200:]!r}")
-    if next(folder.rglob("*.spool"), None):
-        # The machine was too busy to store them at exit: the next process does.
-        _run([str(python), "-c", _NEXT], cwd=str(folder), environment=environment)
     spans = _stored(store_url)
     if not spans:
         raise _Failed(f"left no spans: {' '.join(done.stderr.splitlines()[-3:])}")
@@ -158,15 +150,11 @@ def recorded(
 
 
 def _stored(store_url: str) -> list[Span]:
-    with Store.open(store_url) as store:
+    with _making, open_with_agents(store_url) as store:
         traces, _ = store.traces.list(limit=100)
         return [span for trace in traces for span in store.spans.of_trace(trace.trace_id)]
 
 
-def _run(
-    command: list[str], cwd: str | None = None, environment: dict[str, str] | None = None
-) -> str:
-    done = subprocess.run(
-        command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=60
-    )
+def _run(command: list[str]) -> str:
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
     return done.stdout.strip()

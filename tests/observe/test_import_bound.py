@@ -11,9 +11,11 @@ import pytest
 
 import ratchet
 from ratchet import _redirected_files
+from ratchet.cli.keys import open_store
 from ratchet.observe import Handle
 from ratchet.store import Store
 from ratchet.types import Activation, Candidate, PromptTemplate
+from tests.serving import RunningServer
 
 Start = Callable[..., Handle]
 
@@ -51,7 +53,9 @@ def released(project: Path) -> Path:
 
 
 def configure(project: Path, text: str) -> None:
-    (project / "ratchet.toml").write_text(f'[agent]\nentry = "bot:run"\n{text}')
+    """Write `ratchet.toml`, and run a command of Ratchet."""
+    (project / "ratchet.toml").write_text(text + '[agent]\nentry = "bot:run"\n')
+    open_store(project, None).close()
 
 
 def test_a_constant_has_the_release_right_after_the_start(released: Path, start: Start) -> None:
@@ -88,11 +92,36 @@ def test_a_process_of_rollouts_reads_its_candidates_files(released: Path, start:
 def test_what_cannot_be_redirected_is_told_and_read_as_it_is(
     released: Path, start: Start, caplog: pytest.LogCaptureFixture, config: str
 ) -> None:
-    text = f'{config}[agent]\nentry = "bot:run"\n' if "= 3" in config else ""
     configure(released, config)
-    if text:
-        (released / "ratchet.toml").write_text(text)
     with caplog.at_level(logging.WARNING, "ratchet"):
         start("bot")
     assert "Files of prompts are read as they are" in caplog.text
     assert Path("agents.yaml").read_text() == "goal: Aim. # high\n"
+
+
+def test_a_file_that_was_changed_since_is_read_as_it_is_until_a_command_has_run(
+    released: Path, start: Start, caplog: pytest.LogCaptureFixture
+) -> None:
+    configure(released, FILES)
+    (released / "agents.yaml").write_text("goal: Aim. # higher\n")
+    handle = start("bot")
+    assert Path("agents.yaml").read_text() == "goal: Aim. # higher\n"
+    assert "was changed since the release's texts were written into it" in caplog.text
+    handle.shutdown(60)
+    open_store(released, None).close()
+    start("bot")
+    assert Path("agents.yaml").read_text() == "goal: Aim high. # higher\n"
+
+
+def test_an_agent_of_a_server_writes_a_text_into_the_file_that_is_one_and_no_other(
+    released: Path,
+    start: Start,
+    serving: Callable[..., RunningServer],
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    (released / "plan.md").write_text("---\nmodel: small\n---\nsource")
+    configure(released, f'{FILES}[[prompt_files]]\npath = "plan.md"\n')
+    start("bot", url=serving(f"sqlite:///{released}/.ratchet/ratchet.db").url)
+    assert Path("plan.md").read_text() == "---\nmodel: small\n---\nreleased"
+    assert Path("agents.yaml").read_text() == "goal: Aim. # high\n"
+    assert "agents.yaml is read as it is: the release changes fields of it" in caplog.text

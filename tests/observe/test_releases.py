@@ -18,14 +18,14 @@ import pytest
 import ratchet
 from ratchet import _live_calls
 from ratchet.observe import Handle
+from ratchet.observe.bundles import read_bundle, write_bundle
 from ratchet.observe.releases import (
     LONGEST_PAUSE_S,
+    FileVersions,
     ReleaseFollower,
-    StoreVersions,
-    read_bundle,
-    write_bundle,
 )
 from ratchet.store import Store
+from ratchet.store.local_agents import open_with_agents
 from ratchet.types import (
     Activation,
     Candidate,
@@ -61,7 +61,7 @@ def store(project: Path) -> Iterator[Store]:
     """The project's store, with three candidates."""
     folder = project / ".ratchet"
     folder.mkdir()
-    with Store.open(f"sqlite:///{folder / 'ratchet.db'}") as opened:
+    with open_with_agents(f"sqlite:///{folder / 'ratchet.db'}") as opened:
         for candidate in (SOURCE, ONE, TWO):
             opened.candidates.put(candidate)
         yield opened
@@ -389,12 +389,12 @@ def test_a_source_that_fails_is_asked_less_and_less_often(
 def test_a_damaged_bundle_is_left_out(tmp_path: Path) -> None:
     path = tmp_path / "releases" / "bot.json"
     write_bundle(path, VERSIONS)
-    assert read_bundle(path) == VERSIONS
+    assert read_bundle(path, LiveVersions) == VERSIONS
     assert path.stat().st_mode & 0o077 == 0
     whole = path.read_bytes()
     for damaged in (whole[:-1], whole.replace(b"one", b"two"), b"", b"{}"):
         path.write_bytes(damaged)
-        assert read_bundle(path) is None
+        assert read_bundle(path, LiveVersions) is None
     assert os.listdir(path.parent) == ["bot.json"]
 
 
@@ -428,10 +428,27 @@ def test_a_variable_switches_releases_off(
     assert handle._live.releases is None
 
 
-def test_following_creates_no_store(project: Path) -> None:
-    source = StoreVersions(f"sqlite:///{project}/.ratchet/ratchet.db", "bot")
-    assert source.read("") is None
+def test_following_creates_nothing(project: Path) -> None:
+    source = FileVersions(project / ".ratchet" / "live" / "bot.json", "bot")
+    assert source.read("") == LiveVersions(agent="bot")
     assert os.listdir(project) == []
+
+
+def test_a_file_that_goes_away_gives_the_source_back_and_a_damaged_one_changes_nothing(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "live" / "bot.json"
+    write_bundle(path, VERSIONS)
+    source = FileVersions(path, "bot")
+    assert source.read("") == VERSIONS
+    assert source.read(VERSIONS.tag) is None
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1])
+    assert source.read(VERSIONS.tag) is None
+    path.write_bytes(whole)
+    assert source.read("") == VERSIONS, "what is mended is read again"
+    path.unlink()
+    assert source.read(VERSIONS.tag) == LiveVersions(agent="bot")
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")

@@ -13,7 +13,7 @@ import pytest
 import ratchet
 from ratchet.observe import Collector, Handle, SideEffectBlocked, collecting
 from ratchet.observe.replay import REPLAYED, Replay, is_replayable, recorded_calls
-from ratchet.store import Store
+from ratchet.store.local_agents import open_with_agents
 
 Start = Callable[..., Handle]
 
@@ -98,7 +98,7 @@ def test_what_a_live_agent_did_can_be_replayed(start: Start, project: Path) -> N
         odd("A")
         asyncio.run(pay(3))
     assert handle.flush(60)
-    with Store.open(f"sqlite:///{project}/.ratchet/ratchet.db") as store:
+    with open_with_agents(f"sqlite:///{project}/.ratchet/ratchet.db") as store:
         trace = store.traces.get(step.trace_id)
         assert trace is not None
         calls = recorded_calls(trace.spans)

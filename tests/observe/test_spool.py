@@ -54,6 +54,26 @@ def test_reading_and_writing_may_take_turns(tmp_path: Path) -> None:
     assert seen + drain(spool) == list(range(1, 30))
 
 
+@pytest.mark.parametrize("kind", [Spool, MemoryBacklog])
+def test_the_oldest_batches_are_read_together_within_limits(
+    tmp_path: Path, kind: type[Spool] | type[MemoryBacklog]
+) -> None:
+    backlog = Spool(tmp_path) if kind is Spool else MemoryBacklog()
+    for number in (5, 1, 2, 3):
+        backlog.append(frame(number, size=100))
+
+    def oldest(records: int, size: int = 1_000) -> list[int]:
+        return [each.records for each in backlog.oldest(records, size)]
+
+    assert oldest(1) == [5], "one at least"
+    assert oldest(8) == [5, 1, 2]
+    assert oldest(100, 250) == [5, 1]
+    backlog.done(2)
+    assert oldest(100) == [2, 3]
+    backlog.done(2)
+    assert oldest(100) == []
+
+
 def test_the_next_process_finds_what_one_left_behind(tmp_path: Path) -> None:
     left = Spool(tmp_path)
     for number in (1, 2, 3):

@@ -187,74 +187,74 @@ def test_a_providers_report_is_read_as_the_price_list_reads_it(
 # What the price list does not read.
 
 
-@pytest.mark.parametrize(
-    ("usage", "expected"),
-    [
-        # DeepSeek's older reports.
-        (
-            {
-                "prompt_tokens": 160,
-                "completion_tokens": 12,
-                "prompt_cache_hit_tokens": 128,
-                "prompt_cache_miss_tokens": 32,
+UNLISTED: list[tuple[dict[str, Any], dict[str, int]]] = [
+    # DeepSeek's older reports.
+    (
+        {
+            "prompt_tokens": 160,
+            "completion_tokens": 12,
+            "prompt_cache_hit_tokens": 128,
+            "prompt_cache_miss_tokens": 32,
+        },
+        {"input_tokens": 160, "output_tokens": 12, "cache_read_tokens": 128},
+    ),
+    # Moonshot.
+    (
+        {"prompt_tokens": 80, "completion_tokens": 5, "total_tokens": 85, "cached_tokens": 64},
+        {"input_tokens": 80, "output_tokens": 5, "cache_read_tokens": 64},
+    ),
+    # LiteLLM, of Anthropic's models.
+    (
+        {
+            "prompt_tokens": 2068,
+            "completion_tokens": 300,
+            "cache_read_input_tokens": 1800,
+            "cache_creation_input_tokens": 248,
+            "prompt_tokens_details": {
+                "cached_tokens": 1800,
+                "cache_creation_tokens": 248,
+                "cache_creation_token_details": {"ephemeral_1h_input_tokens": 100},
             },
-            {"input_tokens": 160, "output_tokens": 12, "cache_read_tokens": 128},
-        ),
-        # Moonshot.
-        (
-            {"prompt_tokens": 80, "completion_tokens": 5, "total_tokens": 85, "cached_tokens": 64},
-            {"input_tokens": 80, "output_tokens": 5, "cache_read_tokens": 64},
-        ),
-        # LiteLLM, of Anthropic's models.
-        (
-            {
-                "prompt_tokens": 2068,
-                "completion_tokens": 300,
-                "cache_read_input_tokens": 1800,
-                "cache_creation_input_tokens": 248,
-                "prompt_tokens_details": {
-                    "cached_tokens": 1800,
-                    "cache_creation_tokens": 248,
-                    "cache_creation_token_details": {"ephemeral_1h_input_tokens": 100},
-                },
-                "server_tool_use": {"web_search_requests": 2},
-            },
-            {
-                "input_tokens": 2068,
-                "output_tokens": 300,
-                "cache_read_tokens": 1800,
-                "cache_write_tokens": 248,
-                "cache_write_1h_tokens": 100,
-                "web_searches": 2,
-            },
-        ),
-    ],
-)
+            "server_tool_use": {"web_search_requests": 2},
+        },
+        {
+            "input_tokens": 2068,
+            "output_tokens": 300,
+            "cache_read_tokens": 1800,
+            "cache_write_tokens": 248,
+            "cache_write_1h_tokens": 100,
+            "web_searches": 2,
+        },
+    ),
+]
+
+
+@pytest.mark.parametrize(("usage", "expected"), UNLISTED)
 def test_cached_tokens_are_read_under_each_name(
     usage: dict[str, Any], expected: dict[str, int]
 ) -> None:
     assert counts(chat.response_attributes({"usage": usage})) == expected
 
 
-@pytest.mark.parametrize(
-    "last",
-    [
-        {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 2}},
-        {
-            "choices": [],
-            "x_groq": {"id": "r", "usage": {"prompt_tokens": 7, "completion_tokens": 2}},
-        },
-        {
-            "choices": [
-                {
-                    "delta": {},
-                    "finish_reason": "stop",
-                    "usage": {"prompt_tokens": 7, "completion_tokens": 2},  # Moonshot
-                }
-            ]
-        },
-    ],
-)
+LAST_CHUNKS: list[dict[str, Any]] = [
+    {"choices": [], "usage": {"prompt_tokens": 7, "completion_tokens": 2}},
+    {
+        "choices": [],
+        "x_groq": {"id": "r", "usage": {"prompt_tokens": 7, "completion_tokens": 2}},
+    },
+    {
+        "choices": [
+            {
+                "delta": {},
+                "finish_reason": "stop",
+                "usage": {"prompt_tokens": 7, "completion_tokens": 2},  # Moonshot
+            }
+        ]
+    },
+]
+
+
+@pytest.mark.parametrize("last", LAST_CHUNKS)
 def test_the_usage_of_a_stream_is_read_wherever_it_stands(last: dict[str, Any]) -> None:
     assembly = chat.assembly()
     assembly.add({"choices": [{"delta": {"content": "Hi"}}], "x_groq": {"id": "r"}})

@@ -8,15 +8,19 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.packaging.source_trees import source_trees
+
+from ratchet import _OF_TOOL, __version__
 
 # The modules of this folder that read the whole source parse it once.
 pytestmark = pytest.mark.xdist_group("source-trees")
 
 ROOT = Path(__file__).resolve().parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+SDK = tomllib.loads((ROOT / "pyproject.toml").read_text())
+TOOL = tomllib.loads((ROOT / "tool" / "pyproject.toml").read_text())
 
 SHARED = {
     "google.protobuf": "protobuf",
@@ -27,7 +31,6 @@ SHARED = {
     "opentelemetry.proto": "opentelemetry-proto",
     "opentelemetry.sdk": "opentelemetry-sdk",
     "opentelemetry.trace": "opentelemetry-api",
-    "stdnum": "python-stdnum",
     "transfer_queue": "transferqueue",
     "yaml": "pyyaml",
 }
@@ -39,8 +42,7 @@ NAMED = {"httptools": '"httptools"', "psycopg": '"postgresql+psycopg"'}
 THERE_BY_THEN = {
     "opentelemetry-instrumentation": "each package of the extra instruments brings it",
     "openinference": "imported only where a package of the extra instruments was found",
-    "httpx": "openai brings it, or httpx2",
-    "httpx2": "openai brings it, or httpx",
+    "httpx2": "openai brings it; else httpx is used",
     "streamlit": "the agent's page is one of Streamlit",
     "opentelemetry-exporter-otlp-proto-http": "the user's, who is told when it is missing",
 }
@@ -51,17 +53,32 @@ def _distributions(requirements: list[str]) -> set[str]:
     return {re.split(r"[ ;<>=!~\[]", each)[0].lower() for each in requirements}
 
 
-RUNTIME = _distributions(PROJECT["dependencies"])
-EXTRAS = {
-    name: _distributions(requirements)
-    for name, requirements in PROJECT["optional-dependencies"].items()
-    if name not in ("dev", "docs", "instruments")
-}
+OF_SDK = [ROOT / each for each in SDK["tool"]["hatch"]["build"]["targets"]["wheel"]["only-include"]]
+OWN = {"agent-ratchet", "agent-ratchet-tool"}
 
 
-def _modules() -> Iterator[str]:
-    """Modules that the source imports, by statement or by `import_module` of a text."""
-    for _, tree in source_trees().values():
+def _declared(pyproject: dict[str, Any]) -> set[str]:
+    """Distributions that a pyproject.toml declares, extras included."""
+    project = pyproject["project"]
+    requirements = list(project["dependencies"])
+    for name, of_extra in project["optional-dependencies"].items():
+        if name not in ("dev", "docs", "instruments"):
+            requirements += of_extra
+    return _distributions(requirements) - OWN
+
+
+DECLARED = {"sdk": _declared(SDK), "tool": _declared(TOOL)}
+
+
+def _is_of_sdk(file: Path) -> bool:
+    return any(file.is_relative_to(each) for each in OF_SDK)
+
+
+def _modules(part: str) -> Iterator[str]:
+    """Modules that a part's source imports, by statement or by `import_module` of a text."""
+    for file, (_, tree) in source_trees().items():
+        if _is_of_sdk(file) is not (part == "sdk"):
+            continue
         for node in ast.walk(tree):
             if isinstance(node, ast.Import):
                 yield from (alias.name for alias in node.names)
@@ -83,11 +100,10 @@ def _distribution(module: str) -> str:
     return module.partition(".")[0].replace("_", "-")
 
 
-@pytest.fixture(scope="module")
-def imported() -> set[str]:
-    """Distributions of others that the source imports."""
+def _imported(part: str) -> set[str]:
+    """Distributions of others that a part's source imports."""
     own = {*sys.stdlib_module_names, "ratchet", "inside"}
-    return {_distribution(each) for each in _modules() if each.partition(".")[0] not in own}
+    return {_distribution(each) for each in _modules(part) if each.partition(".")[0] not in own}
 
 
 def _is_named(distribution: str) -> bool:
@@ -95,10 +111,25 @@ def _is_named(distribution: str) -> bool:
     return text is not None and any(text in source for source, _ in source_trees().values())
 
 
-def test_each_declared_dependency_is_imported(imported: set[str]) -> None:
-    declared = RUNTIME.union(*EXTRAS.values())
-    assert {each for each in declared - imported if not _is_named(each)} == set()
+@pytest.mark.parametrize("part", DECLARED)
+def test_each_declared_dependency_is_imported(part: str) -> None:
+    unused = DECLARED[part] - _imported(part)
+    assert {each for each in unused if not _is_named(each)} == set()
 
 
-def test_each_import_is_declared(imported: set[str]) -> None:
-    assert imported - RUNTIME.union(*EXTRAS.values()) - set(THERE_BY_THEN) == set()
+@pytest.mark.parametrize("part", DECLARED)
+def test_each_import_is_declared(part: str) -> None:
+    assert _imported(part) - DECLARED[part] - set(THERE_BY_THEN) == set()
+
+
+def test_the_sdk_and_the_tool_are_of_one_version_and_the_sdk_offers_the_tools_extras() -> None:
+    tool, sdk = TOOL["project"], SDK["project"]
+    assert f"agent-ratchet[jinja,schema]=={__version__}" in tool["dependencies"]
+    offered = sdk["optional-dependencies"]
+    assert offered["tool"] == [f"agent-ratchet-tool=={__version__}"]
+    for name in tool["optional-dependencies"]:
+        assert offered[name] == [f"agent-ratchet-tool[{name}]=={__version__}"]
+
+
+def test_each_name_of_the_tool_in_the_package_has_an_entry_point() -> None:
+    assert set(TOOL["project"]["entry-points"]["ratchet.tool"]) == set(_OF_TOOL)

@@ -85,7 +85,9 @@ def _importable(name: str) -> bool:
 
 @pytest.fixture(scope="module")
 def source_text() -> str:
-    return "\n".join(path.read_text() for path in sorted(SOURCE.rglob("*.py")))
+    """Text of the package and of the npm package."""
+    files = [*SOURCE.rglob("*.py"), *(ROOT / "javascript" / "src").glob("*.ts")]
+    return "\n".join(path.read_text() for path in sorted(files))
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

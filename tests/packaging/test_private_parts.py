@@ -264,11 +264,13 @@ def _pydantic_puts_two_words_before_a_validator_s_own() -> bool:
 
 
 PARTS = (
-    Part("Python", "_unregister_task", "run/inprocess.py", _unregistered_tasks_do_not_hold_a_loop),
+    Part(
+        "Python", "_unregister_task", "worker/inprocess.py", _unregistered_tasks_do_not_hold_a_loop
+    ),
     Part(
         "Python",
         "_log_destroy_pending",
-        "run/inprocess.py",
+        "worker/inprocess.py",
         _tasks_that_are_destroyed_while_pending_can_be_silent,
     ),
     Part(

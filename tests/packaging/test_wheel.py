@@ -1,19 +1,17 @@
-"""The wheel: all of the package is in it, and what it installs goes around the loop by itself."""
+"""The two wheels: all of the package is in them, and they go around the loop by themselves."""
 
 from __future__ import annotations
 
 import json
 import os
 import subprocess
-import sys
-import sysconfig
-import venv
 import zipfile
 from pathlib import Path
 
 import pytest
 from tests.faults.bad_coach import HONEST, KEY, Says, make_project
 from tests.llm.endpoint import Endpoint
+from tests.wheels import PARTS, build_wheel, environment_with
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -21,29 +19,17 @@ NEVER = ("__pycache__", ".ratchet", ".pytest_cache", ".venv", ".git/")
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel of this checkout."""
-    folder = tmp_path_factory.mktemp("wheel")
-    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    # The page is built with Node and packages; `make test-dashboard` looks for it in the wheel.
-    env = {**os.environ, "RATCHET_SKIP_DASHBOARD": "1"}
-    done = subprocess.run(build, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return next(folder.glob("*.whl"))
+def wheels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The wheels of this checkout, of the SDK and of the tool."""
+    folder = tmp_path_factory.mktemp("wheels")
+    return {part: build_wheel(part, folder) for part in PARTS}
 
 
 @pytest.fixture(scope="module")
-def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The Python of an environment that has the wheel, and this one's other packages."""
+def installed(wheels: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment that has the wheels, and this one's other packages."""
     folder = tmp_path_factory.mktemp("installed") / "venv"
-    venv.create(folder, with_pip=False)
-    paths = sysconfig.get_paths(vars={"base": str(folder), "platbase": str(folder)})
-    site = Path(paths["purelib"])
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(site)
-    # As a line of its own it is no site folder: the editable install of this checkout stays out.
-    (site / "others.pth").write_text(sysconfig.get_path("purelib") + "\n")
-    return folder / "bin" / "python"
+    return environment_with(folder, *wheels.values())
 
 
 def files_below(folder: Path) -> set[str]:
@@ -52,12 +38,16 @@ def files_below(folder: Path) -> set[str]:
 
 
 def test_every_file_of_the_package_is_in_the_wheel_and_nothing_that_a_run_left(
-    wheel: Path,
+    wheels: dict[str, Path],
 ) -> None:
-    with zipfile.ZipFile(wheel) as archive:
-        names = archive.namelist()
-        about = next(name for name in names if name.endswith("entry_points.txt"))
+    with zipfile.ZipFile(wheels["sdk"]) as archive:
+        of_sdk = archive.namelist()
+    with zipfile.ZipFile(wheels["tool"]) as archive:
+        of_tool = archive.namelist()
+        about = next(name for name in of_tool if name.endswith("entry_points.txt"))
         commands = archive.read(about).decode()
+    names = [*of_sdk, *of_tool]
+    assert len(set(names)) == len(names)
     packed = {name.removeprefix("ratchet/") for name in names if name.startswith("ratchet/")}
     example = {name for name in packed if name.startswith("_examples/")}
     skill = "_skills/ratchet/SKILL.md"

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 
 from ratchet import bind
-from ratchet.run import AgentSpec, WorkerExecutor
+from ratchet.run import WorkerExecutor
 from ratchet.store import Store
 from ratchet.types import Candidate, Claim, Int, Params, Rollout
+from ratchet.worker.agent import AgentSpec
 
 QUEUE = "agent"
 

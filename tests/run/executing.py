@@ -7,8 +7,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
-from ratchet.run import AgentSpec, Executor
+from ratchet.run import Executor
 from ratchet.types import Candidate, Claim, Outcome
+from ratchet.worker.agent import AgentSpec
 
 
 def use(executor: Executor, work: Callable[[], Awaitable[Any]]) -> Any:

@@ -9,8 +9,6 @@ from typing import Any
 
 import pytest
 
-from ratchet.run import AgentSpec, load_agent
-from ratchet.run.attempt import MAX_OUTPUT_BYTES, Recorder, call_async, call_sync
 from ratchet.types import (
     AgentError,
     Candidate,
@@ -20,6 +18,8 @@ from ratchet.types import (
     Params,
     PromptTemplate,
 )
+from ratchet.worker.agent import AgentSpec, load_agent
+from ratchet.worker.attempt import MAX_OUTPUT_BYTES, Recorder, call_async, call_sync
 
 WriteAgent = Callable[..., AgentSpec]
 Claims = Callable[..., list[Claim]]

@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 
 from ratchet.observe.ids import attempt_span_id, attempt_trace_id
 from ratchet.run.command import CommandExecutor, parse_command, result_of, task_json
-from ratchet.run.environment import gateway_variables, trace_variables
 from ratchet.types import (
     AgentError,
     Candidate,
@@ -29,6 +28,7 @@ from ratchet.types import (
     PromptTemplate,
     Rollout,
 )
+from ratchet.worker.environment import gateway_variables, trace_variables
 
 Claims = Callable[..., list[Claim]]
 Write = Callable[..., CommandExecutor]

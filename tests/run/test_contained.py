@@ -12,9 +12,10 @@ from typing import Any
 
 import pytest
 
-from ratchet.run import AgentSpec, AsyncExecutor, load_agent
 from ratchet.run.contained import ContainedExecutor, Containment, RoutedExecutor, differs
 from ratchet.types import AgentError, Candidate, Claim, Code, Outcome, Resource, Rollout
+from ratchet.worker.agent import AgentSpec, load_agent
+from ratchet.worker.inprocess import AsyncExecutor
 
 WriteAgent = Callable[..., AgentSpec]
 
@@ -157,7 +158,7 @@ def test_faults_are_told_and_the_next_attempt_works(write_agent: WriteAgent) -> 
 
 FORGES = """
 import time
-from ratchet.run.attempt import Recorder
+from ratchet.worker.attempt import Recorder
 from ratchet.types import Outcome, Score
 
 def forged(self, given):
@@ -195,7 +196,7 @@ def test_what_it_says_of_itself_is_not_believed(write_agent: WriteAgent) -> None
 
 def test_bytes_that_are_no_outcome_are_refused(write_agent: WriteAgent) -> None:
     body = """
-from ratchet.run import sandboxed_attempt
+from ratchet.worker import sandboxed_attempt
 class Forged:
     class json:
         encode = staticmethod(lambda outcome: b"{no")

@@ -14,7 +14,7 @@ import pytest
 from tests.serving import RunningServer
 
 import ratchet
-from ratchet.run import Agent, AgentSpec, AsyncExecutor, Runner, ServerTransport, load_agent
+from ratchet.run import Runner, ServerTransport
 from ratchet.run import fleet_executor as fleet_module
 from ratchet.run import retries as retries_module
 from ratchet.run.fleet_executor import FleetExecutor, unrecorded_usd
@@ -28,6 +28,8 @@ from ratchet.types import (
     Span,
     StoreError,
 )
+from ratchet.worker.agent import Agent, AgentSpec, load_agent
+from ratchet.worker.inprocess import AsyncExecutor
 
 AGENT = """
     import ratchet

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.run import AgentSpec, load_agent
 from ratchet.run.fleet_queue import AgentBuild, FleetQueue, entry_prefix, read_queue
+from ratchet.worker.agent import AgentSpec, load_agent
 
 BUILD = AgentBuild(entry="my.agent:answer", source="a" * 32, python="3.12")
 

@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 from tests.run.executing import alive, started, use
 
-from ratchet.run import AgentSpec, WorkerExecutor, load_agent
+from ratchet.run import WorkerExecutor
 from ratchet.run.choice import executor_for
+from ratchet.source.prompt_files import declared_prompts
 from ratchet.types import (
     Claim,
     ConfigError,
@@ -24,6 +25,7 @@ from ratchet.types import (
     Resource,
     Rollout,
 )
+from ratchet.worker.agent import AgentSpec, load_agent
 
 WriteAgent = Callable[..., AgentSpec]
 Pool = Callable[..., WorkerExecutor]
@@ -252,7 +254,8 @@ def test_a_file_of_prompts_is_the_candidates_however_it_is_read(
     (root / "link.yaml").symlink_to("agents.yaml")
     (root / "other.md").write_text("---\nname: x\n---\nHello.\n")
     files = (PromptFile("agents.yaml", ("writer.goal",)), PromptFile("other.md"))
-    spec = AgentSpec(entry=spec.entry, root=spec.root, prompt_files=files)
+    in_files = tuple(declared_prompts(root, files).values())
+    spec = AgentSpec(entry=spec.entry, root=spec.root, in_files=in_files)
     source = {name: each.resource for name, each in load_agent(spec).declarations.items()}
     assert source == {
         "agents.writer.goal": PromptTemplate("Write {topic}."),

@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 
-from ratchet.run import AgentSpec, AsyncExecutor, Runner, load_agent
+from ratchet.run import Runner
 from ratchet.store import Store
 from ratchet.types import Candidate, Claim, Outcome, Rollout
+from ratchet.worker.agent import AgentSpec, load_agent
+from ratchet.worker.inprocess import AsyncExecutor
 
 WriteAgent = Callable[..., AgentSpec]
 Claims = Callable[..., list[Claim]]
@@ -116,7 +118,7 @@ def test_a_hang_ends_as_timed_out_and_the_others_go_on(
     kind: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ratchet.run.inprocess.GRACE_S", 0.1)
+    monkeypatch.setattr("ratchet.worker.inprocess.GRACE_S", 0.1)
     spec = write_agent("import asyncio, threading\nGATE = threading.Event()\n" + HANGS[kind])
     agent = load_agent(spec)
     executor = AsyncExecutor(agent, slots=4, timeout_s=0.3)
@@ -132,7 +134,7 @@ def test_an_agent_that_swallows_its_cancellation_cannot_hold_the_one_who_cancels
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr("ratchet.run.inprocess.GRACE_S", 0.1)
+    monkeypatch.setattr("ratchet.worker.inprocess.GRACE_S", 0.1)
     agent = load_agent(write_agent("import asyncio\n" + HANGS["swallows for good"]))
 
     async def main() -> None:

@@ -16,9 +16,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from ratchet.run import AgentSpec
 from ratchet.store import Store
 from ratchet.types import Candidate, Rollout
+from ratchet.worker.agent import AgentSpec
 
 AGENT = """
     import os, subprocess, threading
@@ -52,7 +52,9 @@ PARENT = """
 import asyncio, json, sys
 from pathlib import Path
 import msgspec
-from ratchet.run import AgentSpec, FileLock, Runner, WorkerExecutor
+from ratchet.run import FileLock, Runner, WorkerExecutor
+from ratchet.worker.agent import AgentSpec
+from ratchet.run.left_outcomes import store_left_outcomes
 from ratchet.store import Store
 from ratchet.types import Candidate, Rollout
 
@@ -69,6 +71,7 @@ async def main(lock):
                        memory_bytes=2**31, keep_open=lock)
         executor = WorkerExecutor(agent, workers=given["loops"] or None, **options)
         async with Runner(store, "agent", executor) as runner:
+            store_left_outcomes(store, state)
             runner.recover()
             print("ready", flush=True)
             await runner.run(rollouts, [candidate])
@@ -163,7 +166,7 @@ def parent(
     "loops",
     [pytest.param(0, id="processes", marks=pytest.mark.long), pytest.param(1, id="a loop")],
 )
-def test_after_kill_9_the_workers_store_what_they_ran_and_end_and_nothing_runs_twice(
+def test_after_kill_9_what_the_workers_ran_is_stored_and_nothing_runs_twice(
     parent: Callable[..., Parent],
     rollouts: Callable[..., list[Rollout]],
     lite: Store,
@@ -181,8 +184,11 @@ def test_after_kill_9_the_workers_store_what_they_ran_and_end_and_nothing_runs_t
     assert all(map(running, workers))
     os.write(here.gate, b"xx")
     until(lambda: not any(map(running, workers)), "the workers end by themselves")
+    until(
+        lambda: {r.status for r in lite.rollouts.get(["r1", "r2"]).values()} == {"succeeded"},
+        "the second parent stores what the workers left",
+    )
     stored = lite.rollouts.get(["r1", "r2"])
-    assert {r.status for r in stored.values()} == {"succeeded"}
     assert {r.output for r in stored.values()} <= {worker.pid for worker in workers}
     os.write(here.gate, b"xx")
     said, _ = second.communicate(timeout=DEADLINE_S)

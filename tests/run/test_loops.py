@@ -13,10 +13,11 @@ import msgspec
 import pytest
 from tests.run.executing import alive, execute, started, use
 
-from ratchet.run import AgentSpec, Runner, WorkerExecutor, workers_for
-from ratchet.run.messages import KNOWN_CANDIDATES
+from ratchet.run import Runner, WorkerExecutor, workers_for
 from ratchet.store import Store
 from ratchet.types import AgentError, Candidate, Claim, Int, Outcome, Params, Rollout
+from ratchet.worker.agent import AgentSpec
+from ratchet.worker.messages import KNOWN_CANDIDATES
 
 WriteAgent = Callable[..., AgentSpec]
 Claims = Callable[..., list[Claim]]

@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 from tests.run.executing import alive, execute, started, use
 
-from ratchet.run import AgentSpec, Runner, WorkerExecutor
+from ratchet.run import Runner, WorkerExecutor
 from ratchet.store import Store
 from ratchet.types import AgentError, Candidate, Claim, Outcome, Rollout
+from ratchet.worker.agent import AgentSpec
 
 WriteAgent = Callable[..., AgentSpec]
 Claims = Callable[..., list[Claim]]

@@ -10,8 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
-from ratchet.run import AgentSpec
 from ratchet.types import AgentError, Candidate, Claim, ConfigError, Int, Outcome, Params, Rollout
+from ratchet.worker.agent import AgentSpec
 
 pytest.importorskip("ray", reason="Ray is not installed")
 

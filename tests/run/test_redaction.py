@@ -11,11 +11,14 @@ import pytest
 from tests.observe.redaction import corpus
 
 from ratchet.observe.redaction import RedactionRules, Redactor
-from ratchet.run import AgentSpec, AsyncExecutor, Executor, Runner, WorkerExecutor, load_agent
-from ratchet.run.messages import WorkerSetup
-from ratchet.run.worker import _store
+from ratchet.run import Executor, Runner, WorkerExecutor
+from ratchet.run.left_outcomes import OUTBOX, store_left_outcomes
 from ratchet.store import Store
 from ratchet.types import Candidate, Outcome, Rollout, Span
+from ratchet.worker.__main__ import _store
+from ratchet.worker.agent import AgentSpec, load_agent
+from ratchet.worker.inprocess import AsyncExecutor
+from ratchet.worker.messages import WorkerSetup
 
 # But for those that end where capture cut them: here they are cut, if at all, on their way.
 PLANTED = [one for one in corpus.planted(seed=11, rounds=1) if one.place != "cut_at_limit"]
@@ -142,6 +145,7 @@ def test_a_worker_whose_parent_is_gone_redacts_what_it_stores(
     candidate: Candidate,
     lite: Store,
     sqlite_url: str,
+    tmp_path: Path,
     rules: dict[str, object],
     kept: str | None,
 ) -> None:
@@ -162,13 +166,17 @@ def test_a_worker_whose_parent_is_gone_redacts_what_it_stores(
     )
     setup = WorkerSetup(
         agent=AgentSpec(entry="a:b", root="."),
-        store_url=sqlite_url,
         timeout_s=1.0,
         memory_bytes=2**31,
         scratch="",
+        outbox=str(tmp_path / OUTBOX),
         redaction=rules,
     )
     _store(setup, [outcome])
+    (left,) = (tmp_path / OUTBOX).iterdir()
+    assert (SECRET.encode() in left.read_bytes()) == (kept == SECRET)
+    store_left_outcomes(lite, tmp_path)
+    assert not list((tmp_path / OUTBOX).iterdir())
     assert lite.rollouts.get(["r0"])["r0"].output == MAIL
     attributes = lite.spans.of("r0")[0].attributes
     assert attributes.get("ratchet.input") == (f"use {kept}" if kept else None)

@@ -15,10 +15,11 @@ import msgspec
 import pytest
 from tests.serving import RunningServer
 
-from ratchet.run import AgentSpec, WorkerExecutor
+from ratchet.run import WorkerExecutor
 from ratchet.server.serve import ServeSettings
 from ratchet.store import Store
 from ratchet.types import Claim, Outcome, Rollout
+from ratchet.worker.agent import AgentSpec
 
 Pool = Callable[..., WorkerExecutor]
 WriteAgent = Callable[..., AgentSpec]
@@ -30,7 +31,8 @@ from pathlib import Path
 import msgspec
 import pytest
 import ratchet
-from ratchet.run import AgentSpec, WorkerExecutor, Runner, RunnerWatcher
+from ratchet.run import WorkerExecutor, Runner, RunnerWatcher
+from ratchet.worker.agent import AgentSpec
 from ratchet.run import RetryingTransport, ServerTransport
 
 given = json.loads(sys.argv[1])

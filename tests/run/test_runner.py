@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 
-from ratchet.run import AgentSpec, AsyncExecutor, FileLock, Runner, WorkerExecutor, load_agent
+from ratchet.run import FileLock, Runner, WorkerExecutor
 from ratchet.run import runner as runner_module
 from ratchet.store import Store
 from ratchet.types import Candidate, Claim, Conflict, Outcome, Rollout, StoreError
+from ratchet.worker.agent import AgentSpec, load_agent
+from ratchet.worker.inprocess import AsyncExecutor
 
 WriteAgent = Callable[..., AgentSpec]
 Rollouts = Callable[..., list[Rollout]]
@@ -331,9 +333,7 @@ def test_leaving_the_block_leaves_no_child_process(
         async with Runner(known, "agent", pool(spec)) as runner:
             task = asyncio.create_task(runner.run(rollouts(*"awwww"), [candidate]))
             await until(lambda: started.exists() and started.read_text().count("w") == 2)
-            workers = [
-                p for p in psutil.Process().children() if "ratchet.run.worker" in p.cmdline()
-            ]
+            workers = [p for p in psutil.Process().children() if "ratchet.worker" in p.cmdline()]
             task.cancel()
         return workers
 

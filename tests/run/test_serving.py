@@ -12,15 +12,7 @@ import pytest
 from tests.serving import RunningServer
 
 import ratchet
-from ratchet.run import (
-    AgentSpec,
-    AsyncExecutor,
-    RetryingTransport,
-    Runner,
-    RunnerWatcher,
-    ServerTransport,
-    load_agent,
-)
+from ratchet.run import RetryingTransport, Runner, RunnerWatcher, ServerTransport
 from ratchet.run import retries as patience_module
 from ratchet.run.pending import UNANSWERED_S, Idleness
 from ratchet.server.limits import ServerLimits
@@ -36,6 +28,8 @@ from ratchet.types import (
     RolloutStatus,
     StoreError,
 )
+from ratchet.worker.agent import AgentSpec, load_agent
+from ratchet.worker.inprocess import AsyncExecutor
 
 WriteAgent = Callable[..., AgentSpec]
 Serving = Callable[..., RunningServer]

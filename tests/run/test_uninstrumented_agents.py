@@ -24,7 +24,9 @@ def answer(question):
 
 SCRIPT = """
 import asyncio, json, sys
-from ratchet.run import AgentSpec, AsyncExecutor, WorkerExecutor, Runner, load_agent
+from ratchet.run import WorkerExecutor, Runner
+from ratchet.worker.agent import AgentSpec, load_agent
+from ratchet.worker.inprocess import AsyncExecutor
 from ratchet.store import Store
 from ratchet.types import Candidate, Rollout, Task
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from ratchet.observe import Collector, collecting
-from ratchet.run.agent import Agent, AgentSpec, load_agent
 from ratchet.wire import RepositoryLook, look
 from ratchet.wire.changes import StepChanges, apply_pieces
 from ratchet.wire.choices import Choices, RunWay
 from ratchet.wire.entry import wire_entry
+from ratchet.worker.agent import Agent, AgentSpec, load_agent
 
 LONG = "You plan the shelves of a public library and explain each choice to the staff in charge."
 

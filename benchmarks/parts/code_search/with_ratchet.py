@@ -17,10 +17,12 @@ from ratchet.evaluate import FunctionEvaluator, Judgement, Scorer
 from ratchet.learn import Budget, Lab, LabSettings
 from ratchet.learn.evolve import Evolve
 from ratchet.llm import Coach
-from ratchet.run import AgentSpec, AsyncExecutor, Runner, load_agent
+from ratchet.run import Runner
 from ratchet.run.contained import ContainedExecutor, Containment, RoutedExecutor
 from ratchet.store import Store
 from ratchet.types import Candidate, Code, Task
+from ratchet.worker.agent import AgentSpec, load_agent
+from ratchet.worker.inprocess import AsyncExecutor
 
 HERE = Path(__file__).resolve().parent
 EXAMPLE = HERE.parents[2] / "examples" / "stdlib_helper"

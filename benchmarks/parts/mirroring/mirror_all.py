@@ -12,12 +12,13 @@ from pathlib import Path
 
 from ratchet.autopilot.shadow import NICENESS, Mirror, MirrorBounds, ShadowStage
 from ratchet.evaluate import evaluator
-from ratchet.run import AgentSpec, Runner, WorkerExecutor
-from ratchet.store import Store
+from ratchet.run import Runner, WorkerExecutor
+from ratchet.store.local_agents import open_with_agents
 from ratchet.types import Candidate, PromptTemplate
+from ratchet.worker.agent import AgentSpec
 
-SETTLE_S = 0.5
-"""A call is mirrored so long after its start, in seconds."""
+SETTLE_S = 3.0
+"""A call is mirrored so long after its start, in seconds: by then its trace is stored."""
 
 BOUNDS = MirrorBounds(share=1.0, per_minute=1e9, dollars=1e9)
 
@@ -31,7 +32,7 @@ async def main(folder: Path, url: str) -> None:
     os.nice(NICENESS)
     source = Candidate.of({"greeting": PromptTemplate("Hello {name}")})
     better = source.derive({"greeting": PromptTemplate("Hello, {name}!")}, algorithm="apo")
-    with Store.open(url) as store:
+    with open_with_agents(url) as store:
         for candidate in (source, better):
             store.candidates.put(candidate)
         executor = WorkerExecutor(

@@ -15,9 +15,10 @@ from typing import Any
 from ratchet.evaluate import Scorer, make_evaluator
 from ratchet.learn import Algorithm, Budget, Lab, LabSettings, Proposal
 from ratchet.llm.coach import Coach
-from ratchet.run import AgentSpec, Runner, WorkerExecutor, workers_for
+from ratchet.run import Runner, WorkerExecutor, workers_for
 from ratchet.store import Store
 from ratchet.types import Candidate, PromptTemplate, Task
+from ratchet.worker.agent import AgentSpec
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "room_booking"
 sys.path.insert(0, str(EXAMPLE))

@@ -19,7 +19,6 @@ from ratchet.learn.auto import Auto
 from ratchet.learn.evolve import Evolve
 from ratchet.learn.few_shot import FewShot
 from ratchet.learn.gepa import GEPA
-from ratchet.learn.openevolve import OpenEvolve
 from ratchet.types import ConfigError, Model, Resource, Task
 
 SFT = functools.partial(FineTuning, "sft")
@@ -38,7 +37,6 @@ ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
     "evolve": Evolve,
     "few_shot": FewShot,
     "gepa": GEPA,
-    "openevolve": OpenEvolve,
     "sft": SFT,
     "dpo": DPO,
     "grpo": GRPO,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import os
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -65,6 +66,9 @@ def make_checks(
     }
     if targets:
         root = repository_of(project.root)
+        interpreter = project.interpreter
+        python = interpreter.executable if interpreter else sys.executable
+        importing = interpreter.path if interpreter else None
         path = [str((project.root / folder).resolve()) for folder in project.config.agent.path]
         tree = SourceTree(root, (*path, ".", "src"))
         patch = _Patches(baseline, agent.declarations, root)
@@ -73,9 +77,13 @@ def make_checks(
         checks.append(_can_be_contained(project, code))
         if is_self_graded(project, agent) and not project.config.sandbox.unsafe_self_graded:
             checks.append(_not_self_graded(code))
-        checks += [keeps_shape, imports_what_is_there(_texts(targets), _is_there(tree)), patch]
-        if section.types and has_mypy(root):
-            tests.append(TypeChecks(patch.files, copies, say))
+        checks += [
+            keeps_shape,
+            imports_what_is_there(_texts(targets), _is_there(tree, importing)),
+            patch,
+        ]
+        if section.types and has_mypy(root, importing):
+            tests.append(TypeChecks(patch.files, copies, say, python))
         if section.tests:
             tests.append(
                 OwnTests(
@@ -85,6 +93,7 @@ def make_checks(
                     copies=copies,
                     command=project.config.ship.test,
                     run=_Sandboxed(project, root),
+                    python=python,
                     say=say,
                 )
             )
@@ -141,12 +150,14 @@ class _Sandboxed:
 
     def __init__(self, project: Project, root: Path) -> None:
         from ratchet.sandbox import importable
+        from ratchet.sandbox.interpreter import this_interpreter
 
         self._project = project
         cores = os.cpu_count() or 1
         self._free = asyncio.Semaphore(max(1, min(TESTS_AT_ONCE, cores // 2)))
         self._read = [
-            *importable(root),
+            *importable(root, project.interpreter),
+            *(Path(each) for each in (project.interpreter or this_interpreter()).prefixes),
             *(project.root / name for name in project.config.sandbox.read),
         ]
 
@@ -235,8 +246,8 @@ def _texts(targets: Mapping[str, Declaration]) -> Callable[[str], str]:
     return text
 
 
-def _is_there(tree: SourceTree) -> Callable[[str], bool]:
+def _is_there(tree: SourceTree, path: tuple[str, ...] | None) -> Callable[[str], bool]:
     def is_there(module: str) -> bool:
-        return tree.find(module) is not None or installed(module)
+        return tree.find(module) is not None or installed(module, path)
 
     return is_there

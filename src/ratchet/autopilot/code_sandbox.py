@@ -7,9 +7,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from ratchet.autopilot.project import Project
-from ratchet.run import Agent, Executor
+from ratchet.run import Executor
 from ratchet.run.contained import ContainedExecutor, Containment, RoutedExecutor
-from ratchet.run.program import AnyAgent
+from ratchet.run.program import AnyAgent, PythonAgent
 from ratchet.ship import TestCommand
 from ratchet.source import checkouts, secret_files
 from ratchet.store.location import parse
@@ -25,7 +25,7 @@ UNSAFE_WARNING = (
 """Warning for running code candidates without a sandbox."""
 
 
-def with_sandbox(project: Project, agent: Agent, usual: Executor) -> Executor:
+def with_sandbox(project: Project, agent: PythonAgent, usual: Executor) -> Executor:
     """An executor that sandboxes the candidates whose code differs from the source's.
 
     Args:
@@ -54,6 +54,7 @@ def with_sandbox(project: Project, agent: Agent, usual: Executor) -> Executor:
             connect=tuple(connect),
             environment=environment,
             check_returns=section.check_returns,
+            python=project.interpreter,
         ),
         slots=section.slots or min(MAX_SLOTS, usual.slots, 2 * cores),
         timeout_s=section.seconds or project.config.run.timeout_s,
@@ -126,6 +127,7 @@ def release_tests(project: Project) -> TestCommand:
         environment=section.environment,
         network=section.network,
         sandbox=section.sandbox,
+        python=project.interpreter,
         hide=tuple(p for p in hidden_paths(project) if not any(p.is_relative_to(s) for s in shown)),
         read=(*shown, *(_placed(project, name) for name in project.config.sandbox.read)),
     )

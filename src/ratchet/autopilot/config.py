@@ -266,6 +266,7 @@ class AgentSection(Section):
     model_base_url: Annotated[tuple[EnvironmentVariable, ...], BeforeValidator(_one_or_more)] = ()
     model_key: Annotated[tuple[EnvironmentVariable, ...], BeforeValidator(_one_or_more)] = ()
     path: Several[str] = (".",)
+    python: Annotated[str, Field(min_length=1)] | None = None
     model: str | None = None
     device: Annotated[str, Field(min_length=1)] = "cpu"
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
@@ -288,6 +289,8 @@ class AgentSection(Section):
                 "[agent] needs one of entry (a Python function), command (a program) and url"
                 f" (a running service){found}"
             )
+        if self.entry is None and self.python is not None:
+            raise ValueError("python is the interpreter of an entry; a command names its own")
         if self.command is None and (self.model_base_url or self.model_key):
             raise ValueError("model_base_url and model_key are variables of a command")
         return self

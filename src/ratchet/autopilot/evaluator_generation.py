@@ -14,7 +14,6 @@ from ratchet.autopilot.coach import coach_models, open_coach
 from ratchet.autopilot.config import read_config
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.report_cards import card_thresholds
-from ratchet.evaluate.evaluator import Evaluator, basis_of
 from ratchet.evaluate.generation import (
     KnownOutput,
     ProposedEvaluator,
@@ -38,6 +37,7 @@ from ratchet.types import (
     Rollout,
     is_bad,
 )
+from ratchet.worker.evaluator import Evaluator, basis_of
 
 MODULE = "generated_evaluators"
 """Name of the module that accepted functions are written to."""

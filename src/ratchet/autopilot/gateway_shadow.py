@@ -8,10 +8,10 @@ import functools
 import msgspec
 
 from ratchet.autopilot.recorded_scores import RecordedScores
-from ratchet.evaluate.evaluator import Evaluator
 from ratchet.prove.shadow import ShadowPair
 from ratchet.store import Store
 from ratchet.types.trace import EXPERIMENT, TraceFilter, TraceRecording
+from ratchet.worker.evaluator import Evaluator
 
 MIRROR_OF = "ratchet.mirror_of"
 MIRROR_ID = "ratchet.mirror_id"

@@ -12,8 +12,6 @@ import msgspec
 from ratchet.autopilot.coach import open_coach
 from ratchet.autopilot.project import Project
 from ratchet.evaluate import Judgement, Scorer, evaluator
-from ratchet.evaluate.evaluator import SpansOf
-from ratchet.evaluate.failures import Unscored
 from ratchet.evaluate.judges.judge import Judge
 from ratchet.evaluate.judges.prompt import Criterion
 from ratchet.evaluate.judges.realign import LabelledRollout
@@ -31,6 +29,7 @@ from ratchet.types import (
     Task,
     content_hash,
 )
+from ratchet.worker.evaluator import SpansOf, Unscored
 
 STORE = "judges.db"
 """File in the state folder with the rollouts of such searches. They are kept apart from the

@@ -12,7 +12,6 @@ import msgspec
 from ratchet.autopilot.recorded_scores import RecordedScores
 from ratchet.bind.recognise import Recogniser
 from ratchet.curate.recorded_values import user_of
-from ratchet.evaluate.evaluator import Evaluator
 from ratchet.llm import price
 from ratchet.observe.system_prompts import system_prompts
 from ratchet.store import Store
@@ -28,6 +27,7 @@ from ratchet.types.trace import (
     TraceFilter,
     TraceRecording,
 )
+from ratchet.worker.evaluator import Evaluator
 
 AT_ONCE = 16
 """Outcomes that are scored at once."""

@@ -1,9 +1,9 @@
 """Runs one task of a project once, and prints what happened as JSON: for checks of a wiring.
 
-    python -m ratchet.autopilot.probe FOLDER [--mark TEXT]
+    python -m ratchet.autopilot.probe FOLDER [--mark TEXT] [--python PATH]
 
 With a mark, every prompt gets it at its end, followed by a digest of the prompt's name: whether a
-changed text reaches the model is then seen there.
+changed text reaches the model is then seen there. The agent runs with the interpreter at PATH.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from ratchet.autopilot.config import read_config
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.runner import open_runner
 from ratchet.curate import read_tasks
-from ratchet.observe.instruments.table import misfits
 from ratchet.observe.project_paths import FILE_NAME
+from ratchet.run.program import ProgramAgent
 from ratchet.store import Store
 from ratchet.types import (
     Candidate,
@@ -52,10 +52,11 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m ratchet.autopilot.probe")
     parser.add_argument("folder", type=Path)
     parser.add_argument("--mark", default="")
+    parser.add_argument("--python")
     given = parser.parse_args(arguments)
     try:
         with redirect_stdout(sys.stderr):  # the agent may print while it is imported
-            found = asyncio.run(_probe(given.folder.resolve(), given.mark))
+            found = asyncio.run(_probe(given.folder.resolve(), given.mark, given.python))
     except RatchetError as error:
         print(json.dumps({"error": error.message, "hint": error.hint or ""}))
         return 1
@@ -63,8 +64,12 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-async def _probe(folder: Path, mark: str) -> dict[str, Any]:
-    project = Project(folder, read_config(folder / FILE_NAME))
+async def _probe(folder: Path, mark: str, python: str | None) -> dict[str, Any]:
+    config = read_config(folder / FILE_NAME)
+    if python is not None and config.agent.entry is not None:
+        section = config.agent.model_copy(update={"python": python})
+        config = config.model_copy(update={"agent": section})
+    project = Project(folder, config)
     agent = project.load_agent()
     declared = defaults(agent.declarations)
     resources = {name: _marked(name, one, mark) for name, one in declared.items()}
@@ -101,7 +106,7 @@ async def _probe(folder: Path, mark: str) -> dict[str, Any]:
         "traces": len({one.trace_id for one in spans}),
         "spans": len(spans),
         "roots": sum(one.parent_id is None for one in spans),
-        "unfit": misfits(),
+        "unfit": [] if isinstance(agent, ProgramAgent) else agent.misfits(),
         # A framework may wrap a call in a span of its own: the outermost counts.
         "model_calls": sum(not _is_within(one, calls, parents) for one in calls),
     }

@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -21,6 +22,7 @@ from ratchet.autopilot.config import (
     apply_prices,
     read_config,
 )
+from ratchet.autopilot.live_prompt_files import LivePromptFiles
 from ratchet.observe.project_paths import (
     FILE_NAME,
     STATE_NAME,
@@ -30,6 +32,7 @@ from ratchet.observe.project_paths import (
     store_url,
 )
 from ratchet.store import Store
+from ratchet.store.local_agents import open_with_agents
 from ratchet.types import (
     SPLITS,
     Candidate,
@@ -45,12 +48,14 @@ from ratchet.types import (
 if TYPE_CHECKING:
     from ratchet.autopilot.trainable import TrainableModel
     from ratchet.evaluate import Evaluator
-    from ratchet.evaluate.failures import OnError
     from ratchet.models import LocalModel
     from ratchet.observe.redaction import Redactor
     from ratchet.prove import Guardrail
-    from ratchet.run import AgentSpec
+    from ratchet.run.agent_host import AgentHost
     from ratchet.run.program import AnyAgent
+    from ratchet.sandbox.interpreter import Interpreter
+    from ratchet.worker.agent import AgentSpec
+    from ratchet.worker.evaluator import OnError
 
 LATENCY_FLOOR_S = 0.1
 """Delays below this seem instantaneous (Miller 1968; Nielsen 1993). It is also what a process, a
@@ -167,13 +172,13 @@ class Project:
         return prepare_state(self.root)
 
     def open_store(self) -> Store:
-        """Open the store.
+        """Open the store; as long as it is open, the live agents on this machine are in touch.
 
         Raises:
             StoreError: It cannot be opened.
         """
         self.prepare_state()
-        return Store.open(self.store_url)
+        return open_with_agents(self.store_url, prompt_files=LivePromptFiles(self.root))
 
     @property
     def local_attempts(self) -> int:
@@ -213,19 +218,48 @@ class Project:
         path = agent.model.partition(":")[2]
         return bool(path) and (self.root / path).is_dir()
 
+    @cached_property
+    def interpreter(self) -> Interpreter | None:
+        """The agent's own interpreter; None for that of this process.
+
+        Raises:
+            ConfigError: It does not start, is too old, or lacks this version of the SDK.
+        """
+        from ratchet.sandbox.interpreter import find_interpreter, interpreter_at
+
+        if self.config.agent.entry is None:
+            return None
+        python = find_interpreter(self.root, self.config.agent.python)
+        if python is None:
+            return None
+        return interpreter_at(python)
+
+    @cached_property
+    def agent_host(self) -> AgentHost | None:
+        """The process in the agent's own interpreter; None where it has none."""
+        from ratchet.run.agent_host import AgentHost
+
+        return None if self.interpreter is None else AgentHost(self.interpreter)
+
     @property
     def agent_spec(self) -> AgentSpec:
-        """Location of the agent."""
-        from ratchet.run import AgentSpec
+        """Location of the agent.
+
+        Raises:
+            InputError: A file of prompts cannot be used.
+        """
+        from ratchet.source.prompt_files import declared_prompts
+        from ratchet.worker.agent import AgentSpec
 
         agent, model = self.config.agent, self.agent_model
         return AgentSpec(
             entry=agent.label,
             root=str(self.root),
             path=agent.path,
+            python="" if self.interpreter is None else self.interpreter.executable,
             model="" if model is None else model.version,
             variables=self.agent_variables,
-            prompt_files=self.config.files_of_prompts,
+            in_files=tuple(declared_prompts(self.root, self.config.files_of_prompts).values()),
         )
 
     @property
@@ -236,7 +270,7 @@ class Project:
         """
         if self.config.agent.model is None:
             return {}
-        from ratchet.run.environment import model_variables
+        from ratchet.worker.environment import model_variables
 
         model = self.agent_model
         if model is None:
@@ -255,7 +289,7 @@ class Project:
         Raises:
             AgentError: It does not import.
         """
-        from ratchet.run import load_agent
+        from ratchet.worker.agent import load_agent
 
         agent, model = self.config.agent, self.agent_model
         if agent.entry is None:
@@ -271,8 +305,12 @@ class Project:
                     model="" if model is None else model.version,
                 )
             )
-        from ratchet.run.environment import variables_set
+        from ratchet.worker.environment import variables_set
 
+        if self.agent_host is not None:
+            from ratchet.run.agent_host import HostedAgent
+
+            return HostedAgent(self.agent_host, self.agent_spec)
         with variables_set(self.agent_variables):
             return load_agent(self.agent_spec)
 
@@ -448,7 +486,8 @@ class Project:
             own = _judge_options(self.config.coach, own)
         if use in ("judge", "preference"):
             own["folder"] = str(self.root)
-        made = make_evaluator(use, own, name=name, on_error=on_error)
+        host = self.agent_host if ":" in use else None
+        made = make_evaluator(use, own, name=name, on_error=on_error, host=host)
         if use == "judge":
             from ratchet.evaluate.judges import JudgeEvaluator
 

@@ -8,10 +8,10 @@ import time
 
 from ratchet.autopilot.recorded_rollout import Unusable, recorded_rollout, spans_of_trace
 from ratchet.evaluate import Scorer
-from ratchet.evaluate.evaluator import Evaluator
 from ratchet.store import Store
 from ratchet.types.feedback import is_bad
 from ratchet.types.trace import TraceRecording
+from ratchet.worker.evaluator import Evaluator
 
 _DAY_NS = 86_400 * 10**9
 

@@ -14,7 +14,6 @@ from ratchet.autopilot.code_sandbox import source_code, with_sandbox
 from ratchet.autopilot.import_binding import warning
 from ratchet.autopilot.project import Project
 from ratchet.run import (
-    Agent,
     Executor,
     FileLock,
     RetryingTransport,
@@ -24,11 +23,12 @@ from ratchet.run import (
     executor_for,
 )
 from ratchet.run.choice import AT_ONCE
-from ratchet.run.environment import variables_set
-from ratchet.run.program import AnyAgent, ProgramAgent
+from ratchet.run.left_outcomes import store_left_outcomes
+from ratchet.run.program import AnyAgent, ProgramAgent, PythonAgent
 from ratchet.run.runner import requeue
 from ratchet.store import Store
 from ratchet.types import ConfigError, Conflict, StoreError
+from ratchet.worker.environment import variables_set
 
 if TYPE_CHECKING:
     from ratchet.observe.redaction import RedactionRules, Redactor
@@ -66,6 +66,8 @@ async def open_runner(
     redactor = project.redactor()
     if sentence := warning(project.config, agent.declarations):
         say(sentence)
+    if project.interpreter is not None:
+        say(f"The agent runs in its own environment, with {project.interpreter.executable}.")
     async with AsyncExitStack() as stack:
         state = project.prepare_state()
         held: int | None = None
@@ -91,6 +93,7 @@ async def open_runner(
             )
         runner = Runner(store, queue, executor, redactor=redactor)
         if take_over:
+            await asyncio.to_thread(store_left_outcomes, store, state)
             await asyncio.to_thread(runner.recover)
         yield await stack.enter_async_context(runner)
 
@@ -167,7 +170,7 @@ class _ServerWatcher(RunnerWatcher):
 
 def make_executor(
     project: Project,
-    agent: Agent,
+    agent: PythonAgent,
     state: Path,
     keep_open: int | None,
     *,

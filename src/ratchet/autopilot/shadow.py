@@ -28,7 +28,6 @@ from ratchet.autopilot.recorded_rollout import (
 )
 from ratchet.autopilot.recorded_scores import RecordedScores
 from ratchet.evaluate import Scorer
-from ratchet.evaluate.evaluator import Evaluator
 from ratchet.observe.decorators import MIRROR
 from ratchet.observe.replay import REPLAY, REPLAYED, recorded_calls
 from ratchet.prove.shadow import ShadowPair
@@ -37,6 +36,7 @@ from ratchet.store import Store
 from ratchet.types import Candidate, Rollout, Score, Task
 from ratchet.types.trace import CANDIDATE, GROUP, TraceFilter, TraceRecording
 from ratchet.types.traffic import position
+from ratchet.worker.evaluator import Evaluator
 
 NICENESS = 19
 """How much lower the priority of the shadow's workers is, as of nice(2)."""

@@ -31,7 +31,6 @@ from ratchet.curate.synthesis import (
 from ratchet.curate.synthesis.answers import Answerer, Solver
 from ratchet.curate.synthesis.coached import EDGE_CASES, PERSONAS
 from ratchet.curate.synthesis.input_schema import infer_schema, loosened
-from ratchet.evaluate.catalog import import_function
 from ratchet.learn import Algorithm
 from ratchet.observe.capture import shorten
 from ratchet.run.program import AnyAgent, ProgramAgent
@@ -45,6 +44,7 @@ from ratchet.types import (
     Task,
     content_hash,
 )
+from ratchet.worker.own_evaluator import import_function
 
 METHODS: tuple[MethodName, ...] = ("slots", "rewording", "boundary", "coach")
 SOLVERS = ("coach", "agent")
@@ -273,7 +273,7 @@ def _signature_check(agent: AnyAgent) -> Callable[[Any], str] | None:
 
     def check(value: Any) -> str:
         try:
-            agent.arguments(value, {})
+            agent.check_input(value)
         except InputError as error:
             return error.message
         return ""
@@ -287,6 +287,4 @@ def _purpose(project: Project, agent: AnyAgent) -> str:
         return ""
     candidate = project.source_candidate(agent)
     prompts = [r.text for r in candidate.resources.values() if isinstance(r, PromptTemplate)]
-    return shorten(
-        "\n\n".join(filter(None, [agent.function.__doc__ or "", *prompts])), MOST_PURPOSE
-    )
+    return shorten("\n\n".join(filter(None, [agent.docstring, *prompts])), MOST_PURPOSE)

@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import Any, ParamSpec, TypeVar, cast, overload
 
 from ratchet.bind import context, registry
-from ratchet.source.function_text import dedented
+from ratchet.bind.function_text import dedented
 from ratchet.types import Code, Declaration, InputError, RatchetError
 
 

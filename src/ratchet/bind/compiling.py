@@ -18,6 +18,7 @@ from collections.abc import Callable
 from types import CellType, CodeType, FunctionType
 from typing import Any
 
+from ratchet.bind.return_types import fits
 from ratchet.types import Code
 
 _FUTURE_ANNOTATIONS = 0x1000000
@@ -206,19 +207,13 @@ def check_return(function: Callable[..., Any], value: Any) -> None:
         WrongReturn: The value does not fit.
     """
     hint = expected_return(function)
-    if hint is _UNKNOWN:
+    if hint is _UNKNOWN or fits(value, hint):
         return
-    from typeguard import ForwardRefPolicy, TypeCheckError, check_type
-
-    try:
-        check_type(value, hint, forward_ref_policy=ForwardRefPolicy.IGNORE)
-    except TypeCheckError as error:
-        name = getattr(function, "__name__", "the function")
-        hint_name = getattr(hint, "__name__", None) if isinstance(hint, type) else None
-        raise WrongReturn(
-            f"{name} returned {type(value).__name__} where its source declares"
-            f" {hint_name or hint}: {error}."
-        ) from None
+    name = getattr(function, "__name__", "the function")
+    hint_name = getattr(hint, "__name__", None) if isinstance(hint, type) else None
+    raise WrongReturn(
+        f"{name} returned {type(value).__name__} where its source declares {hint_name or hint}."
+    )
 
 
 @functools.lru_cache(maxsize=256)

@@ -15,7 +15,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from ratchet.bind.code import EvolvableFunction
-from ratchet.source.evolve_blocks import START, marked_functions
+from ratchet.bind.evolve_blocks import START, marked_functions
 from ratchet.types import InputError
 
 _RUNS = "__ratchet_evolves__"

@@ -11,6 +11,7 @@ from ratchet.bind import context
 from ratchet.bind.code import docstring_of
 from ratchet.bind.registry import declarations
 from ratchet.types import Code, InputError
+from ratchet.types.extras import extra
 
 
 def tool_schema(function: Callable[..., Any], *, name: str | None = None) -> dict[str, Any]:
@@ -30,7 +31,8 @@ def tool_schema(function: Callable[..., Any], *, name: str | None = None) -> dic
     Raises:
         InputError: A parameter's annotation has no JSON form.
     """
-    from docstring_parser import parse
+    with extra("schema", "ratchet.tool_schema"):
+        from docstring_parser import parse
 
     signature = inspect.signature(function)
     read = parse(_docstring(function))
@@ -86,9 +88,10 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
 def _schema(
     function: Callable[..., Any], parameter: inspect.Parameter, hint: Any
 ) -> dict[str, Any]:
-    from pydantic import TypeAdapter
-    from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
-    from pydantic_core import PydanticSerializationError, to_jsonable_python
+    with extra("schema", "ratchet.tool_schema"):
+        from pydantic import TypeAdapter
+        from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
+        from pydantic_core import PydanticSerializationError, to_jsonable_python
 
     try:
         schema = dict(TypeAdapter(hint).json_schema())

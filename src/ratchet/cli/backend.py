@@ -17,6 +17,7 @@ from ratchet.cli.console import display_path
 from ratchet.cli.keys import open_store, store_in
 from ratchet.client import URL_VARIABLE, is_server
 from ratchet.store import Store
+from ratchet.store.local_agents import has_records
 from ratchet.store.location import parse
 from ratchet.types import Feedback, InputError, dollars_text
 from ratchet.types.trace import (
@@ -256,7 +257,7 @@ def open_backend(
         return
     url, _ = store_in(folder, store)
     file = parse(url).database if url.startswith("sqlite:") else None
-    if not make and file is not None and not Path(file).exists():
+    if not (make or file is None or Path(file).exists() or has_records(url)):
         yield MissingStoreBackend(file)
         return
     with open_store(folder, store) as opened:

@@ -12,10 +12,12 @@ from typing import Annotated
 import typer
 
 from ratchet.autopilot import read_server_config
+from ratchet.autopilot.live_prompt_files import LivePromptFiles
 from ratchet.cli.console import Folder, Json, out, print_json, short, table
 from ratchet.cli.errors import err
 from ratchet.observe.project_paths import FILE_NAME, folder_with_config, prepare_state, store_url
 from ratchet.store import Store
+from ratchet.store.local_agents import open_with_agents
 from ratchet.types import SCOPES, InputError, Key
 
 StoreUrl = Annotated[
@@ -140,7 +142,7 @@ def open_store(folder: Path, url: str | None) -> Store:
     found, root = store_in(folder, url)
     if root is not None:
         prepare_state(root)
-    return Store.open(found)
+    return open_with_agents(found, prompt_files=None if root is None else LivePromptFiles(root))
 
 
 def store_in(folder: Path, url: str | None) -> tuple[str, Path | None]:

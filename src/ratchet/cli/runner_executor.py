@@ -24,10 +24,15 @@ from ratchet.autopilot.config import (
 )
 from ratchet.observe.project_paths import FILE_NAME, folder_with_config, prepare_state
 from ratchet.observe.redaction import RedactionRules, Redactor, redactor_of
-from ratchet.run import Agent, AgentSpec, Executor, Kind, executor_for, load_agent
-from ratchet.run.environment import model_variables, variables_set
+from ratchet.run import Executor, Kind, executor_for
+from ratchet.run.agent_host import AgentHost, HostedAgent
 from ratchet.run.fleet_queue import AgentBuild, FleetQueue, Place
+from ratchet.run.program import PythonAgent
+from ratchet.sandbox.interpreter import find_interpreter, interpreter_at
+from ratchet.source.prompt_files import declared_prompts
 from ratchet.types import AgentError, ConfigError
+from ratchet.worker.agent import AgentSpec, load_agent
+from ratchet.worker.environment import model_variables, variables_set
 
 if TYPE_CHECKING:
     from ratchet.models import LocalModel
@@ -211,7 +216,7 @@ def runner_setup(
             entry=config.agent.entry,
             root=str(project_folder),
             path=config.agent.path,
-            prompt_files=config.files_of_prompts,
+            in_files=tuple(declared_prompts(project_folder, config.files_of_prompts).values()),
         )
     per_candidate = config is not None and config.imports_per_candidate
     gateway = url if options.gateway else ""
@@ -245,7 +250,14 @@ def runner_setup(
             build=build,
             no_sandbox=_why_no_sandbox(config) if source_code(held) else "",
         )
-    agent = load_agent(spec)
+    interpreter = find_interpreter(project_folder, None if config is None else config.agent.python)
+    agent: PythonAgent
+    if interpreter is None:
+        agent = load_agent(spec)
+    else:
+        host = AgentHost(interpreter_at(interpreter))
+        spec = msgspec.structs.replace(spec, python=str(interpreter))
+        agent = HostedAgent(host, spec)
     build = AgentBuild.of(agent)
     usual = executor_for(
         kind,
@@ -289,7 +301,7 @@ def _contained(
     project_folder: Path,
     config: Config | None,
     options: RunnerOptions,
-    agent: Agent,
+    agent: PythonAgent,
     usual: Executor,
     model: LocalModel | None,
 ) -> Executor:

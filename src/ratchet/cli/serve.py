@@ -19,6 +19,7 @@ from ratchet.autopilot.config import (
     read_config,
     read_server_config,
 )
+from ratchet.autopilot.live_prompt_files import LivePromptFiles
 from ratchet.autopilot.trainable import ADAPTERS
 from ratchet.cli.console import Folder, Json
 from ratchet.cli.errors import err
@@ -36,7 +37,7 @@ from ratchet.server.oidc import OidcSettings
 from ratchet.server.retention import Retention
 from ratchet.server.serve import ServeSettings
 from ratchet.server.serve import serve as run
-from ratchet.store import Store
+from ratchet.store.local_agents import open_with_agents
 from ratchet.types import ConfigError
 
 STORE_VARIABLE = "RATCHET_STORE"
@@ -117,7 +118,7 @@ def serve(
             soft_wrap=True,
         )
 
-    opened = Store.open(store, patience_s=OPEN_TIMEOUT_S)
+    opened = open_with_agents(store, patience_s=OPEN_TIMEOUT_S, prompt_files=LivePromptFiles(root))
     run(opened, settings, environ=environ, on_ready=ready)
     if not json:
         err.print("Stopped; everything that was acknowledged is stored.")

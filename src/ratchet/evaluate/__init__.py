@@ -4,15 +4,7 @@ from ratchet.evaluate.catalog import BUILT_IN, make_evaluator
 from ratchet.evaluate.code_tests import code_tests
 from ratchet.evaluate.cost_and_latency import cost, latency
 from ratchet.evaluate.error_rate import error_rate
-from ratchet.evaluate.evaluator import (
-    Evaluator,
-    EvaluatorBasis,
-    FunctionEvaluator,
-    Judgement,
-    basis_of,
-    evaluator,
-)
-from ratchet.evaluate.failures import Unscored, broken, is_failure
+from ratchet.evaluate.failures import broken, is_failure
 from ratchet.evaluate.groundedness import groundedness
 from ratchet.evaluate.json_match import json_match
 from ratchet.evaluate.language import language
@@ -28,6 +20,15 @@ from ratchet.evaluate.sql_equivalence.evaluator import sql
 from ratchet.evaluate.tokens import tokens
 from ratchet.evaluate.tool_calls import tool_calls
 from ratchet.evaluate.trajectory import trajectory
+from ratchet.worker.evaluator import (
+    Evaluator,
+    EvaluatorBasis,
+    FunctionEvaluator,
+    Judgement,
+    Unscored,
+    basis_of,
+    evaluator,
+)
 
 __all__ = [
     "BUILT_IN",

@@ -7,11 +7,11 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from ratchet.evaluate.failures import Unscored
 from ratchet.evaluate.json_difference import JsonComparison
 from ratchet.observe.dialects import messages as form
 from ratchet.observe.dialects import names
 from ratchet.types import InputError, Span
+from ratchet.worker.evaluator import Unscored
 
 ArgumentMatch: TypeAlias = Literal["exact", "subset", "ignore"]
 """Whether a call's arguments equal the expected ones, contain them, or do not matter."""

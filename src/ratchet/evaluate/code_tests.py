@@ -8,11 +8,10 @@ import secrets
 from collections.abc import Sequence
 from typing import Any
 
-from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
-from ratchet.evaluate.failures import UnfitTask
 from ratchet.evaluate.json_difference import JsonComparison, short_notes
 from ratchet.llm.answer_text import answer_of, code_blocks
 from ratchet.types import InputError
+from ratchet.worker.evaluator import FunctionEvaluator, Judgement, UnfitTask
 
 MAX_TESTS = 100
 MAX_CODE = 200_000

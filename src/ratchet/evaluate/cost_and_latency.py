@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from ratchet.evaluate.evaluator import FunctionEvaluator
-from ratchet.evaluate.failures import Unscored
 from ratchet.llm import why_unknown
 from ratchet.types import InputError, Rollout
+from ratchet.worker.evaluator import FunctionEvaluator, Unscored
 
 
 def latency(*, within: float | None = None) -> FunctionEvaluator:

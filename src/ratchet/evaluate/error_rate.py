@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
-from ratchet.evaluate.failures import Unscored
 from ratchet.observe.dialects import names
 from ratchet.types import InputError, Span
 from ratchet.types.trace import CALLS
+from ratchet.worker.evaluator import FunctionEvaluator, Judgement, Unscored
 
 StepKind: TypeAlias = Literal["all", "tools", "calls"]
 

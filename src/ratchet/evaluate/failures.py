@@ -7,58 +7,33 @@ Which of the two it was is tried out, where the exception does not tell.
 
 from __future__ import annotations
 
-import asyncio
 import json
-import sqlite3
-import subprocess
 from collections.abc import Iterator, Sequence
-from concurrent.futures import BrokenExecutor
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from typing import Any, NamedTuple
 
 import msgspec
 
 from ratchet.evaluate.corruptions import expected_output
-from ratchet.types import BudgetExhausted, InputError, RatchetError, Rollout, Score, content_hash
-
-if TYPE_CHECKING:
-    from ratchet.evaluate.evaluator import Evaluator, SpansOf
-
-OnError: TypeAlias = Literal["zero", "missing"]
-"""What a failure on an answer counts as, by the project's own word. An outage is always missing."""
+from ratchet.types import BudgetExhausted, Rollout, Score, content_hash
+from ratchet.worker.evaluator import (
+    MAX_CHARACTERS,
+    Evaluator,
+    OnError,
+    SpansOf,
+    described,
+    is_outage,
+    missing,
+)
 
 FAILED = "evaluator failed: "
 """Beginning of the rationale of a 0 that an evaluator's exception gave, and of the error where it
 is not known whose fault that is. Other errors state why there is no score."""
-
-MAX_CHARACTERS = 4_000
-"""Maximum characters of a rationale or error."""
 
 OTHER_OUTPUTS = 3
 """Outputs of other rollouts, at most, that are scored to see whether an evaluator works."""
 
 REMEMBERED = 16
 """Outputs that are kept of each evaluator, of different tasks."""
-
-
-class Unscored(Exception):
-    """There is no score, for the stated reason; it counts as missing, whatever the answer is."""
-
-
-class UnfitTask(Unscored):
-    """A task lacks what an evaluator needs, such as an expected answer that says something.
-
-    Args:
-        problem: What is wrong with the task, as in "has no expected answer".
-        task: The task's id, where it is known.
-    """
-
-    def __init__(self, problem: str, task: str = "") -> None:
-        super().__init__(f"The task {problem}{f' (task {task})' if task else ''}.")
-        self.problem = problem
-
-
-class ImpossibleScore(Exception):
-    """The function of an evaluator returned what is no score."""
 
 
 class Failure(NamedTuple):
@@ -165,17 +140,6 @@ class AnswerFailures:
                 yield answer
 
 
-def missing(evaluator: Evaluator, error: Exception) -> Score:
-    """A score that is missing, with the reason."""
-    return Score(
-        evaluator=evaluator.name,
-        version=evaluator.version,
-        value=None,
-        unit=evaluator.unit,
-        error=described(error)[:MAX_CHARACTERS],
-    )
-
-
 def _failed(evaluator: Evaluator, error: Exception, value: float | None) -> Score:
     said = f"{FAILED}{described(error, ' ')}"[:MAX_CHARACTERS]
     return Score(
@@ -186,57 +150,6 @@ def _failed(evaluator: Evaluator, error: Exception, value: float | None) -> Scor
         rationale="" if value is None else said,
         error=said if value is None else "",
     )
-
-
-def is_outage(error: BaseException) -> bool:
-    """Whether an exception tells of the surroundings and not of the answer: a time limit, a
-    connection, a database, memory, an import, a killed process, or an error of Ratchet's own.
-    """
-    seen: set[int] = set()
-    cause: BaseException | None = error
-    while cause is not None and id(cause) not in seen:
-        seen.add(id(cause))
-        if _is_of_the_surroundings(cause):
-            return True
-        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
-    return False
-
-
-_SURROUNDINGS = (
-    *(Unscored, TimeoutError, subprocess.TimeoutExpired, ImportError, MemoryError),
-    *(BrokenExecutor, asyncio.CancelledError),
-)
-_OF_A_PATH = (FileNotFoundError, IsADirectoryError, NotADirectoryError, FileExistsError)
-"""An answer may name a file that is not there."""
-_BY_NAME = frozenset({"OperationalError", "InterfaceError", "HTTPError"})
-"""Base classes of database drivers (PEP 249: "not necessarily under the control of the programmer")
-and of HTTP clients, which are not imported to ask."""
-
-
-def _is_of_the_surroundings(error: BaseException) -> bool:
-    if isinstance(error, _SURROUNDINGS):
-        return True
-    if isinstance(error, OSError):
-        return not isinstance(error, _OF_A_PATH)
-    if isinstance(error, RatchetError):
-        return not isinstance(error, InputError)
-    if isinstance(error, subprocess.CalledProcessError):
-        return error.returncode < 0  # killed by a signal
-    if isinstance(error, sqlite3.OperationalError):
-        # The statement itself is wrong: an answer that is run as a query.
-        return getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_ERROR
-    return any(kind.__name__ in _BY_NAME for kind in type(error).__mro__)
-
-
-def described(error: BaseException, between: str = ": ") -> str:
-    """An exception in words: its type and message, or the message alone of the room's own."""
-    try:
-        said = str(error)
-    except Exception:  # a user's exception whose __str__ fails
-        said = ""
-    if isinstance(error, (Unscored, ImpossibleScore)):
-        return said
-    return f"{type(error).__name__}{between}{said}" if said else type(error).__name__
 
 
 def is_failure(score: Score) -> bool:

@@ -7,12 +7,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
-from ratchet.evaluate.failures import Unscored
 from ratchet.llm.answer_text import answer_text, comparable, output_text
 from ratchet.observe.dialects import messages as form
 from ratchet.observe.dialects import names
 from ratchet.types import InputError, Span
+from ratchet.worker.evaluator import FunctionEvaluator, Judgement, Unscored
 
 MAX_OUTPUT = 50_000
 MAX_PASSAGES = 2_000_000

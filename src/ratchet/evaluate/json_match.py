@@ -6,10 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
 from ratchet.evaluate.json_difference import JsonComparison, short_notes
 from ratchet.llm.answer_text import answer_of, comparable, json_in
 from ratchet.types import InputError
+from ratchet.worker.evaluator import FunctionEvaluator, Judgement
 
 
 def json_match(

@@ -6,10 +6,9 @@ import functools
 import re
 from typing import Any
 
-from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
-from ratchet.evaluate.failures import Unscored
 from ratchet.llm.answer_text import answer_text, without_code
 from ratchet.types import ConfigError, InputError
+from ratchet.worker.evaluator import FunctionEvaluator, Judgement, Unscored
 
 LEAST_LETTERS = 20
 """Letters that a text must have for its language to be told."""

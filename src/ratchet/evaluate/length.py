@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Literal, TypeAlias
 
-from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
 from ratchet.llm.answer_text import answer_text
 from ratchet.types import InputError
+from ratchet.worker.evaluator import FunctionEvaluator, Judgement
 
 LengthUnit: TypeAlias = Literal["words", "characters", "lines"]
 

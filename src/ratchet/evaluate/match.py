@@ -7,10 +7,9 @@ import re
 from typing import Any
 
 from ratchet.evaluate.check_process import match_within_limit
-from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
-from ratchet.evaluate.failures import UnfitTask
 from ratchet.llm.answer_text import answer_of, answer_text, comparable, output_text
 from ratchet.types import InputError
+from ratchet.worker.evaluator import FunctionEvaluator, Judgement, UnfitTask
 
 
 def exact_match(*, ignore_case: bool = False, strip: bool = True) -> FunctionEvaluator:

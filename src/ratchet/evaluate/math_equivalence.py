@@ -6,10 +6,9 @@ import importlib.util
 from typing import Any
 
 from ratchet.evaluate.check_process import same_mathematics_within_limit
-from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
-from ratchet.evaluate.failures import UnfitTask
 from ratchet.llm.answer_text import answer_text, output_text
 from ratchet.types import ConfigError
+from ratchet.worker.evaluator import FunctionEvaluator, Judgement, UnfitTask
 
 
 def math() -> FunctionEvaluator:

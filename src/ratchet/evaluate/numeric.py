@@ -6,9 +6,9 @@ import itertools
 import math
 from typing import Any, Literal, TypeAlias
 
-from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
 from ratchet.llm.answer_text import without_reasoning
 from ratchet.types import InputError
+from ratchet.worker.evaluator import FunctionEvaluator, Judgement
 
 PercentReading: TypeAlias = Literal["either", "number", "fraction"]
 

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
-from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
 from ratchet.llm.answer_text import answer_of, comparable, json_in
 from ratchet.types import InputError
+from ratchet.worker.evaluator import FunctionEvaluator, Judgement
 
 OverlapMetric: TypeAlias = Literal["f1", "precision", "recall", "jaccard"]
 

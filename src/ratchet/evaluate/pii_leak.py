@@ -7,9 +7,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
 from ratchet.llm.answer_text import output_text
 from ratchet.types import InputError
+from ratchet.worker.evaluator import FunctionEvaluator, Judgement
 
 MAX_TEXT = 1_000_000
 """Most characters of an output that is searched."""

@@ -18,10 +18,10 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
 from ratchet.observe.step_text import text_of
 from ratchet.stats.agreement import IntervalEstimate, wilson
 from ratchet.types import Feedback, InputError, content_hash
+from ratchet.worker.evaluator import FunctionEvaluator, Judgement
 
 WORDS = 1_024
 """Number of hashed features of words and pairs of words."""
@@ -273,7 +273,7 @@ def preference(*, file: str, embed: str = "", folder: str = ".") -> FunctionEval
         InputError: The file is there and is no model.
         ConfigError: The function cannot be imported.
     """
-    from ratchet.evaluate.catalog import import_function
+    from ratchet.worker.own_evaluator import import_function
 
     function = import_function(embed, "embedding") if embed else None
     path = Path(folder) / file

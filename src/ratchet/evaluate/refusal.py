@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
 from ratchet.llm.answer_text import answer_text
+from ratchet.worker.evaluator import FunctionEvaluator, Judgement
 
 HEAD = 400
 """Characters in which a refusal begins: one far behind is a caveat."""

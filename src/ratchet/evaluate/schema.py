@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from ratchet.evaluate.check_process import schema_error, schema_error_within_limit
-from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
 from ratchet.llm.answer_text import answer_of, comparable, json_in
 from ratchet.types import ConfigError, InputError
+from ratchet.worker.evaluator import FunctionEvaluator, Judgement
 
 
 def json_schema(

@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from types import TracebackType
 from typing import TypeVar, cast
 
-from ratchet.evaluate.evaluator import Evaluator, FunctionEvaluator, SpansOf
 from ratchet.evaluate.failures import AnswerFailures, Failure, attempted, is_failure
 from ratchet.store import Store
 from ratchet.types import Rollout, Score
+from ratchet.worker.evaluator import Evaluator, FunctionEvaluator, SpansOf
 
 AT_ONCE = 16
 """Number of concurrent verdicts."""

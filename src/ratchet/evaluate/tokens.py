@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from ratchet.evaluate.evaluator import FunctionEvaluator
-from ratchet.evaluate.failures import Unscored
 from ratchet.observe.dialects import names
 from ratchet.store.counting import Used
 from ratchet.store.usage import total, used_in, why_unmeasured
 from ratchet.types import InputError, Span
 from ratchet.types.trace import CALLS
+from ratchet.worker.evaluator import FunctionEvaluator, Unscored
 
 TokenCount: TypeAlias = Literal["all", "input", "output"]
 

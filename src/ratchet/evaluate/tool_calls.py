@@ -12,8 +12,8 @@ from ratchet.evaluate.called_tools import (
     described,
     wanted_tools,
 )
-from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
 from ratchet.types import InputError, Span
+from ratchet.worker.evaluator import FunctionEvaluator, Judgement
 
 
 def tool_calls(

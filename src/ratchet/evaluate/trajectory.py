@@ -14,8 +14,8 @@ from ratchet.evaluate.called_tools import (
     described,
     wanted_tools,
 )
-from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
 from ratchet.types import InputError, Span
+from ratchet.worker.evaluator import FunctionEvaluator, Judgement
 
 TrajectoryOrder: TypeAlias = Literal["strict", "in_order", "unordered", "subset"]
 

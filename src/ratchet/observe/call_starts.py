@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ratchet._live_calls import LiveCall
-from ratchet.observe.delivery import frame_of
+from ratchet.observe.frames import frame_of
 from ratchet.observe.ids import new_span_id
 from ratchet.observe.spool import Spool
 from ratchet.types import Span, SpanRecord

@@ -5,27 +5,17 @@ from __future__ import annotations
 import logging
 import random
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
-import msgspec
-
-from ratchet.observe.sending import (
-    Record,
-    RecordsRejected,
-    RecordTransport,
-    TransportUnavailable,
-    by_kind,
-)
+from ratchet.observe.frames import FRAME_BYTES, Record, frames_of, records_of
+from ratchet.observe.sending import RecordsRejected, RecordTransport, TransportUnavailable
 from ratchet.observe.spool import Backlog, Frame, MemoryBacklog
-from ratchet.types import Feedback, SpanRecord
+from ratchet.types import Feedback
 
 _log = logging.getLogger("ratchet")
 
 BATCH = 500
 """Records in one request."""
-
-FRAME_BYTES = 4 * 1024 * 1024
-"""A longer batch is split."""
 
 PAUSES_S = (0.25, 10.0)
 """Shortest and longest back-off between attempts, in seconds."""
@@ -35,13 +25,6 @@ KEY_PAUSE_S = 60.0
 
 RETRY_BATCHES = 20
 """Batches of the backlog that are sent before the queue is read again."""
-
-
-class _Batch(msgspec.Struct, frozen=True):
-    """Content of a frame."""
-
-    spans: list[SpanRecord] = []
-    feedback: list[Feedback] = []
 
 
 class Delivery:
@@ -112,15 +95,24 @@ class Delivery:
                 # Nothing to probe the destination with: the next batch does.
                 self._retry_at = None
                 return
-            backlog, frame = first
-            if not self._sent(_records(frame)):
+            backlog, _ = first
+            frames = backlog.oldest(BATCH, FRAME_BYTES)
+            read = [records_of(frame) for frame in frames]
+            if not self._sent([record for records in read for record in records]):
                 return
-            backlog.done()
+            self._count_unread(
+                sum(
+                    frame.records
+                    for frame, records in zip(frames, read, strict=True)
+                    if not records
+                )
+            )
+            backlog.done(len(frames))
 
     def keep(self, records: Sequence[Record]) -> None:
         """Add records to the backlog."""
         for start in range(0, len(records), BATCH):
-            for frame in _frames(records[start : start + BATCH]):
+            for frame in frames_of(records[start : start + BATCH]):
                 with self._keeping:
                     self._append(frame)
 
@@ -154,7 +146,7 @@ class Delivery:
         found: list[Record] = []
         for backlog in (self._backlog, self._memory):
             while isinstance(backlog, MemoryBacklog) and (frame := backlog.first()) is not None:
-                found += _records(frame)
+                found += records_of(frame)
                 backlog.done()
         return found
 
@@ -224,6 +216,20 @@ class Delivery:
         except Exception as error:
             raise RecordsRejected(f"{type(error).__name__}: {error}") from error
 
+    def _count_unread(self, count: int) -> None:
+        """Count records of another version, which this one cannot read."""
+        if not count:
+            return
+        self.refused += count
+        self.last_error = "records of another version of Ratchet, in a form that is unknown here"
+        if not self._warned_refused:
+            self._warned_refused = True
+            _log.warning(
+                "%d records were lost: they are of another version of Ratchet, in a form that is"
+                " unknown here. Install the same version in both environments.",
+                count,
+            )
+
     def _back_off(self, error: TransportUnavailable) -> None:
         if self._retry_at is None:
             self.outages += 1
@@ -238,32 +244,3 @@ class Delivery:
 
 _jitter = random.Random().random  # noqa: S311
 """Not the global generator: tracing must not change the numbers that a seeded agent draws."""
-
-_decoder: msgspec.json.Decoder[_Batch | list[SpanRecord]] = msgspec.json.Decoder(
-    _Batch | list[SpanRecord]
-)
-"""Frames of earlier versions hold a list of spans."""
-
-
-def frame_of(record: Record) -> Frame:
-    """A frame with one record."""
-    return Frame(msgspec.json.encode(_Batch(*by_kind([record]))), 1)
-
-
-def _frames(records: Sequence[Record]) -> Iterator[Frame]:
-    data = msgspec.json.encode(_Batch(*by_kind(records)))
-    half = len(records) // 2
-    if len(data) > FRAME_BYTES and half:
-        yield from _frames(records[:half])
-        yield from _frames(records[half:])
-    elif records:
-        yield Frame(data, len(records))
-
-
-def _records(frame: Frame) -> list[Record]:
-    """The records of a frame; none if another version wrote it in another form."""
-    try:
-        batch = _decoder.decode(frame.data)
-    except msgspec.MsgspecError:
-        return []
-    return [*batch.spans, *batch.feedback] if isinstance(batch, _Batch) else [*batch]

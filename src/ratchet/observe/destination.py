@@ -8,7 +8,7 @@ import sys
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -25,6 +25,8 @@ from ratchet.types import ConfigError, RatchetError
 
 AGENT_VARIABLE = "RATCHET_AGENT"
 
+SpoolT = TypeVar("SpoolT", bound=Spool)
+
 
 class Destination(msgspec.Struct, frozen=True, kw_only=True):
     """A server or a store, and the agent whose records it receives."""
@@ -37,8 +39,12 @@ class Destination(msgspec.Struct, frozen=True, kw_only=True):
     """URL of a store."""
     root: Path | None = None
     """The project folder; its state folder is created when something is stored there."""
+    state: Path
+    """Folder of what Ratchet keeps for this project, or else for this user."""
     spool: Path
     """Folder of the records that wait for this destination."""
+    live: Path
+    """File of what the agent should run."""
     config: dict[str, Any] = {}
     """Content of `ratchet.toml`, not validated."""
 
@@ -83,7 +89,9 @@ def find(
             server=server,
             key=key,
             root=root,
+            state=state,
             spool=spool_folder(state, name, server),
+            live=live_file(state, name, server),
             config=config,
         )
     home = root or start.resolve()
@@ -96,40 +104,79 @@ def find(
             hint="Write it as http://HOST:PORT, sqlite:////PATH or postgresql://USER@HOST/NAME.",
         )
     store = given or store_url(home, named if isinstance(named, str) else None)
+    meeting = meeting_place(store)
     return Destination(
         agent=name,
         store=store,
         root=home,
-        spool=spool_folder(home / STATE_NAME, name, store),
+        state=home / STATE_NAME,
+        spool=spool_folder(meeting.folder, name, meeting.address),
+        live=live_file(meeting.folder, name, meeting.address),
         config=config,
     )
 
 
-def spool_of(found: Destination) -> Spool:
-    """The spool of a destination; its folder is created with the first record in it."""
-    root = found.root
-    if root is None or not found.spool.is_relative_to(root / STATE_NAME):
-        return Spool(found.spool)
+class MeetingPlace(NamedTuple):
+    """Where the agents and the tool on one machine that have the same store find each other."""
+
+    folder: Path
+    address: str
+    """The store, however its URL is written."""
+
+
+def meeting_place(store: str) -> MeetingPlace:
+    """The place for a store: beside a SQLite database, or else in the user's cache folder.
+
+    Args:
+        store: The store's URL.
+    """
+    rest = store.partition("://")[2]
+    if store.startswith("sqlite"):
+        database = Path(os.path.realpath(rest.removeprefix("/").partition("?")[0]))
+        return MeetingPlace(database.parent, f"sqlite:///{database}")
+    # Who connects, and by which driver, does not matter.
+    return MeetingPlace(cache(), rest.rpartition("@")[2].replace(":5432/", "/", 1))
+
+
+def spool_of(folder: Path, root: Path | None, kind: type[SpoolT]) -> SpoolT:
+    """The spool in a folder, which is created with the first record in it.
+
+    Args:
+        folder: The folder.
+        root: The project's; its state folder is created first if the spool is in it.
+        kind: Which spool.
+    """
 
     def prepare() -> None:
-        try:
-            prepare_state(root)
-        except RatchetError as error:
-            raise OSError(str(error)) from error
+        if root is not None and folder.is_relative_to(root / STATE_NAME):
+            try:
+                prepare_state(root)
+            except RatchetError as error:
+                raise OSError(str(error)) from error
 
-    return Spool(found.spool, prepare=prepare)
+    return kind(folder, prepare=prepare)
 
 
 def spool_folder(state: Path, agent: str, address: str) -> Path:
     """Folder of an agent's records that wait for a destination.
 
     Args:
-        state: The state folder.
+        state: The folder of what Ratchet keeps.
         agent: The live agent's name.
-        address: The server's address, or the store's URL.
+        address: The server's address, or that of the store's meeting place.
     """
     # One folder a destination: records for one server must not reach another.
-    return state / "spool" / f"{agent}-{hashlib.sha256(address.encode()).hexdigest()[:8]}"
+    return state / "spool" / f"{agent}-{destination_digest(address)}"
+
+
+def live_file(state: Path, agent: str, address: str) -> Path:
+    """File of what an agent should run; arguments as of `spool_folder`."""
+    return state / "live" / f"{agent}-{destination_digest(address)}.json"
+
+
+def destination_digest(address: str) -> str:
+    """What tells the files for one destination from those for others."""
+    return hashlib.sha256(address.encode()).hexdigest()[:8]
 
 
 def cache() -> Path:

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
-from collections.abc import Mapping
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from ratchet._redirected_files import redirect_live, runs_rollouts
+from ratchet._redirected_files import own_content, redirect_live, runs_rollouts
+from ratchet.observe.bundles import read_bundle
 from ratchet.observe.destination import Destination
-from ratchet.types import PromptFile, Resource
+from ratchet.observe.project_paths import STATE_NAME
+from ratchet.types import (
+    ConfigError,
+    LiveVersions,
+    PromptFile,
+    PromptTemplate,
+    RenderedFiles,
+    Resource,
+)
+from ratchet.types.prompt_file import FRONT_MATTER
 
 START_WAIT_S = 3.0
 """How long the start of a process waits to learn its release, in seconds."""
@@ -31,18 +43,88 @@ def is_import_bound(config: Mapping[str, Any]) -> bool:
     return per_candidate or bool(config.get("prompt_files"))
 
 
-def redirect_prompt_files(found: Destination, released: Mapping[str, Resource]) -> None:
-    """Let this process read the files of prompts with a release's texts. Never raises."""
+def redirect_prompt_files(found: Destination, versions: LiveVersions | None) -> None:
+    """Let this process read the files of prompts with a release's texts. Never raises.
+
+    The tool writes them anew, comments, order and notation as they were: it knows the syntax of
+    every format. A server cannot see the agent's files; there, files that are one text as a whole
+    get it here.
+    """
     sections = found.config.get("prompt_files")
-    if not sections or not released or found.root is None:
+    root = found.root
+    if root is None or not sections or versions is None or not versions.release or runs_rollouts():
         return
     try:
-        from ratchet.source.prompt_files import rendered
-
-        files = [file_of(section) for section in sections]
-        redirect_live(rendered(Path(found.root), files, released))
+        if found.server:
+            files = [file_of(section) for section in sections]
+            contents = _whole_texts(root, files, versions.release)
+        else:
+            path = rendered_files_path(root, found.live)
+            contents = _rendered(root, path, versions.release_id)
+        redirect_live(contents)
     except Exception as error:
         _log.warning("Files of prompts are read as they are: %s", error)
+
+
+def rendered_files_path(root: Path, live: Path) -> Path:
+    """Where the tool writes the files of prompts for an agent of a project.
+
+    Args:
+        root: The project's folder; the store may be that of several.
+        live: File of what the agent should run.
+    """
+    return root / STATE_NAME / "live" / f"{live.stem}.files"
+
+
+def _rendered(root: Path, path: Path, release_id: str) -> dict[str, bytes]:
+    """What the tool made of the files, by real path.
+
+    Raises:
+        ConfigError: It made nothing, or nothing of this release, yet.
+    """
+    made = read_bundle(path, RenderedFiles)
+    if made is None or made.release_id != release_id:
+        raise ConfigError(
+            f"no command of Ratchet that ran in {root} has written release"
+            f" {release_id[:12]!r} into them yet. `ratchet status` does."
+        )
+    if made.refusal:
+        raise ConfigError(made.refusal)
+    contents = {}
+    for file in made.files:
+        name = os.path.realpath(root / file.path)
+        if hashlib.sha256(own_content(name)).hexdigest() == file.source:
+            contents[name] = file.content
+        else:
+            _log.warning(
+                "%s is read as it is: it was changed since the release's texts were written into"
+                " it. A command of Ratchet in the project does so again, such as `ratchet status`.",
+                name,
+            )
+    return contents
+
+
+def _whole_texts(
+    root: Path, files: Sequence[PromptFile], release: Mapping[str, Resource]
+) -> dict[str, bytes]:
+    """The files that are one prompt, with a release's text behind their front matter."""
+    contents = {}
+    for file in files:
+        name = os.path.realpath(root / file.path)
+        prompt = release.get(file.prompt_name())
+        if not file.fields and isinstance(prompt, PromptTemplate):
+            own = own_content(name).decode()
+            front = FRONT_MATTER.match(own)
+            begin = front.end() if front else int(own.startswith("\ufeff"))
+            contents[name] = (own[:begin] + prompt.text).encode()
+        elif file.fields and any(each.startswith(f"{file.prompt_name()}.") for each in release):
+            _log.warning(
+                "%s is read as it is: the release changes fields of it, which the agent of a server"
+                " cannot write into it. Deploy the release's commit; or give the agent the"
+                " project's store, where Ratchet's commands write the file for it.",
+                name,
+            )
+    return contents
 
 
 def file_of(section: Any) -> PromptFile:

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from ratchet._live_calls import LiveCall
     from ratchet.observe.call_starts import CallStarts
     from ratchet.observe.delivery import Delivery
+    from ratchet.observe.frames import Record
     from ratchet.observe.record_builder import RecordBuilder
     from ratchet.observe.releases import ReleaseFollower
-    from ratchet.observe.sending import Record
     from ratchet.observe.step_span import StepSpan
 
 _log = logging.getLogger("ratchet")

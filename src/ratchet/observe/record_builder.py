@@ -9,9 +9,9 @@ from typing import Any
 import msgspec
 
 from ratchet.observe.dialects import normalise
+from ratchet.observe.frames import Record
 from ratchet.observe.otel_spans import from_otel
 from ratchet.observe.redaction import without_content
-from ratchet.observe.sending import Record
 from ratchet.observe.step_span import StepSpan
 from ratchet.types import Feedback, Span, SpanRecord
 

@@ -1,37 +1,32 @@
 """Follows an agent's releases at run time: reads what it should run, in the background.
 
-What was read last is kept on disk, so that a process starts with it while the source is away. With
-neither, the agent runs its own source.
+The tool writes it to a file. What a server said last is kept in one, so that a process starts with
+it while the server is away. Without either, the agent runs its own source.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
-import os
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-import msgspec
-
 from ratchet import _live_calls
 from ratchet._live_calls import LiveCall
-from ratchet._private_files import make_folder
 from ratchet.observe.background import is_importing, suppress_tracing
+from ratchet.observe.bundles import read_bundle, write_bundle
 from ratchet.observe.conversations import CONVERSATION_ID, USER_ID
-from ratchet.types import LiveVersions, RatchetError, Resource
+from ratchet.types import LiveVersions, RatchetError
 
 if TYPE_CHECKING:
     from opentelemetry.trace import Span
 
     from ratchet.client import Client
     from ratchet.observe.step_span import StepSpan
-    from ratchet.store import Store
 
 OWN_SOURCE_VARIABLE = "RATCHET_OWN_SOURCE"
 """RATCHET_OWN_SOURCE=1 makes an agent run its own source, whatever is released."""
@@ -39,8 +34,8 @@ OWN_SOURCE_VARIABLE = "RATCHET_OWN_SOURCE"
 OWN_SOURCE_FILE = "own-source"
 """A file of this name in the state folder does the same, for running processes within a second."""
 
-STORE_S = 1.0
-"""Interval between readings of a store, in seconds."""
+FILE_S = 1.0
+"""Interval between looks at a file, in seconds."""
 
 SERVER_S = 10.0
 """Interval between readings of a server, in seconds."""
@@ -76,36 +71,43 @@ class VersionSource(Protocol):
         ...
 
 
-class StoreVersions:
-    """Versions in a store, once it exists.
+class FileVersions:
+    """Versions in a file that the tool writes.
 
     Args:
-        url: The store's URL.
+        path: The file.
         agent: The agent's name.
     """
 
-    interval_s = STORE_S
+    interval_s = FILE_S
 
-    def __init__(self, url: str, agent: str) -> None:
-        self._url = url
+    def __init__(self, path: Path, agent: str) -> None:
+        self._path = path
         self._agent = agent
-        self._store: Store | None = None
+        self._seen: tuple[int, int, int] | None = None
 
     def read(self, tag: str, /) -> LiveVersions | None:
-        """The agent's versions; None when they are those of the tag, or there is no store yet."""
-        if self._store is None:
-            path = self._url.partition("///")[2] if self._url.startswith("sqlite") else ""
-            if path and not os.path.exists(path):
-                return None
-            from ratchet.store import Store
+        """The agent's versions; None when the file is that of before, or is damaged.
 
-            self._store = Store.open(self._url)
-        return self._store.traffic.versions(self._agent, tag)
+        Without a file it is the agent's own source.
+        """
+        try:
+            status = self._path.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            found: LiveVersions | None = LiveVersions(agent=self._agent)
+            self._seen = None
+        else:
+            seen = (status.st_ino, status.st_mtime_ns, status.st_size)
+            if seen == self._seen:
+                return None
+            found = read_bundle(self._path, LiveVersions)
+            if found is None:
+                _log.warning("%s is damaged: releases stay as they are.", self._path)
+            self._seen = seen
+        return None if found is None or found.tag == tag else found
 
     def close(self) -> None:
-        """Close the store."""
-        if self._store is not None:
-            self._store.close()
+        """Do nothing: no file stays open."""
 
 
 class ServerVersions:
@@ -146,7 +148,8 @@ class ReleaseFollower:
 
     Args:
         open: Makes the source; called again after a fork.
-        bundle: File that keeps what was read last.
+        bundle: File that keeps what was read last; None for a source on this machine's disk, which
+            is read as `start` runs.
         switch: File whose existence makes the agent run its own source.
         clock: Monotonic clock in seconds.
     """
@@ -155,7 +158,7 @@ class ReleaseFollower:
         self,
         open: Callable[[], VersionSource],
         *,
-        bundle: Path,
+        bundle: Path | None,
         switch: Path,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -175,9 +178,9 @@ class ReleaseFollower:
         self._tried = threading.Event()
 
     @property
-    def released(self) -> Mapping[str, Resource]:
-        """What the release changes, by name; nothing while the agent runs its own source."""
-        return {} if self._off or self._known is None else self._known.release
+    def versions(self) -> LiveVersions | None:
+        """What was read last; None while the agent runs its own source."""
+        return None if self._off else self._known
 
     def start(self, wait_s: float = 0.0) -> None:
         """Serve what was read last, and begin to read.
@@ -186,8 +189,12 @@ class ReleaseFollower:
             wait_s: How long to wait for the first reading, in seconds.
         """
         self._off = self._switch.exists()
-        self._known = read_bundle(self._bundle)
-        self._serve()
+        if self._bundle is None:
+            self._read()
+        else:
+            with contextlib.suppress(OSError):
+                self._known = read_bundle(self._bundle, LiveVersions)
+            self._serve()
         self._run_thread()
         if wait_s and self._thread is not None:
             self._tried.wait(wait_s)
@@ -225,10 +232,10 @@ class ReleaseFollower:
             self._serve()
         if self._clock() >= self._due:
             self._read()
-        return min(STORE_S, max(0.0, self._due - self._clock()))
+        return min(FILE_S, max(0.0, self._due - self._clock()))
 
     def _read(self) -> None:
-        interval_s = STORE_S
+        interval_s = FILE_S
         try:
             if self._source is None:
                 self._source = self._open()
@@ -256,8 +263,11 @@ class ReleaseFollower:
 
     def _keep(self, found: LiveVersions) -> None:
         """Write the bundle; an agent that was never released leaves none."""
-        if found.release_id or found.split is not None or self._bundle.exists():
-            write_bundle(self._bundle, found)
+        bundle = self._bundle
+        if bundle is None:
+            return
+        if found.release_id or found.split is not None or bundle.exists():
+            write_bundle(bundle, found)
 
     def close(self) -> None:
         """Stop reading; the agent runs its own source from now on."""
@@ -306,34 +316,3 @@ class ReleaseFollower:
             pass
         if self._source is not None:
             self._source.close()
-
-
-def write_bundle(path: Path, versions: LiveVersions) -> None:
-    """Replace a bundle at once, or leave the old one.
-
-    Raises:
-        OSError: It cannot be written.
-    """
-    body = msgspec.json.encode(versions)
-    make_folder(path.parent)
-    beside = path.with_name(f"{path.name}.{os.getpid()}")
-    try:
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with open(descriptor, "wb") as file:
-            file.write(hashlib.sha256(body).hexdigest().encode() + b"\n" + body)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(beside, path)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def read_bundle(path: Path) -> LiveVersions | None:
-    """The versions in a bundle; None when there is none, or it is damaged."""
-    try:
-        digest, _, body = path.read_bytes().partition(b"\n")
-        if hashlib.sha256(body).hexdigest().encode() != digest:
-            return None
-        return msgspec.json.decode(body, type=LiveVersions)
-    except (OSError, msgspec.DecodeError, RatchetError):
-        return None

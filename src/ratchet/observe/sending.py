@@ -1,28 +1,21 @@
-"""Transports: send records to a server, or write them straight into a store."""
+"""Transports: send records to a server, or append them to the spool of a store."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
-from ratchet.types import ConfigError, Conflict, Feedback, InputError, RatchetError, SpanRecord
+from ratchet.observe.frames import Record, by_kind, frames_of
+from ratchet.observe.spool import SharedSpool
+from ratchet.types import ConfigError, Conflict, InputError, RatchetError
 
 if TYPE_CHECKING:
     from ratchet.client import Client
-    from ratchet.store import Store
 
 TIMEOUT_S = 10.0
 """Time-out of one request to a server, in seconds."""
 
 RETRY_S = 0.2
-
-STORE_TIMEOUT_S = 2.0
-"""How long a locked store is retried, in seconds."""
-
-Record = SpanRecord | Feedback
-"""What leaves the process: a span, or a statement of feedback."""
 
 
 class TransportUnavailable(Exception):
@@ -100,51 +93,26 @@ class ServerRecordTransport:
             self._client.close()
 
 
-class StoreRecordTransport:
-    """A store, opened when the first records are sent.
+class SpoolRecordTransport:
+    """The spool of a store on this machine, from which the tool takes them into the store.
 
     Args:
-        url: The store's URL.
-        root: The project folder whose state folder is created first, if the store is in it.
+        spool: The spool.
     """
 
-    def __init__(self, url: str, root: Path | None = None) -> None:
-        self._url = url
-        self._root = root
-        self._store: Store | None = None
-        # The rest of the address may hold a password.
-        self.label = url if url.startswith("sqlite:") else "the store of RATCHET_STORE"
+    label = "the spool"
+
+    def __init__(self, spool: SharedSpool) -> None:
+        self._spool = spool
 
     def send(self, records: Sequence[Record], /) -> None:
-        """Store records."""
-        spans, feedback = by_kind(records)
-        try:
-            if self._store is None:
-                from ratchet.observe.project_paths import prepare_state
-                from ratchet.store import Store
-
-                if self._root is not None:
-                    prepare_state(self._root)
-                self._store = Store.open(self._url)
-            if spans:
-                self._store.spans.put(spans, patience_s=STORE_TIMEOUT_S)
-            if feedback:
-                self._store.feedback.add(feedback, time.time())
-        except RatchetError as error:
-            raise transport_error(error) from error
+        """Append records to the spool."""
+        for frame in frames_of(records):
+            self._spool.append(frame)
 
     def close(self) -> None:
-        """Close the store."""
-        if self._store is not None:
-            self._store.close()
-
-
-def by_kind(records: Sequence[Record]) -> tuple[list[SpanRecord], list[Feedback]]:
-    """Split records into spans and feedback, each in order."""
-    spans = [each for each in records if isinstance(each, SpanRecord)]
-    if len(spans) == len(records):
-        return spans, []
-    return spans, [each for each in records if isinstance(each, Feedback)]
+        """Close the segment."""
+        self._spool.close()
 
 
 def transport_error(error: RatchetError) -> Exception:

@@ -60,7 +60,8 @@ class Handle:
             timeout_s: Maximum time to wait, in seconds.
 
         Returns:
-            Whether all of it is stored now. The rest is sent later.
+            Whether all of it is stored now, at the server or in the spool of a store. The rest is
+            sent later.
         """
         return flush(timeout_s) if self._live is None else self._live.flush(timeout_s)
 
@@ -146,7 +147,8 @@ def init(
             script's name.
         url: A server's address, or a store's URL. Left out: RATCHET_URL, or the store of the
             project: RATCHET_STORE, or `.ratchet/` beside the nearest `ratchet.toml`, or in the
-            working directory. It is created when the first span ends.
+            working directory. Records for a store wait on this machine's disk until a command of
+            Ratchet that has the same store runs here.
         key: The server's key; RATCHET_KEY when left out.
         instrument: Whether libraries are instrumented.
         capture_content: Whether inputs, outputs and messages are kept.
@@ -157,7 +159,8 @@ def init(
         forward: Address of another OTLP back end that receives the same spans. Left out: that of
             OTEL_EXPORTER_OTLP_ENDPOINT, unless the process has an OpenTelemetry set-up of its own.
             False for none.
-        spool: Whether records wait on disk while the destination is unavailable.
+        spool: Whether records wait on disk while the server is unavailable. Those for a store
+            always do.
         carry_threads: Whether threads and thread pools inherit the trace of the code that starts
             them.
         releases: Whether resources follow the agent's releases and canaries without a deploy.
@@ -225,14 +228,14 @@ def _start(arguments: Mapping[str, Any]) -> Handle:
         from ratchet.observe.thread_context import carry_spans
 
         carry_spans()
-    if arguments["spool"] and found.spool.is_dir():
+    if found.server and arguments["spool"] and found.spool.is_dir():
         from ratchet.observe.spool import waits
 
         if waits(found.spool):
             live.start()
     releases = _following(found, live) if arguments["releases"] else None
     if releases is not None and arguments["prompt_files"]:
-        redirect_prompt_files(found, releases.released)
+        redirect_prompt_files(found, releases.versions)
     return Handle(live, bridge, instruments, arguments, releases)
 
 
@@ -241,9 +244,9 @@ def _following(found: Destination, live: LivePipeline) -> ReleaseFollower | None
     from ratchet.observe.releases import (
         OWN_SOURCE_FILE,
         OWN_SOURCE_VARIABLE,
+        FileVersions,
         ReleaseFollower,
         ServerVersions,
-        StoreVersions,
     )
 
     if _is_on(os.environ, OWN_SOURCE_VARIABLE):
@@ -252,13 +255,12 @@ def _following(found: Destination, live: LivePipeline) -> ReleaseFollower | None
     def open() -> VersionSource:
         if found.server:
             return ServerVersions(found.server, found.key, found.agent)
-        return StoreVersions(found.store, found.agent)
+        return FileVersions(found.live, found.agent)
 
-    state = found.spool.parent.parent
     follower = ReleaseFollower(
         open,
-        bundle=state / "live" / f"{found.spool.name}.json",
-        switch=state / OWN_SOURCE_FILE,
+        bundle=found.live if found.server else None,
+        switch=found.state / OWN_SOURCE_FILE,
     )
     follower.start(START_WAIT_S if is_import_bound(found.config) else 0.0)
     live.releases = follower
@@ -302,8 +304,11 @@ def _instrumented(bridge: OtelBridge) -> tuple[str, ...]:
 
 def _open_starts(found: Destination, on_disk: bool) -> CallStarts:
     from ratchet.observe.call_starts import CallStarts
+    from ratchet.observe.spool import Spool
 
-    return CallStarts(destination.spool_of(found) if on_disk else None)
+    # One of its own, which stays locked: what is in it is sent by this process, or after its death.
+    spool = destination.spool_of(found.spool, found.root, Spool) if on_disk else None
+    return CallStarts(spool)
 
 
 def _new_pipeline(
@@ -348,7 +353,7 @@ def feedback_pipeline() -> LivePipeline:
 
 
 def flush(timeout_s: float = EXIT_S) -> bool:
-    """Send what is queued in this process. Returns whether all of it is stored now."""
+    """Send what is queued in this process. Returns whether all of it is stored now, as `Handle`."""
     return _pipeline is None or _pipeline.flush(timeout_s)
 
 

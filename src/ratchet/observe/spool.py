@@ -1,26 +1,33 @@
-"""The spool: batches of records on disk while their destination is unavailable; FIFO, bounded.
+"""The spool: batches of records on disk until their destination has them; FIFO, bounded.
 
 A segment is an append-only file: a magic line, then frames of length, number of records, checksum
 and JSON. The process that writes or sends a segment holds a lock on it, which the system releases
-when the process ends in any way. So a process also sends what an earlier one left behind, and no
-two processes send the same records.
+when the process ends in any way. So a process also sends what another one left behind, and no two
+processes send the same records.
+
+A `Spool` keeps the lock on what it writes, to send it itself. A `SharedSpool` holds the lock only
+while it writes a batch: another process may take the segment in between.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import logging
 import os
 import struct
+import threading
 import time
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from io import FileIO
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from ratchet._private_files import make_folder
+
+_log = logging.getLogger("ratchet")
 
 MAX_BYTES = 256 * 1024 * 1024
 """Limit for all segments of an agent together; beyond it the oldest is deleted."""
@@ -65,8 +72,17 @@ class Backlog(Protocol):
         """The oldest batch, without removing it."""
         ...
 
-    def done(self) -> None:
-        """Remove the oldest batch."""
+    def oldest(self, records: int, size: int, /) -> list[Frame]:
+        """The oldest batches, without removing them.
+
+        Args:
+            records: Most records of all but the first.
+            size: Most bytes of all but the first.
+        """
+        ...
+
+    def done(self, count: int = 1, /) -> None:
+        """Remove the oldest batches."""
         ...
 
     def records(self) -> int:
@@ -99,9 +115,14 @@ class MemoryBacklog:
         """The oldest batch."""
         return self._frames[0] if self._frames else None
 
-    def done(self) -> None:
-        """Remove the oldest batch."""
-        self._bytes -= len(self._frames.popleft().data)
+    def oldest(self, records: int, size: int, /) -> list[Frame]:
+        """The oldest batches."""
+        return _within(self._frames, records, size)
+
+    def done(self, count: int = 1, /) -> None:
+        """Remove the oldest batches."""
+        for _ in range(count):
+            self._bytes -= len(self._frames.popleft().data)
 
     def records(self) -> int:
         """Number of records in the queue."""
@@ -109,6 +130,18 @@ class MemoryBacklog:
 
     def close(self) -> None:
         """Do nothing: memory needs no release."""
+
+
+def _within(frames: Iterable[Frame], records: int, size: int) -> list[Frame]:
+    """The first of some frames, and those after it that are within these limits."""
+    found: list[Frame] = []
+    for frame in frames:
+        records -= frame.records
+        size -= len(frame.data)
+        if found and (records < 0 or size < 0):
+            break
+        found.append(frame)
+    return found
 
 
 def waits(folder: Path) -> bool:
@@ -130,7 +163,21 @@ class _Segment:
         self.records = 0
         self.damaged = 0
         """Number of records skipped because their checksum is wrong."""
+        self.is_whole = True
+        """Whether the file ends where a frame does, as far as the headers say."""
         self._next: Frame | None = None
+
+    def lock_again(self) -> bool:
+        """Lock it after `unlock`; False when another process has it, or had it and changed it."""
+        try:
+            fcntl.flock(self.file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return False
+        found = os.fstat(self.file.fileno())
+        return found.st_nlink > 0 and found.st_size == self.size
+
+    def unlock(self) -> None:
+        fcntl.flock(self.file.fileno(), fcntl.LOCK_UN)
 
     def append(self, frame: Frame) -> None:
         head = _HEAD.pack(len(frame.data), frame.records, zlib.crc32(frame.data))
@@ -150,23 +197,39 @@ class _Segment:
     def frame(self) -> Frame | None:
         """The next frame; None at the end, or where the file is torn."""
         while self._next is None:
-            self.file.seek(self.read_to)
-            head = self.file.read(_HEAD.size)
-            if len(head) < _HEAD.size:
+            read = self._read(self.read_to)
+            if read is None:
                 return None
-            length, count, checksum = _HEAD.unpack(head)
-            if length > MAX_FRAME:
-                return None
-            data = self.file.read(length)
-            if len(data) < length:
-                return None
-            frame = Frame(data, count)
-            if zlib.crc32(data) == checksum:
+            frame, is_whole = read
+            if is_whole:
                 self._next = frame
             else:
-                self.damaged += count
+                self.damaged += frame.records
                 self._pass(frame)
         return self._next
+
+    def frames(self) -> Iterator[Frame]:
+        """The next frames, up to the end or one that is damaged."""
+        frame, at = self.frame(), self.read_to
+        while frame is not None:
+            yield frame
+            at += _HEAD.size + len(frame.data)
+            read = self._read(at)
+            frame = read[0] if read is not None and read[1] else None
+
+    def _read(self, at: int) -> tuple[Frame, bool] | None:
+        """The frame at a place, and whether its checksum is right; None where there is none."""
+        self.file.seek(at)
+        head = self.file.read(_HEAD.size)
+        if len(head) < _HEAD.size:
+            return None
+        length, count, checksum = _HEAD.unpack(head)
+        if length > MAX_FRAME:
+            return None
+        data = self.file.read(length)
+        if len(data) < length:
+            return None
+        return Frame(data, count), zlib.crc32(data) == checksum
 
     def skip(self) -> None:
         """Advance past the frame that `frame` returned."""
@@ -188,6 +251,7 @@ class _Segment:
             if length > MAX_FRAME or at > self.size:
                 break
             self.records += count
+        self.is_whole = at == self.size
 
     def close(self) -> None:
         with contextlib.suppress(OSError):
@@ -272,10 +336,16 @@ class Spool:
                 self._adopt()
         return None
 
-    def done(self) -> None:
-        """Remove the oldest batch."""
+    def oldest(self, records: int, size: int, /) -> list[Frame]:
+        """The oldest batches, of one segment."""
+        return [] if self.first() is None else _within(self._segments[0].frames(), records, size)
+
+    def done(self, count: int = 1, /) -> None:
+        """Remove the oldest batches."""
         segment = self._segments[0]
-        segment.skip()
+        for _ in range(count):
+            segment.frame()
+            segment.skip()
         if segment.read_to >= segment.size:
             self._drop(segment)
 
@@ -299,22 +369,29 @@ class Spool:
             self._prepare()
             make_folder(self._folder)
         self._make_room()
-        self._ours += 1
-        # Segments are sent in the order of their names, which is that of their creation.
-        path = self._folder / f"{time.time_ns():020d}-{os.getpid()}-{self._ours}{SUFFIX}"
-        opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        file = FileIO(opened, "r+b")
-        try:
-            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            file.write(MAGIC)
-        except OSError:
+        while True:
+            self._ours += 1
+            # Segments are sent in the order of their names, which is that of their creation.
+            path = self._folder / f"{time.time_ns():020d}-{os.getpid()}-{self._ours}{SUFFIX}"
+            opened = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            file = FileIO(opened, "r+b")
+            try:
+                fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                file.write(MAGIC)
+                left = os.fstat(opened).st_nlink
+            except BlockingIOError:
+                left = 0
+            except OSError:
+                file.close()
+                with contextlib.suppress(OSError):
+                    path.unlink()
+                raise
+            if left:
+                segment = _Segment(path, file)
+                self._segments.append(segment)
+                return segment
+            # Another process took it for one that was barely begun, and deletes it.
             file.close()
-            with contextlib.suppress(OSError):
-                path.unlink()
-            raise
-        segment = _Segment(path, file)
-        self._segments.append(segment)
-        return segment
 
     def _adopt(self) -> None:
         """Lock the oldest segment that no process holds."""
@@ -352,6 +429,66 @@ class Spool:
             if segment is not None:
                 self._drop(segment)
                 total -= size
+
+
+class SharedSpool(Spool):
+    """A spool that this process only appends to, and another one reads at the same time.
+
+    Thread-safe. It goes on with the newest segment that no process holds: a program that is started
+    every minute does not leave a file each time.
+    """
+
+    def __init__(self, folder: Path, **options: Any) -> None:
+        super().__init__(folder, **options)
+        self._appending = threading.Lock()
+        self._told = False
+
+    def append(self, frame: Frame) -> None:
+        """Add a batch at the end.
+
+        Raises:
+            OSError: The folder cannot be written, or the disk is full.
+        """
+        with self._appending:
+            segment = self._segments[-1] if self._segments else None
+            if segment is None or not self._fits(segment, frame) or not segment.lock_again():
+                self.close()
+                segment = self._newest(frame) or self._new()
+            try:
+                segment.append(frame)
+            finally:
+                segment.unlock()
+        if self.lost and not self._told:
+            self._told = True
+            _log.warning(
+                "No command of Ratchet has read what this agent recorded, and %s is full: the"
+                " oldest records are dropped, %d so far.",
+                self._folder,
+                self.lost,
+            )
+
+    def first(self) -> Frame | None:
+        """None: another process reads them."""
+        return None
+
+    def records(self) -> int:
+        """None that this process has to send."""
+        return 0
+
+    def _fits(self, segment: _Segment, frame: Frame) -> bool:
+        return segment.size + len(frame.data) <= self._segment_bytes
+
+    def _newest(self, frame: Frame) -> _Segment | None:
+        """The newest segment, locked, if it can take a batch."""
+        paths = self._files()
+        segment = _locked(paths[-1]) if paths else None
+        if segment is None:
+            return None
+        if not segment.is_whole or not self._fits(segment, frame):
+            segment.close()
+            return None
+        self._segments.append(segment)
+        return segment
 
 
 def _locked(path: Path) -> _Segment | None:

@@ -15,8 +15,8 @@ from ratchet.observe.destination import spool_of
 from ratchet.observe.live import PipelineStages
 from ratchet.observe.record_builder import RecordBuilder, Redact, RedactFeedback
 from ratchet.observe.redaction import RedactionRules, redactor_of
-from ratchet.observe.sending import ServerRecordTransport, StoreRecordTransport
-from ratchet.observe.spool import MemoryBacklog
+from ratchet.observe.sending import ServerRecordTransport, SpoolRecordTransport
+from ratchet.observe.spool import MemoryBacklog, SharedSpool, Spool
 from ratchet.types import ConfigError
 
 if TYPE_CHECKING:
@@ -44,17 +44,20 @@ def open_stages(
     builder = RecordBuilder(
         found.agent, content=content, redact=redact, redact_feedback=redact_feedback
     )
-    transport = (
-        ServerRecordTransport(found.server, found.key)
-        if found.server
-        else StoreRecordTransport(found.store, found.root)
-    )
-    backlog = spool_of(found) if arguments.get("spool", True) else MemoryBacklog()
-    delivery = Delivery(transport, backlog, time.monotonic)
+    delivery = _delivery(found, bool(arguments.get("spool", True)))
     forwarder = _forwarder(arguments.get("forward", False), found.agent, exported)
     if forwarder is None:
         return PipelineStages(builder, delivery)
     return PipelineStages(builder, delivery, forwarder.put, forwarder.close)
+
+
+def _delivery(found: Destination, on_disk: bool) -> Delivery:
+    if not found.server:
+        # What cannot be written is written by the next attempt, or as the process ends.
+        spool = spool_of(found.spool, found.root, SharedSpool)
+        return Delivery(SpoolRecordTransport(spool), spool, time.monotonic)
+    backlog = spool_of(found.spool, found.root, Spool) if on_disk else MemoryBacklog()
+    return Delivery(ServerRecordTransport(found.server, found.key), backlog, time.monotonic)
 
 
 def _redaction(

@@ -1,4 +1,4 @@
-"""Runs rollouts: the runner, its executors, and agents."""
+"""Runs rollouts: the runner and its executors."""
 
 from __future__ import annotations
 
@@ -6,19 +6,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from ratchet.run.agent import Agent, AgentSpec, load_agent
     from ratchet.run.choice import executor_for, workers_for
     from ratchet.run.executor import Executor, Kind
-    from ratchet.run.inprocess import AsyncExecutor
     from ratchet.run.locks import FileLock
     from ratchet.run.runner import Runner
     from ratchet.run.transport import RetryingTransport, RunnerWatcher, ServerTransport
     from ratchet.run.worker_executor import WorkerExecutor
 
 _LATER = {
-    "Agent": "agent",
-    "AgentSpec": "agent",
-    "AsyncExecutor": "inprocess",
     "Executor": "executor",
     "FileLock": "locks",
     "Kind": "executor",
@@ -28,7 +23,6 @@ _LATER = {
     "ServerTransport": "transport",
     "WorkerExecutor": "worker_executor",
     "executor_for": "choice",
-    "load_agent": "agent",
     "workers_for": "choice",
 }
 """Module of each public name; imported on first access."""
@@ -41,9 +35,6 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
-    "Agent",
-    "AgentSpec",
-    "AsyncExecutor",
     "Executor",
     "FileLock",
     "Kind",
@@ -53,6 +44,5 @@ __all__ = [
     "ServerTransport",
     "WorkerExecutor",
     "executor_for",
-    "load_agent",
     "workers_for",
 ]

@@ -6,11 +6,12 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ratchet.run.agent import Agent, AgentSpec
 from ratchet.run.executor import Executor, Kind
-from ratchet.run.inprocess import AsyncExecutor
+from ratchet.run.program import PythonAgent
 from ratchet.run.worker_executor import WorkerExecutor
 from ratchet.types import ConfigError, defaults
+from ratchet.worker.agent import Agent, AgentSpec
+from ratchet.worker.inprocess import AsyncExecutor
 
 if TYPE_CHECKING:
     from ratchet.observe.redaction import RedactionRules
@@ -30,7 +31,7 @@ LEAST_MEMORY = 512 * 1024 * 1024
 
 def executor_for(
     kind: Kind,
-    agent: Agent,
+    agent: PythonAgent,
     spec: AgentSpec,
     *,
     state: Path,
@@ -68,10 +69,16 @@ def executor_for(
             before they import the agent.
 
     Raises:
-        ConfigError: Executors of this kind import the agent once.
+        ConfigError: Executors of this kind import the agent once, or into another interpreter.
     """
     if import_per_candidate:
         check_import_per_candidate(kind)
+    if spec.python and kind in ("inline", "ray"):
+        raise ConfigError(
+            f'executor = "{kind}" under [run] imports the agent into Ratchet\'s own environment,'
+            f" and the agent's is that of {spec.python}.",
+            hint='Set executor = "auto"; or install Ratchet\'s tool there, and run it there.',
+        )
     if kind == "ray":
         from ratchet.run.ray_executor import RayExecutor
 
@@ -89,6 +96,7 @@ def executor_for(
     cores = os.cpu_count() or 1
     slots = concurrency or (cores if kind == "process" else AT_ONCE)
     if kind == "inline":
+        assert isinstance(agent, Agent)
         return AsyncExecutor(agent, slots=slots, timeout_s=timeout_s)
     workers = workers_for(slots, cores) if kind == "async" else slots
     memory = memory_of_each(memory_mb, workers)

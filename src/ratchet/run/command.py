@@ -22,16 +22,16 @@ import msgspec
 from ratchet.bind import BINDING_VARIABLE, SEED_VARIABLE, Binding
 from ratchet.observe import BLOCKED_SUFFIX, capture, plain
 from ratchet.observe.ids import attempt_span_id, attempt_trace_id
-from ratchet.run.attempt import MAX_OUTPUT_BYTES, AttemptClock, blocked, cut_off, timed_out
 from ratchet.run.child import ChildEnd, ChildProcess
-from ratchet.run.environment import (
+from ratchet.types import AgentError, AttemptStatus, Claim, ConfigError, Outcome, Resource, Span
+from ratchet.worker.attempt import MAX_OUTPUT_BYTES, AttemptClock, blocked, cut_off, timed_out
+from ratchet.worker.environment import (
     PROVIDER_KEYS,
     STORE_SECRETS,
     gateway_variables,
     trace_variables,
     without,
 )
-from ratchet.types import AgentError, AttemptStatus, Claim, ConfigError, Outcome, Resource, Span
 
 TASK_FILE = "task.json"
 BINDING_FILE = "binding.json"

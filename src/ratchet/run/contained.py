@@ -25,17 +25,29 @@ import msgspec
 from ratchet.bind import same_behaviour
 from ratchet.observe import readable
 from ratchet.observe.collector import MAX_SPANS
-from ratchet.run.agent import AgentSpec
-from ratchet.run.attempt import (
+from ratchet.run.executor import Executor
+from ratchet.sandbox.interpreter import Interpreter
+from ratchet.source.prompt_files import with_texts
+from ratchet.types import (
+    AgentError,
+    AttemptStatus,
+    Claim,
+    Code,
+    InputError,
+    Outcome,
+    Resource,
+    Score,
+    Span,
+)
+from ratchet.worker.agent import AgentSpec
+from ratchet.worker.attempt import (
     MAX_ERROR_CHARACTERS,
     MAX_OUTPUT_BYTES,
     AttemptClock,
     cut_off,
     timed_out,
 )
-from ratchet.run.executor import Executor
-from ratchet.run.sandboxed_attempt import AttemptRequest, SandboxedAgent
-from ratchet.types import AgentError, AttemptStatus, Claim, Code, Outcome, Resource, Score, Span
+from ratchet.worker.sandboxed_attempt import AttemptRequest, SandboxedAgent
 
 LATE_S = 0.5
 """How long past its time-out an attempt may take to end by itself before it is killed."""
@@ -99,6 +111,8 @@ class Containment(msgspec.Struct, frozen=True, kw_only=True):
     """Environment variables of the agent."""
     check_returns: bool = True
     """Whether return values of evolved functions are checked against the source's annotations."""
+    python: Interpreter | None = None
+    """The agent's interpreter; None for this one."""
 
 
 class ContainedExecutor:
@@ -165,7 +179,7 @@ class ContainedExecutor:
         )
         root, folders = _folders(spec)
         warm = SandboxPool(
-            handler="ratchet.run.sandboxed_attempt:handle",
+            handler="ratchet.worker.sandboxed_attempt:handle",
             setup=msgspec.json.encode(setup),
             path=[str(folder) for folder in folders],
             root=root,
@@ -184,6 +198,7 @@ class ContainedExecutor:
             unsafe=settings.unsafe,
             environment=settings.environment,
             connect=settings.connect,
+            python=settings.python,
         )
         try:
             self._warm = await self._stack.enter_async_context(warm)
@@ -203,6 +218,10 @@ class ContainedExecutor:
         if self._refuses:
             return cut_off(claim, "failed", SELF_GRADED)
         rollout = claim.rollout
+        try:
+            files = with_texts(self._agent.in_files, resources)
+        except InputError as error:
+            return cut_off(claim, "failed", str(error), cause="exception")
         request = AttemptRequest(
             rollout_id=rollout.id,
             fence=claim.fence,
@@ -211,6 +230,7 @@ class ContainedExecutor:
             input=rollout.input,
             resources=dict(resources),
             timeout_s=self._timeout_s,
+            files=files,
         )
         body = msgspec.json.encode(request)
         async with self._free:

@@ -7,7 +7,6 @@ queues of the agent that it has loaded, so it never sees rollouts that it must n
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Sequence
 from typing import Literal, get_args
 from urllib.parse import quote, unquote
@@ -38,13 +37,8 @@ class AgentBuild(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def of(cls, agent: AnyAgent) -> AgentBuild:
-        """The build of an agent that is loaded in this process, or that it would start."""
-        own = f"{sys.version_info.major}.{sys.version_info.minor}"
-        return cls(
-            entry=agent.spec.entry,
-            source=agent.loaded_version(),
-            python="any" if agent.kind == "program" else own,
-        )
+        """The build of an agent that is loaded, or that would be started."""
+        return cls(entry=agent.spec.entry, source=agent.loaded_version(), python=agent.python)
 
     def __str__(self) -> str:
         python = "" if self.python == "any" else f" and Python {self.python}"

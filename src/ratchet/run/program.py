@@ -17,9 +17,13 @@ from ratchet.types import Declaration
 from ratchet.types.hashing import HASH_LENGTH
 
 if TYPE_CHECKING:
-    from ratchet.run.agent import Agent
+    from ratchet.run.agent_host import HostedAgent
+    from ratchet.worker.agent import Agent
 
-AnyAgent: TypeAlias = Union["Agent", "ProgramAgent"]
+PythonAgent: TypeAlias = Union["Agent", "HostedAgent"]
+"""An agent of a function, loaded in this process or in an interpreter of its own."""
+
+AnyAgent: TypeAlias = Union["Agent", "HostedAgent", "ProgramAgent"]
 """An agent in Python, or in any language."""
 
 MAX_FILE_BYTES = 1_000_000
@@ -56,6 +60,7 @@ class ProgramAgent:
 
     kind = "program"
     is_async = False
+    python = "any"
 
     def __init__(self, spec: ProgramSpec) -> None:
         self.spec = spec

@@ -19,11 +19,11 @@ import msgspec
 
 from ratchet.bind import SEED_VARIABLE, Binding
 from ratchet.observe import carry_context, warm_up
-from ratchet.run.agent import Agent, AgentSpec, load_agent
-from ratchet.run.attempt import AttemptClock, Recorder, call_alone, cut_off, timed_out
-from ratchet.run.environment import PROVIDER_KEYS, SECRETS, BindingFile, gateway_variables
 from ratchet.run.worker_pool import KILL_AFTER_S, START_S, START_TRIES
 from ratchet.types import AgentError, Claim, ConfigError, Outcome, RatchetError, Resource
+from ratchet.worker.agent import Agent, AgentSpec, load_agent
+from ratchet.worker.attempt import AttemptClock, Recorder, call_alone, cut_off, timed_out
+from ratchet.worker.environment import PROVIDER_KEYS, SECRETS, BindingFile, gateway_variables
 
 NOT_UPLOADED = (".git", ".ratchet", ".venv", "venv", "node_modules", "__pycache__")
 """Folders of the project that are not uploaded to the cluster."""

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from uuid import uuid4
 
 from ratchet._waiting import WAITS
-from ratchet.run.attempt import cut_off
 from ratchet.run.candidate_cache import CandidateCache
 from ratchet.run.executor import Executor
 from ratchet.run.outcomes import Batch, OutcomeBatcher, preparation, records_calls
@@ -26,6 +25,7 @@ from ratchet.run.transport import (
     StoreTransport,
 )
 from ratchet.types import FINAL, Candidate, Claim, InputError, Outcome, Rollout, StoreError
+from ratchet.worker.attempt import cut_off
 
 if TYPE_CHECKING:
     from ratchet.observe.redaction import Redactor

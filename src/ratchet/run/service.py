@@ -15,10 +15,10 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ratchet.observe.ids import traceparent
-from ratchet.run.attempt import MAX_OUTPUT_BYTES, AttemptClock, cut_off, timed_out
 from ratchet.run.command import result_of, root_span, task_json
-from ratchet.run.environment import gateway_variables
 from ratchet.types import AgentError, AttemptStatus, Claim, Outcome, Resource, Span
+from ratchet.worker.attempt import MAX_OUTPUT_BYTES, AttemptClock, cut_off, timed_out
+from ratchet.worker.environment import gateway_variables
 
 if TYPE_CHECKING:
     import aiohttp

@@ -33,11 +33,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ratchet.bind import Binding
-from ratchet.run.agent import AgentSpec
-from ratchet.run.attempt import cut_off
-from ratchet.run.messages import WorkerSetup
+from ratchet.client import is_server
+from ratchet.run.left_outcomes import OUTBOX
 from ratchet.run.worker_pool import WorkerLost, WorkerPool, WorkerSlot
-from ratchet.types import AgentError, Claim, Outcome, Resource
+from ratchet.source.prompt_files import with_texts
+from ratchet.types import AgentError, Claim, Outcome, RatchetError, Resource
+from ratchet.worker.agent import AgentSpec
+from ratchet.worker.attempt import cut_off
+from ratchet.worker.messages import WorkerSetup
 
 if TYPE_CHECKING:
     from ratchet.observe.redaction import RedactionRules
@@ -54,7 +57,8 @@ class WorkerExecutor:
 
     Args:
         agent: The agent's location; each worker loads it itself.
-        store_url: URL of the store that orphaned workers write to, or of a server.
+        store_url: URL of the server to which orphaned workers send their outcomes. With that of a
+            store they leave them in the state folder, for `store_left_outcomes`.
         store_key: API key for the server; hidden from the agent.
         gateway: URL of the server whose gateway serves the agent's model calls. Needs a worker per
             slot: the variables that lead there change with each attempt. A library's client that
@@ -100,6 +104,7 @@ class WorkerExecutor:
             count = min(count, slots)
         self._capacity = capacity or (1 if count == slots else slots)
         self._source = source
+        self._in_files = agent.in_files
         self._placing = asyncio.Lock()
         self._ended = asyncio.Event()
         self._turns = itertools.count(1)
@@ -107,14 +112,15 @@ class WorkerExecutor:
             raise ValueError("A gateway needs as many workers as slots.")
         setup = WorkerSetup(
             agent=agent,
-            store_url=store_url,
-            store_key=store_key,
+            server=store_url if is_server(store_url) else "",
+            server_key=store_key,
             gateway=gateway,
             timeout_s=timeout_s,
             memory_bytes=memory_bytes,
             niceness=niceness,
             capacity=self._capacity,
             scratch=str(state / "tmp"),
+            outbox=str(state / OUTBOX),
             redaction={} if redaction is None else msgspec.to_builtins(redaction),
         )
         self._worker_pool = WorkerPool(setup, state / "logs", keep_open)
@@ -160,11 +166,12 @@ class WorkerExecutor:
             asyncio.CancelledError: The awaiting task was cancelled; the attempt is stopped.
         """
         async with self._free:
-            binding = self._binding(claim, resources)
+            binding: Binding | None = SOURCE
             try:
+                binding = self._binding(claim, resources)
                 return await self._execute(claim, resources, binding)
-            except AgentError as error:
-                if binding is None or binding is SOURCE:
+            except RatchetError as error:
+                if isinstance(error, AgentError) and (binding is None or binding is SOURCE):
                     raise
                 why = f"With this candidate the agent does not load. {error.message}"
                 return cut_off(claim, "failed", why, cause="exception")
@@ -186,12 +193,18 @@ class WorkerExecutor:
             return self._blame(claim, lost)
 
     def _binding(self, claim: Claim, resources: Mapping[str, Resource]) -> Binding | None:
-        """What a worker must have imported the agent with."""
+        """What a worker must have imported the agent with.
+
+        Raises:
+            InputError: A file of prompts cannot hold the candidate's text.
+        """
         if self._source is None:
             return None
         if all(self._source.get(name) == resource for name, resource in resources.items()):
             return SOURCE
-        return Binding(resources=dict(resources), candidate_id=claim.rollout.candidate_id)
+        files = with_texts(self._in_files, resources)
+        candidate_id = claim.rollout.candidate_id
+        return Binding(resources=dict(resources), candidate_id=candidate_id, files=files)
 
     async def _place(self, binding: Binding | None) -> WorkerSlot:
         """The slot for an attempt, whose `run` must be called at once."""

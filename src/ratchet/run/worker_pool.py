@@ -12,10 +12,12 @@ from typing import Literal
 import msgspec
 
 from ratchet.bind import Binding
-from ratchet.run.attempt import AttemptClock, timed_out
-from ratchet.run.environment import binding_file_name
-from ratchet.run.inprocess import GRACE_S
-from ratchet.run.messages import (
+from ratchet.run.worker_process import WorkerProcess
+from ratchet.types import AgentError, Claim, Outcome, Resource
+from ratchet.worker.attempt import AttemptClock, timed_out
+from ratchet.worker.environment import binding_file_name
+from ratchet.worker.inprocess import GRACE_S
+from ratchet.worker.messages import (
     KNOWN_CANDIDATES,
     AgentUnusable,
     AttemptDone,
@@ -26,8 +28,6 @@ from ratchet.run.messages import (
     WorkerReady,
     WorkerSetup,
 )
-from ratchet.run.worker_process import WorkerProcess
-from ratchet.types import AgentError, Claim, Outcome, Resource
 
 KILL_AFTER_S = 0.5
 """How long past its time-out an attempt with a worker of its own may take to end by itself."""
@@ -84,7 +84,9 @@ class WorkerPool:
         how = ""
         setup = msgspec.structs.replace(self.setup, binding=binding)
         for _ in range(START_TRIES):
-            worker = WorkerProcess(number, self._logs / f"worker-{number}.log", self._keep_open)
+            worker = WorkerProcess(
+                number, self._logs / f"worker-{number}.log", self._keep_open, setup.agent.python
+            )
             self._all.add(worker)
             try:
                 async with asyncio.timeout(START_S):

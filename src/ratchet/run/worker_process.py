@@ -11,8 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from ratchet.run.environment import SECRETS, without
-from ratchet.run.messages import HEADER, FromWorker, ToWorker, decode_from_worker, frame
+from ratchet.worker.environment import SECRETS, without
+from ratchet.worker.messages import HEADER, FromWorker, ToWorker, decode_from_worker, frame
 
 LOG_BYTES = 64 * 1024 * 1024
 """Size at which a log is truncated while an attempt runs."""
@@ -28,11 +28,13 @@ class WorkerProcess:
         number: Unique in the executor.
         log: File for the worker's output.
         keep_open: File descriptor that the worker holds open while it lives.
+        python: Path of the interpreter that it runs in; empty for this one.
     """
 
-    def __init__(self, number: int, log: Path, keep_open: int | None) -> None:
+    def __init__(self, number: int, log: Path, keep_open: int | None, python: str = "") -> None:
         self.number = number
         self._log = log
+        self._python = python or sys.executable
         self._trimmed = b""
         """The last bytes truncated from the log during the current attempt."""
         self._keep_open = keep_open
@@ -49,7 +51,7 @@ class WorkerProcess:
         try:
             self._process = subprocess.Popen(  # noqa: ASYNC220 - returns at once
                 # -P: the user's modules in this folder must not shadow the standard library.
-                [sys.executable, "-P", "-m", "ratchet.run.worker", *map(str, held)],
+                [self._python, "-P", "-m", "ratchet.worker", *map(str, held)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

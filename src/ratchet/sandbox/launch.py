@@ -16,6 +16,7 @@ from typing import Any
 from ratchet.sandbox import bubblewrap
 from ratchet.sandbox.inside import command, entry, functions, landlock, zygote
 from ratchet.sandbox.inside.process_table import end_session
+from ratchet.sandbox.inside.protocol import MARSHAL
 from ratchet.sandbox.inside.scratch import remove
 from ratchet.sandbox.limits import Level, SandboxFailed
 from ratchet.sandbox.relay import RelayAddress, hosts_file
@@ -79,6 +80,7 @@ def start(
     environ: Mapping[str, str],
     network: str = "none",
     reached: Sequence[RelayAddress] = (),
+    python: str = sys.executable,
 ) -> SandboxProcess:
     """Start the process, with its task in the configuration.
 
@@ -91,6 +93,7 @@ def start(
         environ: Its environment.
         network: See `inside.policy.base`.
         reached: Addresses that it reaches through relay listeners.
+        python: Path of the interpreter.
 
     Raises:
         SandboxFailed: It cannot be started.
@@ -114,7 +117,7 @@ def start(
         + [(path, landlock.READ) for path in _NAMES if reached],
         "ports": config.get("ports", ()) if network in ("none", "relay") else None,
     }
-    written = _file_of(marshal.dumps(settings))
+    written = _file_of(marshal.dumps(settings, MARSHAL))
     given = [written]
     words: list[str] = []
     if level == "bubblewrap":
@@ -129,7 +132,7 @@ def start(
             files=held,
         )
     # -P and -S: only the standard library can be imported; -s: no user site-packages either.
-    words += [sys.executable, "-s", "-P", "-S", "-B", str(_BOOT)]
+    words += [python, "-s", "-P", "-S", "-B", str(_BOOT)]
     words += [str(theirs.fileno()), str(written)]
     try:
         process = subprocess.Popen(

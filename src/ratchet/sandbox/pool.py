@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from ratchet.sandbox.inside.landlock import version
+from ratchet.sandbox.interpreter import Interpreter, this_interpreter
 from ratchet.sandbox.launch import SandboxProcess, scrubbed_environment, start
 from ratchet.sandbox.levels import resolve_level
 from ratchet.sandbox.limits import Level, SandboxFailed, SandboxLimits, SandboxResult
@@ -46,6 +46,7 @@ class SandboxPool:
         connect: Hosts and ports that requests may reach; no others can be. Landlock supports only
             ports of this machine, which are then open on every host.
         landlock: The newest version of Landlock to use, to test the behaviour of older kernels.
+        python: The interpreter that runs the handler; this one when left out.
 
     Raises:
         SandboxUnavailable: No sandbox is available on this machine.
@@ -70,18 +71,22 @@ class SandboxPool:
         start_seconds: float = 60.0,
         connect: Sequence[tuple[str, int]] = (),
         landlock: int = 99,
+        python: Interpreter | None = None,
     ) -> None:
         self.level: Level = resolve_level(level, unsafe=unsafe)
         self._reached = addresses(connect, self.level, min(landlock, version()))
         self.limits = limits or SandboxLimits()
         self._handler = handler
         self._setup = setup
+        self._python = python or this_interpreter()
         self._path = [os.path.abspath(each) for each in path]
         if not bare:
-            self._path += [each for each in sys.path if each and os.path.exists(each)]
+            self._path += [each for each in self._python.path if os.path.exists(each)]
         if self._reached and self.level == "landlock":
             read = [*read, "/etc/hosts", "/etc/nsswitch.conf"]
-        self._view = file_view(path=self._path, root=root, read=read, hide=hide)
+        self._view = file_view(
+            path=self._path, root=root, read=read, hide=hide, python=self._python
+        )
         self._environment = scrubbed_environment(environment)
         self._slots = slots
         self._start_seconds = start_seconds
@@ -196,6 +201,7 @@ class SandboxPool:
             environ=self._environment,
             network="relay" if self._reached else "none",
             reached=self._relayed(),
+            python=self._python.executable,
         )
 
     def _relayed(self) -> list[RelayAddress]:

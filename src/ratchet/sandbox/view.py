@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ratchet.sandbox.interpreter import Interpreter, this_interpreter
 from ratchet.sandbox.limits import SandboxFailed
 from ratchet.source.secret_files import HOME_NAMES, SECRET_NAMES, is_secret, secret_files
 
@@ -79,8 +79,9 @@ def file_view(
     write: Iterable[str | Path] = (),
     hide: Iterable[str | Path] = (),
     commands: bool = False,
+    python: Interpreter | None = None,
 ) -> FileView:
-    """The view for these paths, the system and this interpreter.
+    """The view for these paths, the system and an interpreter.
 
     Files named like secrets are always hidden: all in the project, those directly in another
     visible
@@ -93,10 +94,12 @@ def file_view(
         write: Folders to write to.
         hide: Paths that must not be read wherever they are; takes precedence over everything else.
         commands: Also show what test commands may need.
+        python: The interpreter; this one when left out.
 
     Raises:
         SandboxFailed: A path would expose the whole file system.
     """
+    python = python or this_interpreter()
     read, write = list(read), list(write)
     hidden = [_resolved(each) for each in hide]
     if root is not None:
@@ -104,10 +107,9 @@ def file_view(
         named = (os.path.join(_resolved(root), name) for name in sorted(SECRET_NAMES))
         hidden += [each for each in named if not _is_environment(each)]
         hidden += map(_resolved, secret_files(root))
-    hidden += _secrets_beside([*path, *read], write)
+    hidden += _secrets_beside([*path, *read], write, python)
     visible = [*_SYSTEM, *(_FOR_COMMANDS if commands else ()), *path, *read, *write]
-    visible += [sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix]
-    visible += [Path(__file__).parent / "inside", sys.executable]
+    visible += [*python.prefixes, Path(__file__).parent / "inside", python.executable]
     if root is not None:
         visible.append(root)
     readable: set[str] = set()
@@ -131,15 +133,16 @@ def file_view(
     )
 
 
-def importable(repository: Path) -> list[Path]:
-    """This interpreter's import path, without a repository that a copy replaces.
+def importable(repository: Path, python: Interpreter | None = None) -> list[Path]:
+    """An interpreter's import path, without a repository that a copy replaces.
 
     An environment inside the repository stays. A folder above the repository is left out too: it
     would show the repository.
     """
+    python = python or this_interpreter()
     root = repository.resolve()
-    folders = [Path(entry).resolve() for entry in sys.path if entry and Path(entry).exists()]
-    own = Path(sys.prefix).resolve()
+    folders = [Path(entry).resolve() for entry in python.path if Path(entry).exists()]
+    own = Path(python.prefix).resolve()
     return [
         folder
         for folder in dict.fromkeys(folders)
@@ -148,13 +151,15 @@ def importable(repository: Path) -> list[Path]:
     ]
 
 
-def _secrets_beside(read: Iterable[str | Path], write: Iterable[str | Path]) -> list[str]:
+def _secrets_beside(
+    read: Iterable[str | Path], write: Iterable[str | Path], python: Interpreter
+) -> list[str]:
     """Secrets directly in read-only folders, and those of the home folder.
 
-    Except those that contain an explicitly named path or this interpreter.
+    Except those that contain an explicitly named path or the interpreter.
     """
     readable, writable = {_resolved(each) for each in read}, {_resolved(each) for each in write}
-    needed = {_resolved(each) for each in (sys.prefix, sys.base_prefix, sys.executable)}
+    needed = {_resolved(each) for each in (*python.prefixes, python.executable)}
     found = {os.path.join(Path.home(), name) for name in HOME_NAMES}
     for folder in readable:
         if not _within(folder, writable):

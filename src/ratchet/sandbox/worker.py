@@ -203,7 +203,7 @@ class SandboxWorker:
                 "scratch": limits.scratch_bytes,
             },
         }
-        content = marshal.dumps(request)
+        content = marshal.dumps(request, protocol.MARSHAL)
         control = self._started.control
         # A header is 5 bytes on an idle socket: it is sent whole, with the descriptors.
         socket.send_fds(control, [protocol.HEADER.pack(protocol.RUN, len(content))], fds)

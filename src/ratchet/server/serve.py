@@ -18,7 +18,7 @@ import msgspec
 import uvicorn
 import uvloop
 
-from ratchet.observe.destination import Destination, cache, spool_of
+from ratchet.observe.destination import cache, spool_of
 from ratchet.observe.project_paths import STATE_NAME
 from ratchet.observe.redaction import RedactionRules, redactor_of
 from ratchet.observe.spool import Spool
@@ -186,7 +186,7 @@ def _spool(store: Store, settings: ServeSettings) -> Spool:
     state = root / STATE_NAME if root is not None else cache()
     # No agent's name has a space, and each store has its own folder.
     folder = state / "spool" / f"gateway {store.identity()[:16]}"
-    return spool_of(Destination(agent="gateway", root=root, spool=folder))
+    return spool_of(folder, root, Spool)
 
 
 def _oidc(

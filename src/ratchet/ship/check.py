@@ -19,6 +19,7 @@ from ratchet.types import ShipError
 
 if TYPE_CHECKING:
     from ratchet.sandbox import CommandResult, Level
+    from ratchet.sandbox.interpreter import Interpreter
 
 TestOutcome = Literal["passed", "failed", "timed_out", "not_configured"]
 
@@ -37,8 +38,8 @@ class TestCommand:
     __test__ = False
 
     command: str | None = None
-    """Split as a shell would, run without a shell; `{python}` stands for this interpreter. None or
-    blank: no tests are run.
+    """Split as a shell would, run without a shell; `{python}` stands for the agent's interpreter.
+    None or blank: no tests are run.
     """
     timeout_s: float = 600.0
     """Timeout of one run in seconds; everything it started is killed then."""
@@ -54,6 +55,8 @@ class TestCommand:
     """
     read: tuple[Path, ...] = ()
     """Files and folders that they may read, including files named like secrets if listed here."""
+    python: Interpreter | None = None
+    """What `{python}` stands for; None for this interpreter."""
 
 
 NO_TESTS = TestCommand()
@@ -161,7 +164,8 @@ def _run_on(repository: Repository, commit: str, tests: TestCommand, level: Leve
             f"The test command {command!r} cannot be split into words: {error}.",
             hint="Check its quotes in ratchet.toml.",
         ) from None
-    words = [word.replace("{python}", sys.executable) for word in words]
+    python = tests.python.executable if tests.python else sys.executable
+    words = [word.replace("{python}", python) for word in words]
     with checkout(repository, commit) as tree:
         hidden = [] if level == "none" else _take_out(tree, repository.root, tests)
         environment = _environment(repository, tree, tests.environment)
@@ -248,10 +252,16 @@ def _run(
     level: Level,
 ) -> CommandResult:
     from ratchet.sandbox import SandboxFailed, SandboxLimits, importable, run
+    from ratchet.sandbox.interpreter import this_interpreter
 
     machine = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     # The work tree replaces the repository: the user's copy of it is not visible.
-    read = [*importable(repository.root), Path(environment.get("VIRTUAL_ENV") or sys.prefix)]
+    python = tests.python or this_interpreter()
+    read = [
+        *importable(repository.root, python),
+        Path(environment.get("VIRTUAL_ENV") or python.prefix),
+        *map(Path, python.prefixes),
+    ]
     try:
         return run(
             words,

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from ratchet.bind.function_text import dedented, indented
 from ratchet.ship.literal import first_piece, rewrap, write_text, write_value
 from ratchet.ship.source_file import SourceFile, Span, read_source
 from ratchet.ship.source_slots import (
@@ -18,7 +19,6 @@ from ratchet.ship.source_slots import (
     meaning_of,
     unwrap,
 )
-from ratchet.source.function_text import dedented, indented
 from ratchet.source.literals.data_values import same_value
 from ratchet.source.literals.literal import Inexpressible
 from ratchet.source.literals.search import byte_span, read_file

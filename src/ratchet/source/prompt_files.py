@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from ratchet.types import Declaration, InputError, PromptFile, PromptTemplate, Resource
 from ratchet.types.template import Engine
+from ratchet.worker.agent import original_bytes
 
 if TYPE_CHECKING:
     from ratchet.source.literals.literal import Literal
@@ -60,9 +61,20 @@ def rendered(
     Raises:
         InputError: A file changed, or cannot hold a text.
     """
+    return with_texts(declared_prompts(root, files).values(), resources)
+
+
+def with_texts(
+    declarations: Iterable[Declaration], resources: Mapping[str, Resource]
+) -> dict[str, bytes]:
+    """The content of the files of declared prompts with these texts, as `rendered`.
+
+    Raises:
+        InputError: A file changed, or cannot hold a text.
+    """
     contents: dict[str, bytes] = {}
-    for name, declaration in declared_prompts(root, files).items():
-        resource = resources.get(name)
+    for declaration in declarations:
+        resource = resources.get(declaration.name)
         if not isinstance(resource, PromptTemplate) or resource.text == _text(declaration):
             continue
         assert declaration.file is not None
@@ -132,24 +144,6 @@ def path_of(root: Path, given: PromptFile) -> Path:
     return path
 
 
-def original_bytes(path: Path) -> bytes:
-    """A file's own content, wherever reading it may be redirected to.
-
-    Raises:
-        InputError: It cannot be read, or is not utf-8.
-    """
-    try:
-        descriptor = os.open(path, os.O_RDONLY)
-        with open(descriptor, "rb") as file:
-            data = file.read()
-        data.decode()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path} is not utf-8: {error}.", hint="Save it as utf-8.") from None
-    return data
-
-
 def format_of(path: str) -> str:
     """`yaml`, `toml` or `json`; empty for a text file."""
     from ratchet.source.literals.data_values import FORMATS
@@ -167,8 +161,7 @@ def _declaration(given: PromptFile, field: str, path: Path, data: bytes) -> Decl
         literal = whole_text(content)
         assert literal is not None  # decoded text holds no half of a UTF-16 pair
         text, line = literal.value, content.count("\n", 0, literal.span[0]) + 1
-    stem = given.name or path.stem
-    name = re.sub(r"[^\w.-]", "-", ".".join([stem, *map(str, keys)]))
+    name = given.prompt_name(keys)
     try:
         template = PromptTemplate(text, given.engine or _engine(text, path))
     except InputError as error:

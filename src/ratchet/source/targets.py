@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
+from ratchet.bind.evolve_blocks import START, marked_functions
 from ratchet.source.connections import origin_of, origins_of
-from ratchet.source.evolve_blocks import START, marked_functions
 from ratchet.source.tree import Module, SourceTree
 from ratchet.types import InputError
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import TracebackType
 from typing import Any
 from uuid import uuid4
@@ -59,6 +60,7 @@ class Store:
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._before_close: Callable[[], object] = lambda: None
         self.resources = Resources(database)
         self.candidates = Candidates(database, self.resources)
         self.datasets = Datasets(database)
@@ -145,9 +147,17 @@ class Store:
         """
         self._database.read(lambda c: c.execute(select(1)).scalar(), patience_s=1.0)
 
+    def before_close(self, action: Callable[[], object]) -> None:
+        """Call this once before the store is closed."""
+        self._before_close = action
+
     def close(self) -> None:
         """Close the connections; the store cannot be used afterwards."""
-        self._database.close()
+        action, self._before_close = self._before_close, lambda: None
+        try:
+            action()
+        finally:
+            self._database.close()
 
     def __enter__(self) -> Store:
         return self

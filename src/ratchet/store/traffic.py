@@ -8,13 +8,13 @@ import math
 from collections.abc import Iterable, Sequence
 
 import msgspec
-from sqlalchemy import Connection, delete, insert, select
+from sqlalchemy import Connection, delete, func, insert, select
 
 from ratchet.store.agents import Agents
 from ratchet.store.candidates import Candidates
 from ratchet.store.columns import clean
 from ratchet.store.engine import Database, chunks
-from ratchet.store.tables import traffic_splits, traffic_units
+from ratchet.store.tables import activations, traffic_splits, traffic_units
 from ratchet.types import Activation, Candidate, InputError, LiveVersions, Resource, TrafficSplit
 
 STANDING = 20
@@ -63,6 +63,19 @@ class Traffic:
     def history(self, agent: str, limit: int = 100) -> builtins.list[TrafficSplit]:
         """List an agent's splits, newest first."""
         return self._database.read(lambda connection: self._newest(connection, agent, limit))
+
+    def agents(self) -> builtins.list[str]:
+        """List the agents that ever had a release or a canary."""
+        activated = select(activations.c.agent)
+        query = activated.union(select(traffic_splits.c.agent))
+        return self._database.read(lambda c: sorted(c.scalars(query)))
+
+    def mark(self) -> tuple[int, int]:
+        """Return something else whenever what an agent runs has changed, in one small query."""
+        newest = (select(func.max(table.c.seq)) for table in (activations, traffic_splits))
+        query = select(*(each.scalar_subquery() for each in newest))
+        first, second = self._database.read(lambda c: c.execute(query).one())
+        return first or 0, second or 0
 
     def versions(self, agent: str, tag: str = "") -> LiveVersions | None:
         """Return what the live agent runs.

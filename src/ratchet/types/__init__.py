@@ -53,7 +53,7 @@ from ratchet.types.label import (
     contradictions,
     label_fault,
 )
-from ratchet.types.prompt_file import PromptFile
+from ratchet.types.prompt_file import PromptFile, RenderedFile, RenderedFiles
 from ratchet.types.prompt_use import PromptUse
 from ratchet.types.release import (
     RELEASE_TRANSITIONS,
@@ -206,6 +206,8 @@ __all__ = [
     "RatchetError",
     "Release",
     "ReleaseState",
+    "RenderedFile",
+    "RenderedFiles",
     "ReportCard",
     "Resource",
     "Rollout",

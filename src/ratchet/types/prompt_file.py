@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from pathlib import PurePosixPath
+
 import msgspec
 
 from ratchet.types.template import Engine
+
+FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n.*?\n---[ \t]*\r?\n", re.DOTALL)
+"""What a text file may begin with that is no part of its prompt."""
 
 
 class PromptFile(msgspec.Struct, frozen=True):
@@ -23,3 +30,27 @@ class PromptFile(msgspec.Struct, frozen=True):
     fields: tuple[str, ...] = ()
     engine: Engine | None = None
     name: str = ""
+
+    def prompt_name(self, keys: Iterable[str | int] = ()) -> str:
+        """Name of the prompt at some keys of the file, or of the whole file."""
+        stem = self.name or PurePosixPath(self.path).stem
+        return re.sub(r"[^\w.-]", "-", ".".join([stem, *map(str, keys)]))
+
+
+class RenderedFile(msgspec.Struct, frozen=True):
+    """What a file of prompts holds with a release's texts."""
+
+    path: str
+    """Relative to the project's folder."""
+    source: str
+    """SHA-256 of the file's own content that it was made from."""
+    content: bytes
+
+
+class RenderedFiles(msgspec.Struct, frozen=True):
+    """The files of prompts that a release changes."""
+
+    release_id: str
+    files: tuple[RenderedFile, ...] = ()
+    refusal: str = ""
+    """Why they could not be made; empty when they could."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from ratchet.types.errors import InputError
+from ratchet.types.extras import extra
 
 if TYPE_CHECKING:
     from jinja2 import Template
@@ -162,8 +163,9 @@ class _Anything:
 
 
 def _jinja_placeholders(text: str) -> frozenset[str]:
-    from jinja2 import TemplateSyntaxError, nodes
-    from jinja2.sandbox import ImmutableSandboxedEnvironment
+    with extra("jinja", 'A prompt with engine="jinja2"'):
+        from jinja2 import TemplateSyntaxError, nodes
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     environment = ImmutableSandboxedEnvironment()
     try:

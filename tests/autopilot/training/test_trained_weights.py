@@ -13,8 +13,8 @@ from tests.autopilot.tiny_model import write_tiny_model
 import ratchet
 from ratchet.bind import forget
 from ratchet.models.policy import base
-from ratchet.run.lit_agent import RolloutInfo
 from ratchet.types import Model, RatchetError, trains, unpack_floats, unpack_ids
+from ratchet.worker.lit_agent import RolloutInfo
 
 pytestmark = pytest.mark.torch
 

@@ -1,9 +1,8 @@
-import { AnthropicInstrumentation } from "@arizeai/openinference-instrumentation-anthropic";
+import { observeAnthropic } from "agent-ratchet";
 import Anthropic from "@anthropic-ai/sdk";
 import { base, getWeather, schema, shown, SYSTEM } from "./weather.mjs";
 
-new AnthropicInstrumentation().manuallyInstrument(Anthropic);
-const client = new Anthropic({ baseURL: base, apiKey: "none" });
+const client = observeAnthropic(new Anthropic({ baseURL: base, apiKey: "none" }));
 const tools = [{ name: "get_weather", input_schema: schema }];
 
 await shown(async (question) => {

@@ -1,9 +1,8 @@
-import { OpenAIInstrumentation } from "@arizeai/openinference-instrumentation-openai";
+import { observeOpenAI } from "agent-ratchet";
 import OpenAI from "openai";
 import { base, getWeather, MODEL, schema, shown, SYSTEM } from "./weather.mjs";
 
-new OpenAIInstrumentation().manuallyInstrument(OpenAI);
-const client = new OpenAI({ baseURL: `${base}/v1`, apiKey: "none" });
+const client = observeOpenAI(new OpenAI({ baseURL: `${base}/v1`, apiKey: "none" }));
 const tools = [{ type: "function", function: { name: "get_weather", parameters: schema } }];
 
 await shown(async (question) => {

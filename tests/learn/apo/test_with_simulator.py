@@ -18,9 +18,10 @@ from ratchet.learn import Algorithm, Budget, Finding, Lab, LabSettings
 from ratchet.learn.apo import APO
 from ratchet.learn.few_shot import FewShot
 from ratchet.llm import Coach
-from ratchet.run import AsyncExecutor, Runner
+from ratchet.run import Runner
 from ratchet.store import Store
 from ratchet.types import PromptTemplate
+from ratchet.worker.inprocess import AsyncExecutor
 from tests.examples.room_booking import EXAMPLE
 from tests.simulator import Settings, SimulatorThread
 from tests.simulator.reading import read

@@ -14,9 +14,10 @@ from ratchet.evaluate import Scorer
 from ratchet.learn import Budget, Finding, Lab, LabSettings
 from ratchet.learn.evolve import Evolve
 from ratchet.llm import Coach
-from ratchet.run import AsyncExecutor, Runner
+from ratchet.run import Runner
 from ratchet.store import Store
 from ratchet.types import PromptTemplate
+from ratchet.worker.inprocess import AsyncExecutor
 from tests.examples.room_booking import EXAMPLE
 from tests.learn.conftest import MakeStore
 from tests.simulator import Settings, SimulatorThread

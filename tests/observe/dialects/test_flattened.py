@@ -295,6 +295,6 @@ def test_whatever_a_span_says_nothing_of_it_is_lost(
 
 
 def test_every_dialect_is_in_the_table_and_is_told_by_its_markers() -> None:
-    assert list(DIALECTS) == ["gen_ai", "openinference", "traceloop", "vercel_ai"]
+    assert list(DIALECTS) == ["gen_ai", "openinference", "traceloop", "vercel_ai", "model_api"]
     for dialect in DIALECTS.values():
         assert dialect.markers

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 
@@ -11,8 +10,6 @@ from ratchet.autopilot.live_outcomes import LiveOutcomes
 from ratchet.autopilot.project import Project
 from ratchet.bind.recognise import Recogniser
 from ratchet.evaluate import Evaluator
-from ratchet.observe.destination import spool_folder
-from ratchet.observe.left_behind import LeftBehind
 from ratchet.prove import ShadowPair
 from ratchet.store import Store
 from ratchet.types import ConfigError, LiveOutcome
@@ -45,7 +42,6 @@ class ProjectTraffic:
         evaluator = _live_evaluator(project)
         self._outcomes = LiveOutcomes(store, agent, evaluator, wait_s=policy.wait_s)
         self._mirror = CandidateMirror(project, store, agent, evaluator, clock, say)
-        self._left_behind = LeftBehind(store, spool_folder(project.state, agent, project.store_url))
         self._timeout_s = project.config.watch.timeout_s
         self._newest: deque[LiveOutcome] = deque(maxlen=policy.window)
         self._since = clock() - LOOK_BACK_S
@@ -61,7 +57,6 @@ class ProjectTraffic:
         prompts: Recogniser | None = None,
     ) -> tuple[Sequence[LiveOutcome], str | None]:
         """See `LiveTraffic`."""
-        await asyncio.to_thread(self._left_behind.deliver)
         page = await self._outcomes.read(
             cursor,
             since=since,

@@ -15,9 +15,9 @@ from ratchet.autopilot.training.items import Items
 from ratchet.bind import Knobs, current
 from ratchet.observe import ENTRY_MARK, is_async
 from ratchet.observe import rollout as mark_rollout
-from ratchet.run import Agent, AgentSpec
-from ratchet.run.lit_agent import LitAgent, RolloutInfo
 from ratchet.types import InputError, Model, Params, PromptTemplate, Resource
+from ratchet.worker.agent import Agent, AgentSpec
+from ratchet.worker.lit_agent import LitAgent, RolloutInfo
 
 BY_KIND: dict[str, type] = {"prompt_template": PromptTemplate, "llm": Model}
 """Parameters that take the only resource of a kind, whatever its name."""

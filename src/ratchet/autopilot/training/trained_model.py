@@ -12,9 +12,10 @@ import msgspec
 
 from ratchet.autopilot.trainable import ServedModel, TrainableModel, trainable_model
 from ratchet.autopilot.weights_algorithm import WeightsAlgorithm, trainable_resource
-from ratchet.run import Agent, AsyncExecutor
-from ratchet.run.environment import gateway_variables
 from ratchet.types import Candidate, Claim, InputError, Model, Outcome, Resource
+from ratchet.worker.agent import Agent
+from ratchet.worker.environment import gateway_variables
+from ratchet.worker.inprocess import AsyncExecutor
 
 
 class ModelInTraining(Protocol):

@@ -35,7 +35,7 @@ from ratchet.evaluate import Scorer
 from ratchet.learn import Algorithm, Budget, Lab, LabSettings, mean
 from ratchet.observe.project_paths import prepare_state, store_url
 from ratchet.observe.redaction import RedactionRules, Redactor
-from ratchet.run import Agent, AsyncExecutor, FileLock, Runner, ServerTransport
+from ratchet.run import FileLock, Runner, ServerTransport
 from ratchet.run.runner import requeue
 from ratchet.store import Store
 from ratchet.types import (
@@ -48,6 +48,8 @@ from ratchet.types import (
     content_hash,
     defaults,
 )
+from ratchet.worker.agent import Agent
+from ratchet.worker.inprocess import AsyncExecutor
 
 OBJECTIVE = "reward"
 """The objective: the reward that the agent returns or emits."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from ratchet.evaluate.evaluator import FunctionEvaluator
 from ratchet.evaluate.generation.proposal import ProposedEvaluator, arguments_of
 from ratchet.sandbox import SandboxPool, call
 from ratchet.types import AgentError
+from ratchet.worker.evaluator import FunctionEvaluator
 
 
 def contained_evaluator(proposal: ProposedEvaluator, pool: SandboxPool) -> FunctionEvaluator:

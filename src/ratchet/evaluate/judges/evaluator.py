@@ -8,7 +8,6 @@ from typing import Any
 
 import msgspec
 
-from ratchet.evaluate.evaluator import Evaluator, FunctionEvaluator, Judgement, VariantCheck
 from ratchet.evaluate.judges.clients import JudgeModels
 from ratchet.evaluate.judges.judge import Judge, JudgeSpec, JudgeSpending
 from ratchet.evaluate.judges.material import PARTS, Part
@@ -24,6 +23,7 @@ from ratchet.evaluate.judges.prompt import (
 from ratchet.llm import Account, CoachModel, CoachSettings
 from ratchet.store import Store
 from ratchet.types import Cost, InputError, PromptTemplate, Rollout, Span
+from ratchet.worker.evaluator import Evaluator, FunctionEvaluator, Judgement, VariantCheck
 
 TIMEOUT_S = 900.0
 """Time limit of one verdict, which may take several calls with retries, in seconds."""

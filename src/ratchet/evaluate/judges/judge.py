@@ -11,8 +11,6 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ratchet.evaluate.evaluator import Judgement
-from ratchet.evaluate.failures import Unscored
 from ratchet.evaluate.judges.clients import AGENT, JudgeModels
 from ratchet.evaluate.judges.material import Part, Passage, material
 from ratchet.evaluate.judges.outlook import AnswersOutlook
@@ -37,6 +35,7 @@ from ratchet.types import (
     content_hash,
     total_cost,
 )
+from ratchet.worker.evaluator import Judgement, Unscored
 
 _log = logging.getLogger("ratchet")
 

@@ -15,7 +15,6 @@ from typing import TypeAlias
 
 import msgspec
 
-from ratchet.evaluate.evaluator import SpansOf
 from ratchet.evaluate.judges.evaluator import Alignment, JudgeEvaluator
 from ratchet.evaluate.judges.judge import Judge
 from ratchet.evaluate.judges.material import Passage, material
@@ -30,6 +29,7 @@ from ratchet.stats.agreement import (
 )
 from ratchet.stats.calibration import calibrated, interpolated
 from ratchet.types import RIGHT_FROM, InputError, Rollout, content_hash
+from ratchet.worker.evaluator import SpansOf
 
 SHARES = (0.2, 0.4)
 """Share of the inputs for examples, and for choosing; the rest is the sealed test."""

@@ -7,11 +7,11 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
-from ratchet.evaluate.evaluator import Evaluator, SpansOf
 from ratchet.evaluate.failures import attempted
 from ratchet.evaluate.judges.outlook import AnswersOutlook
 from ratchet.llm import ACCOUNT, Account
 from ratchet.types import BudgetExhausted, Rollout, dollars_text
+from ratchet.worker.evaluator import Evaluator, SpansOf
 
 ROUNDING = 1e-9
 """Dollars by which a sum of prices may be off."""

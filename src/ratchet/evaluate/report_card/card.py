@@ -10,8 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import msgspec
 
-from ratchet.evaluate.evaluator import Evaluator, SpansOf, basis_of
-from ratchet.evaluate.failures import FAILED, AnswerFailures, Failure, attempted, missing
+from ratchet.evaluate.failures import FAILED, AnswerFailures, Failure, attempted
 from ratchet.evaluate.report_card.affordable import (
     PlannedScore,
     check_affordable,
@@ -34,6 +33,7 @@ from ratchet.types import (
     content_hash,
     dollars_text,
 )
+from ratchet.worker.evaluator import Evaluator, SpansOf, basis_of, missing
 
 AT_ONCE = 16
 """Number of concurrent verdicts."""

@@ -23,9 +23,9 @@ from ratchet.evaluate.corruptions import (
     same_query,
 )
 from ratchet.evaluate.corruptions.corruption import on_leaf, same
-from ratchet.evaluate.evaluator import SpansOf
 from ratchet.evaluate.report_card.cases import Case
 from ratchet.types import Rollout, Span
+from ratchet.worker.evaluator import SpansOf
 
 ProbeKind: TypeAlias = Literal[
     "real", "expected", "repeat", "damage", "harmless", "padding", "injection", "unusable"

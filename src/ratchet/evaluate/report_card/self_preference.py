@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import statistics
 
-from ratchet.evaluate.evaluator import Evaluator, SpansOf
 from ratchet.evaluate.report_card.checks import Measured, Z, small_shift
 from ratchet.evaluate.report_card.thresholds import CardThresholds
 from ratchet.observe.dialects import names
 from ratchet.types import CardCheck
+from ratchet.worker.evaluator import Evaluator, SpansOf
 
 FEWEST_LABELLED = 20
 """Number of labelled outputs of either side below which nothing is concluded."""

@@ -7,10 +7,10 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from ratchet.evaluate.evaluator import Evaluator, SpansOf, VariantCheck
 from ratchet.evaluate.report_card.checks import Measured, Z, small_share, small_shift
 from ratchet.evaluate.report_card.thresholds import CardThresholds
 from ratchet.types import CardCheck, Rollout
+from ratchet.worker.evaluator import Evaluator, SpansOf, VariantCheck
 
 PER_COPY = 4
 """Real outputs that are compared for each copy that the thresholds allow."""

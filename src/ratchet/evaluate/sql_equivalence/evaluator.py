@@ -7,10 +7,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ratchet.evaluate.evaluator import FunctionEvaluator, Judgement
-from ratchet.evaluate.failures import Unscored
 from ratchet.llm.answer_text import answer_of
 from ratchet.types import ConfigError, InputError
+from ratchet.worker.evaluator import FunctionEvaluator, Judgement, Unscored
 
 if TYPE_CHECKING:
     from ratchet.evaluate.sql_equivalence.comparison import Compared, QueryComparison, ReadQuery

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import configparser
-import importlib.util
 import os
 import re
 import sys
@@ -22,6 +21,7 @@ from pathlib import Path
 from ratchet.bind import same_behaviour
 from ratchet.learn.checks.check import CandidateChange
 from ratchet.learn.checks.copies import Copies
+from ratchet.learn.checks.imports import installed
 from ratchet.run.child import ChildProcess
 from ratchet.types import Candidate, Code
 
@@ -33,9 +33,9 @@ OUTPUT_BYTES = 4 * 1024 * 1024
 _ERROR = re.compile(r"^(?P<file>.+?):\d+(?::\d+)?: error: (?P<message>.*)$", re.MULTILINE)
 
 
-def has_mypy(root: Path) -> bool:
-    """Whether a repository configures mypy, and it is installed here."""
-    if importlib.util.find_spec("mypy") is None:
+def has_mypy(root: Path, path: tuple[str, ...] | None = None) -> bool:
+    """Whether a repository configures mypy, and it is installed; see `installed`."""
+    if not installed("mypy", path):
         return False
     if (root / "mypy.ini").is_file() or (root / ".mypy.ini").is_file():
         return True
@@ -61,6 +61,7 @@ class TypeChecks:
             candidate's code.
         copies: Makes copies of the repository.
         say: Called once if mypy cannot be used.
+        python: Path of the interpreter that has the repository's packages.
     """
 
     def __init__(
@@ -68,9 +69,11 @@ class TypeChecks:
         patch: Callable[[Candidate], Mapping[str, bytes]],
         copies: Copies,
         say: Callable[[str], None] = lambda text: None,
+        python: str = sys.executable,
     ) -> None:
         self._patch = patch
         self._copies = copies
+        self._python = python
         self._say = say
         self._reported = False
         self._cache = tempfile.TemporaryDirectory(prefix="ratchet-mypy-")
@@ -104,7 +107,7 @@ class TypeChecks:
         """Counts of mypy's errors in these files; None if it crashed or timed out."""
         with self._copies.patched(patch) as copy:
             command = [
-                sys.executable, "-m", "mypy", "--no-error-summary", "--no-pretty",
+                self._python, "-m", "mypy", "--no-error-summary", "--no-pretty",
                 "--no-color-output", "--hide-error-context", "--show-error-codes",
                 "--cache-dir", self._cache.name, "--", *files,
             ]  # fmt: skip

@@ -11,6 +11,7 @@ import functools
 import importlib.util
 import sys
 from collections.abc import Callable
+from importlib.machinery import PathFinder
 
 from ratchet.learn.checks.check import CandidateChange, Check
 from ratchet.learn.checks.shape import function_of
@@ -76,16 +77,23 @@ def import_fault(old: Code, new: Code, module_text: str, is_there: Callable[[str
     return ""
 
 
-def installed(module: str) -> bool:
-    """Whether this interpreter finds a module; imports only its parent packages."""
-    return _installed(module.partition(".")[0])
+def installed(module: str, path: tuple[str, ...] | None = None) -> bool:
+    """Whether an interpreter finds a module's outermost package; imports nothing.
+
+    Args:
+        module: Its name.
+        path: What the interpreter imports from; that of this one when left out.
+    """
+    return _installed(module.partition(".")[0], path)
 
 
 @functools.lru_cache(maxsize=512)
-def _installed(head: str) -> bool:
-    if head in sys.modules or head in sys.stdlib_module_names:
+def _installed(head: str, path: tuple[str, ...] | None) -> bool:
+    if head in sys.stdlib_module_names or (path is None and head in sys.modules):
         return True
     try:
+        if path is not None:
+            return PathFinder.find_spec(head, path) is not None
         return importlib.util.find_spec(head) is not None
     except (ImportError, ValueError):
         return False

@@ -100,6 +100,7 @@ class OwnTests:
         copies: Makes copies of the repository.
         command: The test command of `[ship]`; None for pytest or unittest, by the kind of tests.
         run: Runs commands in the sandbox.
+        python: Path of the interpreter that has the repository's packages.
         say: Called once with each thing that could not be tested.
     """
 
@@ -112,6 +113,7 @@ class OwnTests:
         copies: Copies,
         command: str | None,
         run: CommandRunner,
+        python: str = sys.executable,
         say: Callable[[str], None] = lambda text: None,
     ) -> None:
         self._tree = tree
@@ -120,6 +122,7 @@ class OwnTests:
         self._copies = copies
         self._command = command
         self._run = run
+        self._python = python
         self._say = say
         self._reported: set[str] = set()
         self._baselines: dict[tuple[Path, ...], asyncio.Future[TestVerdict]] = {}
@@ -222,7 +225,7 @@ class OwnTests:
     def _commands(self, tests: Sequence[TestFile]) -> list[tuple[str, list[str]]]:
         """Commands to run: the configured one on these files, if its syntax is known."""
         files = [test.file.relative_to(self._tree.root).as_posix() for test in tests]
-        words = [w.replace("{python}", sys.executable) for w in shlex.split(self._command or "")]
+        words = [w.replace("{python}", self._python) for w in shlex.split(self._command or "")]
         if words and any(Path(word).name in ("pytest", "py.test") for word in words):
             options = self._without_paths(words)
             return [("pytest", [*options, *_PYTEST, *files])]
@@ -232,11 +235,11 @@ class OwnTests:
         under_pytest = [t for t in tests if t.kind == "pytest" and "unittest" not in words]
         if under_pytest:
             chosen = [f for f, t in zip(files, tests, strict=True) if t in under_pytest]
-            start = [sys.executable, "-m", "pytest", "-q"]
+            start = [self._python, "-m", "pytest", "-q"]
             commands.append(("pytest", [*start, *_PYTEST, *chosen]))
         others = [f for f, t in zip(files, tests, strict=True) if t not in under_pytest]
         if others:
-            commands.append(("unittest", [sys.executable, "-m", "unittest", *others]))
+            commands.append(("unittest", [self._python, "-m", "unittest", *others]))
         return commands
 
     def _without_paths(self, words: Sequence[str]) -> list[str]:

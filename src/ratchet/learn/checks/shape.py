@@ -7,8 +7,8 @@ import warnings
 from collections.abc import Iterator
 from typing import TypeAlias
 
+from ratchet.bind.evolve_blocks import outside
 from ratchet.learn.checks.check import CandidateChange
-from ratchet.source.evolve_blocks import outside
 from ratchet.types import Code, InputError
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from ratchet.observe.dialects import gen_ai, names, openinference, traceloop, vercel_ai
+from ratchet.observe.dialects import gen_ai, model_api, names, openinference, traceloop, vercel_ai
 from ratchet.observe.dialects.cached_input import whole_input
 from ratchet.observe.dialects.messages import json_text
 from ratchet.observe.dialects.names import JSON_TEXT
@@ -24,6 +24,8 @@ class SpanDialect(NamedTuple):
     """Attributes that identify the dialect; a span has at least one of them."""
     read: Callable[[str, Mapping[str, Any], Sequence[SpanEvent]], dict[str, Any]]
     """Maps a span's name, attributes and events to attributes of the span model."""
+    replaces: Mapping[str, str] = {}
+    """Attributes that are dropped where the attribute that replaces them was read."""
 
 
 DIALECTS = {
@@ -31,6 +33,7 @@ DIALECTS = {
     "openinference": SpanDialect(openinference.MARKERS, openinference.read),
     "traceloop": SpanDialect(traceloop.MARKERS, traceloop.read),
     "vercel_ai": SpanDialect(vercel_ai.MARKERS, vercel_ai.read),
+    "model_api": SpanDialect(model_api.MARKERS, model_api.read, model_api.REPLACES),
 }
 """In order of precedence."""
 
@@ -64,6 +67,9 @@ def normalise(
         if not dialect.markers.isdisjoint(attributes):
             for key, value in dialect.read(name, attributes, events).items():
                 model.setdefault(key, value)
+            for key, replaced_by in dialect.replaces.items():
+                if replaced_by in model:
+                    model.pop(key, None)
     if (whole := whole_input(model)) is not None:
         model[names.INPUT_TOKENS] = whole
     for key in JSON_TEXT.intersection(model):

@@ -40,8 +40,12 @@ def read_openai(provider: Any) -> None:
     except ImportError:  # another recorder is in use
         return
     for name, api in _ACCUMULATORS.items():
-        _replace(module, name, functools.partial(_reading_streams, api=api))
-    _replace(module, "_ResponseAttributes", _reading_whole)
+        original = getattr(module, name, None)
+        if original is not None:
+            setattr(module, name, _once(original, functools.partial(_reading_streams, api=api)))
+    answers = getattr(module, "_ResponseAttributes", None)
+    if answers is not None:
+        module._ResponseAttributes = _once(answers, _reading_whole)
 
 
 def read_anthropic() -> None:
@@ -52,18 +56,19 @@ def read_anthropic() -> None:
     for name in ("_stream", "_wrappers"):
         try:
             module = load(f"openinference.instrumentation.anthropic.{name}")
-        except ImportError:  # another recorder is in use
+            original = module._get_output_message_attributes
+        except (ImportError, AttributeError):  # another recorder is in use, or an older one
             continue
-        _replace(module, "_get_output_message_attributes", _reading_messages)
+        module._get_output_message_attributes = _once(original, _reading_messages)
 
 
-def _replace(module: Any, name: str, reading: Callable[[Any], Any]) -> None:
-    """Replace what the module calls `name` once; an older instrumentor may not have it."""
-    original = getattr(module, name, None)
-    if original is not None and not hasattr(original, "_ratchet_original"):
-        replacement = reading(original)
-        replacement._ratchet_original = original
-        setattr(module, name, replacement)
+def _once(original: Any, reading: Callable[[Any], Any]) -> Any:
+    """What reads for `original`; itself if it does so already."""
+    if hasattr(original, "ratchet_original"):
+        return original
+    replacement = reading(original)
+    replacement.ratchet_original = original
+    return replacement
 
 
 def _reading_messages(original: Any) -> Any:

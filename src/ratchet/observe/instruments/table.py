@@ -6,7 +6,7 @@ import logging
 import re
 import sys
 from importlib import metadata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -228,7 +228,10 @@ def switch_on(instrument: Instrument, route: DelegatingProvider) -> bool:
     return True
 
 
-def misfits() -> list[tuple[str, str, str, str, bool]]:
+Misfit: TypeAlias = tuple[str, str, str, str, bool]
+
+
+def misfits() -> list[Misfit]:
     """Imported libraries whose instrumentor is installed and does not fit their version.
 
     Returns:

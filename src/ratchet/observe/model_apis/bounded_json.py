@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -130,11 +131,18 @@ class CutText(str):
     """Characters of the whole text."""
 
 
+_NOTE = re.compile(r"… \[([0-9]{1,15}) more characters\]$")
+"""End of a text that was truncated in another process."""
+
+
 def size_of(text: Any) -> int:
     """Characters of a text, of a truncated one those of the whole; 0 for anything else."""
     if type(text) is CutText:
         return text.whole_size
-    return len(text) if isinstance(text, str) else 0
+    if not isinstance(text, str):
+        return 0
+    note = _NOTE.search(text, max(0, len(text) - 50))
+    return len(text) if note is None else note.start() + int(note[1])
 
 
 def bounded_text(value: Any) -> str:

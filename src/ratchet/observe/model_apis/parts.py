@@ -23,6 +23,7 @@ from ratchet.observe.model_apis.bounded_json import (
     mapping,
     name,
     omitted,
+    size_of,
 )
 
 Part: TypeAlias = dict[str, Any]
@@ -90,7 +91,7 @@ def media(modality: str, address: Any, mime_type: Any = None) -> Part:
     if address.startswith("data:"):
         header = address[:300].partition(",")[0]
         declared = header.removeprefix("data:").partition(";")[0]
-        return blob(modality, declared or mime_type, len(address) - len(header) - 1)
+        return blob(modality, declared or mime_type, size_of(address) - len(header) - 1)
     part: Part = {"type": "uri", "modality": modality, "uri": address[: 2 * NAME_LIMIT]}
     if mime_type:
         part["mime_type"] = name(mime_type)

@@ -16,6 +16,9 @@ TYPE_CHECKING = False  # `typing` is slow to import
 if TYPE_CHECKING:
     from typing import Any
 
+MARSHAL = 4
+"""Version of the format, which Python 3.4 and newer read: the two sides may differ in theirs."""
+
 HEADER = struct.Struct("=BI")
 """Kind and length of the frame's content."""
 

@@ -11,8 +11,8 @@ import msgspec
 from msgspec.structs import replace
 
 from ratchet.observe.model_apis import DialectName
-from ratchet.run.environment import dialect_of
 from ratchet.types import ConfigError
+from ratchet.worker.environment import dialect_of
 
 
 class Upstream(msgspec.Struct, frozen=True, kw_only=True):

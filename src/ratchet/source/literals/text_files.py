@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ratchet.source.literals.literal import Inexpressible, Literal, LiteralBuilder
-
-_FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n.*?\n---[ \t]*\r?\n", re.DOTALL)
+from ratchet.types.prompt_file import FRONT_MATTER
 
 
 @dataclass(frozen=True)
@@ -24,7 +22,7 @@ class _Style:
 
 def read(text: str) -> tuple[list[Literal], int]:
     """The whole text, and what follows the front matter."""
-    front = _FRONT_MATTER.match(text)
+    front = FRONT_MATTER.match(text)
     begins = [1 if text.startswith("\ufeff") else 0, *([front.end()] if front else [])]
     found = []
     for begin in begins:

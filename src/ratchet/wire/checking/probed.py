@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,12 +23,12 @@ def probe(
 
     Args:
         facts: Of the repository.
-        python: The interpreter.
+        python: The agent's interpreter.
         project: The project's folder in the copy.
         variables: Of its environment.
         mark: Text that is added to each prompt, if any.
     """
-    words = [str(python), "-m", "ratchet.autopilot.probe", "."]
+    words = [sys.executable, "-m", "ratchet.autopilot.probe", ".", "--python", str(python)]
     done = run_program(facts, [*words, *(["--mark", mark] if mark else [])], project, variables)
     if isinstance(done, str):
         return {"error": done}

@@ -7,9 +7,9 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from ratchet.observe import capture_rollouts, carry_context, warm_up
-from ratchet.run.agent import Agent
-from ratchet.run.attempt import Recorder, call_async, call_sync, timed_out
 from ratchet.types import Claim, Outcome, Resource
+from ratchet.worker.agent import Agent
+from ratchet.worker.attempt import Recorder, call_async, call_sync, timed_out
 
 GRACE_S = 1.0
 """How long a cancelled attempt may take to clean up before it is abandoned."""

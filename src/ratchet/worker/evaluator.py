@@ -9,27 +9,18 @@ import functools
 import hashlib
 import inspect
 import math
+import sqlite3
+import subprocess
 import threading
 from collections.abc import Awaitable, Callable, Mapping
+from concurrent.futures import BrokenExecutor
 from types import CodeType
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, get_args, overload
+from typing import Any, Literal, Protocol, TypeAlias, get_args, overload
 
 import msgspec
 
-from ratchet.evaluate.failures import (
-    MAX_CHARACTERS,
-    ImpossibleScore,
-    OnError,
-    UnfitTask,
-    Unscored,
-    described,
-    missing,
-)
-from ratchet.types import BudgetExhausted, Cost, InputError, Rollout, Score, Span
+from ratchet.types import BudgetExhausted, Cost, InputError, RatchetError, Rollout, Score, Span
 from ratchet.types.hashing import HASH_LENGTH, content_hash
-
-if TYPE_CHECKING:
-    from ratchet.store import Store
 
 TIMEOUT_S = 30.0
 """Default time limit of one verdict, in seconds."""
@@ -40,6 +31,12 @@ PARAMETERS = ("output", "expected", "input", "metadata", "rollout", "spans")
 SpansOf = Callable[[str], list[Span]]
 """Reads the spans of a rollout by its id."""
 
+OnError: TypeAlias = Literal["zero", "missing"]
+"""What a failure on an answer counts as, by the project's own word. An outage is always missing."""
+
+MAX_CHARACTERS = 4_000
+"""Maximum characters of a rationale or error."""
+
 EvaluatorBasis: TypeAlias = Literal["comparison", "execution", "measurement", "opinion"]
 """What a score rests on. comparison: with the expected answer. execution: running or compiling the
 output. measurement: a clock or a counter. opinion: a judgement of the output by itself."""
@@ -47,6 +44,27 @@ output. measurement: a clock or a counter. opinion: a judgement of the output by
 
 VariantCheck: TypeAlias = Literal["order", "hardening"]
 """Checks of the report card that compare a judge with a variant of itself."""
+
+
+class Unscored(Exception):
+    """There is no score, for the stated reason; it counts as missing, whatever the answer is."""
+
+
+class UnfitTask(Unscored):
+    """A task lacks what an evaluator needs, such as an expected answer that says something.
+
+    Args:
+        problem: What is wrong with the task, as in "has no expected answer".
+        task: The task's id, where it is known.
+    """
+
+    def __init__(self, problem: str, task: str = "") -> None:
+        super().__init__(f"The task {problem}{f' (task {task})' if task else ''}.")
+        self.problem = problem
+
+
+class ImpossibleScore(Exception):
+    """The function of an evaluator returned what is no score."""
 
 
 class Evaluator(Protocol):
@@ -136,7 +154,7 @@ class FunctionEvaluator:
         self.benchmarked = benchmarked
         self._function = function
         self._trusted = trusted
-        self._timeout_s = timeout_s
+        self.timeout_s = timeout_s
         self._is_async = inspect.iscoroutinefunction(function)
         parameters = inspect.signature(function).parameters
         self.asks_for = tuple(parameters)
@@ -190,7 +208,7 @@ class FunctionEvaluator:
         """Whether its verdict takes the expected answer into account."""
         return "expected" in self.asks_for
 
-    def attach(self, store: Store) -> None:
+    def attach(self, store: Any) -> None:
         """Give it the store whose rollouts it scores, for those that keep something there."""
 
     @property
@@ -255,9 +273,9 @@ class FunctionEvaluator:
         call = functools.partial(self._function, **given)
         started = _in_task(call) if self._is_async else _in_thread(call)
         try:
-            done, _ = await asyncio.wait({started}, timeout=self._timeout_s)
+            done, _ = await asyncio.wait({started}, timeout=self.timeout_s)
             if not done:
-                raise Unscored(f"No verdict within {self._timeout_s:g} s.")
+                raise Unscored(f"No verdict within {self.timeout_s:g} s.")
             return self._judged(started.result())
         finally:
             started.cancel()  # a function that swallows the cancellation is abandoned
@@ -339,6 +357,68 @@ def evaluator(
     return FunctionEvaluator(
         function, name=name or own, unit=unit, timeout_s=timeout_s, on_error=on_error
     )
+
+
+def missing(evaluator: Evaluator, error: Exception) -> Score:
+    """A score that is missing, with the reason."""
+    return Score(
+        evaluator=evaluator.name,
+        version=evaluator.version,
+        value=None,
+        unit=evaluator.unit,
+        error=described(error)[:MAX_CHARACTERS],
+    )
+
+
+def described(error: BaseException, between: str = ": ") -> str:
+    """An exception in words: its type and message, or the message alone of an `Unscored`."""
+    try:
+        said = str(error)
+    except Exception:  # a user's exception whose __str__ fails
+        said = ""
+    if isinstance(error, (Unscored, ImpossibleScore)):
+        return said
+    return f"{type(error).__name__}{between}{said}" if said else type(error).__name__
+
+
+def is_outage(error: BaseException) -> bool:
+    """Whether an exception tells of the surroundings and not of the answer: a time limit, a
+    connection, a database, memory, an import, a killed process, or an error of Ratchet's own.
+    """
+    seen: set[int] = set()
+    cause: BaseException | None = error
+    while cause is not None and id(cause) not in seen:
+        seen.add(id(cause))
+        if _is_of_the_surroundings(cause):
+            return True
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    return False
+
+
+_SURROUNDINGS = (
+    *(Unscored, TimeoutError, subprocess.TimeoutExpired, ImportError, MemoryError),
+    *(BrokenExecutor, asyncio.CancelledError),
+)
+_OF_A_PATH = (FileNotFoundError, IsADirectoryError, NotADirectoryError, FileExistsError)
+"""An answer may name a file that is not there."""
+_BY_NAME = frozenset({"OperationalError", "InterfaceError", "HTTPError"})
+"""Base classes of database drivers (PEP 249: "not necessarily under the control of the programmer")
+and of HTTP clients, which are not imported to ask."""
+
+
+def _is_of_the_surroundings(error: BaseException) -> bool:
+    if isinstance(error, _SURROUNDINGS):
+        return True
+    if isinstance(error, OSError):
+        return not isinstance(error, _OF_A_PATH)
+    if isinstance(error, RatchetError):
+        return not isinstance(error, InputError)
+    if isinstance(error, subprocess.CalledProcessError):
+        return error.returncode < 0  # killed by a signal
+    if isinstance(error, sqlite3.OperationalError):
+        # The statement itself is wrong: an answer that is run as a query.
+        return getattr(error, "sqlite_errorcode", None) != sqlite3.SQLITE_ERROR
+    return any(kind.__name__ in _BY_NAME for kind in type(error).__mro__)
 
 
 def _source_hash(function: Any) -> str:

@@ -24,8 +24,8 @@ from ratchet.observe import (
     readable,
 )
 from ratchet.observe.replay import REPLAY, Replay
-from ratchet.run.agent import Agent
 from ratchet.types import AttemptStatus, Cause, Claim, Outcome, Resource, Score
+from ratchet.worker.agent import Agent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

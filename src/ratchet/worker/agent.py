@@ -18,13 +18,12 @@ from ratchet._redirected_files import leave_to_rollouts
 from ratchet.bind import Knobs, declarations, importing
 from ratchet.bind.marked_functions import bind_marked_functions
 from ratchet.observe import ENTRY_MARK, is_async, trace
-from ratchet.source.prompt_files import declared_prompts, original_bytes, path_of
+from ratchet.observe.instruments.table import Misfit, misfits
 from ratchet.types import (
     AgentError,
     Declaration,
     InputError,
     Params,
-    PromptFile,
     Resource,
 )
 from ratchet.types.hashing import HASH_LENGTH
@@ -41,14 +40,19 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Folders prepended to `sys.path`, relative to the root."""
     model: str = ""
     """Version of the local model that the agent calls; empty for another."""
+    python: str = ""
+    """Path of the interpreter that runs it; empty for that of the tool."""
     variables: dict[str, str] = {}
     """Environment variables of the agent's processes, such as those that lead to that model."""
-    prompt_files: tuple[PromptFile, ...] = ()
-    """Files whose texts are prompts."""
+    in_files: tuple[Declaration, ...] = ()
+    """Prompts in files, which the agent reads and does not declare."""
 
 
 class Agent:
     """A loaded agent. Make one with `load_agent`."""
+
+    python = f"{sys.version_info.major}.{sys.version_info.minor}"
+    """Version of the Python that runs it."""
 
     def __init__(self, spec: AgentSpec, function: Callable[..., Any]) -> None:
         self.spec = spec
@@ -75,6 +79,23 @@ class Agent:
     def optional(self) -> tuple[str, ...]:
         """Names of the parameters that have a default."""
         return tuple(n for n, p in self._named.items() if p.default is not p.empty)
+
+    @property
+    def docstring(self) -> str:
+        """The function's docstring; empty when it has none."""
+        return self.function.__doc__ or ""
+
+    def misfits(self) -> list[Misfit]:
+        """Instrumentors that do not fit the libraries that the agent has imported."""
+        return misfits()
+
+    def check_input(self, value: Any) -> None:
+        """Check that a task's input fits the agent's parameters.
+
+        Raises:
+            InputError: It does not.
+        """
+        self.arguments(value, {})
 
     def arguments(
         self, given: Any, resources: Mapping[str, Resource]
@@ -149,9 +170,9 @@ class Agent:
         for file in sorted(f for f in files if _is_inside(f, root)):
             digest.update(f"{file.relative_to(root)}\0".encode())
             digest.update(hashlib.sha256(file.read_bytes()).digest())
-        for given in self.spec.prompt_files:
-            digest.update(f"{given.path}\0".encode())
-            digest.update(hashlib.sha256(original_bytes(path_of(root, given))).digest())
+        for path in sorted({each.file for each in self.spec.in_files if each.file}):
+            digest.update(f"{os.path.relpath(path, root)}\0".encode())
+            digest.update(hashlib.sha256(original_bytes(Path(path))).digest())
         return digest.hexdigest()[:HASH_LENGTH]
 
 
@@ -202,13 +223,31 @@ def load_agent(spec: AgentSpec) -> Agent:
         raise AgentError(f"The parameters of {spec.entry!r} are not known: {error}.") from None
 
 
+def original_bytes(path: Path) -> bytes:
+    """A file's own content, wherever reading it may be redirected to.
+
+    Raises:
+        InputError: It cannot be read, or is not utf-8.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+        with open(descriptor, "rb") as file:
+            data = file.read()
+        data.decode()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is not utf-8: {error}.", hint="Save it as utf-8.") from None
+    return data
+
+
 def _declared_in_files(spec: AgentSpec) -> dict[str, Declaration]:
     """The prompts in files.
 
     Raises:
-        InputError: A file cannot be used, or the source declares a prompt of that name too.
+        InputError: The source declares a prompt of that name too.
     """
-    found = declared_prompts(Path(spec.root), spec.prompt_files)
+    found = {each.name: each for each in spec.in_files}
     both = sorted(found.keys() & declarations().keys()) if found else []
     if both:
         raise InputError(

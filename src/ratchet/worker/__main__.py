@@ -1,7 +1,8 @@
 """Worker process: runs attempts and sends their outcomes to its parent, which stores them.
 
 It retains each outcome until the parent has stored it. When the parent is killed, the worker
-finishes its attempts, stores the outcomes itself, and ends: nothing that was paid for is lost.
+finishes its attempts, sends the outcomes to the server or leaves them on disk for the next parent,
+and ends: nothing that was paid for is lost.
 """
 
 from __future__ import annotations
@@ -16,21 +17,21 @@ import select
 import signal
 import socket
 import sys
-import time
 from pathlib import Path
 
 from ratchet.bind import BINDING_VARIABLE, SEED_VARIABLE, Binding, bind_process
 from ratchet.observe import capture_rollouts, carry_context, warm_up
-from ratchet.run.agent import Agent, AgentSpec, load_agent
-from ratchet.run.attempt import Recorder, call_alone
-from ratchet.run.environment import (
+from ratchet.types import Outcome, RatchetError, Resource
+from ratchet.worker.agent import Agent, load_agent
+from ratchet.worker.attempt import Recorder, call_alone
+from ratchet.worker.environment import (
     PROVIDER_KEYS,
     BindingFile,
     binding_file_name,
     gateway_variables,
 )
-from ratchet.run.inprocess import AsyncExecutor
-from ratchet.run.messages import (
+from ratchet.worker.inprocess import AsyncExecutor
+from ratchet.worker.messages import (
     HEADER,
     KNOWN_CANDIDATES,
     AgentUnusable,
@@ -46,8 +47,7 @@ from ratchet.run.messages import (
     decode_to_worker,
     frame,
 )
-from ratchet.source.prompt_files import rendered
-from ratchet.types import Outcome, RatchetError, Resource
+from ratchet.worker.outbox import leave
 
 BACKSTOP_S = 5.0
 """How long past a time-out the worker ends itself, in case the parent is gone."""
@@ -91,7 +91,6 @@ def main(descriptor: int, *kept_open: int) -> None:
     binding = setup.binding
     try:
         if binding is not None:
-            binding = _with_files(binding, setup.agent)
             bind_process(binding)
         agent = load_agent(setup.agent)
     except RatchetError as error:
@@ -117,32 +116,16 @@ def main(descriptor: int, *kept_open: int) -> None:
         _end_children()
 
 
-def _with_files(binding: Binding, agent: AgentSpec) -> Binding:
-    """A candidate with the content of its files of prompts.
-
-    Raises:
-        InputError: A file cannot hold the candidate's text.
-    """
-    import msgspec
-
-    files = rendered(Path(agent.root), agent.prompt_files, binding.resources)
-    return msgspec.structs.replace(binding, files=files)
-
-
 def _store(setup: WorkerSetup, left: list[Outcome]) -> None:
     _limit_memory(sys.maxsize)
-    # Imported by orphaned workers only.
-    from ratchet.client import Client, is_server
-
     left = _redacted(setup, left)
-    if is_server(setup.store_url):
-        with Client(setup.store_url, setup.store_key, patience_s=ORPHAN_PATIENCE_S) as client:
-            client.rollouts.finish(left)
+    if not setup.server:
+        leave(left, Path(setup.outbox))
         return
-    from ratchet.store import Store
+    from ratchet.client import Client  # imported by orphaned workers only
 
-    with Store.open(setup.store_url) as store:
-        store.rollouts.finish(left, now=time.time())
+    with Client(setup.server, setup.server_key, patience_s=ORPHAN_PATIENCE_S) as client:
+        client.rollouts.finish(left)
 
 
 def _redacted(setup: WorkerSetup, left: list[Outcome]) -> list[Outcome]:

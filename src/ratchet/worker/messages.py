@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 import msgspec
 
 from ratchet.bind import Binding
-from ratchet.run.agent import AgentSpec
 from ratchet.types import Claim, Outcome, Resource
+from ratchet.worker.agent import AgentSpec
 
 HEADER = struct.Struct("!I")
 """Length of the JSON message that follows. MessagePack has no integers beyond 64 bits."""
@@ -26,9 +26,9 @@ class WorkerSetup(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """First message to a worker."""
 
     agent: AgentSpec
-    store_url: str
-    """URL of a database or a server."""
-    store_key: str = ""
+    server: str = ""
+    """URL of the server that an orphaned worker sends its outcomes to; empty for none."""
+    server_key: str = ""
     """API key for the server. Not in the environment, which the agent can read."""
     gateway: str = ""
     """URL of the server whose gateway serves the agent's model calls; empty for none."""
@@ -41,6 +41,8 @@ class WorkerSetup(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     process belongs to each."""
     scratch: str
     """Folder for the worker's binding file."""
+    outbox: str
+    """Folder in which an orphaned worker leaves its outcomes, without a server."""
     binding: Binding | None = None
     """The one candidate that the worker serves, bound before the agent is imported; None for a
     worker that serves all."""

@@ -16,8 +16,8 @@ from ratchet.bind import BINDING_VARIABLE, Binding
 from ratchet.observe import BLOCKED_SUFFIX
 from ratchet.observe.ids import traceparent
 from ratchet.observe.model_apis import DialectName
-from ratchet.run.attempt import blocked
 from ratchet.types import Claim, Outcome
+from ratchet.worker.attempt import blocked
 
 SECRETS = frozenset({"RATCHET_KEY"})
 """Variables hidden from every agent's process: the API key of its runner."""

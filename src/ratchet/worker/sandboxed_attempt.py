@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from ratchet.bind import SEED_VARIABLE, Binding, bind_process, compiling
 from ratchet.observe import capture_rollouts, carry_context, warm_up
-from ratchet.run.agent import Agent, AgentSpec, load_agent
-from ratchet.run.attempt import Recorder, call_alone
-from ratchet.run.environment import BindingFile
-from ratchet.source.prompt_files import rendered
 from ratchet.types import Claim, Resource, Rollout
+from ratchet.worker.agent import Agent, AgentSpec, load_agent
+from ratchet.worker.attempt import Recorder, call_alone
+from ratchet.worker.environment import BindingFile
 
 
 class SandboxedAgent(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,6 +40,8 @@ class AttemptRequest(msgspec.Struct, frozen=True, kw_only=True):
     input: Any
     resources: dict[str, Resource]
     timeout_s: float
+    files: dict[str, bytes] = {}
+    """Content of files of prompts with the candidate's texts, by real path."""
     dry: bool = False
     """Do all but call the agent, to measure the overhead of the sandbox."""
 
@@ -69,18 +69,10 @@ def prepare(setup: bytes) -> LoadedAgent:
     if not made.import_per_candidate:
         agent = load_agent(made.agent)
         agent.declarations  # noqa: B018 - reads sources once, not in each fork
-    _import_now()
+    assert compiling  # imported here rather than in each fork
     carry_context()
     warm_up()
     return LoadedAgent(made.agent, agent, made.check_returns)
-
-
-def _import_now() -> None:
-    """Import here what candidates' functions need, once rather than in each fork."""
-    import typeguard  # noqa: F401
-
-    assert compiling
-    assert compiling
 
 
 def handle(loaded: LoadedAgent, body: bytes) -> bytes:
@@ -101,7 +93,7 @@ def handle(loaded: LoadedAgent, body: bytes) -> bytes:
     )
     os.environ[SEED_VARIABLE] = str(request.seed)
     with asyncio.Runner() as loop, BindingFile(os.getcwd()) as scratch:
-        scratch.publish(msgspec.structs.replace(recorder.binding, files=_files(loaded, request)))
+        scratch.publish(msgspec.structs.replace(recorder.binding, files=request.files))
         outcome = (
             recorder.succeeded(None)
             if request.dry
@@ -119,11 +111,7 @@ def _imported(loaded: LoadedAgent, request: AttemptRequest) -> Agent:
             seed=request.seed,
             sandboxed=True,
             check_returns=loaded.check_returns,
-            files=_files(loaded, request),
+            files=request.files,
         )
     )
     return load_agent(loaded.spec)
-
-
-def _files(loaded: LoadedAgent, request: AttemptRequest) -> dict[str, bytes]:
-    return rendered(Path(loaded.spec.root), loaded.spec.prompt_files, request.resources)

@@ -1,0 +1,211 @@
+"""The agent in an interpreter of its own, as the tool sees it: through a host process there."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import socket
+import subprocess
+import threading
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeout
+from typing import Any, TypeVar
+
+from ratchet.observe.instruments.table import Misfit
+from ratchet.sandbox.interpreter import Interpreter
+from ratchet.types import AgentError, ConfigError, Declaration, InputError
+from ratchet.worker.agent import AgentSpec
+from ratchet.worker.environment import STORE_SECRETS, without
+from ratchet.worker.host_messages import (
+    HEADER,
+    AgentDescription,
+    AgentVersion,
+    CheckInput,
+    DescribeAgent,
+    HostRefusal,
+    HostRequest,
+    Reply,
+    Request,
+    Text,
+    decode_reply,
+    frame,
+)
+
+LOAD_S = 300.0
+"""Seconds that the import of an agent may take."""
+
+_ERRORS = {"AgentError": AgentError, "ConfigError": ConfigError, "InputError": InputError}
+
+Answer = TypeVar("Answer", bound=Reply)
+
+
+class AgentHost:
+    """A process in the agent's interpreter that answers requests; started with the first one.
+
+    Its methods may be called by any thread. The process ends with this one, or at `close`.
+
+    Args:
+        interpreter: The agent's interpreter.
+    """
+
+    def __init__(self, interpreter: Interpreter) -> None:
+        self.interpreter = interpreter
+        self._numbers = itertools.count(1)
+        self._waiting: dict[int, Future[Reply]] = {}
+        self._lock = threading.Lock()
+        self._connection: socket.socket | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def ask(self, request: Request, kind: type[Answer], timeout_s: float = LOAD_S) -> Answer:
+        """Ask, and wait for the reply.
+
+        Raises:
+            AgentError: The process ended or does not answer; or the agent is at fault.
+            ConfigError: The request cannot be answered.
+            InputError: The request cannot be answered.
+        """
+        try:
+            reply = _checked(self.send(request).result(timeout_s))
+        except FutureTimeout:
+            self.close()
+            raise AgentError(
+                f"The agent's interpreter did not answer within {timeout_s:g} s."
+            ) from None
+        assert isinstance(reply, kind)
+        return reply
+
+    async def ask_async(self, request: Request, timeout_s: float) -> Reply:
+        """Like `ask`, without blocking the event loop.
+
+        Raises:
+            TimeoutError: There is no reply in time; the process is ended.
+        """
+        try:
+            async with asyncio.timeout(timeout_s):
+                return _checked(await asyncio.wrap_future(self.send(request)))
+        except TimeoutError:
+            self.close()
+            raise
+
+    def send(self, request: Request) -> Future[Reply]:
+        """Ask; the future is the reply."""
+        future: Future[Reply] = Future()
+        with self._lock:
+            connection = self._connection or self._started()
+            number = next(self._numbers)
+            self._waiting[number] = future
+            try:
+                connection.sendall(frame(HostRequest(number, request)))
+            except OSError:
+                pass  # the reader notices the end
+        return future
+
+    def close(self) -> None:
+        """End the process; the next request starts another."""
+        with self._lock:
+            if self._connection is not None:
+                self._connection.close()
+            if self._process is not None:
+                self._process.kill()
+
+    def _started(self) -> socket.socket:
+        mine, theirs = socket.socketpair()
+        try:
+            self._process = subprocess.Popen(
+                [
+                    *(self.interpreter.executable, "-P", "-m", "ratchet.worker.host"),
+                    str(theirs.fileno()),
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=2,  # what the agent prints is no part of this program's output
+                env=without(os.environ, STORE_SECRETS),
+                pass_fds=[theirs.fileno()],
+                start_new_session=True,
+            )
+        except OSError as error:
+            mine.close()
+            raise AgentError(f"{self.interpreter.executable} cannot be started: {error}.") from None
+        finally:
+            theirs.close()
+        self._connection = mine
+        threading.Thread(
+            target=self._read, args=(mine, self._process), name="ratchet-host", daemon=True
+        ).start()
+        return mine
+
+    def _read(self, connection: socket.socket, process: subprocess.Popen[bytes]) -> None:
+        try:
+            with connection.makefile("rb") as stream:
+                while header := stream.read(HEADER.size):
+                    answered = decode_reply(stream.read(HEADER.unpack(header)[0]))
+                    future = self._waiting.pop(answered.number, None)
+                    if future is not None:
+                        future.set_result(answered.reply)
+        except (OSError, ValueError):
+            pass  # closed here, or cut off
+        code = process.wait()
+        with self._lock:
+            waiting, self._waiting = self._waiting, {}
+            if self._connection is connection:
+                self._connection = None
+        for future in waiting.values():
+            future.set_exception(
+                AgentError(f"The agent's interpreter ended with exit code {code}.")
+            )
+
+
+def _checked(reply: Reply) -> Reply:
+    if isinstance(reply, HostRefusal):
+        raise _ERRORS[reply.kind](reply.message, hint=reply.hint)
+    return reply
+
+
+class HostedAgent:
+    """An agent that is loaded in its own interpreter.
+
+    Args:
+        host: The process there.
+        spec: The agent's location.
+
+    Raises:
+        AgentError: It does not load.
+        InputError: A marker or a file of prompts cannot be used.
+    """
+
+    def __init__(self, host: AgentHost, spec: AgentSpec) -> None:
+        self.spec = spec
+        self._host = host
+        found = host.ask(DescribeAgent(spec), AgentDescription)
+        self.python = ".".join(map(str, host.interpreter.python))
+        """Version of the Python that runs it."""
+        self.kind = found.kind
+        self.is_async = found.is_async
+        self.declarations: dict[str, Declaration] = found.declarations
+        """The resources declared in the agent's source and in its files of prompts, by name."""
+        self.optional = found.optional
+        """Names of the parameters that have a default."""
+        self.docstring = found.docstring
+        self._loaded_version = found.loaded_version
+        self._misfits = found.misfits
+
+    def misfits(self) -> list[Misfit]:
+        """Like `Agent.misfits`."""
+        return self._misfits
+
+    def check_input(self, value: Any) -> None:
+        """Check that a task's input fits the agent's parameters.
+
+        Raises:
+            InputError: It does not.
+        """
+        if problem := self._host.ask(CheckInput(value), Text).text:
+            raise InputError(problem)
+
+    def source_version(self) -> str:
+        """Like `Agent.source_version`."""
+        return self._host.ask(AgentVersion(), Text).text
+
+    def loaded_version(self) -> str:
+        """Like `Agent.loaded_version`."""
+        return self._loaded_version

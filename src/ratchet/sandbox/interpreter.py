@@ -1,0 +1,154 @@
+"""The interpreter that runs the agent: where it is, and whether the SDK is installed there."""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+from ratchet._version import __version__
+from ratchet.types import ConfigError
+
+ANSWER_S = 60.0
+"""Seconds that an interpreter may take to start; a cold disk is slow."""
+
+_ENVIRONMENTS = (".venv", "venv", "env")
+
+_ASK = """
+import importlib.util, json, runpy, sys
+found = importlib.util.find_spec("ratchet")
+version = ""
+if found is not None and found.origin:  # not imported: one of its dependencies may be missing
+    file = found.origin.replace("__init__.py", "_version.py")
+    version = runpy.run_path(file)["__version__"]
+prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
+print(json.dumps({"executable": sys.executable, "python": list(sys.version_info[:2]),
+    "prefix": sys.prefix, "prefixes": sorted(prefixes),
+    "path": [each for each in sys.path if each], "sdk": version}))
+"""
+
+
+class Interpreter(msgspec.Struct, frozen=True):
+    """A Python interpreter with its environment."""
+
+    executable: str
+    python: tuple[int, int]
+    """Its version, such as (3, 12)."""
+    prefix: str
+    """Folder of its environment."""
+    prefixes: tuple[str, ...]
+    """Folders with its library and its packages."""
+    path: tuple[str, ...]
+    """Folders that it imports from."""
+    sdk: str
+    """Version of the SDK that is installed there; empty for none."""
+
+
+def this_interpreter() -> Interpreter:
+    """The interpreter of this process."""
+    prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
+    return Interpreter(
+        sys.executable,
+        sys.version_info[:2],
+        sys.prefix,
+        tuple(sorted(prefixes)),
+        tuple(each for each in sys.path if each),
+        __version__,
+    )
+
+
+def find_interpreter(
+    root: Path, named: str | None, environ: Mapping[str, str] = os.environ
+) -> Path | None:
+    """The agent's own interpreter.
+
+    Args:
+        root: The project's folder.
+        named: [agent] python, relative to the project's folder; None where it is not set.
+        environ: The environment's variables.
+
+    Returns:
+        None for the interpreter of this process.
+
+    Raises:
+        ConfigError: There is no such interpreter.
+    """
+    if named is not None:
+        place = named if os.sep not in named else os.path.join(root, os.path.expanduser(named))
+        found = shutil.which(place, path=environ.get("PATH"))
+        if found is None:
+            raise ConfigError(
+                f"[agent] python names {named!r}, where there is no interpreter.",
+                hint='Name one such as python = ".venv/bin/python".',
+            )
+        return _other(Path(found))
+    repository = next((each for each in (root, *root.parents) if (each / ".git").exists()), root)
+    for folder in dict.fromkeys((root, repository)):
+        for name in _ENVIRONMENTS:
+            python = folder / name / "bin" / "python"
+            if (folder / name / "pyvenv.cfg").is_file() and python.exists():
+                return _other(python)
+    poetry = shutil.which("poetry", path=environ.get("PATH"))
+    if poetry and any((folder / "poetry.lock").is_file() for folder in (root, repository)):
+        python_of = [poetry, "env", "info", "--executable", "--no-ansi"]
+        done = subprocess.run(
+            python_of, cwd=root, capture_output=True, text=True, timeout=ANSWER_S, check=False
+        )
+        if done.returncode == 0 and Path(done.stdout.strip()).is_file():
+            return _other(Path(done.stdout.strip()))
+    conda = environ.get("CONDA_PREFIX", "")
+    if conda and environ.get("CONDA_DEFAULT_ENV") != "base":
+        python = Path(conda, "bin", "python")
+        if python.exists():
+            return _other(python)
+    return None
+
+
+def _other(python: Path) -> Path | None:
+    """An interpreter; None if its environment is that of this process."""
+    # Not resolved: a virtual environment's interpreter is a link to the one that it was made of.
+    own = os.path.realpath(sys.prefix)
+    return None if os.path.realpath(python.parent.parent) == own else python.absolute()
+
+
+@functools.cache
+def interpreter_at(python: Path) -> Interpreter:
+    """Ask an interpreter what it is, and check that the SDK is there.
+
+    Raises:
+        ConfigError: It does not start, is too old, or lacks this version of the SDK.
+    """
+    try:
+        done = subprocess.run(
+            [str(python), "-P", "-c", _ASK],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=ANSWER_S,
+            check=False,
+        )
+        found = msgspec.convert(json.loads(done.stdout.splitlines()[-1]), Interpreter)
+    except subprocess.TimeoutExpired:
+        raise ConfigError(f"{python} did not start within {ANSWER_S:g} s.") from None
+    except (OSError, IndexError, ValueError) as error:
+        old = isinstance(error, IndexError) and "-P" in done.stderr  # which Python 3.11 brought
+        raise ConfigError(
+            f"{python} is older than Python 3.11." if old else f"{python} does not start: {error}.",
+            hint="An agent in an older Python is improved as a program: command under [agent]."
+            if old
+            else "Correct python under [agent], or make the environment anew.",
+        ) from None
+    if found.sdk != __version__:
+        there = f"has Ratchet {found.sdk}" if found.sdk else "lacks Ratchet's SDK"
+        raise ConfigError(
+            f"The agent's interpreter {python} {there}; this is Ratchet {__version__}.",
+            hint=f"Install it there: {python} -m pip install agent-ratchet=={__version__}",
+        )
+    return found

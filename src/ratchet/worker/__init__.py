@@ -1,0 +1,1 @@
+"""Runs attempts in the agent's own interpreter. Part of the SDK: imports no room of the tool."""
