@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import stat
 import subprocess
 import sys
 from collections.abc import Callable
@@ -215,14 +214,17 @@ def test_nothing_that_a_repository_says_leads_out_of_the_folder(
         OwnFolder(project.root).project(".")
 
 
-def test_a_record_of_a_wiring_does_not_lead_out(make_project: MakeProject) -> None:
-    project = make_project()
+def write_record(project: Project, inside: str) -> None:
+    """The record of a wiring that names a project of the repository."""
     texts = dict.fromkeys(("ratchet", "agent", "entry", "entry_path"), "x")
     lists: dict[str, Any] = {key: [] for key in ("may_run", "prompts", "files")}
-    record = {"version": 1, "project": "project", "run": "python", "workflow": False}
-    record |= texts | lists
-    inner = project.root / ".ratchet-init.json"
-    inner.write_text(json.dumps(record))
+    record = {"version": 1, "project": inside, "run": "python", "workflow": False}
+    project.write(".ratchet-init.json", json.dumps(record | texts | lists))
+
+
+def test_a_record_of_a_wiring_does_not_lead_out(make_project: MakeProject) -> None:
+    project = make_project()
+    write_record(project, "project")
 
     async def conversation(client: Client) -> None:
         for tool in ("check", "doctor", "undo", "wire"):
@@ -275,35 +277,38 @@ def test_a_commit_stays_in_the_folders_own_repository(
             OwnFolder(thief).owns_git(thief)
 
 
-def own_environment(root: Path, variable: str) -> Path:
-    """An environment of the project's own, whose interpreter says so."""
-    python = root / ".venv" / "bin" / "python"
-    python.parent.mkdir(parents=True)
-    python.write_text(f'#!/bin/sh\n{variable}=own exec {sys.executable} "$@"\n')
-    python.chmod(python.stat().st_mode | stat.S_IXUSR)
-    return python
+def own_environment(root: Path) -> Path:
+    """An environment of the project's own with the packages of this one; where they are named."""
+    made = [sys.executable, "-m", "venv", "--without-pip", str(root / ".venv")]
+    subprocess.run(made, check=True)
+    (packages,) = (root / ".venv").glob("lib/python*/site-packages")
+    (packages / "here.pth").write_text("".join(f"{path}\n" for path in sys.path if path))
+    return packages / "here.pth"
 
 
-def test_run_evaluate_and_improve_use_the_projects_own_interpreter_as_check_does(
+def test_run_evaluate_improve_and_check_use_the_projects_own_interpreter(
     make_project: MakeProject,
 ) -> None:
-    told = AGENT.replace("import ratchet\n", "import os\n\nimport ratchet\n", 1)
-    told += '\nassert os.environ["ENVIRONMENT"] == "own"\n'
-    project = make_project(agent=told)
+    told = AGENT.replace("import ratchet\n", "import sys\n\nimport ratchet\n", 1)
+    told += '\nassert sys.prefix.endswith(".venv")\n'
+    project = make_project(agent=told, config=CONFIG)
     project.write(".gitignore", ".venv\n__pycache__\n")
     project.commit()
-    python = own_environment(project.root, "ENVIRONMENT")
+    python = project.root / ".venv" / "bin" / "python"
+    packages = own_environment(project.root)
+    write_record(project, ".")
 
     async def conversation(client: Client) -> None:
         assert (await given(client, "run", input="1"))["data"]["failed"] == 0
         measured = await given(client, "evaluate", limit=2, wait_s=60)
         assert measured["data"]["state"] == "ended"
-        await given(client, "diff", after="source")
-        python.write_text("#!/bin/sh\nexit 1\n")
+        assert (await given(client, "diff", after="source"))["data"]["changed"] == []
+        packages.unlink()
         for tool in ("run", "evaluate", "improve", "diff"):
             needed = {"input": "1"} if tool == "run" else {}
             said = await refused(client, tool, **needed)
-            assert f"Ratchet is not installed for {python}" in said
+            assert f"{python} lacks Ratchet's SDK" in said
+        assert (await given(client, "check"))["data"]["python"] == str(python)
 
     ask(project.root, conversation)
 

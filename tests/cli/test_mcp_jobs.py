@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -189,7 +188,7 @@ def test_a_job_that_does_not_heed_an_interrupt_is_ended_by_force(
     job = mcp_jobs.Job(project.root, "improve")
 
     async def stop() -> None:
-        job.start(Path(sys.executable), ["improve", "--json"])
+        job.start(["improve", "--json"])
         while not (project.root / "deaf").exists():
             await asyncio.sleep(0.02)
         await job.stop()

@@ -305,8 +305,8 @@ def test_tests_of_the_project_are_proposed_for_releases_and_not_set(tmp_path: Pa
     made = project_files(root, facts, choices_of(facts), {"agent": {"entry": "agent:answer"}})
     file = next(change for change in made.changes.files if change.path == "ratchet.toml")
     assert file.content is not None
-    assert '[ship]\n# test = "python -m pytest"\n' in file.content
+    assert '[ship]\n# test = "{python} -m pytest"\n' in file.content
     (root / "ratchet.toml").write_text(file.content)
     assert read_config(root / "ratchet.toml").ship.test is None
     (root / "ratchet.toml").write_text(file.content.replace("# test", "test"))
-    assert read_config(root / "ratchet.toml").ship.test == "python -m pytest"
+    assert read_config(root / "ratchet.toml").ship.test == "{python} -m pytest"

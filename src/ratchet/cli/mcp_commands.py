@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,14 +11,12 @@ from mcp.server.mcpserver import Context
 
 from ratchet.cli.mcp_answers import ToolAnswer, answer
 from ratchet.cli.mcp_jobs import Job
-from ratchet.observe.project_paths import environ_of, project_python
 from ratchet.server.command_process import CommandProcess, OnLine
-from ratchet.types import ConfigError, InputError, RatchetError
+from ratchet.types import InputError, RatchetError
 
 Call = Context[Any, Any]
 
 _NO_ANSWER = "It ended without an answer."
-_PROBE_S = 30.0
 
 
 class Refused(RatchetError):
@@ -40,15 +37,9 @@ class ToolCommands:
     def __init__(self, root: Path) -> None:
         self._root = root
 
-    def python(self, folder: Path) -> Path:
-        """The interpreter that check, run, evaluate and improve have in common."""
-        return project_python(folder, self._root)
-
     async def start(self, ctx: Call, job: Job, arguments: list[str], wait_s: float) -> ToolAnswer:
         """Start a job, and wait for it a while."""
-        python = self.python(job.project)
-        await check_has_ratchet(python)
-        await anyio.to_thread.run_sync(job.start, python, [arguments[0], "--json", *arguments[1:]])
+        await anyio.to_thread.run_sync(job.start, [arguments[0], "--json", *arguments[1:]])
         return await self.wait(ctx, job, wait_s, "", 0)
 
     async def wait(self, ctx: Call, job: Job, wait_s: float, part: str, offset: int) -> ToolAnswer:
@@ -81,7 +72,7 @@ class ToolCommands:
         *,
         project: Path | None = None,
     ) -> ToolAnswer:
-        """The answer of a command; with a project, by the interpreter of its agent."""
+        """The answer of a command; with a project, in its folder."""
         data, problem, printed = await self.run(ctx, arguments, project)
         return answer(data, part=part, offset=offset, problem=problem, printed=printed)
 
@@ -93,10 +84,8 @@ class ToolCommands:
         Raises:
             Refused: It failed without a result.
         """
-        python = self.python(project) if project else Path(sys.executable)
-        await check_has_ratchet(python)
         words = [arguments[0], "--json", *arguments[1:]]
-        process = CommandProcess(project or self._root, words, environ_of(python), python)
+        process = CommandProcess(project or self._root, words)
         await process.start()
         try:
             await process.wait(None, _teller(ctx))
@@ -135,25 +124,6 @@ def state_of(job: Job) -> dict[str, Any] | None:
 def _problem(job: Job) -> tuple[str, str]:
     """What went wrong with a job that gave an answer all the same, and what it quotes."""
     return (job.told.own_words, job.told.quoted) if job.told.answered else ("", "")
-
-
-async def check_has_ratchet(python: Path) -> None:
-    """Check that an interpreter can run commands.
-
-    Raises:
-        ConfigError: Ratchet is not installed for it.
-    """
-    if python == Path(sys.executable):
-        return
-    ask = "import importlib.util as u, sys; sys.exit(not u.find_spec('ratchet'))"
-    ended = 1
-    with anyio.move_on_after(_PROBE_S):
-        ended = (await anyio.run_process([str(python), "-P", "-c", ask], check=False)).returncode
-    if ended:
-        raise ConfigError(
-            f"Ratchet is not installed for {python}, which has the agent's packages.",
-            hint="Install the project's requirements there.",
-        )
 
 
 def _teller(ctx: Call) -> OnLine:

@@ -107,11 +107,6 @@ class OwnFolder:
                 )
         return found
 
-    def below(self, folder: Path) -> Path | None:
-        """The only project below a folder; None if there is none or several."""
-        found = self._below(folder)
-        return found[0] if len(found) == 1 else None
-
     def _below(self, folder: Path) -> list[Path]:
         """Folders at most three levels down that hold a project."""
         levels = (f"{'*/' * depth}{FILE_NAME}" for depth in (1, 2, 3))

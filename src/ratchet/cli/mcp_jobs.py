@@ -12,13 +12,14 @@ import json
 import os
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 from ratchet._private_files import make_folder
 from ratchet._told import INTERRUPTED, VARIABLE, Told
-from ratchet.observe.project_paths import STATE_NAME, environ_of, prepare_state
+from ratchet.observe.project_paths import STATE_NAME, prepare_state
 from ratchet.server.command_process import STOP_S, OnLine, wait_for_end
 from ratchet.types import Conflict
 
@@ -66,7 +67,7 @@ class Job:
             os.close(descriptor)
         return False
 
-    def start(self, python: Path, arguments: list[str]) -> None:
+    def start(self, arguments: list[str]) -> None:
         """Start it; its progress and its answer go to the file, what it prints goes nowhere.
 
         Raises:
@@ -87,9 +88,9 @@ class Job:
                 ) from None
             os.ftruncate(descriptor, 0)
             process = subprocess.Popen(
-                [str(python), "-P", "-m", "ratchet", *arguments],
+                [sys.executable, "-P", "-m", "ratchet", *arguments],
                 cwd=self.project,
-                env={**environ_of(python), VARIABLE: str(descriptor)},
+                env={**os.environ, VARIABLE: str(descriptor)},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

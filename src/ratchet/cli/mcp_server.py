@@ -23,7 +23,6 @@ from ratchet.cli.mcp_hints import Hints
 from ratchet.cli.mcp_jobs import Job
 from ratchet.cli.mcp_skill import skill_text
 from ratchet.cli.mcp_tools import StrictTool
-from ratchet.observe.project_paths import folder_with_config
 from ratchet.types import InputError, RatchetError
 
 _log = logging.getLogger("ratchet")
@@ -184,10 +183,7 @@ named. Says what would be done, unless commit is true."""
 that act blocked: one connected trace, each prompt the same as before and changed when it should \
 be, the project's tests as before."""
         whole = await anyio.to_thread.run_sync(self._folder.wired, path)
-        python = self._commands.python(
-            folder_with_config(whole) or self._folder.below(whole) or whole
-        )
-        arguments = ["init", "--check", "--python", str(python), "--", str(whole)]
+        arguments = ["init", "--check", "--", str(whole)]
         return await self._commands.ask(ctx, arguments)
 
     async def doctor(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from pathlib import Path
 
 from ratchet._private_files import close_folder, make_folder
@@ -18,33 +17,6 @@ def folder_with_config(start: Path) -> Path | None:
     """The nearest folder, from `start` upwards, that has a `ratchet.toml`; None if none has."""
     start = start.resolve()
     return next((f for f in (start, *start.parents) if (f / FILE_NAME).is_file()), None)
-
-
-def project_python(folder: Path, top: Path) -> Path:
-    """The interpreter of an agent: that of the environment beside it, else this one.
-
-    Args:
-        folder: The project's folder.
-        top: The folder up to which an environment is looked for.
-    """
-    for within in (folder, *folder.parents):
-        for name in (".venv", "venv", "env"):
-            python = within / name / "bin" / "python"
-            if python.exists():
-                return python
-        if within == top:
-            break
-    return Path(sys.executable)
-
-
-def environ_of(python: Path) -> dict[str, str]:
-    """This environment, in which `python` and the programs beside it are those of an interpreter.
-
-    As after its environment was activated: the project's tests and an agent that is a command
-    start by name what they need.
-    """
-    path = os.environ.get("PATH", os.defpath)
-    return {**os.environ, "PATH": f"{python.parent}{os.pathsep}{path}"}
 
 
 def store_url(root: Path, named: str | None) -> str:

@@ -44,7 +44,6 @@ class CommandProcess:
         folder: Where it runs.
         arguments: Of `ratchet`, with `--json`.
         environ: Its environment; by default that of this process.
-        python: The interpreter that runs it.
     """
 
     def __init__(
@@ -52,12 +51,10 @@ class CommandProcess:
         folder: Path,
         arguments: list[str],
         environ: Mapping[str, str] | None = None,
-        python: Path | str = sys.executable,
     ) -> None:
         self._folder = folder
         self._arguments = arguments
         self._environ = environ
-        self._python = str(python)
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
         self._printed = bytearray()
@@ -75,11 +72,7 @@ class CommandProcess:
         return self._printed.decode(errors="replace")[-PRINTED:].strip()
 
     async def start(self) -> None:
-        """Start it.
-
-        Raises:
-            OSError: The interpreter cannot be started.
-        """
+        """Start it."""
         # Pipes of our own: asyncio waits for those that it makes, which a process that the agent
         # leaves behind keeps open.
         told, tells = os.pipe()
@@ -87,7 +80,7 @@ class CommandProcess:
         try:
             environ = os.environ if self._environ is None else self._environ
             self._process = await asyncio.create_subprocess_exec(
-                self._python,
+                sys.executable,
                 "-P",  # the folder's own modules are none of Ratchet's
                 "-m",
                 "ratchet",

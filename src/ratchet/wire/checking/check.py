@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 import subprocess
+import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from ratchet.observe.project_paths import project_python
+from ratchet.sandbox.interpreter import find_interpreter
 from ratchet.types import InputError
 from ratchet.wire.applying.plan import read
 from ratchet.wire.applying.record import Record, decoded, read_record
@@ -63,6 +64,7 @@ from ratchet.wire.checking.wired_project import (
 from ratchet.wire.entry.service_app import ServiceApp
 from ratchet.wire.facts import PromptSite, RepositoryLook
 from ratchet.wire.looking.look import look
+from ratchet.wire.project_files.config_file import test_of_releases
 
 _PROMPT = re.compile(r"\bprompt\(\s*[\"']([\w.-]+)[\"']")
 _OTHER_WAYS = 2
@@ -109,9 +111,23 @@ def check(
     say("Reading the repository.")
     record = read_record(decoded(read(root, path) or b""), path)
     facts = look(root)
-    chosen = python or project_python(root / record.project, root)
+    chosen = python or _agents_python(root / record.project)
     run = _Run(root, record, facts, chosen, variables or {}, say)
     return CheckReport(str(root), str(chosen), tuple(run.findings(tests=tests)))
+
+
+def _agents_python(project: Path) -> Path:
+    """The interpreter that rollouts use."""
+    named = _settings_of(project).get("agent", {}).get("python")
+    return find_interpreter(project, named) or Path(sys.executable)
+
+
+def _settings_of(project: Path) -> dict[str, Any]:
+    file = project / "ratchet.toml"
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{file} cannot be read: {error}.", hint="ratchet doctor") from None
 
 
 class _Run:
@@ -215,12 +231,7 @@ class _Run:
         return dict(self._settings().get("agent", {}))
 
     def _settings(self) -> dict[str, Any]:
-        file = self._root / self._record.project / "ratchet.toml"
-        try:
-            settings = tomllib.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise InputError(f"{file} cannot be read: {error}.", hint="ratchet doctor") from None
-        return settings
+        return _settings_of(self._root / self._record.project)
 
     def _program(
         self,
@@ -418,7 +429,8 @@ class _Run:
             return CheckFinding("tests", "verified", f"`{command}`: they end with {new} as before.")
         why = f"`{command}`: they pass as before."
         untested = "test" not in self._settings().get("ship", {})
-        take = f"Let no branch be made without them: test = {json.dumps(command)} under [ship]."
+        proposed = json.dumps(test_of_releases(command))
+        take = f"Let no branch be made without them: test = {proposed} under [ship]."
         return CheckFinding("tests", "verified", why, take if untested else "")
 
     def _test(self, command: str, tree: TreeCopy) -> subprocess.CompletedProcess[str] | str:

@@ -59,7 +59,7 @@ def config_file(root: Path, project: str, tables: dict[str, Any], tests: str = "
     comments = _COMMENTS
     if tests and "ship" not in ordered:
         ordered["ship"] = {}
-        comments = {**_COMMENTS, "ship.": f"test = {json.dumps(tests, ensure_ascii=False)}"}
+        comments = {**_COMMENTS, "ship.": f"test = {json.dumps(test_of_releases(tests))}"}
     if not file.exists():
         text = _HEAD + toml_text(ordered, comments)
         return Changes((FileChange(path, "The project's settings.", content=text),))
@@ -86,6 +86,12 @@ def config_file(root: Path, project: str, tables: dict[str, Any], tests: str = "
     piece = Piece(len(data), len(data), added)
     change = FileChange(path, "Tables that the settings lack.", (piece,))
     return Changes((change,), left)
+
+
+def test_of_releases(command: str) -> str:
+    """A command of tests as `[ship] test` has it: by the agent's interpreter."""
+    program, gap, rest = command.partition(" ")
+    return f"{{python}}{gap}{rest}" if program in ("python", "python3") else command
 
 
 def _rank(key: str) -> int:
