@@ -152,7 +152,7 @@ def test_an_evaluator_that_always_raises_ends_the_run_with_what_it_raised(
 
 def test_a_corrupt_database_is_refused_and_kept(make_project: MakeProject) -> None:
     project = make_project()
-    project.json("status")
+    project.json("releases")
     for path in (project.root / ".ratchet").glob("ratchet.db*"):
         path.unlink()
     database = project.root / ".ratchet" / "ratchet.db"
@@ -164,7 +164,7 @@ def test_a_corrupt_database_is_refused_and_kept(make_project: MakeProject) -> No
 
 def test_a_database_of_a_newer_ratchet_is_refused(make_project: MakeProject) -> None:
     project = make_project()
-    project.json("status")
+    project.json("releases")
     with sqlite3.connect(project.root / ".ratchet" / "ratchet.db") as connection:
         connection.execute("UPDATE ratchet_version SET version_num = 'ffff_from_the_future'")
     check_refused(project.ratchet("status"), 4, "newer")

@@ -296,3 +296,17 @@ def test_the_job_is_added_only_when_asked_for_and_gitlabs_own_file_is_left(tmp_p
     made = workflow_file(root)
     assert [one.path for one in made.files] == [".gitlab/ratchet-evidence.yml"]
     assert "include: { local: .gitlab/ratchet-evidence.yml }" in made.left_alone[0].why
+
+
+def test_tests_of_the_project_are_proposed_for_releases_and_not_set(tmp_path: Path) -> None:
+    tests = {"test_agent.py": "import pytest\n\n\ndef test_it():\n    assert True\n"}
+    root = _write(tmp_path, tests)
+    facts = look(root)
+    made = project_files(root, facts, choices_of(facts), {"agent": {"entry": "agent:answer"}})
+    file = next(change for change in made.changes.files if change.path == "ratchet.toml")
+    assert file.content is not None
+    assert '[ship]\n# test = "{python} -m pytest"\n' in file.content
+    (root / "ratchet.toml").write_text(file.content)
+    assert read_config(root / "ratchet.toml").ship.test is None
+    (root / "ratchet.toml").write_text(file.content.replace("# test", "test"))
+    assert read_config(root / "ratchet.toml").ship.test == "{python} -m pytest"

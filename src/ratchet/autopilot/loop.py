@@ -40,10 +40,10 @@ from ratchet.autopilot.proof_outlook import proof_outlook
 from ratchet.autopilot.pull_requests import propose_release, text_options
 from ratchet.autopilot.pulse import pulse
 from ratchet.autopilot.release_notes import release_notes
-from ratchet.autopilot.repetitions import plan_repetitions
+from ratchet.autopilot.repetitions import PILOT_TASKS, plan_repetitions
 from ratchet.autopilot.report_cards import check_evaluators, check_objective, trust_objective
 from ratchet.autopilot.run_outcome import COACH_GONE
-from ratchet.autopilot.run_spending import RunSpending, announced
+from ratchet.autopilot.run_spending import RolloutCap, RunSpending, announced
 from ratchet.autopilot.runner import open_runner
 from ratchet.autopilot.trainable import ADAPTERS, TrainableModel
 from ratchet.autopilot.watcher import Watcher
@@ -54,8 +54,8 @@ from ratchet.learn.algorithm import NOTHING_TO_LEARN
 from ratchet.learn.auto import Auto
 from ratchet.llm import ChatClient, CoachUnavailable, paid_from
 from ratchet.prove import ExperimentPlan, RepetitionPlan
-from ratchet.run import FileLock, Runner
-from ratchet.run.paid import PaidRunner, RolloutRunner
+from ratchet.run import FileLock
+from ratchet.run.paid import CappedRunner, PaidRunner, RolloutRunner
 from ratchet.run.program import AnyAgent, ProgramAgent
 from ratchet.ship import activate, check_clean, find_literal, make_patch, ship
 from ratchet.store import Store
@@ -63,6 +63,7 @@ from ratchet.types import (
     SPLITS,
     Adapter,
     AgentError,
+    BudgetExhausted,
     Candidate,
     Conflict,
     Cost,
@@ -104,6 +105,7 @@ async def improve(
     skip_bad: bool = False,
     ship_it: bool = True,
     only_run: str | None = None,
+    at_most: int | None = None,
 ) -> Run:
     """Run the loop once for the project's agent, or resume an interrupted run.
 
@@ -115,6 +117,7 @@ async def improve(
         skip_bad: Skip malformed lines of the task file.
         ship_it: Create the branch; False stops before it.
         only_run: Id of the run to resume; no other is begun.
+        at_most: Rollouts that all stages together may take; the proof's are kept from learning.
 
     Returns:
         The run: shipped, without gain, not proved, or (with `ship_it` False) about to ship.
@@ -124,6 +127,7 @@ async def improve(
             settings are others than in `only_run`.
         RatchetError: A stage failed; the failure is recorded in the run, which resumes there.
     """
+    begun = time.time()
     with FileLock(
         project.prepare_state() / "locks" / "improve.lock", "`ratchet improve` in this project"
     ):
@@ -137,7 +141,8 @@ async def improve(
                     check_clean(project.root)
                 await discover_prompts(project, store, agent, dataset, watcher.message)
             check_import_binding(project.config, agent.declarations)
-            improve_run = _ImproveRun(project, store, watcher, agent, dataset, seed, only_run)
+            cap = None if at_most is None else RolloutCap(at_most, begun)
+            improve_run = _ImproveRun(project, store, watcher, agent, dataset, seed, only_run, cap)
             return await improve_run.advance(ship_it)
 
 
@@ -153,8 +158,10 @@ class _ImproveRun:
         dataset: Dataset,
         seed: int | None,
         only_run: str | None,
+        cap: RolloutCap | None = None,
     ) -> None:
         self.project = project
+        self.cap = cap
         self.store = store
         self.watcher = watcher
         self.identity = project.identity()
@@ -168,6 +175,8 @@ class _ImproveRun:
             for e in self.evaluators
         )
         """Whether only tasks with an expected answer take part: the objective needs one."""
+        if cap is not None:
+            self.project = project = self._capped(cap)
         self.guardrails = project.guardrails(self.evaluators)
         self.algorithm = self._make_algorithm()
         self.seed = project.config.improve.seed if seed is None else seed
@@ -177,6 +186,29 @@ class _ImproveRun:
         """Whether the decision waits for people's labels."""
         self.run = self._begin(only_run)
         self.spending = RunSpending(store, self.run.id, project.config.improve.budget.dollars)
+
+    def _capped(self, cap: RolloutCap) -> Project:
+        """The project with what the cap leaves to learning, once the proof has its part."""
+        proof, val = self._proof_rollouts, len(self._tasks("val"))
+        learning = cap.for_learning(proof)
+        if learning <= val:
+            raise InputError(
+                f"{cap.most} rollouts cannot hold the baseline, of {val} rollouts, learning, and a"
+                f" proof of up to {proof}.",
+                hint=f"Allow at least {min(proof + val + 1, 2 * val + 2)}, better"
+                f" {proof + 3 * val} or more.",
+            )
+        if learning + proof > cap.most:
+            self.watcher.message(
+                f"Of {cap.most} rollouts the proof has {cap.most - learning}, and may take up to"
+                f" {proof}: it may end undecided."
+            )
+        config = self.project.config
+        budget = config.improve.budget
+        rollouts = min(learning, budget.rollouts or learning)
+        budget = budget.model_copy(update={"rollouts": rollouts})
+        learning_section = config.improve.model_copy(update={"budget": budget})
+        return self.project.with_config(config.model_copy(update={"improve": learning_section}))
 
     def _make_algorithm(self) -> Algorithm:
         section = self.project.config.improve
@@ -304,7 +336,7 @@ class _ImproveRun:
                 async with AsyncExitStack() as stack:
                     if self.run.stage in ("baseline", "learn"):
                         self.coach = await stack.enter_async_context(self._open_coach())
-                    runner = await stack.enter_async_context(
+                    runner: RolloutRunner = await stack.enter_async_context(
                         open_runner(
                             self.project,
                             self.store,
@@ -314,6 +346,9 @@ class _ImproveRun:
                             take_over=True,
                         )
                     )
+                    if self.cap is not None:
+                        most, since = self.cap.most, self.cap.since
+                        runner = CappedRunner(runner, self.store, self.run.id, most, since)
                     while self.run.stage in self.WITH_RUNNER and not self.waits:
                         self.watcher.entered(self.run, self.run.stage, resumed)
                         await self.WITH_RUNNER[self.run.stage](self, runner)
@@ -333,7 +368,18 @@ class _ImproveRun:
         """Let the algorithm refuse now what it would refuse after the baseline."""
         algorithm = self._make_algorithm()
         coach = NoRunner() if uses_coach(self.project.config.coach, algorithm) else None
-        await dry_run(algorithm, self._lab_of(DryRunLab, NoRunner(), coach))
+        try:
+            await dry_run(algorithm, self._lab_of(DryRunLab, NoRunner(), coach))
+        except RatchetError as error:
+            if self.cap is None:
+                raise
+            learning = self.project.config.improve.budget.rollouts
+            raise BudgetExhausted(
+                error.message,
+                hint=f"Learning has {learning} of the {self.cap.most} rollouts that this run may"
+                f" take; the proof may take up to {self._proof_rollouts}. Allow more, or use fewer"
+                " tasks.",
+            ) from None
 
     def _open_coach(self) -> AbstractAsyncContextManager[ChatClient | None]:
         return open_coach(
@@ -405,7 +451,7 @@ class _ImproveRun:
         for sentence in reach(self._setting(self.baseline), self.store):
             self.watcher.message(sentence)
 
-    async def _baseline(self, runner: Runner) -> None:
+    async def _baseline(self, runner: RolloutRunner) -> None:
         lab = self._lab(runner)
         val = self._tasks("val")
         self.watcher.expects(len(val))
@@ -478,7 +524,7 @@ class _ImproveRun:
         self.store.journal.append(self.run.id, "trust", found, time.time())
         self.watcher.message(trust.sentence)
 
-    async def _learn(self, runner: Runner) -> None:
+    async def _learn(self, runner: RolloutRunner) -> None:
         await self._trust()
         spent = (await self.spending.account()).cost.known_usd
         dollars, sentence = self.spending.for_learning(self._proof_rollouts, spent)
@@ -522,7 +568,7 @@ class _ImproveRun:
         else:
             self._enter("prove", best_id=finding.best.id)
 
-    async def _prove(self, runner: Runner) -> None:
+    async def _prove(self, runner: RolloutRunner) -> None:
         candidate = self.store.candidates.get(self.run.best_id)
         await self._trust()  # journaled, unless the run began before there were report cards
 
@@ -579,13 +625,13 @@ class _ImproveRun:
         )
 
     async def _repetitions(
-        self, runner: Runner, candidate: Candidate, plan: ExperimentPlan
+        self, runner: RolloutRunner, candidate: Candidate, plan: ExperimentPlan
     ) -> RepetitionPlan:
         """How often each test task is run; journaled, so that a resumed run does not change it."""
         known = self.store.journal.get(self.run.id, "repetitions")
         if known is None:
             wanted = self.project.config.prove.repetitions
-            async with self._lab(runner) as lab:
+            async with self._lab(runner, rollouts=self._left_for_proof()) as lab:
                 _, judged = self.spending.price()
                 left = (await self.spending.account()).left
                 chosen = await plan_repetitions(
@@ -599,6 +645,13 @@ class _ImproveRun:
             body = {"count": chosen.count, "reason": chosen.reason}
             known = self.store.journal.append(self.run.id, "repetitions", body, time.time())
         return msgspec.convert(known, RepetitionPlan)
+
+    def _left_for_proof(self) -> int | None:
+        """Rollouts that the cap leaves to the proof after its pilot; None without a cap."""
+        if self.cap is None:
+            return None
+        spent = sum(self.store.rollouts.counts(queue=self.run.id).values())
+        return max(1, self.cap.most - spent - min(PILOT_TASKS, len(self._tasks("val"))))
 
     def _ship(self) -> Release:
         experiment = self.store.experiments.get(self.run.experiment_id)
@@ -694,7 +747,7 @@ class _ImproveRun:
                 " `ratchet ship`."
             )
 
-    WITH_RUNNER: ClassVar[dict[str, Callable[[Any, Runner], Awaitable[None]]]] = {
+    WITH_RUNNER: ClassVar[dict[str, Callable[[Any, RolloutRunner], Awaitable[None]]]] = {
         "baseline": _baseline,
         "learn": _learn,
         "prove": _prove,
@@ -800,13 +853,20 @@ class _ImproveRun:
         self.store.journal.append(self.run.id, COACH_GONE, body, time.time())
         self.watcher.message(f"{error.message} What was found without it goes on to the proof.")
 
-    def _lab(self, runner: RolloutRunner, dollars: float | None = None) -> Lab:
-        lab = self._lab_of(Lab, runner, self.coach, dollars)
+    def _lab(
+        self, runner: RolloutRunner, dollars: float | None = None, rollouts: int | None = None
+    ) -> Lab:
+        lab = self._lab_of(Lab, runner, self.coach, dollars, rollouts)
         lab.count_spent(self.spending.outside_labs())
         return lab
 
     def _lab_of(
-        self, kind: type[L], runner: RolloutRunner, coach: Any, dollars: float | None = None
+        self,
+        kind: type[L],
+        runner: RolloutRunner,
+        coach: Any,
+        dollars: float | None = None,
+        rollouts: int | None = None,
     ) -> L:
         budget = self.project.config.improve.budget
         checks = make_checks(self.project, self.agent, self.baseline, self.watcher.message)
@@ -823,7 +883,7 @@ class _ImproveRun:
             scorer=self._scorer(),
             store=self.store,
             budget=Budget(
-                rollouts=budget.rollouts,
+                rollouts=budget.rollouts if rollouts is None else rollouts,
                 seconds=budget.seconds,
                 coach_calls=budget.coach_calls,
                 dollars=budget.dollars if dollars is None else dollars,

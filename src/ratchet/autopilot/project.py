@@ -346,7 +346,7 @@ class Project:
                 the needed splits is empty.
         """
         if store is None:
-            if self.config.tasks.dataset is None and not self._has_store():
+            if self.config.tasks.dataset is None and not self.has_store():
                 return self._dataset_of_file(None, skip_bad, needs)
             with self.open_store() as opened:
                 return self.dataset(skip_bad=skip_bad, store=opened, needs=needs)
@@ -407,7 +407,7 @@ class Project:
         )
         return dataset, sentences
 
-    def _has_store(self) -> bool:
+    def has_store(self) -> bool:
         """Whether there is a store already; reading tasks creates none."""
         own = self.store_url == own_store_url(self.root)
         return not own or (self.state / "ratchet.db").exists()

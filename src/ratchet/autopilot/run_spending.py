@@ -6,7 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import msgspec
@@ -29,6 +29,22 @@ RAISE = "Raise dollars under [improve.budget] in ratchet.toml."
 
 MANY_CALLS = 100
 """Number of model calls of a step from which on they are announced."""
+
+
+class RolloutCap(NamedTuple):
+    """What a command may add to the store in all its stages."""
+
+    most: int
+    """Number of rollouts."""
+    since: float
+    """Unix time at which the command began."""
+
+    def for_learning(self, proof: int) -> int:
+        """Rollouts that baseline and learning may take, given the most that the proof takes.
+
+        The proof keeps its own, but no more than half: it often decides long before its end.
+        """
+        return max(self.most - proof, self.most // 2)
 
 
 class RunSpending:

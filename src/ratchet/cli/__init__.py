@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import io
+import signal
 import sys
 
 _SELDOM = (50_000, 10, 10)
@@ -20,6 +21,10 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
     from ratchet.cli.app import app_for, run
+    from ratchet.cli.errors import TELLER
+
+    if TELLER is not None:  # it stops this command so, whatever its own starter ignores
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
     app = app_for(sys.argv[1:])
     gc.freeze()

@@ -11,8 +11,9 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from ratchet._told import INTERRUPTED
 from ratchet._version import __version__
-from ratchet.cli.errors import fail
+from ratchet.cli.errors import TELLER, fail
 from ratchet.cli.library_logs import silence_libraries
 from ratchet.types import RatchetError
 
@@ -251,9 +252,11 @@ def run(arguments: Sequence[str], app: typer.Typer | None = None) -> int:
     try:
         (app or app_for(arguments))(args=list(arguments), prog_name="ratchet")
     except SystemExit as end:  # typer exits this way, also after usage errors
+        if end.code == INTERRUPTED and TELLER is not None:
+            TELLER.error("Interrupted.", None, INTERRUPTED)
         return end.code if isinstance(end.code, int) else 1
     except RatchetError as error:
-        fail(error.message, error.hint)
+        fail(error.message, error.hint, error.exit_code)
         return error.exit_code
     except BrokenPipeError:
         # The reader of stdout is gone; the flush at exit must not raise again.
@@ -261,6 +264,11 @@ def run(arguments: Sequence[str], app: typer.Typer | None = None) -> int:
         return 0
     except OSError as error:
         return _system(error)
+    except Exception as error:
+        if TELLER is not None:  # what is printed may be read by nobody
+            what = f"Ratchet itself failed: {type(error).__name__}: {error}"
+            TELLER.error(what, "Please report it, with what you did.", 1)
+        raise
     return 0
 
 

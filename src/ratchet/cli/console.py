@@ -6,8 +6,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Coroutine, Iterator
-from contextvars import ContextVar
+from collections.abc import Coroutine
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -17,7 +16,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from ratchet._told import INTERRUPTED
 from ratchet.autopilot import Project
+from ratchet.cli.errors import TELLER
 from ratchet.cli.project_server import project_server
 from ratchet.types import RatchetError, dollars_text
 
@@ -45,25 +46,11 @@ def project_in(folder: Path) -> Project:
     return Project.find(folder, project_server)
 
 
-_COLLECTED: ContextVar[list[Any] | None] = ContextVar("ratchet.cli.collected", default=None)
-
-
-@contextlib.contextmanager
-def collecting() -> Iterator[list[Any]]:
-    """In this context `print_json` appends its object to the list, and prints nothing."""
-    found: list[Any] = []
-    token = _COLLECTED.set(found)
-    try:
-        yield found
-    finally:
-        _COLLECTED.reset(token)
-
-
 def print_json(value: Any) -> None:
-    """Print a JSON object on one line."""
+    """Print a JSON object on one line, or tell it the program that started this command."""
     plain = msgspec.to_builtins(value, str_keys=True)
-    if (collected := _COLLECTED.get()) is not None:
-        collected.append(plain)
+    if TELLER is not None:
+        TELLER.answer(plain)
         return
     sys.stdout.write(json.dumps(plain, ensure_ascii=False, allow_nan=False) + "\n")
 
@@ -71,7 +58,7 @@ def print_json(value: Any) -> None:
 class Interrupted(RatchetError):
     """The user pressed Ctrl-C."""
 
-    exit_code = 130
+    exit_code = INTERRUPTED
 
 
 def wait_for(

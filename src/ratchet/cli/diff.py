@@ -47,11 +47,11 @@ def diff(
             recall_prompts(store, agent, project.dataset(skip_bad=True, needs=())[0])
         one = select_candidate(project, store, agent, before)
         other = select_candidate(project, store, agent, after)
-    if before == "source":
+    changed = other.changed_from(one)
+    if before == "source" and changed:
         text = make_patch(one, other, agent.declarations, project.root).diff()
     else:
         text = "\n".join(_lines(one, other))
-    changed = other.changed_from(one)
     if json:
         print_json(
             {

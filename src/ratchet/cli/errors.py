@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
+from typing import IO, cast
+
 from rich.console import Console
 
-err = Console(stderr=True, highlight=False)
+from ratchet._told import teller_of_environment
+
+TELLER = teller_of_environment()
+"""Where a program that started this command reads; None for a person. Taken before anything of the
+project is imported."""
+
+err = (
+    Console(stderr=True, highlight=False)
+    if TELLER is None
+    else Console(file=cast(IO[str], TELLER), highlight=False, width=10_000, color_system=None)
+)
 
 
-def fail(message: str, hint: str | None = None) -> None:
-    """Print an error and a hint."""
+def fail(message: str, hint: str | None = None, code: int = 1) -> None:
+    """Print an error and a hint; a program is told the exit code, too."""
+    if TELLER is not None:
+        TELLER.error(message, hint, code)
+        return
     whole = not err.is_terminal  # in a log or pipe each sentence goes on its own line
     err.print("[bold red]error:[/] ", end="")
     err.print(message, markup=False, soft_wrap=whole)

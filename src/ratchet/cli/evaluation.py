@@ -122,7 +122,8 @@ async def _evaluate(
     return batches
 
 
-def _summary(batch: Batch, store: Store) -> dict[str, Any]:
+def means_of(batch: Batch) -> list[dict[str, Any]]:
+    """The mean of each evaluator over a batch, with its interval and what failed."""
     names = list(dict.fromkeys(name for _, _, scores in batch.rows for name in scores))
     evaluators = []
     for name in names:
@@ -145,6 +146,10 @@ def _summary(batch: Batch, store: Store) -> dict[str, Any]:
                 "broken": _broken(name, batch),
             }
         )
+    return evaluators
+
+
+def _summary(batch: Batch, store: Store) -> dict[str, Any]:
     failures = [rollout for _, rollout, _ in batch.rows if rollout.status != "succeeded"]
     first = failures[0] if failures else None
     return {
@@ -153,7 +158,7 @@ def _summary(batch: Batch, store: Store) -> dict[str, Any]:
         "rollouts": len(batch.rows),
         "failed": len(failures),
         "first_failure": f"{first.task_id}: {failure_of(first, store)}" if first else "",
-        "evaluators": evaluators,
+        "evaluators": means_of(batch),
     }
 
 

@@ -38,7 +38,10 @@ def explain(
 
       ratchet explain 1a2b3c4d
     """
-    with project_in(folder).open_store() as store:
+    project = project_in(folder)
+    if not project.has_store():
+        raise _nothing_yet()
+    with project.open_store() as store:
         found = _newest(store) if identity is None else _find(store, identity)
         kind, sentences = _explained(store, found, time.time())
     if json:
@@ -71,8 +74,12 @@ def _newest(store: Store) -> Experiment | Cycle | Run:
     elif experiments := store.experiments.history():
         newest.append((experiments[-1].created_at, experiments[-1]))
     if not newest:
-        raise InputError("There is no decision to explain yet.", hint="Make one: ratchet improve.")
+        raise _nothing_yet()
     return max(newest, key=lambda each: each[0])[1]
+
+
+def _nothing_yet() -> InputError:
+    return InputError("There is no decision to explain yet.", hint="Make one: ratchet improve.")
 
 
 def _find(store: Store, prefix: str) -> Experiment | Cycle | Run:

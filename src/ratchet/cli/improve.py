@@ -40,6 +40,10 @@ def improve(
     rollouts: Annotated[
         int | None, typer.Option(min=1, help="Maximum number of rollouts for learning.")
     ] = None,
+    at_most: Annotated[
+        int | None,
+        typer.Option(min=1, help="Maximum number of rollouts of baseline, learning and proof."),
+    ] = None,
     seconds: Annotated[
         float | None, typer.Option(min=1, help="Maximum duration of learning, in seconds.")
     ] = None,
@@ -70,6 +74,8 @@ def improve(
 
       ratchet improve --seed 1 --rollouts 500
 
+      ratchet improve --at-most 1000
+
       ratchet improve --algorithm evolve
 
       ratchet improve --dataset support@1a2b3c4d
@@ -85,7 +91,9 @@ def improve(
         project = _at_server(project, server)
     if unsafe_no_sandbox:
         project = _without_sandbox(project)
-    outcome = improve_project(project, seed=seed, ship=ship, skip_bad=skip_bad, quiet=json)
+    outcome = improve_project(
+        project, seed=seed, ship=ship, skip_bad=skip_bad, quiet=json, at_most=at_most
+    )
     if json:
         print_json(outcome.for_machines())
     else:
@@ -98,12 +106,26 @@ def improve(
 
 
 def improve_project(
-    project: Project, *, seed: int | None, ship: bool, skip_bad: bool, quiet: bool
+    project: Project,
+    *,
+    seed: int | None,
+    ship: bool,
+    skip_bad: bool,
+    quiet: bool,
+    at_most: int | None = None,
 ) -> RunOutcome:
     """Run the loop with progress output, on standard error when `quiet`."""
     with project.open_store() as store, TerminalWatcher(err if quiet else out) as watcher:
         run = wait_for(
-            go_around(project, store, watcher=watcher, seed=seed, skip_bad=skip_bad, ship_it=ship),
+            go_around(
+                project,
+                store,
+                watcher=watcher,
+                seed=seed,
+                skip_bad=skip_bad,
+                ship_it=ship,
+                at_most=at_most,
+            ),
             quiet=quiet,
         )
         return outcome_of(store, run)

@@ -41,6 +41,9 @@ def init(
     look: Annotated[
         bool, typer.Option("--look", help="Say what the repository is; change nothing.")
     ] = False,
+    advice: Annotated[
+        bool, typer.Option("--advice", help="Give the advice and its questions; change nothing.")
+    ] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be written; write nothing.")
     ] = False,
@@ -118,8 +121,13 @@ def init(
 
       ratchet init --check
 
+      ratchet init --undo --dry-run
+
       ratchet init --undo
     """
+    if undo and dry_run:
+        _preview_undo(path, json=json)
+        return
     if undo:
         undo_wiring(
             path, None if branch == BRANCH else branch, force=force, no_git=no_git, json=json
@@ -145,6 +153,9 @@ def init(
             print_look(found)
         return
     given = _Given(project, entry, tuple(allow_tool or ()), workflow, coach, no_git)
+    if advice:
+        _advise(path, given, json=json)
+        return
     asks = not (yes or dry_run or json)
     if asks and not sys.stdin.isatty():
         raise InputError(
@@ -200,28 +211,37 @@ class _Given:
             )
 
 
-def advice_for(
-    path: Path, project: str | None, entry: str | None, tools: tuple[str, ...]
-) -> Recommendation:
-    """The recommendation for a repository, with some questions answered."""
+def _advise(path: Path, given: _Given, *, json: bool) -> None:
     from ratchet.wire import look as look_at
 
-    return _Given(project, entry, tools, workflow=False).advice(look_at(path))
+    advice = given.advice(look_at(path))
+    if json:
+        print_json(advice)
+        return
+    print_page(advice.sections)
+    for question in advice.questions:
+        out.print(f"\n{question.text}", markup=False, style="bold")
+        out.print(question.why, markup=False)
 
 
-def undo_preview(path: Path) -> dict[str, Any]:
-    """What --undo would do."""
+def _preview_undo(path: Path, *, json: bool) -> None:
+    """Say what --undo would do."""
     from ratchet.wire.applying.plan import read
     from ratchet.wire.applying.record import decoded, read_record
     from ratchet.wire.applying.undo import find_record, undone_of
 
     root, name = find_record(path)
     undone = undone_of(root, read_record(decoded(read(root, name) or b""), name))
-    return {
-        "would_change": [one for one, data in undone.contents.items() if data is not None],
-        "would_remove": [one for one, data in undone.contents.items() if data is None],
-        "kept": undone.kept,
-    }
+    changed = [file for file, data in undone.contents.items() if data is not None]
+    removed = [file for file, data in undone.contents.items() if data is None]
+    if json:
+        print_json({"would_change": changed, "would_remove": removed, "kept": undone.kept})
+        return
+    for what, files in (("change", changed), ("remove", removed)):
+        out.print(f"Would {what}: {', '.join(files) or 'nothing'}.", markup=False)
+    for kept in undone.kept:
+        out.print(f"Would keep: {kept.place} {kept.why}", markup=False)
+    out.print("Nothing was written. To do it: ratchet init --undo", markup=False)
 
 
 def _wired(path: Path) -> bool:

@@ -106,6 +106,7 @@ def check_wiring(
     path: Path, python: Path | None, variables: Sequence[str] = (), *, json: bool
 ) -> None:
     """Check a wiring, with these variables from here; exits with 1 if something failed."""
+    from ratchet.cli.errors import err
     from ratchet.wire.checking import check
 
     unset = [name for name in variables if name not in os.environ]
@@ -115,7 +116,12 @@ def check_wiring(
             hint=f"{unset[0]}=… ratchet init --check --variable {unset[0]}",
         )
     given = {name: os.environ[name] for name in variables}
-    report = check(path, python=python, variables=given)
+    report = check(
+        path,
+        python=python,
+        variables=given,
+        say=lambda sentence: err.print(sentence, style="dim", markup=False),
+    )
     if json:
         print_json(report)
     else:

@@ -97,8 +97,11 @@ def _serve(folder: Path, http: int | None) -> None:
 
 
 def _entry() -> dict[str, Any]:
-    """How an assistant starts the server: by this installation, in the folder it has open."""
-    return {"command": sys.executable, "args": ["-m", "ratchet", "mcp"]}
+    """How an assistant starts the server: by this installation, in the folder it has open.
+
+    With -P no module of that folder is imported in place of one of Python's or Ratchet's.
+    """
+    return {"command": sys.executable, "args": ["-P", "-m", "ratchet", "mcp"]}
 
 
 def _install(file: Path) -> None:

@@ -1,37 +1,39 @@
-"""The tools of `ratchet mcp`: the functions of the commands, with typed inputs and outputs."""
+"""The tools of `ratchet mcp`: the commands, with typed inputs and bounded answers."""
 
 from __future__ import annotations
 
 import functools
 import inspect
 import json
-import os
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+import logging
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import anyio.to_thread
-from mcp.server.mcpserver import Context, MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
-from mcp.types import ToolAnnotations
+from mcp.server.mcpserver import MCPServer
+from mcp.types import CallToolResult, ToolAnnotations
 from pydantic import Field
 
 from ratchet._version import __version__
-from ratchet.cli.console import collecting
-from ratchet.cli.mcp_answers import DATA_NOTE, ToolAnswer, answer
-from ratchet.cli.mcp_processes import command_in, run_command
+from ratchet.cli.mcp_answers import DATA_NOTE, ToolAnswer, answer, refusal
+from ratchet.cli.mcp_commands import Call, Refused, ToolCommands, state_of
+from ratchet.cli.mcp_folder import OwnFolder
+from ratchet.cli.mcp_hints import Hints
+from ratchet.cli.mcp_jobs import Job
 from ratchet.cli.mcp_skill import skill_text
-from ratchet.observe.project_paths import folder_with_config
-from ratchet.server.command_process import CommandProcess
+from ratchet.cli.mcp_tools import StrictTool
 from ratchet.types import InputError, RatchetError
+
+_log = logging.getLogger("ratchet")
 
 INSTRUCTIONS = f"""Ratchet improves an existing LLM agent from its own use, and ships a change \
 only if it is proved better on tasks that learning never saw.
 
 In a repository that is not wired yet: look, recommend, wire (a dry run unless commit is true), \
-check. In a wired project: run, traces, show, improve, explain, diff. Ask the person before commit \
-or ship is set to true, and before tools with side effects are allowed. {DATA_NOTE}"""
+check. In a wired project: status, run, evaluate, traces, show, improve, explain, diff, ship. Ask \
+the person before commit, ship or send is set to true, before rollback, and before tools with side \
+effects are allowed. {DATA_NOTE}"""
 
 PathIn = Annotated[str, Field(description="Folder, relative to where the server was started")]
 Part = Annotated[str, Field(description="JSON Pointer to the part wanted, such as /prompts/0")]
@@ -43,15 +45,43 @@ ToolsIn = Annotated[
     list[str] | None,
     Field(description="Tools with side effects that may act in rollouts; ask the person first"),
 ]
+CandidateIn = Annotated[str, Field(description="source, best, or an id's start")]
+ReleaseIn = Annotated[str | None, Field(description="An id's start; by default the newest")]
+Answered = Annotated[CallToolResult, ToolAnswer]
 
-_READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, open_world_hint=False)
-_RUNS = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_world_hint=True)
-_COMMITS = ToolAnnotations(
-    read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False
+
+def _hints(
+    *, reads: bool = False, destroys: bool = False, again: bool = False, open_world: bool = False
+) -> ToolAnnotations:
+    return ToolAnnotations(
+        read_only_hint=reads,
+        destructive_hint=destroys,
+        idempotent_hint=again or reads,
+        open_world_hint=open_world,
+    )
+
+
+_READS = _hints(reads=True)
+_RUNS_CODE = _hints(destroys=True, open_world=True)
+"""The agent's code may do anything, and what is not marked as a tool is not denied."""
+_KINDS: dict[str, ToolAnnotations] = {
+    **dict.fromkeys(("look", "recommend", "doctor", "status", "traces", "show", "explain"), _READS),
+    **dict.fromkeys(("improve_status", "evaluate_status"), _READS),
+    **dict.fromkeys(("improve_cancel", "evaluate_cancel"), _hints(again=True)),
+    **dict.fromkeys(("check", "run", "evaluate", "improve", "diff"), _RUNS_CODE),
+    "wire": _hints(again=True, open_world=True),
+    "undo": _hints(destroys=True, again=True),
+    "releases": _hints(again=True, open_world=True),
+    "ship": _hints(destroys=True, again=True, open_world=True),
+    "rollback": _hints(destroys=True, open_world=True),
+}
+"""What each tool does to the world."""
+
+_OWN_WORDS = frozenset(
+    {"recommend", "check", "doctor", "status", "explain", "improve", "improve_status", "undo"}
+    | {"improve_cancel", "evaluate_cancel"}
 )
-_TAKES_BACK = ToolAnnotations(
-    read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False
-)
+"""Tools of whose data all texts are Ratchet's."""
 
 
 class Tools:
@@ -62,37 +92,23 @@ class Tools:
     """
 
     def __init__(self, root: Path) -> None:
-        self._root = root.resolve()
-        self._improving: CommandProcess | None = None
+        self._folder = OwnFolder(root)
+        self._commands = ToolCommands(self._folder.root)
+        self.all = [self._tool(name, kind) for name, kind in _KINDS.items()]
+        self._hints = Hints({tool.name: tool.parameters for tool in self.all})
 
-    def register(self, server: MCPServer) -> None:
-        """Add all tools to a server."""
-        kinds: tuple[
-            tuple[ToolAnnotations, tuple[Callable[..., Awaitable[ToolAnswer]], ...]], ...
-        ] = (
-            (_READS, (self.look, self.recommend, self.traces, self.show, self.explain)),
-            (_READS, (self.diff, self.releases, self.doctor, self.improve_status)),
-            (_COMMITS, (self.wire,)),
-            (_TAKES_BACK, (self.undo,)),
-            (_RUNS, (self.run, self.check, self.improve, self.improve_cancel)),
-        )
-        for hints, tools in kinds:
-            for tool in tools:
-                server.tool(annotations=hints)(_with_sentences(tool))
-
-    async def close(self) -> None:
-        """Interrupt what still runs; its finished work is saved."""
-        if self._improving is not None:
-            await self._improving.stop()
-
-    async def look(self, path: PathIn = ".", part: Part = "", offset: Offset = 0) -> ToolAnswer:
+    async def look(
+        self, ctx: Call, path: PathIn = ".", part: Part = "", offset: Offset = 0
+    ) -> ToolAnswer:
         """Say what a repository holds: frameworks, entries, model calls, prompts, tools, side \
 effects, tests, tracing, data and names of secrets, each with file and line. Reads only; runs and \
 imports nothing, and opens no .env file."""
-        return await self._command("init", "init", part, offset, path=self._in(path), look=True)
+        arguments = ["init", "--look", "--", str(self._folder.inside(path))]
+        return await self._commands.ask(ctx, arguments, part, offset)
 
     async def recommend(
         self,
+        ctx: Call,
         path: PathIn = ".",
         project: ProjectIn = None,
         entry: EntryIn = None,
@@ -103,17 +119,15 @@ imports nothing, and opens no .env file."""
         """Say in plain words what the agent is, what to improve first, how to bind each prompt, \
 which data is there, what it costs and what is risky; with the questions that only a person can \
 answer. Changes nothing."""
-        whole = self._in(path)
-
-        def work() -> Any:
-            from ratchet.cli.init import advice_for
-
-            return advice_for(whole, project, entry, tuple(allow_tools or ()))
-
-        return answer(await _in_thread(work), part=part, offset=offset)
+        arguments = ["init", "--advice", *_options(project=project, entry=entry)]
+        arguments += _repeated("allow-tool", allow_tools)
+        return await self._commands.ask(
+            ctx, [*arguments, "--", str(self._folder.inside(path))], part, offset
+        )
 
     async def wire(
         self,
+        ctx: Call,
         path: PathIn = ".",
         project: ProjectIn = None,
         entry: EntryIn = None,
@@ -135,28 +149,18 @@ answer. Changes nothing."""
         """Wire the agent into Ratchet. A dry run that gives the diff, unless commit is true: then \
 one commit on a new branch, or with no_git the files alone. Nothing that exists is overwritten, \
 and a second call adds only what is new."""
-        whole = self._in(path)
+        whole = await anyio.to_thread.run_sync(self._folder.wired, path)
         if commit and not no_git:
-            self._owns_git(whole)
-        return await self._command(
-            "init",
-            "init",
-            part,
-            offset,
-            path=whole,
-            dry_run=not commit,
-            yes=True,
-            project=project,
-            entry=entry,
-            allow_tool=allow_tools,
-            workflow=workflow,
-            branch=branch,
-            no_git=no_git,
-            coach=coach,
-        )
+            await anyio.to_thread.run_sync(self._folder.owns_git, whole)
+        arguments = ["init", "--yes", *([] if commit else ["--dry-run"])]
+        arguments += _options(project=project, entry=entry, branch=branch, coach=coach)
+        arguments += _options(workflow=workflow, no_git=no_git)
+        arguments += _repeated("allow-tool", allow_tools)
+        return await self._commands.ask(ctx, [*arguments, "--", str(whole)], part, offset)
 
     async def undo(
         self,
+        ctx: Call,
         path: PathIn = ".",
         commit: Annotated[
             bool, Field(description="Take it back; else only say what would be")
@@ -167,54 +171,110 @@ and a second call adds only what is new."""
     ) -> ToolAnswer:
         """Take back what wire made, also after edits around it; what was edited is kept and \
 named. Says what would be done, unless commit is true."""
-        whole = self._in(path)
-        if commit:
-            if not no_git:
-                self._owns_git(whole)
-            return await self._command(
-                "init", "init", part, offset, path=whole, undo=True, no_git=no_git
-            )
+        whole = await anyio.to_thread.run_sync(self._folder.wired, path)
+        if commit and not no_git:
+            await anyio.to_thread.run_sync(self._folder.owns_git, whole)
+        arguments = ["init", "--undo", *([] if commit else ["--dry-run"])]
+        arguments += _options(no_git=no_git)
+        return await self._commands.ask(ctx, [*arguments, "--", str(whole)], part, offset)
 
-        def work() -> Any:
-            from ratchet.cli.init import undo_preview
-
-            return undo_preview(whole)
-
-        return answer(await _in_thread(work), part=part, offset=offset)
-
-    async def check(self, ctx: Context[Any, Any], path: PathIn = ".") -> ToolAnswer:
+    async def check(self, ctx: Call, path: PathIn = ".") -> ToolAnswer:
         """Check a wired agent against a simulated model, in a copy without keys and with tools \
 that act blocked: one connected trace, each prompt the same as before and changed when it should \
 be, the project's tests as before."""
-        data, problem = await run_command(self._in(path), ["init", "--check"], _teller(ctx))
-        return answer(data, problem=problem)
+        whole = await anyio.to_thread.run_sync(self._folder.wired, path)
+        arguments = ["init", "--check", "--", str(whole)]
+        return await self._commands.ask(ctx, arguments)
+
+    async def doctor(
+        self, ctx: Call, path: PathIn = ".", part: Part = "", offset: Offset = 0
+    ) -> ToolAnswer:
+        """Say what of the wiring and of ratchet.toml no longer fits the code, and the next step \
+of each. Runs and writes nothing."""
+        whole = await anyio.to_thread.run_sync(self._folder.wired, path)
+        arguments = ["doctor", "--", str(whole)]
+        return await self._commands.ask(ctx, arguments, part, offset)
+
+    async def status(
+        self, ctx: Call, path: PathIn = ".", part: Part = "", offset: Offset = 0
+    ) -> ToolAnswer:
+        """Say what is under way in a project, also what an earlier session or a person started, \
+how the newest run stands, and what the store holds."""
+        project = await self._project(path)
+        states = {name: state_of(Job(project, name)) for name in ("improve", "evaluate")}
+        jobs = {
+            name: {key: value for key, value in state.items() if key != "outcome"}
+            for name, state in states.items()
+            if state
+        }
+        data, problem, printed = await self._commands.run(ctx, ["status", "-C", str(project)])
+        data = {"jobs": jobs, **data}
+        return answer(data, part=part, offset=offset, problem=problem, printed=printed)
 
     async def run(
         self,
-        ctx: Context[Any, Any],
+        ctx: Call,
         input: Annotated[str | None, Field(description="Text, or JSON in a text")] = None,
         task: Annotated[str | None, Field(description="Id of a task of the task file")] = None,
         split: Literal["train", "val", "test", "all"] | None = None,
         limit: Annotated[int, Field(ge=1, le=200, description="Tasks, with split")] = 3,
-        candidate: Annotated[str, Field(description="source, best, or an id's start")] = "source",
+        candidate: CandidateIn = "source",
         path: PathIn = ".",
     ) -> ToolAnswer:
         """Run the agent on one input, one task, or some tasks of a split. Give exactly one of \
 input, task and split. Tools with side effects are blocked. show gives a rollout's trace by its \
 id."""
-        folder = self._project(path)
-        arguments = ["run", "--candidate", _plain(candidate)]
-        if task is not None:
-            arguments += ["--task", _plain(task)]
-        if split is not None:
-            arguments += ["--split", split, "--limit", str(limit)]
-        if input is not None:
-            arguments += ["--", input]
-        data, problem = await run_command(folder, arguments, _teller(ctx))
-        return answer(data, problem=problem)
+        if sum(value is not None for value in (input, task, split)) != 1:
+            raise InputError("Give exactly one of input, task and split.")
+        project = await self._project(path)
+        arguments = ["run", *_options(candidate=candidate, task=task, split=split)]
+        arguments += ["--limit", str(limit)] if split else []
+        arguments += ["--", input] if input is not None else []
+        return await self._commands.ask(ctx, arguments, project=project)
+
+    async def evaluate(
+        self,
+        ctx: Call,
+        split: Annotated[
+            Literal["train", "val", "test", "all"],
+            Field(description="test is for proof: choosing a candidate by it invalidates it"),
+        ] = "val",
+        candidates: Annotated[
+            list[str] | None, Field(description="source (the default), best, or an id's start")
+        ] = None,
+        limit: Annotated[int | None, Field(ge=1, description="At most so many tasks")] = None,
+        repeat: Annotated[int, Field(ge=1, le=100, description="Rollouts per task")] = 1,
+        fresh: Annotated[bool, Field(description="Run again what has a result already")] = False,
+        wait_s: Wait = 20.0,
+        path: PathIn = ".",
+    ) -> ToolAnswer:
+        """Start running candidates on a split, for the mean score of each evaluator with its \
+interval; it goes on after this call, and evaluate_status waits for it."""
+        project = await self._project(path)
+        arguments = ["eval", *_options(split=split, limit=limit, repeat=repeat, fresh=fresh)]
+        arguments += _repeated("candidate", candidates)
+        return await self._commands.start(ctx, Job(project, "evaluate"), arguments, wait_s)
+
+    async def evaluate_status(
+        self,
+        ctx: Call,
+        wait_s: Wait = 20.0,
+        path: PathIn = ".",
+        part: Part = "",
+        offset: Offset = 0,
+    ) -> ToolAnswer:
+        """Wait for the newest evaluation, whichever session started it, and give its state or \
+its means."""
+        job = Job(await self._project(path), "evaluate")
+        return await self._commands.wait(ctx, job, wait_s, part, offset)
+
+    async def evaluate_cancel(self, path: PathIn = ".") -> ToolAnswer:
+        """Stop the evaluation that is under way. Its finished rollouts are kept."""
+        return await self._commands.cancel(Job(await self._project(path), "evaluate"))
 
     async def traces(
         self,
+        ctx: Call,
         agent: str | None = None,
         errors: Annotated[bool, Field(description="Only traces with errors")] = False,
         since: Annotated[str | None, Field(description="Such as 1h, 2d, or a date")] = None,
@@ -228,36 +288,26 @@ id."""
     ) -> ToolAnswer:
         """List traces of the agent's live calls; with rollouts, also of what run and improve \
 ran."""
-        return await self._command(
-            "traces",
-            "traces",
-            part,
-            offset,
-            agent=agent,
-            errors=errors,
-            since=since,
-            feedback=feedback,
-            rollouts=rollouts,
-            sort=sort,
-            limit=limit,
-            min_duration=None,
-            min_cost=None,
-            folder=self._project(path),
-        )
+        arguments = ["traces", "-C", str(await self._project(path))]
+        arguments += _options(agent=agent, since=since, sort=sort, limit=limit)
+        arguments += _options(errors=errors, feedback=feedback, rollouts=rollouts)
+        return await self._commands.ask(ctx, arguments, part, offset)
 
     async def show(
         self,
+        ctx: Call,
         id: Annotated[str, Field(description="The start is enough")],
         path: PathIn = ".",
         part: Part = "",
         offset: Offset = 0,
     ) -> ToolAnswer:
         """Show a trace, conversation, rollout, run, candidate, experiment or release."""
-        folder = self._project(path)
-        return await self._command("show", "show", part, offset, identity=id, folder=folder)
+        arguments = ["show", "-C", str(await self._project(path)), "--", id]
+        return await self._commands.ask(ctx, arguments, part, offset)
 
     async def explain(
         self,
+        ctx: Call,
         id: Annotated[str | None, Field(description="By default the newest decision")] = None,
         path: PathIn = ".",
         part: Part = "",
@@ -265,167 +315,165 @@ ran."""
     ) -> ToolAnswer:
         """Explain a decision in plain words: why the verdict is what it is, and what would \
 change it."""
-        folder = self._project(path)
-        return await self._command("explain", "explain", part, offset, identity=id, folder=folder)
+        arguments = ["explain", "-C", str(await self._project(path)), "--", *([id] if id else [])]
+        return await self._commands.ask(ctx, arguments, part, offset)
 
     async def diff(
         self,
-        before: Annotated[str, Field(description="source, best, or an id's start")] = "source",
-        after: Annotated[str, Field(description="source, best, or an id's start")] = "best",
+        ctx: Call,
+        before: CandidateIn = "source",
+        after: CandidateIn = "best",
         path: PathIn = ".",
         part: Part = "",
         offset: Offset = 0,
     ) -> ToolAnswer:
-        """Compare two candidates; from source, with the patch of the files. Changes nothing."""
-        arguments = ["diff", _plain(before), _plain(after)]
-        data, problem = await run_command(self._project(path), arguments)
-        return answer(data, part=part, offset=offset, problem=problem)
+        """Compare two candidates; from source, with the patch of the files. Imports the agent's \
+code, and changes nothing by itself."""
+        project = await self._project(path)
+        return await self._commands.ask(
+            ctx, ["diff", "--", before, after], part, offset, project=project
+        )
 
-    async def releases(self, path: PathIn = ".", part: Part = "", offset: Offset = 0) -> ToolAnswer:
-        """List releases, with their state in the repository and at the forge."""
-        folder = self._project(path)
-        return await self._command("releases", "releases", part, offset, folder=folder)
+    async def releases(
+        self, ctx: Call, path: PathIn = ".", part: Part = "", offset: Offset = 0
+    ) -> ToolAnswer:
+        """List releases, with their state in the repository and at the forge, which is asked."""
+        project = await self._project(path, sends=True)
+        return await self._commands.ask(ctx, ["releases", "-C", str(project)], part, offset)
 
-    async def doctor(self, path: PathIn = ".", part: Part = "", offset: Offset = 0) -> ToolAnswer:
-        """Say what of the wiring and of ratchet.toml no longer fits the code, and the next step \
-of each. Runs and writes nothing."""
-        return await self._command("doctor", "doctor", part, offset, path=self._project(path))
+    async def ship(
+        self,
+        ctx: Call,
+        release: ReleaseIn = None,
+        send: Annotated[
+            bool, Field(description="Push the branch and open the request; else show both")
+        ] = False,
+        draft: Annotated[
+            bool, Field(description="Propose what was not proved, as a draft for people")
+        ] = False,
+        path: PathIn = ".",
+        part: Part = "",
+        offset: Offset = 0,
+    ) -> ToolAnswer:
+        """Push the branch of a release and open its pull request. Shows what would be sent, \
+unless send is true. A request that is open is brought up to date."""
+        project = await self._project(path, sends=True)
+        await anyio.to_thread.run_sync(self._folder.owns_git, project)
+        arguments = ["ship", *([] if send else ["--dry-run"]), *_options(draft=draft)]
+        arguments += ["--", *([release] if release else [])]
+        return await self._commands.ask(ctx, arguments, part, offset, project=project)
+
+    async def rollback(
+        self, ctx: Call, release: ReleaseIn = None, path: PathIn = "."
+    ) -> ToolAnswer:
+        """Undo a release: its branch is deleted, or if it was merged a branch that reverts it is \
+made and proposed. The commit's hash is given, so that nothing is lost."""
+        project = await self._project(path, sends=True)
+        await anyio.to_thread.run_sync(self._folder.owns_git, project)
+        arguments = ["rollback", "--", *([release] if release else [])]
+        return await self._commands.ask(ctx, arguments, project=project)
 
     async def improve(
         self,
-        ctx: Context[Any, Any],
-        rollouts: Annotated[int | None, Field(ge=1, description="Lowers the budget")] = None,
-        seconds: Annotated[float | None, Field(ge=1, description="Lowers the budget")] = None,
-        seed: int | None = None,
+        ctx: Call,
+        rollouts: Annotated[
+            int | None,
+            Field(ge=1, description="At most so many in all: baseline, learning and proof"),
+        ] = None,
+        seconds: Annotated[
+            float | None, Field(ge=1, description="Of learning; lowers the budget")
+        ] = None,
+        seed: Annotated[int | None, Field(ge=0)] = None,
         algorithm: str | None = None,
         ship: Annotated[bool, Field(description="Make the branch of a proved change")] = False,
         wait_s: Wait = 20.0,
         path: PathIn = ".",
     ) -> ToolAnswer:
-        """Start learning a better candidate and proving it on held-out tasks; it runs on after \
-this call, and improve_status waits for it. The budget is that of ratchet.toml; rollouts and \
-seconds only lower it. Nothing is shipped unless ship is true. After a stop, the same call \
-continues."""
-        if self._improving is not None and self._improving.running:
-            raise InputError(
-                "An improvement is running.", hint="Wait with improve_status, or improve_cancel."
-            )
-        folder = self._project(path)
+        """Start learning a better candidate and proving it on held-out tasks; it goes on after \
+this call and after this session, and improve_status waits for it. The budget is that of \
+ratchet.toml; rollouts and seconds only lower it. Nothing is shipped unless ship is true. After a \
+stop, the same call continues."""
+        project = await self._project(path)
         if ship:
-            self._owns_git(folder)
+            await anyio.to_thread.run_sync(self._folder.owns_git, project)
         arguments = ["improve", "--ship" if ship else "--no-ship"]
-        arguments += await _in_thread(lambda: _lowered(folder, rollouts, seconds))
-        if seed is not None:
-            arguments += ["--seed", str(seed)]
-        if algorithm is not None:
-            arguments += ["--algorithm", _plain(algorithm)]
-        self._improving = command_in(folder, arguments)
-        await self._improving.start()
-        return await self._state(ctx, wait_s)
+        arguments += _options(at_most=rollouts, seed=seed, algorithm=algorithm)
+        if seconds is not None:
+            _check_lowers(project, seconds)
+            arguments += ["--seconds", json.dumps(seconds)]
+        return await self._commands.start(ctx, Job(project, "improve"), arguments, wait_s)
 
-    async def improve_status(self, ctx: Context[Any, Any], wait_s: Wait = 20.0) -> ToolAnswer:
-        """Wait for the improvement that improve started, and give its state or outcome."""
-        return await self._state(ctx, wait_s)
-
-    async def improve_cancel(self, ctx: Context[Any, Any]) -> ToolAnswer:
-        """Stop the improvement that improve started. Its finished work is saved; improve \
-continues it."""
-        if self._improving is None:
-            raise _NOT_STARTED
-        await self._improving.stop()
-        return await self._state(ctx, 0)
-
-    async def _state(self, ctx: Context[Any, Any], wait_s: float) -> ToolAnswer:
-        process = self._improving
-        if process is None:
-            raise _NOT_STARTED
-        if not await process.wait(wait_s, _teller(ctx)):
-            said = process.newest[-8:]
-            return answer({"state": "running", "progress": said, "next": "improve_status"})
-        data, problem = process.result()
-        return answer({"state": "ended", "outcome": data}, problem=problem)
-
-    async def _command(
-        self, module: str, name: str, part: str, offset: int, **arguments: Any
+    async def improve_status(
+        self,
+        ctx: Call,
+        wait_s: Wait = 20.0,
+        path: PathIn = ".",
+        part: Part = "",
+        offset: Offset = 0,
     ) -> ToolAnswer:
-        """The JSON of a command, by its own function."""
+        """Wait for the newest improvement, whichever session started it, and give its state or \
+outcome."""
+        job = Job(await self._project(path), "improve")
+        return await self._commands.wait(ctx, job, wait_s, part, offset)
 
-        def work() -> tuple[Any, str]:
-            from importlib import import_module
+    async def improve_cancel(self, path: PathIn = ".") -> ToolAnswer:
+        """Stop the improvement that is under way. Its finished work is saved; improve continues \
+it."""
+        return await self._commands.cancel(Job(await self._project(path), "improve"))
 
-            command = getattr(import_module(f"ratchet.cli.{module}"), name)
-            with collecting() as found:
-                try:
-                    command(**arguments, json=True)
-                except RatchetError as error:
-                    if not found:
-                        raise
-                    return found[-1], _sentence(error)
-            return found[-1], ""
+    async def _project(self, path: str, *, sends: bool = False) -> Path:
+        return await anyio.to_thread.run_sync(
+            functools.partial(self._folder.project, path, sends=sends)
+        )
 
-        data, problem = await _in_thread(work)
-        return answer(data, part=part, offset=offset, problem=problem)
+    def _tool(self, name: str, kind: ToolAnnotations) -> StrictTool:
+        return StrictTool.of(self._bounded(name, getattr(self, name)), kind)
 
-    def _in(self, path: str) -> Path:
-        """A folder inside of the server's own.
+    def _bounded(
+        self, name: str, tool: Callable[..., Awaitable[ToolAnswer]]
+    ) -> Callable[..., Awaitable[CallToolResult]]:
+        """The tool with errors as sentences for a reader who has tools."""
 
-        Raises:
-            InputError: It is outside, or not there.
-        """
-        whole = Path(os.path.realpath(self._root / path))
-        if not whole.is_relative_to(self._root):
-            raise InputError(
-                f"{path} is outside of {self._root}, where this server was started.",
-                hint="Start ratchet mcp in the folder that it should work on.",
-            )
-        if not whole.is_dir():
-            raise InputError(f"{path} is not a folder in {self._root}.")
-        return whole
+        @functools.wraps(tool)
+        async def call(*args: Any, **named: Any) -> CallToolResult:
+            try:
+                answered = await tool(*args, **named)
+            except Refused as error:
+                return refusal(self._hints.text(error.message, name), error.printed)
+            except RatchetError as error:
+                hint = f"\n{error.hint}" if error.hint else ""
+                return refusal(self._hints.text(f"{error.message}{hint}", name))
+            except OSError as error:
+                where = f" {error.filename}" if error.filename else ""
+                return refusal(f"The system refused{where}: {error.strerror or error}.")
+            except Exception as error:
+                _log.exception("The tool %s failed", name)
+                what = f"Ratchet itself failed: {type(error).__name__}: {error}"
+                return refusal(f"{what}\nPlease report it, with what you did.")
+            answered.problem = self._hints.text(answered.problem, name)
+            if name in _OWN_WORDS:
+                answered.data = self._hints.data(answered.data, name)
+            return answered.result()
 
-    def _project(self, path: str) -> Path:
-        """A folder whose project lies inside, too."""
-        folder = self._in(path)
-        found = folder_with_config(folder)
-        if found is not None and not found.is_relative_to(self._root):
-            raise InputError(
-                f"The project of {path} is {found}, outside of where this server was started.",
-                hint="Start ratchet mcp there.",
-            )
-        return folder
-
-    def _owns_git(self, folder: Path) -> None:
-        """Check that a commit would not reach outside."""
-        top = next((one for one in (folder, *folder.parents) if (one / ".git").exists()), None)
-        if top is not None and not top.is_relative_to(self._root):
-            raise InputError(
-                f"The git repository begins at {top}, outside of where this server was started.",
-                hint="Start ratchet mcp there to commit.",
-            )
-
-
-_NOT_STARTED = InputError("No improvement was started by this server.", hint="Call improve.")
+        # The server reads annotations, which name this module's types.
+        signature = inspect.signature(tool, eval_str=True)
+        call.__signature__ = signature.replace(return_annotation=Answered)  # type: ignore[attr-defined]
+        call.__annotations__ = {
+            parameter.name: parameter.annotation for parameter in signature.parameters.values()
+        } | {"return": Answered}
+        call.__doc__ = " ".join((tool.__doc__ or "").split())
+        return call
 
 
 def make_server(root: Path) -> MCPServer:
     """The server for one folder."""
-    tools = Tools(root)
-
-    @asynccontextmanager
-    async def lifespan(_: MCPServer) -> AsyncIterator[None]:
-        try:
-            yield
-        finally:
-            with anyio.CancelScope(shield=True):
-                await tools.close()
-
     server = MCPServer(
         "ratchet",
         instructions=INSTRUCTIONS,
         version=__version__,
         log_level="WARNING",
-        lifespan=lifespan,
+        tools=list(Tools(root).all),
     )
-    tools.register(server)
 
     @server.prompt()
     def wire_repository() -> str:
@@ -440,74 +488,36 @@ def make_server(root: Path) -> MCPServer:
     return server
 
 
-def _with_sentences(
-    tool: Callable[..., Awaitable[ToolAnswer]],
-) -> Callable[..., Awaitable[ToolAnswer]]:
-    """The tool with errors as the command line's sentences."""
+def _options(**values: Any) -> list[str]:
+    """Options of a command; one that is None or False is left out.
 
-    @functools.wraps(tool)
-    async def call(*args: Any, **named: Any) -> ToolAnswer:
-        try:
-            return await tool(*args, **named)
-        except RatchetError as error:
-            raise ToolError(_sentence(error)) from None
-        except OSError as error:
-            where = f" {error.filename}" if error.filename else ""
-            raise ToolError(f"The system refused{where}: {error.strerror or error}.") from None
-
-    # The server reads annotations, which name this module's types.
-    call.__signature__ = inspect.signature(tool, eval_str=True)  # type: ignore[attr-defined]
-    call.__annotations__ = {
-        name: one.annotation
-        for name, one in call.__signature__.parameters.items()  # type: ignore[attr-defined]
-    } | {"return": ToolAnswer}
-    call.__doc__ = " ".join((tool.__doc__ or "").split())
-    return call
+    A value is joined to its option, so that none that begins with a dash is taken for another.
+    """
+    found = []
+    for name, value in values.items():
+        option = f"--{name.replace('_', '-')}"
+        if value is True:
+            found.append(option)
+        elif value is not None and value is not False:
+            found.append(f"{option}={value}")
+    return found
 
 
-def _sentence(error: RatchetError) -> str:
-    return f"{error.message}\n{error.hint}" if error.hint else error.message
+def _repeated(name: str, values: list[str] | None) -> list[str]:
+    return [f"--{name}={value}" for value in values or ()]
 
 
-async def _in_thread(work: Callable[[], Any]) -> Any:
-    import msgspec
-
-    made = await anyio.to_thread.run_sync(work)
-    return made if isinstance(made, tuple | list) else msgspec.to_builtins(made, str_keys=True)
-
-
-def _teller(ctx: Context[Any, Any]) -> Callable[[int, str], Awaitable[None]]:
-    async def tell(number: int, line: str) -> None:
-        await ctx.report_progress(number, None, line)
-
-    return tell
-
-
-def _plain(text: str) -> str:
-    """A text that is no option.
+def _check_lowers(project: Path, seconds: float) -> None:
+    """Refuse a time that is longer than the project's own.
 
     Raises:
-        InputError: It begins with a dash.
+        InputError: It is.
     """
-    if text.startswith("-"):
-        raise InputError(f"{text!r} begins with a dash; no name or id does.")
-    return text
-
-
-def _lowered(folder: Path, rollouts: int | None, seconds: float | None) -> list[str]:
-    """Options for a budget that is at most the project's."""
     from ratchet.cli.console import project_in
 
-    budget = project_in(folder).config.improve.budget
-    found = []
-    for name, given in (("rollouts", rollouts), ("seconds", seconds)):
-        limit = getattr(budget, name)
-        if given is None:
-            continue
-        if limit is not None and given > limit:
-            raise InputError(
-                f"{name} is at most {limit:g}, by [improve.budget] in ratchet.toml.",
-                hint="Ask the person to raise it there.",
-            )
-        found += [f"--{name}", json.dumps(given)]
-    return found
+    limit = project_in(project).config.improve.budget.seconds
+    if limit is not None and seconds > limit:
+        raise InputError(
+            f"seconds is at most {limit:g}, by [improve.budget] in ratchet.toml.",
+            hint="Ask the person to raise it there.",
+        )

@@ -28,6 +28,7 @@ from ratchet._waiting import LongWait
 from ratchet.autopilot import Watcher
 from ratchet.cli.candidate_tree import CandidateTree, score_text
 from ratchet.cli.console import counted, number, short
+from ratchet.cli.errors import TELLER
 from ratchet.learn import Finding, Proposal
 from ratchet.prove import Comparison
 from ratchet.types import Cost, Decision, Release, Rollout, Run, Stage
@@ -42,8 +43,8 @@ TITLES: dict[Stage, str] = {
 SHOWN = 6
 """Candidates in the live tree, so that it does not fill the screen."""
 
-PLAIN_EVERY_S = 10.0
-"""Interval of progress lines, in seconds, where output is not a terminal."""
+PLAIN_EVERY_S = 10.0 if TELLER is None else 1.0
+"""Interval of progress lines, in seconds, where output is not a terminal; a program shows one."""
 
 
 class TerminalWatcher(Watcher):

@@ -30,6 +30,7 @@ from ratchet.cli.console import (
     wait_for,
 )
 from ratchet.cli.errors import err
+from ratchet.cli.evaluation import means_of
 from ratchet.cli.progress import TerminalWatcher
 from ratchet.cli.selection import select_candidate, select_tasks
 from ratchet.cli.show import print_rollout
@@ -133,6 +134,8 @@ def _report(store: Store, batch: Batch, json: bool) -> None:
         print_json(
             {
                 "candidate": batch.candidate.id,
+                "failed": len(failed),
+                "mean": {entry["evaluator"]: entry["mean"] for entry in means_of(batch)},
                 "rollouts": [
                     {**msgspec.to_builtins(rollout), "scores": msgspec.to_builtins(scores)}
                     for _, rollout, scores in batch.rows

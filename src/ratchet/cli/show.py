@@ -23,6 +23,7 @@ from ratchet.cli.console import (
     short,
     table,
 )
+from ratchet.cli.errors import TELLER
 from ratchet.cli.keys import StoreUrl
 from ratchet.cli.refusals import print_judgement
 from ratchet.cli.run_outcome import print_decision, print_outcome
@@ -89,7 +90,8 @@ def show(
         raise InputError(f"{identity!r} is too short for an id.", hint="Give at least 4 digits.")
     raise InputError(
         f"Nothing in {' or '.join(labels)} has an id that begins with {identity!r}.",
-        hint="See: ratchet status, ratchet traces. -C, --store and --server look elsewhere.",
+        hint="See: ratchet status, ratchet traces."
+        + ("" if TELLER else " -C, --store and --server look elsewhere."),
     )
 
 

@@ -28,9 +28,26 @@ NEXT: dict[Stage, str] = {
 }
 
 
+_NOTHING: dict[str, Any] = {
+    "summary": {"rollouts": {}, "candidates": 0, "datasets": 0, "experiments": 0, "releases": 0},
+    "newest_run": None,
+    "learning": {},
+    "under_way": False,
+    "waits": [],
+    "cycles": [],
+}
+"""Of a project without a store, which is not made to be read."""
+
+
 def status(folder: Folder = Path("."), json: Json = False) -> None:
     """Show the store's contents, the state of the newest run, and what to do next."""
     project = project_in(folder)
+    if not project.has_store():
+        if json:
+            print_json({"project": str(project.root), **_NOTHING})
+        else:
+            out.print(f"Nothing has run yet. {_first_step(project)}", markup=False)
+        return
     with project.open_store() as store:
         summary = store.summary()
         run = store.runs.latest()

@@ -1,4 +1,4 @@
-"""Runs rollouts within a account: no more of them at once than what is left covers."""
+"""Runs rollouts within an account, or within a number: no more than what is left covers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol
 
 from ratchet.llm import Account
 from ratchet.store import Store
-from ratchet.types import FINAL, Candidate, Rollout
+from ratchet.types import FINAL, BudgetExhausted, Candidate, Rollout
 
 KIND = "rollout"
 """Kind of the work, by which a account remembers what it costs."""
@@ -101,3 +101,53 @@ class PaidRunner:
         return await run_paid(
             self._runner, self._account, rollouts, candidates, on_finish, free=free
         )
+
+
+class CappedRunner:
+    """A runner that adds no more rollouts to the store than a number, whoever asks.
+
+    Args:
+        runner: Runs them.
+        store: Knows which it has.
+        queue: Of the rollouts that count, also those of an earlier attempt.
+        most: The number.
+        since: Unix time from which on rollouts of any queue count.
+    """
+
+    def __init__(
+        self, runner: RolloutRunner, store: Store, queue: str, most: int, since: float
+    ) -> None:
+        self._runner = runner
+        self._store = store
+        self._queue = queue
+        self._most = most
+        self._since = since
+        self.slots = int(getattr(runner, "slots", 1))
+
+    async def run(
+        self,
+        rollouts: Sequence[Rollout],
+        candidates: Sequence[Candidate],
+        on_finish: Callable[[Rollout], None] | None = None,
+    ) -> dict[str, Rollout]:
+        """Run the rollouts; returns the ended ones by id.
+
+        Raises:
+            BudgetExhausted: They are more than what is left. Those that ran before are kept.
+        """
+        ids = list(dict.fromkeys(rollout.id for rollout in rollouts))
+        new, spent = await asyncio.to_thread(self._new_and_spent, ids)
+        if new and spent + new > self._most:
+            raise BudgetExhausted(
+                f"{spent} of the {self._most} rollouts that this run may take are spent, and the"
+                f" next step takes {new}.",
+                hint="What they showed is kept. Allow more, or use fewer tasks.",
+            )
+        return await self._runner.run(rollouts, candidates, on_finish)
+
+    def _new_and_spent(self, ids: Sequence[str]) -> tuple[int, int]:
+        counts = self._store.rollouts.counts
+        spent = max(
+            sum(counts(queue=self._queue).values()), sum(counts(since=self._since).values())
+        )
+        return len(ids) - len(self._store.rollouts.get(ids)), spent

@@ -1,32 +1,44 @@
 """Commands that import the agent's code, each in a process of its own.
 
 A server lives long: in its own process the agent's modules would stay as they were first imported,
-and what the agent prints or breaks would be the server's. Such a process can also be stopped.
+and what the agent prints or breaks would be the server's. Such a process can also be stopped. What
+the command tells comes on a descriptor of its own (`_told.py`): what the agent prints is kept apart
+and is never taken for it.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
+import os
 import signal
 import sys
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ratchet._told import VARIABLE, Told
 from ratchet.types import RatchetError
 
 STOP_S = 20.0
 """Time for a command to save its work after an interrupt, in seconds."""
 
+QUIET_S = 5.0
+"""After so many seconds without news, what was last said is said again with the time."""
+
+PRINTED = 4_000
+"""Newest characters that are kept of what is printed."""
+
 _CHUNK = 1 << 16
-_LINES = 40
+_DRAIN_S = 1.0
+"""For what was printed before the end; a process that the agent left behind may print for ever."""
+
+OnLine = Callable[[int, str], Awaitable[None]]
+"""Called with the number and the text of a line of progress."""
 
 
 class CommandProcess:
-    """One command that prints JSON, running.
+    """One command that tells JSON, running.
 
     Args:
         folder: Where it runs.
@@ -35,17 +47,19 @@ class CommandProcess:
     """
 
     def __init__(
-        self, folder: Path, arguments: list[str], environ: Mapping[str, str] | None = None
+        self,
+        folder: Path,
+        arguments: list[str],
+        environ: Mapping[str, str] | None = None,
     ) -> None:
         self._folder = folder
         self._arguments = arguments
         self._environ = environ
         self._process: asyncio.subprocess.Process | None = None
-        self._out = bytearray()
-        self._lines: deque[str] = deque(maxlen=_LINES)
         self._reading: asyncio.Task[None] | None = None
-        self.lines = 0
-        """Lines of progress so far."""
+        self._printed = bytearray()
+        self.told = Told()
+        """What the command has told so far."""
 
     @property
     def running(self) -> bool:
@@ -53,67 +67,71 @@ class CommandProcess:
         return self._reading is not None and not self._reading.done()
 
     @property
-    def newest(self) -> list[str]:
-        """The newest lines of progress, oldest first."""
-        return list(self._lines)
+    def printed(self) -> str:
+        """The end of what the agent's code printed."""
+        return self._printed.decode(errors="replace")[-PRINTED:].strip()
 
     async def start(self) -> None:
         """Start it."""
-        self._process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            "-m",
-            "ratchet",
-            *self._arguments,
-            cwd=self._folder,
-            env=self._environ,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            start_new_session=True,
-        )
-        self._reading = asyncio.create_task(self._read())
+        # Pipes of our own: asyncio waits for those that it makes, which a process that the agent
+        # leaves behind keeps open.
+        told, tells = os.pipe()
+        printed, prints = os.pipe()
+        try:
+            environ = os.environ if self._environ is None else self._environ
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-P",  # the folder's own modules are none of Ratchet's
+                "-m",
+                "ratchet",
+                *self._arguments,
+                cwd=self._folder,
+                env={**environ, VARIABLE: str(tells)},
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=prints,
+                stderr=prints,
+                start_new_session=True,
+                pass_fds=(tells,),
+            )
+        except BaseException:
+            os.close(told)
+            os.close(printed)
+            raise
+        finally:
+            os.close(tells)
+            os.close(prints)
+        self._reading = asyncio.create_task(self._read(told, printed))
 
-    async def wait(
-        self,
-        seconds: float | None = None,
-        on_line: Callable[[int, str], Awaitable[None]] | None = None,
-    ) -> bool:
+    async def wait(self, seconds: float | None = None, on_line: OnLine | None = None) -> bool:
         """Wait for its end.
 
         Args:
             seconds: At most; None for as long as it takes.
-            on_line: Called with the number and text of the newest line of progress, when it is new.
+            on_line: Told the newest line of progress when it is new, and again after a silence.
 
         Returns:
             Whether it has ended.
         """
         assert self._reading is not None
-        loop = asyncio.get_running_loop()
-        end = None if seconds is None else loop.time() + seconds
-        told = self.lines
-        while self.running:
-            left = 1.0 if end is None else min(1.0, end - loop.time())
-            if left <= 0:
-                return False
-            await asyncio.wait([self._reading], timeout=left)
-            if on_line is not None and self.lines > told:
-                told = self.lines
-                await on_line(told, self._lines[-1])
-        return True
+        return await wait_for_end(
+            self.told, lambda: self.running, seconds, on_line, ended=self._reading
+        )
 
     def result(self) -> tuple[Any, str]:
-        """Its JSON, and what it said went wrong; empty if nothing did.
+        """What it answered, and what it said went wrong; empty if nothing did.
 
         Raises:
-            RatchetError: It gave no JSON.
+            RatchetError: It gave no answer.
         """
+        if self.told.answered:
+            return self.told.answer, self.told.problem
+        raise RatchetError(self.told.problem or self.ended)
+
+    @property
+    def ended(self) -> str:
+        """How it ended, for one that told nothing."""
         assert self._process is not None
-        text = self._out.decode(errors="replace").strip()
-        problem = self._problem() if self._process.returncode else ""
-        with contextlib.suppress(ValueError):
-            # What the agent prints while it is imported stands above.
-            return json.loads(text.rpartition("\n")[2]), problem
-        raise RatchetError(problem or "The command gave no answer.")
+        return f"The command ended with code {self._process.returncode}, and gave no answer."
 
     async def stop(self) -> None:
         """Interrupt it, and wait until it has saved its work."""
@@ -121,45 +139,81 @@ class CommandProcess:
             return
         with contextlib.suppress(ProcessLookupError):
             self._process.send_signal(signal.SIGINT)
-        done, _ = await asyncio.wait([self._reading], timeout=STOP_S)
-        if not done:
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
-            await asyncio.wait([self._reading])
+        await asyncio.wait([self._reading], timeout=STOP_S)
+        # Itself, if it does not end; or what it started and left in its group.
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        await asyncio.wait([self._reading])
 
-    def _problem(self) -> str:
-        lines = self.newest
-        starts = [number for number, line in enumerate(lines) if line.startswith("error: ")]
-        if starts:
-            return "\n".join(lines[starts[-1] :]).removeprefix("error: ")
+    async def _read(self, told: int, printed: int) -> None:
         assert self._process is not None
-        code = self._process.returncode
-        return "\n".join([f"The command ended with code {code}.", *lines[-3:]])
-
-    async def _read(self) -> None:
-        assert self._process is not None
-        assert self._process.stdout is not None
-        assert self._process.stderr is not None
-        await asyncio.gather(
-            self._read_out(self._process.stdout), self._read_lines(self._process.stderr)
-        )
+        reads = [
+            asyncio.create_task(_read_pipe(told, self.told.feed)),
+            asyncio.create_task(_read_pipe(printed, self._print)),
+        ]
         await self._process.wait()
+        _, late = await asyncio.wait(reads, timeout=_DRAIN_S)
+        for read in late:
+            read.cancel()
 
-    async def _read_out(self, stream: asyncio.StreamReader) -> None:
+    def _print(self, data: bytes) -> None:
+        self._printed += data
+        del self._printed[: -4 * PRINTED]
+
+
+async def _read_pipe(descriptor: int, take: Callable[[bytes], None]) -> None:
+    stream = asyncio.StreamReader()
+    pipe, _ = await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(descriptor, "rb", 0)
+    )
+    try:
         while data := await stream.read(_CHUNK):
-            self._out += data
+            take(data)
+    finally:
+        pipe.close()
 
-    async def _read_lines(self, stream: asyncio.StreamReader) -> None:
-        rest = b""
-        while data := await stream.read(_CHUNK):
-            *whole, rest = (rest + data).split(b"\n")
-            for line in whole:
-                self._add(line)
-            rest = rest[-_CHUNK:]
-        self._add(rest)
 
-    def _add(self, line: bytes) -> None:
-        text = line.decode(errors="replace").rstrip()
-        if text:
-            self._lines.append(text[:2000])
-            self.lines += 1
+async def wait_for_end(
+    told: Told,
+    running: Callable[[], bool],
+    seconds: float | None,
+    on_line: OnLine | None,
+    *,
+    ended: asyncio.Future[None] | None = None,
+    refresh: Callable[[], None] = lambda: None,
+) -> bool:
+    """Wait until something has ended, and pass its progress on.
+
+    Args:
+        told: What it tells.
+        running: Whether it has not ended.
+        seconds: At most; None for as long as it takes.
+        on_line: Told the newest line of progress when it is new, and again after a silence.
+        ended: Done when it has ended, to wait no longer than that.
+        refresh: Reads what is new into `told`.
+
+    Returns:
+        Whether it has ended.
+    """
+    loop = asyncio.get_running_loop()
+    begun = said_at = loop.time()
+    end = None if seconds is None else begun + seconds
+    said = number = 0
+    while True:
+        refresh()
+        now = loop.time()
+        if on_line is not None and (told.count > said or now - said_at >= QUIET_S):
+            number = max(number + 1, told.count)
+            newest = told.lines[-1] if told.lines else "The command is at work"
+            waited = "" if told.count > said else f" ({now - begun:.0f} s)"
+            said, said_at = told.count, now
+            await on_line(number, newest + waited)
+        if not running():
+            return True
+        left = 0.2 if end is None else min(0.2, end - now)
+        if left <= 0:
+            return False
+        if ended is None:
+            await asyncio.sleep(left)
+        else:
+            await asyncio.wait([ended], timeout=left)

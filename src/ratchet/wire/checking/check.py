@@ -7,16 +7,18 @@ told in this way is "not verified", with the one next step.
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from ratchet.sandbox.interpreter import find_interpreter
 from ratchet.types import InputError
 from ratchet.wire.applying.plan import read
 from ratchet.wire.applying.record import Record, decoded, read_record
@@ -62,6 +64,7 @@ from ratchet.wire.checking.wired_project import (
 from ratchet.wire.entry.service_app import ServiceApp
 from ratchet.wire.facts import PromptSite, RepositoryLook
 from ratchet.wire.looking.look import look
+from ratchet.wire.project_files.config_file import test_of_releases
 
 _PROMPT = re.compile(r"\bprompt\(\s*[\"']([\w.-]+)[\"']")
 _OTHER_WAYS = 2
@@ -89,6 +92,7 @@ def check(
     python: Path | None = None,
     tests: bool = True,
     variables: Mapping[str, str] | None = None,
+    say: Callable[[str], None] = lambda sentence: None,
 ) -> CheckReport:
     """Check a wired repository. It is not written to, and nothing of it runs in place.
 
@@ -98,25 +102,32 @@ def check(
             environment, else this one.
         tests: Whether to run the project's own tests before and after.
         variables: What the agent needs in its environment, such as the address of a test database.
+        say: Told what is done next.
 
     Raises:
         InputError: It was not wired.
     """
     root, path = find_record(root)
+    say("Reading the repository.")
     record = read_record(decoded(read(root, path) or b""), path)
     facts = look(root)
-    chosen = python or _own_python(root, record.project)
-    run = _Run(root, record, facts, chosen, variables or {})
+    chosen = python or _agents_python(root / record.project)
+    run = _Run(root, record, facts, chosen, variables or {}, say)
     return CheckReport(str(root), str(chosen), tuple(run.findings(tests=tests)))
 
 
-def _own_python(root: Path, project: str) -> Path:
-    for folder in (root / project, root):
-        for name in (".venv", "venv", "env"):
-            found = folder / name / "bin" / "python"
-            if found.exists():
-                return found
-    return Path(sys.executable)
+def _agents_python(project: Path) -> Path:
+    """The interpreter that rollouts use."""
+    named = _settings_of(project).get("agent", {}).get("python")
+    return find_interpreter(project, named) or Path(sys.executable)
+
+
+def _settings_of(project: Path) -> dict[str, Any]:
+    file = project / "ratchet.toml"
+    try:
+        return tomllib.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{file} cannot be read: {error}.", hint="ratchet doctor") from None
 
 
 class _Run:
@@ -127,7 +138,9 @@ class _Run:
         facts: RepositoryLook,
         python: Path,
         variables: Mapping[str, str],
+        say: Callable[[str], None],
     ) -> None:
+        self._say = say
         self._root = root
         self._record = record
         self._facts = facts
@@ -175,6 +188,7 @@ class _Run:
             scratch_folder(files.size) as at,
             compiled_once(self._python) as compiled,
         ):
+            self._say("Running the agent once, against a simulated model.")
             own = own_addresses(self._root, self._facts, model.url)
             self._variables = {**compiled, **own, **self._variables}
             tree = TreeCopy(files, at / self._root.name, self._record.project)
@@ -214,12 +228,10 @@ class _Run:
         return found
 
     def _agent_section(self) -> dict[str, Any]:
-        file = self._root / self._record.project / "ratchet.toml"
-        try:
-            settings = tomllib.loads(file.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
-            raise InputError(f"{file} cannot be read: {error}.", hint="ratchet doctor") from None
-        return dict(settings.get("agent", {}))
+        return dict(self._settings().get("agent", {}))
+
+    def _settings(self) -> dict[str, Any]:
+        return _settings_of(self._root / self._record.project)
 
     def _program(
         self,
@@ -364,6 +376,7 @@ class _Run:
         self, model: SimulatedModel, tree: TreeCopy
     ) -> tuple[dict[str, Any], list[list[str]]]:
         """One rollout with a mark in each prompt."""
+        self._say("Running it with changed prompts.")
         tree.show({})
         with_a_task(tree.folder / self._record.project)
         return self._probe(model, tree, mark=MARK)
@@ -372,6 +385,7 @@ class _Run:
         self, model: SimulatedModel, tree: TreeCopy, requests: Sequence[Sequence[str]]
     ) -> CheckFinding:
         """Whether the model is sent what it was before; tools stay denied there too."""
+        self._say("Running it as it was without the wiring.")
         tree.show(self._before)
         before = tree.folder
         acting = would_act(before, self._record, look(before))
@@ -396,6 +410,7 @@ class _Run:
     def _tested(self, tree: TreeCopy, command: str) -> CheckFinding:
         """Whether tests end as they did without the wiring."""
         step = f"Run them: {command}"
+        self._say(f"Running the project's tests without the wiring and with it: {command}")
         tree.show(dict(undone_of(self._root, self._record, force=True).contents))
         before = self._test(command, tree)
         if isinstance(before, str):
@@ -410,8 +425,13 @@ class _Run:
         if old != new:
             why = f"`{command}` ended with {old} before, and ends with {new} now."
             return CheckFinding("tests", "failed", why, "ratchet init --undo")
-        end = f"end with {new}" if new else "pass"
-        return CheckFinding("tests", "verified", f"`{command}`: they {end} as before.")
+        if new:
+            return CheckFinding("tests", "verified", f"`{command}`: they end with {new} as before.")
+        why = f"`{command}`: they pass as before."
+        untested = "test" not in self._settings().get("ship", {})
+        proposed = json.dumps(test_of_releases(command))
+        take = f"Let no branch be made without them: test = {proposed} under [ship]."
+        return CheckFinding("tests", "verified", why, take if untested else "")
 
     def _test(self, command: str, tree: TreeCopy) -> subprocess.CompletedProcess[str] | str:
         words = command.split()

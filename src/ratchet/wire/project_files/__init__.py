@@ -28,8 +28,9 @@ def project_files(
     Raises:
         InputError: A file that exists cannot be read.
     """
+    tests = next((one.command for one in look.tests if one.project == choices.project), "")
     parts = [
-        config_file(root, choices.project, config),
+        config_file(root, choices.project, config, tests),
         dependency(root, look, choices.project),
         ignored(root, choices.project),
     ]

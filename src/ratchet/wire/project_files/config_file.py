@@ -35,18 +35,20 @@ _COMMENTS = {
     "improve.budget": "Where learning stops.",
     "coach": "The model that suggests changes.",
     "prove": "How much proof a change takes.",
-    "ship": "How a proved change is tested and proposed.",
+    "ship": "How a proved change is tested and proposed. A line with # is a proposal to take up.",
     "ship.test": "Must pass before a branch is made.",
 }
 
 
-def config_file(root: Path, project: str, tables: dict[str, Any]) -> Changes:
+def config_file(root: Path, project: str, tables: dict[str, Any], tests: str = "") -> Changes:
     """Write the tables into a project's `ratchet.toml`; what it has already stays as it is.
 
     Args:
         root: The repository.
         project: Folder of the project; `.` for the repository.
         tables: What the file should hold.
+        tests: Command of the project's own tests, which is proposed for releases. It is not set:
+            whether they pass is seen when the wiring is checked.
 
     Raises:
         InputError: The file that exists is not TOML.
@@ -54,8 +56,12 @@ def config_file(root: Path, project: str, tables: dict[str, Any]) -> Changes:
     path = NAME if project == "." else f"{project}/{NAME}"
     ordered = dict(sorted(tables.items(), key=lambda one: _rank(one[0])))
     file = root / path
+    comments = _COMMENTS
+    if tests and "ship" not in ordered:
+        ordered["ship"] = {}
+        comments = {**_COMMENTS, "ship.": f"test = {json.dumps(test_of_releases(tests))}"}
     if not file.exists():
-        text = _HEAD + toml_text(ordered, _COMMENTS)
+        text = _HEAD + toml_text(ordered, comments)
         return Changes((FileChange(path, "The project's settings.", content=text),))
     try:
         data = file.read_bytes()
@@ -76,10 +82,16 @@ def config_file(root: Path, project: str, tables: dict[str, Any]) -> Changes:
     end = "\r\n" if b"\r\n" in data else "\n"
     gap = "" if not data or data.endswith(b"\n") else "\n"
     # A key that is no table would fall into the last table of the file: each is a table here.
-    added = (gap + "\n" + toml_text(missing, _COMMENTS)).replace("\n", end)
+    added = (gap + "\n" + toml_text(missing, comments)).replace("\n", end)
     piece = Piece(len(data), len(data), added)
     change = FileChange(path, "Tables that the settings lack.", (piece,))
     return Changes((change,), left)
+
+
+def test_of_releases(command: str) -> str:
+    """A command of tests as `[ship] test` has it: by the agent's interpreter."""
+    program, gap, rest = command.partition(" ")
+    return f"{{python}}{gap}{rest}" if program in ("python", "python3") else command
 
 
 def _rank(key: str) -> int:

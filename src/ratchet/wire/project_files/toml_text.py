@@ -18,6 +18,7 @@ def toml_text(tables: Mapping[str, Any], comments: Mapping[str, str]) -> str:
     Args:
         tables: As TOML has them; keys without a table come first.
         comments: A sentence for each table by its dotted name, and for each key as `table.key`.
+            One as `table.` stands alone at the table's top.
 
     Raises:
         TypeError: A value is none of TOML's.
@@ -30,7 +31,7 @@ def _paragraphs(
     path: str, table: Mapping[str, Any], comments: Mapping[str, str]
 ) -> tuple[str, list[str]]:
     """Lines of a table's own keys, and a paragraph for each table in it."""
-    own, inner = "", []
+    own, inner = f"# {comments[f'{path}.']}\n" if f"{path}." in comments else "", []
     for key, value in table.items():
         dotted = f"{path}.{_key(key)}" if path else _key(key)
         plain = dotted.replace('"', "")

@@ -1,0 +1,79 @@
+"""Sentences for a reader who has tools and no terminal: each command becomes the tool's call."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+_COMMAND = re.compile(r"`?\bratchet ([a-z]+)\b((?: (?:--?[a-z][\w-]*|[\w@./:=-]*\w))*)`?")
+_OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)")
+_WAYS = {"look": "look", "dry-run": "wire", "undo": "undo", "check": "check"}
+"""What `ratchet init` does, by its option."""
+_ID = re.compile(r"[0-9a-f]{4,}")
+
+
+class Hints:
+    """Rewrites commands as calls of tools.
+
+    Args:
+        tools: Parameters of each tool as a JSON schema, by name.
+    """
+
+    def __init__(self, tools: Mapping[str, Mapping[str, Any]]) -> None:
+        self._tools = tools
+
+    def text(self, text: str, tool: str = "") -> str:
+        """A sentence of Ratchet's; a command that no tool stands for stays as it is.
+
+        Args:
+            text: The sentence.
+            tool: The tool that says it: its options are named as it takes them.
+        """
+        own = self._tools.get(tool, {}).get("properties", {})
+
+        def named(found: re.Match[str]) -> str:
+            name = found[1].replace("-", "_")
+            return name if name in own else found[0]
+
+        return _OPTION.sub(named, _COMMAND.sub(self._call, text))
+
+    def data(self, data: Any, tool: str = "") -> Any:
+        """Data of which all texts are sentences of Ratchet's."""
+        if isinstance(data, str):
+            return self.text(data, tool)
+        if isinstance(data, list):
+            return [self.data(value, tool) for value in data]
+        if isinstance(data, dict):
+            return {key: self.data(value, tool) for key, value in data.items()}
+        return data
+
+    def _call(self, found: re.Match[str]) -> str:
+        tool, words = found[1], found[2].split()
+        given: dict[str, Any] = {}
+        if tool == "init":
+            way = next((word for word in words if word[2:] in _WAYS), "")
+            tool = _WAYS.get(way[2:], "wire")
+            words = [word for word in words if word not in (way, "--yes")]
+        tool = {"eval": "evaluate"}.get(tool, tool)
+        if tool not in self._tools:
+            return found[0]
+        parameters = self._tools[tool]["properties"]
+        if words and _ID.fullmatch(words[0]):
+            name = next((name for name in ("id", "release") if name in parameters), "")
+            if not name:
+                return found[0]
+            given[name] = words.pop(0)
+        while words and words[0].startswith("--"):
+            name = words[0][2:].replace("-", "_")
+            if name not in parameters:
+                return found[0]
+            words.pop(0)
+            if parameters[name].get("type") == "boolean":
+                given[name] = True
+            elif words:
+                value = words.pop(0)
+                given[name] = int(value) if value.isdecimal() else value
+        rest = f" {' '.join(words)}" if words else ""
+        return tool + (f" {json.dumps(given)}" if given else "") + rest

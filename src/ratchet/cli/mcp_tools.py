@@ -1,0 +1,102 @@
+"""Tools that take their arguments as the schema says, and refuse all others by name."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from difflib import get_close_matches
+from typing import Any
+
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.tools import Tool
+from mcp.types import CallToolResult, ToolAnnotations
+from pydantic import ConfigDict, ValidationError
+
+from ratchet.cli.mcp_answers import clipped, refusal
+
+_MOST_NAME = 80
+_MOST_BYTES = 100_000
+"""Of one argument; Linux takes 131,072."""
+
+
+class StrictTool(Tool):
+    """A tool whose arguments are neither converted nor ignored."""
+
+    @classmethod
+    def of(
+        cls, function: Callable[..., Awaitable[CallToolResult]], annotations: ToolAnnotations
+    ) -> StrictTool:
+        """A tool of a function with annotated parameters."""
+        made = cls.from_function(function, annotations=annotations)
+        loose = made.fn_metadata.arg_model
+        strict: Any = type(loose.__name__, (loose,), {"model_config": _STRICT})
+        made.fn_metadata.arg_model = strict
+        made.parameters = _short(strict.model_json_schema(by_alias=True))
+        made.fn_metadata.output_schema = _short(made.fn_metadata.output_schema or {})
+        assert isinstance(made, StrictTool)
+        return made
+
+    async def run(
+        self, arguments: dict[str, Any], context: Context[Any, Any], convert_result: bool = False
+    ) -> Any:
+        """Run the tool, unless an argument is unknown, missing, of another type or no text."""
+        for name, value in arguments.items():
+            if wrong := _unusable(value):
+                return refusal(f"{clipped(name, _MOST_NAME)} {wrong}")
+        try:
+            checked = self.fn_metadata.arg_model.model_validate(arguments)
+        except ValidationError as error:
+            return refusal(self._sentences(error))
+        given = checked.model_dump_one_level()
+        if self.context_kwarg is not None:
+            given[self.context_kwarg] = context
+        result = await self.fn(**given)
+        return self.fn_metadata.convert_result(result) if convert_result else result
+
+    def _sentences(self, error: ValidationError) -> str:
+        known = list(self.parameters.get("properties", {}))
+        said = []
+        for each in error.errors(include_url=False):
+            name = clipped(".".join(map(str, each["loc"])), _MOST_NAME)
+            if each["type"] == "extra_forbidden":
+                near = get_close_matches(name, known, 1, 0.4)
+                meant = f" Did you mean {near[0]}?" if near else ""
+                said.append(f"{self.name} takes no {name!r}.{meant}")
+            elif each["type"] == "missing":
+                said.append(f"{self.name} needs {name!r}.")
+            else:
+                value = clipped(repr(each["input"]), _MOST_NAME)
+                said.append(f"{name} = {value}: {each['msg']}.")
+        takes = ", ".join(known) or "nothing"
+        return "\n".join([*dict.fromkeys(said[:8]), f"{self.name} takes: {takes}."])
+
+
+_STRICT = ConfigDict(extra="forbid", strict=True)
+
+
+def _unusable(value: Any) -> str:
+    """Why a value cannot be an argument of a command; empty if it can."""
+    texts = value if isinstance(value, list) else [value]
+    for text in texts:
+        if not isinstance(text, str):
+            continue
+        if "\0" in text:
+            return "holds a NUL character, which no argument of a command may."
+        try:
+            size = len(text.encode())
+        except UnicodeEncodeError:
+            return "holds half of a surrogate pair, which is no text."
+        if size > _MOST_BYTES:
+            return (
+                f"is too long: {size:,} bytes of {_MOST_BYTES:,}. A larger input can stand in the"
+                " task file, and be run as a task."
+            )
+    return ""
+
+
+def _short(schema: dict[str, Any]) -> dict[str, Any]:
+    """A schema without titles, which only repeat the names."""
+    return {
+        key: _short(value) if isinstance(value, dict) else value
+        for key, value in schema.items()
+        if key != "title" or isinstance(value, dict)
+    }
