@@ -20,6 +20,7 @@ from ratchet.server.gateway.recording_queue import RecordingQueue
 from ratchet.server.metrics import Metrics
 from ratchet.server.span_writer import SpanWriter
 from ratchet.store import Store
+from ratchet.store.spans import ReceivedSpans
 from ratchet.types import Span, SpanRecord
 from tests.server.gateway.conftest import (
     Site,
@@ -542,13 +543,13 @@ def test_recordings_wait_while_the_writer_holds_many_bytes(
     monkeypatch.setattr("ratchet.server.gateway.recording_queue.BYTES_PENDING", 10_000)
     monkeypatch.setattr("ratchet.server.gateway.recording_queue.GATHER_MAX", 1)
     go = threading.Event()
-    put = disk.spans.put
+    receive = disk.spans.receive
 
-    def slowly(*args: Any, **options: Any) -> int:
+    def slowly(*args: Any, **options: Any) -> ReceivedSpans:
         go.wait(60)
-        return put(*args, **options)
+        return receive(*args, **options)
 
-    monkeypatch.setattr(disk.spans, "put", slowly)
+    monkeypatch.setattr(disk.spans, "receive", slowly)
     site = open_site(*both(upstream))
     upstream.answers({})
     for _ in range(20):
