@@ -3,7 +3,8 @@
     python benchmarks/robust_server.py [--quick]
 
 `ratchet serve` runs in a process of its own, with a store in a SQLite file. While each misuse goes
-on, another process asks for /healthz again and again. The misuses:
+on, another process asks for /healthz again and again; before and after, it asks the idle server,
+whose worst answer is the noise of the machine. The misuses:
 
 - streams: 200 event streams are opened and closed at once, again and again, while rollouts are
   created
@@ -17,6 +18,8 @@ The last line printed is one JSON object:
 - median_healthz_s: the largest median of a misuse
 - growth_mb: the most memory that the server took beyond what it had when it was idle
 - stop_s: from SIGTERM to its end, with the streams, the unfinished bodies and the heads open
+- idle_worst_healthz_s: the worst /healthz of the idle server
+- load: how many processes wanted the machine's cores, on average over a minute, at the end
 - by_misuse: median and worst of each
 """
 
@@ -27,6 +30,7 @@ import asyncio
 import contextlib
 import gzip
 import json
+import os
 import signal
 import statistics
 import subprocess
@@ -53,6 +57,9 @@ PIECE = 65_536
 
 SEND_S = 8.0
 """Seconds in which they are sent as far as the server takes them."""
+
+IDLE_S = 5.0
+"""Seconds in which the idle server is asked, before and after."""
 
 WORST_HEALTHZ_S = 0.5
 MOST_GROWTH_MB = 100.0
@@ -257,6 +264,7 @@ async def run(folder: Path, times: int) -> dict[str, Any]:
     with serving(folder) as (address, server, process):
         for path in (b"GET /openapi.json", b"GET /v1/rollouts", b"GET /"):
             await request(address, path)
+        idle = await measured(address, folder, lambda: asyncio.sleep(IDLE_S))
         with Memory(server) as memory:
             for name, misuse in misuses.items():
                 took = await measured(address, folder, lambda m=misuse: m(address, times))
@@ -267,6 +275,8 @@ async def run(folder: Path, times: int) -> dict[str, Any]:
                     "memory_mb": round(memory.most, 1),
                 }
                 say(f"{name}: {figures[name]}")
+        await asyncio.sleep(IDLE_S / 2)  # until what was cut off has ended
+        idle += await measured(address, folder, lambda: asyncio.sleep(IDLE_S))
         async with (
             opened(address, STREAMS, EVENTS, answered=True),
             opened(address, 4, UNFINISHED_BODY[:1_000_000], answered=False),
@@ -282,6 +292,8 @@ async def run(folder: Path, times: int) -> dict[str, Any]:
         "growth_mb": round(memory.most - memory.idle, 1),
         "stop_s": round(stop_s, 2),
         "idle_mb": round(memory.idle, 1),
+        "idle_worst_healthz_s": round(max(idle), 4),
+        "load": round(os.getloadavg()[0], 1),
         "by_misuse": figures,
     }
 

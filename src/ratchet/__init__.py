@@ -54,12 +54,13 @@ if TYPE_CHECKING:
     from ratchet.observe.feedback import feedback
     from ratchet.server.trainer import Trainer
     from ratchet.store import Store
-    from ratchet.worker.evaluator import evaluator
+    from ratchet.worker.evaluator import Judgement, evaluator
     from ratchet.worker.lit_agent import LitAgent
 
 _LATER = {
     "AsyncClient": "ratchet.client",
     "Client": "ratchet.client",
+    "Judgement": "ratchet.worker.evaluator",
     "LitAgent": "ratchet.worker.lit_agent",
     "evaluator": "ratchet.worker.evaluator",
     "feedback": "ratchet.observe.feedback",
@@ -110,6 +111,7 @@ __all__ = [
     "FewShot",
     "Float",
     "Int",
+    "Judgement",
     "LitAgent",
     "Model",
     "Params",

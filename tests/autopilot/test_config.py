@@ -235,6 +235,7 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
             "require_key": False,
             "hosts": (),
             "root_path": "",
+            "trusted_proxies": (),
             "cors": (),
             "oidc": None,
             "limits": {

@@ -154,7 +154,7 @@ def test_a_command_runs_for_each_rollout_and_never_sees_the_key(
     serving: Callable[..., RunningServer], sqlite_url: str, place: Place
 ) -> None:
     with Store.open(sqlite_url) as store:
-        _, key = store.keys.create("runner", ("run",), time.time())
+        _, key = store.keys.create("runner", ("runner",), time.time())
     server = serving(sqlite_url)
     (place.root / "agent.sh").write_text("cat\nenv\ncat /proc/self/environ 2>/dev/null\n")
     store_of(server).rollouts.create(queued("given"), time.time())

@@ -122,7 +122,7 @@ def test_transitions_and_the_rewards_of_calls_are_read(server: RunningServer, ca
         end_ns=5,
         attributes={"ratchet.reward.value": 0.5},
     )
-    call(server.url, "spans.put", [SpanRecord(span=span, rollout_id="r1", fence=1)])
+    server.app.services.store.spans.add("r1", 1, [span])
     ids = ["r1", "r2", "none"]
     assert call(server.url, "transitions.of", ids) == {"r1": [kept], "r2": [], "none": []}
     counts = call(server.url, "transitions.kept", ids)
@@ -249,11 +249,12 @@ def test_spans_scores_and_feedback_are_stored(server: RunningServer, call: Call)
     call(server.url, "rollouts.create", [rollout("r1")])
     call(server.url, "rollouts.claim", "q", "me")
     records = [
-        SpanRecord(span=span(1), rollout_id="r1", fence=1),
         SpanRecord(span=span(2, trace_id="b" * 32), agent="live"),
     ]
-    assert call(server.url, "spans.put", records) == 2
-    assert [each.start_ns for each in call(server.url, "spans.of", "r1", 1)] == [1]
+    assert call(server.url, "spans.put", records) == 1
+    with pytest.raises(InputError, match="belongs to the rollout 'r1', and is no live traffic"):
+        call(server.url, "spans.put", [SpanRecord(span=span(1), rollout_id="r1", fence=1)])
+    assert call(server.url, "spans.of", "r1", 1) == []
     assert [each.start_ns for each in call(server.url, "spans.of_trace", "b" * 32)] == [2]
     page, cursor = call(server.url, "spans.live", "live")
     assert ([each.start_ns for each in page], cursor) == ([2], None)
@@ -448,7 +449,7 @@ def test_a_key_is_needed_where_everybody_can_come(
     with pytest.raises(ConfigError, match="none was given"):
         call(url, "rollouts.counts")
     assert call(url, "rollouts.counts", key=reader) == {}
-    with pytest.raises(ConfigError, match=r"may not do this .* scope run") as caught:
+    with pytest.raises(ConfigError, match=r"may not do this .* scope develop") as caught:
         call(url, "rollouts.create", [rollout("r1")], key=reader)
     assert reader not in str(caught.value)
 

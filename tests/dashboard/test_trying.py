@@ -165,7 +165,7 @@ def test_a_key_that_may_only_read_is_offered_nothing_that_changes(
         found = page.get_by_role("button", name=button)
         found.wait_for()
         assert found.is_disabled()
-        assert found.get_attribute("title") == "Needs a key with the scope run"
+        assert found.get_attribute("title") == "Needs a key with the scope develop"
     assert page.get_by_role("button", name="Compare …").is_enabled()
     page.goto(f"{server.url}/datasets/{name}")
     page.get_by_text("Make more tasks that resemble these").click()

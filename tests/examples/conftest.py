@@ -58,9 +58,9 @@ def site(program: Path, simulator: str, tmp_path_factory: pytest.TempPathFactory
     url = f"sqlite:///{folder}/ratchet.db"
     serve = [sys.executable, "-m", "ratchet", "serve", "--json", "--store", url]
     with Store.open(url) as store:
-        feedback, ingest, run = (
+        feedback, ingest, runner = (
             store.keys.create(scope, [scope], time.time(), None)[1]
-            for scope in ("feedback", "ingest", "run")
+            for scope in ("feedback", "ingest", "runner")
         )
         with Started([*serve, "--host", "0.0.0.0", "--port", "0"], folder) as served:
             ratchet = json.loads(served.line)["url"].replace("0.0.0.0", "127.0.0.1")
@@ -77,6 +77,6 @@ def site(program: Path, simulator: str, tmp_path_factory: pytest.TempPathFactory
             ) as chat:
                 address = chat.line.split()[-1]
                 assert address == f"http://127.0.0.1:{port}"
-                yield Site(address, ratchet, store, program, feedback, ingest, run, provider_key)
+                yield Site(address, ratchet, store, program, feedback, ingest, runner, provider_key)
                 assert chat.end() == 0
     kept.close()

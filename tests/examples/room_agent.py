@@ -27,7 +27,7 @@ class Site:
     program: Path
     feedback_key: str
     ingest_key: str
-    run_key: str
+    runner_key: str
     provider_key: str
 
     def ask(self, message: str, conversation: str = "") -> dict[str, str]:

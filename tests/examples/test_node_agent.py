@@ -180,7 +180,7 @@ def test_a_runner_runs_it_in_rollouts_and_its_spans_are_the_attempts(site: Site)
     environ = {k: v for k, v in os.environ.items() if not k.startswith(("RATCHET_", "OTEL_"))}
     done = subprocess.run(
         [*command, "--command", shlex.join([node(), str(site.program / "rollout.js")])],
-        env={**environ, "RATCHET_KEY": site.run_key},
+        env={**environ, "RATCHET_KEY": site.runner_key},
         capture_output=True,
         text=True,
         timeout=60,

@@ -30,7 +30,7 @@ class Site:
     url: str
     store: Store
     ingest_key: str
-    run_key: str
+    runner_key: str
 
     def variables(self) -> dict[str, str]:
         """Environment of a live agent."""
@@ -50,12 +50,13 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     """A server that asks everybody for a key."""
     url = f"sqlite:///{tmp_path_factory.mktemp('javascript')}/ratchet.db"
     with Store.open(url) as store:
-        ingest, run = (
-            store.keys.create(scope, [scope], time.time(), None)[1] for scope in ("ingest", "run")
+        ingest, runner = (
+            store.keys.create(scope, [scope], time.time(), None)[1]
+            for scope in ("ingest", "runner")
         )
         server = RunningServer(url, ServeSettings(port=0, require_key=True))
         try:
-            yield Site(server.url, store, ingest, run)
+            yield Site(server.url, store, ingest, runner)
         finally:
             server.stop()
 

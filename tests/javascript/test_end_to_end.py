@@ -200,7 +200,7 @@ def in_rollout(site: Site, folder: Path, rest: str, **fields: Any) -> Rollout:
     command += ["--max-idle", "1", "--json", "--command", shlex.join([node(), str(path)])]
     done = subprocess.run(
         command,
-        env=environment(RATCHET_KEY=site.run_key),
+        env=environment(RATCHET_KEY=site.runner_key),
         cwd=folder.parent,
         capture_output=True,
         text=True,

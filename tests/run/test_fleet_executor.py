@@ -368,7 +368,7 @@ def test_a_server_that_stays_away_ends_the_run_with_what_to_do(
 def test_a_wrong_key_is_refused_at_once(
     serving: Callable[..., RunningServer], sqlite_url: str, lite: Store, fleet: Fleet
 ) -> None:
-    lite.keys.create("somebody", ("run",), time.time())
+    lite.keys.create("somebody", ("develop",), time.time())
     guarded = serving(sqlite_url)
 
     async def main() -> None:

@@ -80,7 +80,7 @@ def test_workers_whose_runner_is_killed_report_to_the_server_themselves(
     tmp_path: Path,
 ) -> None:
     with Store.open(sqlite_url) as store:
-        _, key = store.keys.create("runner", ("run",), time.time())
+        _, key = store.keys.create("runner", ("runner",), time.time())
     server = serving(sqlite_url, ServeSettings(host="0.0.0.0", port=0))
     spec = write_agent(AGENT)
     started = Path(spec.root) / "started"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ratchet.bind import registry
-from ratchet.run.streamlit_page import PageFailed, StreamlitPage
 from ratchet.types import InputError
+from ratchet.worker.streamlit_page import PageFailed, StreamlitPage
 
 FORM = """
 import streamlit as st

@@ -68,7 +68,7 @@ async def refusal(admitted: Awaitable[Caller]) -> Problem:
 
 
 def made(store: Store, *scopes: Scope, **options: Any) -> tuple[Key, str]:
-    return store.keys.create("k", scopes or ("run",), now=0.0, **options)
+    return store.keys.create("k", scopes or ("runner",), now=0.0, **options)
 
 
 def run(test: Callable[[], Awaitable[None]]) -> None:
@@ -80,8 +80,8 @@ def run(test: Callable[[], Awaitable[None]]) -> None:
 
 
 def test_a_key_is_taken_from_each_header_that_clients_send_it_in(store: Store) -> None:
-    key, secret = made(store, "run", "read")
-    expected = Caller(key.id, frozenset(("run", "read")), None, "10.0.0.1")
+    key, secret = made(store, "runner", "read")
+    expected = Caller(key.id, frozenset(("runner", "read")), None, "10.0.0.1")
 
     async def test() -> None:
         async with gatekeeper(store) as keeper:
@@ -443,10 +443,10 @@ def test_an_attempts_token_opens_its_attempt_on_every_server_of_the_store(
                     with pytest.raises(Problem) as raised:
                         check_attempt(caller, *other, "other")
                     assert raised.value.status == 403
-                for scopes in (frozenset[Scope](("run",)), ALL, frozenset[Scope]()):
+                for scopes in (frozenset[Scope](("runner",)), ALL, frozenset[Scope]()):
                     with pytest.raises(Problem, match="nothing else"):
                         two.allow(caller, scopes)
-                check_attempt(Caller(key_id="k", scopes=frozenset(("run",))), "any", 1, "any@1")
+                check_attempt(Caller(key_id="k", scopes=frozenset(("runner",))), "any", 1, "any@1")
 
         run(test)
 
@@ -518,7 +518,7 @@ def test_scopes_allow_what_they_name_and_admin_everything(sqlite_url: str) -> No
             assert raised.value.status == 403
             assert f"the scope {needed}; yours has {scope}" in raised.value.detail
             assert "insufficient_scope" in raised.value.headers["www-authenticate"]
-    keeper.allow(Caller(scopes=frozenset(("read",))), frozenset(("run", "read")))
+    keeper.allow(Caller(scopes=frozenset(("read",))), frozenset(("develop", "read")))
     with pytest.raises(Problem, match="scope admin"):
         keeper.allow(Caller(key_id="k", scopes=frozenset(("read",))), frozenset())
 
@@ -692,7 +692,7 @@ def test_a_real_server_asks_for_a_key_and_notes_who_changed_what(
         assert reader.get("/v1/keys").status_code == 403
         assert b"ratchet_open_streams 0.0" in reader.get("/metrics").content
     with server.client(secret) as client:
-        answer = client.post("/v1/keys", json={"name": "new", "scopes": ["run"]})
+        answer = client.post("/v1/keys", json={"name": "new", "scopes": ["runner"]})
         assert answer.status_code == 201
         another = answer.json()["secret"]
         with server.client(another) as runner:

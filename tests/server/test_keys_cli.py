@@ -37,12 +37,12 @@ def ratchet(
 
 
 def test_the_key_stands_alone_on_standard_output_and_works(ratchet: Any, sqlite_url: str) -> None:
-    code, key, said = ratchet("create", "runners", "--scope", "run", "--scope", "read")
+    code, key, said = ratchet("create", "runners", "--scope", "runner", "--scope", "read")
     assert code == 0
     with Store.open(sqlite_url) as store:
         found = store.keys.by_secret(key.removesuffix("\n"))
     assert found is not None
-    assert (found.name, found.scopes, found.expires_at) == ("runners", ("run", "read"), None)
+    assert (found.name, found.scopes, found.expires_at) == ("runners", ("runner", "read"), None)
     assert "only once" in said
     assert "Authorization: Bearer" in said
 
@@ -61,7 +61,7 @@ def test_the_list_tells_what_each_key_allows_and_whether_it_works(
 ) -> None:
     assert "ratchet keys create" in ratchet("list")[1]
     with Store.open(sqlite_url) as store:
-        used, secret = store.keys.create("used", ["run", "read"], now=1e9)
+        used, secret = store.keys.create("used", ["runner", "read"], now=1e9)
         store.keys.used({used.id: 1.5e9})
         store.keys.create("old", ["read"], now=1e9, expires_at=1.1e9)
         gone, _ = store.keys.create("[red]gone", ["read"], now=1e9)
@@ -70,7 +70,7 @@ def test_the_list_tells_what_each_key_allows_and_whether_it_works(
     assert code == 0
     rows = {row.split()[1]: row for row in out.splitlines()[1:]}
     assert used.id[:8] in rows["used"]
-    assert "run read" in rows["used"]
+    assert "runner read" in rows["used"]
     assert day(1.5e9) in rows["used"]
     assert "for ever" in rows["used"]
     assert f"expired {day(1.1e9)}" in rows["old"]
@@ -86,8 +86,8 @@ def day(at: float) -> str:
 
 
 def test_a_key_is_revoked_by_name_or_by_the_start_of_its_id(ratchet: Any, sqlite_url: str) -> None:
-    first = json.loads(ratchet("create", "a", "--scope", "run", "--json")[1])["key"]
-    ratchet("create", "b", "--scope", "run")
+    first = json.loads(ratchet("create", "a", "--scope", "runner", "--json")[1])["key"]
+    ratchet("create", "b", "--scope", "runner")
     code, out, _ = ratchet("revoke", first["id"][:8])
     assert (code, "Revoked 'a'" in out) == (0, True)
     revoked = json.loads(ratchet("revoke", "b", "--json")[1])
@@ -101,8 +101,8 @@ def test_a_key_is_revoked_by_name_or_by_the_start_of_its_id(ratchet: Any, sqlite
     ("arguments", "said"),
     [
         (["create", "k", "--scope", "raed"], "Did you mean 'read'"),
-        (["create", "", "--scope", "run"], "1 to 100 characters"),
-        (["create", "k", "--scope", "run", "--expires", "3 months"], "12h, 90d, 8w"),
+        (["create", "", "--scope", "runner"], "1 to 100 characters"),
+        (["create", "k", "--scope", "runner", "--expires", "3 months"], "12h, 90d, 8w"),
         (["revoke", "nobody"], "ratchet keys list"),
         (["create", "k"], "--scope"),
     ],
@@ -126,7 +126,7 @@ def test_a_folder_with_a_servers_configuration_is_enough(
     (tmp_path / "ratchet.toml").write_text('[store]\nurl = "sqlite:///here/my.db"\n')
     inside = tmp_path / "inside"
     inside.mkdir()
-    assert run(["keys", "create", "k", "--scope", "run", "-C", str(inside)]) == 0
+    assert run(["keys", "create", "k", "--scope", "runner", "-C", str(inside)]) == 0
     with Store.open(f"sqlite:///{tmp_path}/here/my.db") as store:
         assert [key.name for key in store.keys.list()] == ["k"]
 
@@ -143,7 +143,7 @@ def test_help_shows_examples(command: str, capsys: pytest.CaptureFixture[str]) -
 
 
 def test_a_shell_catches_the_key(sqlite_url: str) -> None:
-    arguments = ["keys", "create", "k", "--scope", "run", "--store", sqlite_url]
+    arguments = ["keys", "create", "k", "--scope", "runner", "--store", sqlite_url]
     done = subprocess.run(
         [sys.executable, "-m", "ratchet", *arguments],
         capture_output=True,

@@ -23,7 +23,7 @@ from tests.serving import RunningServer
 ALLOW: dict[Scope, tuple[str, ...]] = {
     "admin": ("group:ops",),
     "read": ("@example.com", "sub:99"),
-    "run": ("ann@example.com",),
+    "develop": ("ann@example.com",),
 }
 MARK = {"x-ratchet-dashboard": "1"}
 
@@ -86,7 +86,7 @@ def test_a_person_gets_a_session_with_the_scopes_that_are_theirs(server: Running
         assert "HttpOnly" in cookie
         assert "SameSite=Lax" in cookie
         now = session(http)
-        assert (now["key_name"], now["scopes"]) == ("login:ann@example.com", ["run", "read"])
+        assert (now["key_name"], now["scopes"]) == ("login:ann@example.com", ["develop", "read"])
         assert now["expires_at"] is not None
         assert http.get("/v1/runs").status_code == 200
         assert http.get("/v1/keys").status_code == 403

@@ -16,6 +16,7 @@ from ratchet.server.metrics import Metrics
 from ratchet.server.problems import Problem
 from ratchet.server.span_writer import SpanWriter
 from ratchet.store import Store
+from ratchet.store.spans import ReceivedSpans
 from ratchet.types import InputError, Span, SpanRecord, StoreError
 
 _numbers = itertools.count(1)
@@ -53,14 +54,14 @@ class Watched:
     def spans(self) -> Watched:
         return self
 
-    def put(self, records: Sequence[SpanRecord], *, patience_s: float = 0.0) -> int:
+    def receive(self, records: Sequence[SpanRecord], *, patience_s: float = 0.0) -> ReceivedSpans:
         self.sizes.append(len(records))
         self.begun.set()
         assert self.open.wait(60)
         error = self.fails(records)
         if error is not None:
             raise error
-        return self._store.spans.put(records, patience_s=patience_s)
+        return self._store.spans.receive(records, patience_s=patience_s)
 
     def count(self, agent: str = "bot") -> int:
         return len(self._store.spans.live(agent, 100_000)[0])

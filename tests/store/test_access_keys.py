@@ -15,8 +15,10 @@ from ratchet.types import InputError
 
 
 def test_a_key_is_found_by_its_secret_alone(store: Store) -> None:
-    key, secret = store.keys.create("runners", ["read", "run", "run"], now=10.0, expires_at=99.0)
-    assert key.scopes == ("run", "read")
+    key, secret = store.keys.create(
+        "runners", ["read", "runner", "runner"], now=10.0, expires_at=99.0
+    )
+    assert key.scopes == ("runner", "read")
     assert (key.name, key.created_at, key.expires_at) == ("runners", 10.0, 99.0)
     assert store.keys.by_secret(secret) == key
     assert store.keys.by_secret(secret[:-1]) is None
@@ -36,7 +38,7 @@ def test_secrets_are_random_and_stored_nowhere(store_url: str) -> None:
 
 
 def test_keys_are_listed_oldest_first_with_the_revoked_ones(store: Store) -> None:
-    made = [store.keys.create(name, ["run"], now=1.0)[0] for name in ("a", "b", "c")]
+    made = [store.keys.create(name, ["runner"], now=1.0)[0] for name in ("a", "b", "c")]
     store.keys.revoke(made[1].id, now=5.0)
     listed = store.keys.list()
     assert [key.id for key in listed] == [key.id for key in made]
@@ -44,7 +46,7 @@ def test_keys_are_listed_oldest_first_with_the_revoked_ones(store: Store) -> Non
 
 
 def test_a_revoked_key_stays_revoked_since_then(store: Store) -> None:
-    key, secret = store.keys.create("old", ["run"], now=1.0)
+    key, secret = store.keys.create("old", ["runner"], now=1.0)
     first = store.keys.revoke(key.id, now=5.0)
     assert first is not None
     assert first.revoked_at == 5.0
@@ -54,11 +56,11 @@ def test_a_revoked_key_stays_revoked_since_then(store: Store) -> None:
 
 
 def test_a_key_is_meant_by_id_start_of_id_or_name(store: Store) -> None:
-    key, _ = store.keys.create("runners", ["run"], now=1.0)
+    key, _ = store.keys.create("runners", ["runner"], now=1.0)
     for which in (key.id, key.id[:6], "runners"):
         assert store.keys.find(which) == key
     store.keys.revoke(key.id, now=2.0)
-    replaced, _ = store.keys.create("runners", ["run"], now=3.0)
+    replaced, _ = store.keys.create("runners", ["runner"], now=3.0)
     assert store.keys.find("runners") == replaced
     assert store.keys.find(key.id).revoked_at == 2.0
 
@@ -66,8 +68,8 @@ def test_a_key_is_meant_by_id_start_of_id_or_name(store: Store) -> None:
 def test_a_name_of_no_key_or_of_two_is_refused_with_what_to_do(store: Store) -> None:
     with pytest.raises(InputError, match="ratchet keys list"):
         store.keys.find("nobody")
-    first, secret = store.keys.create("runners", ["run"], now=1.0)
-    second, _ = store.keys.create("runners", ["run"], now=1.0)
+    first, secret = store.keys.create("runners", ["runner"], now=1.0)
+    second, _ = store.keys.create("runners", ["runner"], now=1.0)
     with pytest.raises(InputError, match=f"2 keys: {first.id}, {second.id}"):
         store.keys.find("runners")
     with pytest.raises(InputError, match="Did you mean 'runners'"):
@@ -81,11 +83,11 @@ def test_a_name_of_no_key_or_of_two_is_refused_with_what_to_do(store: Store) -> 
 def test_a_key_that_could_not_work_is_not_made(store: Store) -> None:
     for name, scopes, expires_at, said in (
         ("k", [], None, "needs at least one scope"),
-        ("k", ["rnu"], None, "Did you mean 'run'"),
-        ("k", ["run", "\x00"], None, "no scope"),
-        (" \n", ["run"], None, "1 to 100 characters"),
-        ("k" * 101, ["run"], None, "1 to 100 characters"),
-        ("k", ["run"], 10.0, "already be expired"),
+        ("k", ["runers"], None, "Did you mean 'runner'"),
+        ("k", ["runner", "\x00"], None, "no scope"),
+        (" \n", ["runner"], None, "1 to 100 characters"),
+        ("k" * 101, ["runner"], None, "1 to 100 characters"),
+        ("k", ["runner"], 10.0, "already be expired"),
     ):
         with pytest.raises(InputError, match=said):
             store.keys.create(name, scopes, now=10.0, expires_at=expires_at)
@@ -93,11 +95,11 @@ def test_a_key_that_could_not_work_is_not_made(store: Store) -> None:
 
 
 def test_names_are_kept_in_one_line(store: Store) -> None:
-    assert store.keys.create(" two\n lines\x00", ["run"], now=1.0)[0].name == "two lines\ufffd"
+    assert store.keys.create(" two\n lines\x00", ["runner"], now=1.0)[0].name == "two lines\ufffd"
 
 
 def test_the_last_use_only_moves_on(store: Store) -> None:
-    a, b = (store.keys.create(name, ["run"], now=1.0)[0] for name in "ab")
+    a, b = (store.keys.create(name, ["runner"], now=1.0)[0] for name in "ab")
     store.keys.used({a.id: 50.0, b.id: 60.0, "unknown": 1.0})
     store.keys.used({a.id: 40.0, b.id: 70.0})
     store.keys.used({})

@@ -477,7 +477,7 @@ def test_a_lease_that_is_renewed_or_ended_while_it_expires_is_left_alone(
     with Store.open(postgres_url) as store, Store.open(postgres_url) as runner:
         store.rollouts.create([rollout("r")], 1.0)
         (claim,) = take(store, now=10.0)
-        hold = queue._hold
+        hold = queue.hold
         between = [
             lambda: (
                 runner.rollouts.heartbeat([("r", 1)], 60.0, 100.0)
@@ -491,6 +491,6 @@ def test_a_lease_that_is_renewed_or_ended_while_it_expires_is_left_alone(
                 between.pop()()
             return hold(connection, ids)
 
-        monkeypatch.setattr(queue, "_hold", late_hold)
+        monkeypatch.setattr(queue, "hold", late_hold)
         assert store.rollouts.expire(100.0) == []
         assert one(store).status == ("running" if how == "heartbeat" else "succeeded")

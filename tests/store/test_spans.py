@@ -100,6 +100,15 @@ def test_what_new_spans_cost_is_counted_in_their_rollouts_once(store: Store) -> 
     assert (cost(store), cost(store, "s")) == (0.875, 1.0)
 
 
+def test_what_is_imported_of_a_rollout_that_has_ended_counts(store: Store) -> None:
+    ended = Rollout(
+        id="r", queue="q", candidate_id="", task_id="", input=1, purpose="", status="succeeded"
+    )
+    store.rollouts.create([ended], 1.0)
+    assert store.spans.put([of_rollout(cost_usd=0.5)]) == 1
+    assert cost(store) == 0.5
+
+
 def test_a_span_of_an_unknown_rollout_is_kept_as_live_traffic(store: Store) -> None:
     named = of_rollout("gone", fence=3, attributes={"a": 1})
     nameless = SpanRecord(span=span(), rollout_id="gone", fence=3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import ratchet
-from ratchet.evaluate import Judgement
+from ratchet import Judgement
 
 from .verdict import judge
 

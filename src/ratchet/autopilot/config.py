@@ -31,7 +31,7 @@ from ratchet.autopilot.sections import (
     read_sections,
 )
 from ratchet.run import Kind
-from ratchet.types import PromptFile
+from ratchet.types import OLD_SCOPE, PromptFile
 from ratchet.types.experiment import MAX_REPETITIONS
 from ratchet.types.template import Engine
 
@@ -139,9 +139,17 @@ class AllowSection(Section):
 
     feedback: Several[str] = ()
     ingest: Several[str] = ()
-    run: Several[str] = ()
+    runner: Several[str] = ()
+    develop: Several[str] = ()
     read: Several[str] = ()
     admin: Several[str] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _no_old_scope(cls, values: Any) -> Any:
+        if isinstance(values, dict) and "run" in values:
+            raise ValueError(f"[server.oidc.allow] names a scope that is no longer: {OLD_SCOPE}")
+        return values
 
 
 class OidcSection(Section):
@@ -165,6 +173,7 @@ class ServerSection(Section):
     require_key: bool = False
     hosts: Several[str] = ()
     root_path: Annotated[str, Field(pattern=r"^(/[A-Za-z0-9._~-]+)*$")] = ""
+    trusted_proxies: Several[str] = ()
     cors: Several[str] = ()
     limits: LimitsSection = LimitsSection()
     oidc: OidcSection | None = None

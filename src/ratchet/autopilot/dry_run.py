@@ -9,7 +9,7 @@ something.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NoReturn
 
 from ratchet.learn import Algorithm, Budget, Evaluation, Lab, Proposal
@@ -111,9 +111,9 @@ async def dry_run(algorithm: Algorithm, lab: DryRunLab) -> None:
     Raises:
         RatchetError: The algorithm raised it before spending anything.
     """
-    learning: Awaitable[Any] = algorithm.learn(lab)
     try:
-        await asyncio.wait_for(learning, TIMEOUT_S)
+        async with asyncio.timeout(TIMEOUT_S):
+            await algorithm.learn(lab)
     except RatchetError:
         if not lab.touched:
             raise

@@ -40,6 +40,9 @@ def create(
         typer.Option(help=f"Scope: {', '.join(SCOPES)}. Repeatable."),
     ],
     expires: Annotated[str | None, typer.Option(help="Lifetime, such as 12h, 90d or 8w.")] = None,
+    agent: Annotated[
+        str, typer.Option(help="The only agent that it may be used for; by default any.")
+    ] = "",
     folder: Folder = Path("."),
     store: StoreUrl = None,
     json: Json = False,
@@ -52,7 +55,9 @@ def create(
 
       ingest    send spans, use the gateway
 
-      run       create and run rollouts, and what ingest allows
+      runner    claim rollouts, renew and report them
+
+      develop   create rollouts, publish candidates, ask models at the project's cost, read
 
       read      read everything
 
@@ -60,24 +65,26 @@ def create(
 
     Examples:
 
-      ratchet keys create runners-eu --scope run
+      ratchet keys create runners-eu --scope runner
 
-      ratchet keys create ci --scope run --scope read --expires 90d
+      ratchet keys create ci --scope develop --expires 90d
+
+      ratchet keys create shop --scope ingest --agent shop
 
       RATCHET_KEY=$(ratchet keys create laptop --scope admin)
     """
     now = time.time()
     until = None if expires is None else now + duration(expires)
     with open_store(folder, store) as opened:
-        key, secret = opened.keys.create(name, scope, now, until)
+        key, secret = opened.keys.create(name, scope, now, until, agent)
     if json:
         print_json({"key": key, "secret": secret})
         return
     # Only the key goes to standard output, so that a shell can capture it.
     typer.echo(secret)
     err.print(
-        f"Key {key.name!r} ({key.id}) allows {', '.join(key.scopes)}, {_until(key)}. It is shown"
-        " only once: the store holds its hash.\n"
+        f"Key {key.name!r} ({key.id}) allows {', '.join(key.scopes)}{_for(key)}, {_until(key)}."
+        " It is shown only once: the store holds its hash.\n"
         "Send it as 'Authorization: Bearer rk_…'. Ratchet's own commands read RATCHET_KEY, and"
         " OpenAI's and Anthropic's clients take it as their API key.",
         markup=False,
@@ -101,7 +108,7 @@ def show(folder: Folder = Path("."), store: StoreUrl = None, json: Json = False)
         print_json({"keys": found})
         return
     if not found:
-        out.print("No key yet. Create one: ratchet keys create NAME --scope run")
+        out.print("No key yet. Create one: ratchet keys create NAME --scope runner")
         return
     _print(found, time.time())
 
@@ -177,8 +184,12 @@ def duration(text: str) -> float:
     return seconds
 
 
+def _for(key: Key) -> str:
+    return f" for the agent {key.agent}" if key.agent else ""
+
+
 def _print(found: Iterable[Key], now: float) -> None:
-    rows = table("id", "name", "scopes", "made", "last used", "state")
+    rows = table("id", "name", "scopes", "agent", "made", "last used", "state")
     for key in found:
         state = _until(key)
         if key.revoked_at is not None:
@@ -187,7 +198,13 @@ def _print(found: Iterable[Key], now: float) -> None:
             state = f"expired {_moment(key.expires_at)}"
         used = "-" if key.last_used_at is None else _moment(key.last_used_at)
         rows.add_row(
-            short(key.id), key.name, " ".join(key.scopes), _moment(key.created_at), used, state
+            short(key.id),
+            key.name,
+            " ".join(key.scopes),
+            key.agent or "any",
+            _moment(key.created_at),
+            used,
+            state,
         )
     out.print(rows, markup=False)
 

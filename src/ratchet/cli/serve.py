@@ -175,6 +175,7 @@ def server_settings(
         require_key=section.require_key,
         hosts=section.hosts,
         root_path=section.root_path,
+        trusted_proxies=section.trusted_proxies,
         cors=section.cors,
         limits=ServerLimits(
             body_bytes=int(limits.body_mb * 1024 * 1024),

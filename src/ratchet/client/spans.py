@@ -8,15 +8,13 @@ from collections.abc import Sequence
 import msgspec
 
 from ratchet.client.call import RemoteRepository, Steps, TransportT, batches, endpoint, get, post
-from ratchet.types import Feedback, Score, Span, SpanRecord
+from ratchet.types import Feedback, InputError, Score, Span, SpanRecord
 
 
 class _Record(msgspec.Struct, frozen=True, kw_only=True):
     """A span in a request. The server computes its cost from its attributes."""
 
     span: Span
-    rollout_id: str | None
-    fence: int
     agent: str | None
 
 
@@ -48,21 +46,24 @@ class Spans(RemoteRepository[TransportT]):
 
     @endpoint
     def put(self, records: Sequence[SpanRecord]) -> Steps[int]:
-        """Store spans; they are committed when this returns.
+        """Store spans of live agents; they are committed when this returns.
 
         Returns:
             Number of stored spans.
+
+        Raises:
+            InputError: One belongs to a rollout.
         """
         stored = 0
-        requests = [
-            _Record(
-                span=record.span,
-                rollout_id=record.rollout_id or None,
-                fence=record.fence,
-                agent=record.agent or None,
-            )
-            for record in records
-        ]
+        requests = []
+        for record in records:
+            if record.rollout_id:
+                raise InputError(
+                    f"The span {record.span.name[:100]!r} belongs to the rollout"
+                    f" {record.rollout_id!r}, and is no live traffic.",
+                    hint="Spans of an attempt are in the outcome that its runner reports.",
+                )
+            requests.append(_Record(span=record.span, agent=record.agent or None))
         for _, part in batches(requests):
             answer = yield post("spans", body={"records": part})
             stored += answer.read(_Stored).stored

@@ -256,7 +256,8 @@ class ScoreStream:
             await self._more.wait()
             self._more.clear()
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._closing.wait(), GATHER_S)
+                async with asyncio.timeout(GATHER_S):
+                    await self._closing.wait()
             batch, self._ended = self._ended, []
             if batch:
                 self._scores.update(await self._scorer.score(batch))

@@ -6,7 +6,7 @@ from typing import Literal, TypeAlias
 
 from ratchet.observe.dialects import names
 from ratchet.store.counting import Used
-from ratchet.store.usage import total, used_in, why_unmeasured
+from ratchet.store.usage import usage_of, used_in, why_unmeasured
 from ratchet.types import InputError, Span
 from ratchet.types.trace import CALLS
 from ratchet.worker.evaluator import FunctionEvaluator, Unscored
@@ -30,16 +30,12 @@ def tokens(*, of: TokenCount = "all", within: int | None = None) -> FunctionEval
     def judge(spans: list[Span]) -> float:
         if not spans:
             raise Unscored("The rollout has no spans to read tokens from.")
-        used = []
         for span in spans:
             of_span = used_in(span)
-            if of_span is None:
-                continue
-            if _is_unmeasured(of_span, span):
+            if of_span is not None and _is_unmeasured(of_span, span):
                 why = why_unmeasured(of_span.call, span.attributes)
                 raise Unscored(f"The tokens of {span.name!r} are not measured: {why}.")
-            used.append(of_span)
-        summed = total(used, {span.span_id: span.parent_id for span in spans})
+        summed = usage_of(spans)
         count = {
             "all": summed.input_tokens + summed.output_tokens,
             "input": summed.input_tokens,

@@ -21,7 +21,7 @@ from ratchet.run.contained import differs
 from ratchet.run.fleet_queue import AgentBuild, Place, read_queue
 from ratchet.run.retries import CallRetries
 from ratchet.store.turns import EVERY
-from ratchet.store.usage import total, used_in
+from ratchet.store.usage import usage_of
 from ratchet.types import (
     AttemptStatus,
     Candidate,
@@ -373,8 +373,7 @@ def unrecorded_usd(rollout: Rollout, spans: Sequence[Span]) -> float | None:
 
     None when the price of such a call is unknown.
     """
-    used = [one for span in spans if (one := used_in(span)) is not None]
-    recorded = total(used, {span.span_id: span.parent_id for span in spans}).cost
+    recorded = usage_of(spans).cost
     cost = rollout.cost
     if rollout.cost_usd is None and cost.unpriced != recorded.unpriced:
         return None

@@ -68,7 +68,8 @@ class CallRetries:
                 return result
             # Wakes as soon as any other call succeeds.
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._answered.wait(), wait_s)
+                async with asyncio.timeout(wait_s):
+                    await self._answered.wait()
             pause_s = min(2 * pause_s, LONGEST_PAUSE_S)
 
     def hurry(self) -> None:

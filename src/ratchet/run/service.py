@@ -18,7 +18,7 @@ from ratchet.observe.ids import traceparent
 from ratchet.run.command import result_of, root_span, task_json
 from ratchet.types import AgentError, AttemptStatus, Claim, Outcome, Resource, Span
 from ratchet.worker.attempt import MAX_OUTPUT_BYTES, AttemptClock, cut_off, timed_out
-from ratchet.worker.environment import gateway_variables
+from ratchet.worker.environment import attempt_name, gateway_urls
 
 if TYPE_CHECKING:
     import aiohttp
@@ -141,13 +141,15 @@ def task_headers(server: str, claim: Claim) -> dict[str, str]:
         server: URL of the server whose gateway serves model calls.
         claim: The attempt.
     """
-    variables = gateway_variables(server, claim)
+    # The token, for the service has a key of its own, which opens no attempt.
+    attempt = claim.token or attempt_name(claim)
+    urls = gateway_urls(server, attempt)
     return {
         "content-type": "application/json",
         "traceparent": traceparent(claim.rollout.id, claim.fence),
-        ROLLOUT_HEADER: f"{claim.rollout.id}@{claim.fence}",
-        OPENAI_HEADER: variables["OPENAI_BASE_URL"],
-        ANTHROPIC_HEADER: variables["ANTHROPIC_BASE_URL"],
+        ROLLOUT_HEADER: attempt,
+        OPENAI_HEADER: urls["openai"],
+        ANTHROPIC_HEADER: urls["anthropic"],
     }
 
 

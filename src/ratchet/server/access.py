@@ -28,7 +28,7 @@ from ratchet.server.origin import (
 from ratchet.server.problems import Problem
 from ratchet.server.session import check_own_page, cookie_key
 from ratchet.store import Store
-from ratchet.types import SCOPES, Key, Scope
+from ratchet.types import OLD_SCOPE, SCOPES, Key, Scope
 
 ALL_SCOPES: frozenset[Scope] = frozenset(SCOPES)
 PUBLIC_SCOPES: frozenset[Scope] = frozenset({"feedback"})
@@ -51,6 +51,8 @@ class Caller(msgspec.Struct, frozen=True):
     attempt: tuple[str, int] | None = None
     """Rollout id and fence, when the request carries an attempt token."""
     address: str = ""
+    agent: str = ""
+    """The only agent that the key may be used for; empty for any."""
 
     @property
     def is_public(self) -> bool:
@@ -143,7 +145,7 @@ class Gatekeeper:
         if shown.startswith(b"rk_"):
             return await self.with_key(shown, scope)
         if shown:
-            caller = Caller(attempt=self._attempt(shown), address=address)
+            caller = Caller(attempt=self.attempt(shown), address=address)
             self._limiter.request(_name(caller))
             return caller
         through = proxy_header(scope["headers"])
@@ -176,7 +178,9 @@ class Gatekeeper:
         client = scope.get("client")
         address = str(client[0]) if client else ""
         key = await self._key(shown, address)
-        caller = Caller(key_id=key.id, scopes=frozenset(key.scopes), address=address)
+        caller = Caller(
+            key_id=key.id, scopes=frozenset(key.scopes), address=address, agent=key.agent
+        )
         if caller.is_public:
             self._limiter.public(key.id, address)
         self._limiter.request(key.id)
@@ -206,7 +210,8 @@ class Gatekeeper:
         needs = [scope for scope in SCOPES if scope in scopes] or ["admin"]
         raise Problem(
             403,
-            f"This needs a key with the scope {' or '.join(needs)}; yours has {has}.",
+            f"This needs a key with the scope {' or '.join(needs)}; yours has"
+            f" {has or f'none that there is ({OLD_SCOPE})'}.",
             hint=f"Make one: ratchet keys create NAME --scope {needs[-1]}",
             headers={"www-authenticate": f'{_CHALLENGE}, error="insufficient_scope"'},
         )
@@ -224,6 +229,25 @@ class Gatekeeper:
         subject = f"{rollout_id}@{fence}".encode(errors="surrogatepass")
         digest = hmac.digest(self._secret, subject, hashlib.sha256)[:_MAC_BYTES]
         return f"ra_{_base64(digest)}{_base64(subject)}"
+
+    def attempt(self, shown: bytes) -> tuple[str, int]:
+        """Whose token it is: rollout id and fence.
+
+        Raises:
+            Problem: It was not issued for this store (401).
+        """
+        if len(shown) <= _LONGEST_TOKEN:
+            encoded = shown[len(b"ra_") + _MAC_CHARACTERS :]
+            try:
+                subject = base64.urlsafe_b64decode(encoded + b"=" * (-len(encoded) % 4))
+                rollout_id, _, fence = subject.decode(errors="surrogatepass").rpartition("@")
+                attempt = rollout_id, int(fence)
+            except (binascii.Error, ValueError):
+                attempt = None
+            # Comparing the whole token rejects other encodings of the same attempt.
+            if attempt and hmac.compare_digest(self.token(*attempt).encode(), shown):
+                return attempt
+        raise _unauthorized("The attempt token was not issued by this server.")
 
     @property
     def open_streams(self) -> int:
@@ -243,20 +267,6 @@ class Gatekeeper:
         if key.expires_at is not None and self._clock() >= key.expires_at:
             raise _unauthorized(f"The key {key.name!r} has expired.")
         return key
-
-    def _attempt(self, shown: bytes) -> tuple[str, int]:
-        if len(shown) <= _LONGEST_TOKEN:
-            encoded = shown[len(b"ra_") + _MAC_CHARACTERS :]
-            try:
-                subject = base64.urlsafe_b64decode(encoded + b"=" * (-len(encoded) % 4))
-                rollout_id, _, fence = subject.decode(errors="surrogatepass").rpartition("@")
-                attempt = rollout_id, int(fence)
-            except (binascii.Error, ValueError):
-                attempt = None
-            # Comparing the whole token rejects other encodings of the same attempt.
-            if attempt and hmac.compare_digest(self.token(*attempt).encode(), shown):
-                return attempt
-        raise _unauthorized("The attempt token was not issued by this server.")
 
 
 def check_attempt(caller: Caller, rollout_id: str, fence: int, shown: str) -> None:

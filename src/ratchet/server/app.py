@@ -6,7 +6,7 @@ import asyncio
 import logging
 import re
 import time
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -14,15 +14,18 @@ import msgspec
 
 from ratchet.server import problems
 from ratchet.server.access import Caller
+from ratchet.server.agent_limits import check_answered, check_asked
 from ratchet.server.api import GROUPS
 from ratchet.server.body import (
     SMALL,
     ClientDisconnected,
+    Content,
     HeldBody,
     decompressed,
     read_body,
 )
 from ratchet.server.dashboard import Dashboard, PageFile
+from ratchet.server.forwarded import Network, client_address
 from ratchet.server.origin import Headers
 from ratchet.server.problems import NO_TYPE, Problem, problem_of
 from ratchet.server.routes import (
@@ -61,12 +64,16 @@ class App:
     Args:
         services: The services.
         root_path: Path under which a proxy has the server, such as `/ratchet`; empty for none.
+        proxies: Networks of the proxies whose word for a client's address is taken.
     """
 
-    def __init__(self, services: Services, root_path: str = "") -> None:
+    def __init__(
+        self, services: Services, root_path: str = "", proxies: Sequence[Network] = ()
+    ) -> None:
         self.services = services
         self.dashboard = Dashboard(root_path=root_path)
         self._root_path = root_path
+        self._proxies = proxies
         self.table = RouteTable([route for group in GROUPS for route in group.routes])
         self._decoders = {
             id(route): msgspec.json.Decoder(route.body)
@@ -79,7 +86,7 @@ class App:
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
         elif scope["type"] == "http":
-            await self._http(self._below(scope), receive, send)
+            await self._http(self._behind(self._below(scope)), receive, send)
         else:  # WebSockets are not supported
             await send({"type": "websocket.close", "code": 1003})
 
@@ -89,6 +96,14 @@ class App:
         if root and (path == root or path.startswith(f"{root}/")):
             return {**scope, "path": path[len(root) :] or "/"}
         return scope
+
+    def _behind(self, scope: Asgi) -> Asgi:
+        """The request with the address of the client, where it comes from a trusted proxy."""
+        peer = scope.get("client")
+        if not self._proxies or not peer:
+            return scope
+        address = client_address(peer[0], scope["headers"], self._proxies)
+        return {**scope, "client": (address, 0)} if address != peer[0] else scope
 
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         while True:
@@ -113,8 +128,7 @@ class App:
         route: ApiRoute | None = None
         try:
             try:
-                if len(scope["path"]) + len(scope["query_string"]) > MAX_PATH:
-                    raise Problem(400, f"The address is longer than {MAX_PATH} characters.")
+                _check_length(scope["path"])
                 early = await self._before(scope, sent)
                 if early is not None:
                     template = early
@@ -122,6 +136,7 @@ class App:
                 raw = self._raw(scope["method"], scope["path"])
                 if raw is not None:
                     template, scopes, answer = raw
+                    _check_length(scope["path"], scope["query_string"])
                     caller = await self._admit(scope, scopes, with_attempt=True)
                     await answer(scope, receive, sent)
                 elif (file := self._page_file(scope)) is not None:
@@ -130,6 +145,7 @@ class App:
                 else:
                     route, path = self._route(scope)
                     template = route.path
+                    _check_length(scope["path"], scope["query_string"])
                     caller = Caller()
                     if route.scopes or "caller" in route.takes:
                         caller = await self._caller_of(route, scope)
@@ -228,6 +244,8 @@ class App:
         sent: _Sent,
         held: HeldBody,
     ) -> None:
+        if caller.agent and route.agents is None:
+            await check_asked(caller, None, self.services, path)
         given: dict[str, Any] = dict(path)
         if "server" in route.takes:
             given["server"] = self.services
@@ -243,11 +261,13 @@ class App:
             given["query"] = _query(route, scope)
         if route.body is not None:
             given["body"] = await self._body(route, caller, scope, receive, held)
+        await check_asked(caller, route.agents, self.services, given)
         if route.waits:
             with self.services.gatekeeper.stream(caller):
                 answer = await _unless_hung_up(route.handler(**given), receive)
         else:
             answer = await route.handler(**given)
+        check_answered(caller, route.agents, answer)
         if isinstance(answer, StreamResponse):
             await self._stream(answer, caller, receive, sent)
         elif isinstance(answer, TextResponse):
@@ -287,7 +307,7 @@ class App:
             await asyncio.sleep(0)
         return decoded
 
-    def _decode(self, route: ApiRoute, body: bytes) -> Any:
+    def _decode(self, route: ApiRoute, body: Content) -> Any:
         try:
             return self._decoders[id(route)].decode(body)
         except msgspec.ValidationError as error:
@@ -380,6 +400,16 @@ class _Sent:
             headers = [*headers, (b"content-length", str(len(content)).encode())]
         await self.begin(status, headers)
         await self._send({"type": "http.response.body", "body": content})
+
+
+def _check_length(path: str, query: bytes = b"") -> None:
+    """Check that an address is not too long.
+
+    Raises:
+        Problem: It is (400).
+    """
+    if len(path) + len(query) > MAX_PATH:
+        raise Problem(400, f"The address is longer than {MAX_PATH} characters.")
 
 
 async def _unless_hung_up(work: Awaitable[Any], receive: Receive) -> Any:

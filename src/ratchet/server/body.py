@@ -8,11 +8,14 @@ import zlib
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 from ratchet.server.problems import Problem
 
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+
+Content: TypeAlias = bytes | bytearray
+"""A whole body. A large one is left in the buffer that it was read into: it is there once."""
 
 ARRIVE_S = 60.0
 """Seconds within which a body must arrive."""
@@ -159,7 +162,7 @@ class HeldBody:
         taken, self.taken = self.taken, 0
         self._budget.give_back(taken)
 
-    async def weigh(self, body: bytes) -> None:
+    async def weigh(self, body: Content) -> None:
         """Count the values of a JSON body, before it is decoded.
 
         Raises:
@@ -183,7 +186,7 @@ class HeldBody:
         await self.grow(values * VALUE_BYTES)
 
 
-async def _values(body: bytes) -> int:
+async def _values(body: Content) -> int:
     """The separators outside of texts; it ends once there are too many of them."""
     values = 0
     for position, token in enumerate(_TOKEN.finditer(body)):
@@ -203,7 +206,7 @@ async def read_body(
     *,
     length: int = 0,
     arrive_s: float = ARRIVE_S,
-) -> bytes:
+) -> Content:
     """Read the whole body.
 
     Args:
@@ -234,10 +237,10 @@ async def read_body(
         _check(len(body) + len(part), limit)
         await held.grow(len(part))
         body += part
-    return bytes(body)
+    return body
 
 
-async def decompressed(body: bytes, encoding: str, limit: int, held: HeldBody) -> bytes:
+async def decompressed(body: Content, encoding: str, limit: int, held: HeldBody) -> Content:
     """The body with its Content-Encoding undone.
 
     Raises:
@@ -268,7 +271,7 @@ async def decompressed(body: bytes, encoding: str, limit: int, held: HeldBody) -
         plain += piece
         if len(piece) == CHUNK:
             await asyncio.sleep(0)
-    return bytes(plain)
+    return plain
 
 
 async def _next(receive: Receive, left_s: float) -> Mapping[str, Any]:

@@ -7,14 +7,23 @@ answer.
 from __future__ import annotations
 
 import asyncio
+import functools
 import heapq
 import resource
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.flow_control import CLOSE_HEADER
+from uvicorn.protocols.http.httptools_impl import (
+    STATUS_LINE,
+    HttpToolsProtocol,
+    RequestResponseCycle,
+)
 
 if TYPE_CHECKING:
     _Timer = asyncio.TimerHandle
+
+Send: TypeAlias = Callable[[Any], Awaitable[None]]
 
 HEAD_BYTES = 64 * 1024
 """Most bytes of a request that are not its body: its line, headers and trailers. A request may
@@ -26,6 +35,14 @@ FRAMING = 8
 
 HEAD_S = 30.0
 """Seconds in which the head of a request must arrive."""
+
+UNREAD_BYTES = 64 * 1024
+"""Bytes of a body that are read after its answer, such as that it is too large. Others have their
+turn only between reads, and a body that is thrown away arrives as fast as it can.
+"""
+
+LINGER_S = 2.0
+"""Seconds in which the client of a body that goes on may read the answer before its end."""
 
 MAX_CONNECTIONS = 8_192
 """Most connections, where the process may open so many files; beyond it the idle ones are closed,
@@ -43,6 +60,10 @@ class BoundedHttp(HttpToolsProtocol):
     _overhead = 0
     """Bytes of the request under way that are not its body."""
     _reading_head = False
+    _ends = False
+    """Whether the client was told that the connection ends with the answer."""
+    _unread = 0
+    """Bytes of the body under way that came after its answer."""
     idle_since = 0.0
     """When it last became idle, by the loop's clock."""
 
@@ -85,7 +106,7 @@ class BoundedHttp(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Count anew: what else arrived together with the first bytes belongs to others."""
         super().on_message_begin()
-        self._overhead = 0
+        self._overhead = self._unread = 0
         self._reading_head = True
 
     def on_header(self, name: bytes, value: bytes) -> None:
@@ -101,16 +122,44 @@ class BoundedHttp(HttpToolsProtocol):
         if self._overhead > HEAD_BYTES:
             raise ValueError("The head is too large.")  # which the parser ends with
         super().on_headers_complete()
+        if self._is_long():
+            cycle = self.cycle
+            cycle.send = functools.partial(self._send, cycle, cycle.send)  # type: ignore[method-assign]
 
     def on_body(self, body: bytes) -> None:
         """Take a part of the body, which allows for its framing."""
         self._overhead = max(0, self._overhead - (1 + FRAMING) * len(body))
         super().on_body(body)
+        if self.cycle.response_complete:
+            self._unread += len(body)
+            if self._unread > UNREAD_BYTES:
+                self.flow.pause_reading()
 
     def on_response_complete(self) -> None:
         """Become idle."""
         self.idle_since = self.loop.time()
         super().on_response_complete()
+        if self._ends:
+            self.loop.call_later(LINGER_S, self.transport.close)
+
+    def _is_long(self) -> bool:
+        """Whether more of the body may follow its answer than is read then."""
+        for name, value in self.headers:
+            if name == b"transfer-encoding":
+                return True
+            if name == b"content-length":
+                return int(value) > UNREAD_BYTES
+        return False
+
+    async def _send(self, cycle: RequestResponseCycle, send: Send, message: Any) -> None:
+        """Send a part of the answer to a long body; if the body goes on, the connection ends."""
+        if message["type"] != "http.response.start" or not cycle.more_body:
+            await send(message)
+            return
+        await send({**message, "headers": [*message.get("headers", ()), CLOSE_HEADER]})
+        # It would end with the answer, which is lost if the system still has unread bytes by then.
+        cycle.keep_alive = True
+        self._ends = True
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what the parser does, or what is too large."""

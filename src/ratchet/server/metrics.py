@@ -138,9 +138,11 @@ class Metrics:
         for status, count in Counted(statuses).items():
             self._rollouts.labels(status or "refused").inc(count)
 
-    def spans_stored(self, count: int) -> None:
-        """Count committed spans."""
+    def spans_stored(self, count: int, *, late: int = 0) -> None:
+        """Count committed spans, and those of calls that outlasted their rollouts."""
         self._spans.labels("stored").inc(count)
+        if late:
+            self._spans.labels("late").inc(late)
 
     def spans_refused(self, count: int) -> None:
         """Count spans refused as malformed or beyond the limit."""

@@ -29,6 +29,51 @@ _PROBLEM = {
     },
 }
 
+_STATUS = {
+    "title": "Status",
+    "type": "object",
+    "description": "Of an error, as google.rpc.Status; in the encoding of the request.",
+}
+
+_OTLP: dict[str, Any] = {
+    "operationId": "export_spans",
+    "summary": "Store OpenTelemetry spans",
+    "description": "OTLP/HTTP: the body is an ExportTraceServiceRequest. The response follows the"
+    " commit, and says which spans were refused, and why.\n\nNeeds one of: admin, ingest; or an"
+    " attempt's token.",
+    "tags": ["traces"],
+    "security": [{"bearer": []}, {"x-api-key": []}],
+    "x-scopes": ["admin", "ingest"],
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {"schema": {"type": "object"}},
+            "application/x-protobuf": {"schema": {"type": "string", "format": "binary"}},
+        },
+    },
+    "responses": {
+        "200": {
+            "description": "Done",
+            "content": {
+                "application/json": {"schema": {"type": "object"}},
+                "application/x-protobuf": {"schema": {"type": "string", "format": "binary"}},
+            },
+        },
+        **{
+            str(status): {
+                "description": TITLES[status],
+                "content": {
+                    "application/json": {"schema": _STATUS},
+                    "application/x-protobuf": {"schema": {"type": "string", "format": "binary"}},
+                    "application/problem+json": {"schema": {"$ref": _REF.format(name="Problem")}},
+                },
+            }
+            for status in (400, 401, 403, 408, 413, 415, 429, 503)
+        },
+    },
+}
+"""The route that is no `ApiRoute`, since it takes protobuf."""
+
 _REFUSALS = (400, 401, 403, 404, 405, 408, 409, 413, 415, 422, 429, 503)
 
 
@@ -52,6 +97,7 @@ def describe(routes: Sequence[ApiRoute]) -> dict[str, Any]:
         paths.setdefault(route.path, {})[route.method.lower()] = _operation(
             route, shape_of, field_shapes
         )
+    paths.setdefault("/v1/traces", {})["post"] = _OTLP
     return {
         "openapi": "3.1.0",
         "info": {

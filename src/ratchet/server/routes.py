@@ -14,6 +14,7 @@ from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 
+from ratchet.server.agent_limits import Concerns
 from ratchet.types import Scope
 
 Handler = Callable[..., Awaitable[Any]]
@@ -21,12 +22,17 @@ Decorated = TypeVar("Decorated", bound=Handler)
 
 NO_SCOPES: frozenset[Scope] = frozenset()
 """For routes that need no key."""
-READ: frozenset[Scope] = frozenset({"read", "run"})
-RUN: frozenset[Scope] = frozenset({"run"})
-LIVE: frozenset[Scope] = frozenset({"ingest", "read", "run"})
+READ: frozenset[Scope] = frozenset({"read", "develop"})
+RUNNER: frozenset[Scope] = frozenset({"runner"})
+READ_BY_RUNNERS: frozenset[Scope] = READ | RUNNER
+"""For what a runner reads to run the rollouts that it claims."""
+DEVELOP: frozenset[Scope] = frozenset({"develop"})
+LIVE: frozenset[Scope] = READ | {"ingest"}
 """For what a live agent reads with the key that it sends spans with."""
-INGEST: frozenset[Scope] = frozenset({"ingest", "run"})
-GIVE_FEEDBACK: frozenset[Scope] = frozenset({"feedback", "ingest", "run"})
+INGEST: frozenset[Scope] = frozenset({"ingest"})
+SEND_SPANS: frozenset[Scope] = INGEST | RUNNER
+"""A runner says in a span why its agent does not load."""
+GIVE_FEEDBACK: frozenset[Scope] = frozenset({"feedback", "ingest", "develop"})
 READ_ONLY: frozenset[Scope] = frozenset({"read"})
 ADMIN: frozenset[Scope] = frozenset({"admin"})
 
@@ -81,6 +87,8 @@ class ApiRoute(msgspec.Struct, frozen=True, kw_only=True):
     waits: bool = False
     """Whether the handler may wait for long; it is cancelled when the client disconnects."""
     tag: str = ""
+    agents: Concerns | None = None
+    """How the agents are found that a request concerns; None if it may concern any."""
 
     @property
     def parameters(self) -> tuple[str, ...]:
@@ -106,6 +114,7 @@ class RouteGroup:
         status: int = 200,
         media_type: str = "application/json",
         answers: Any = None,
+        agents: Concerns | None = None,
     ) -> Callable[[Decorated], Decorated]:
         """Register a handler.
 
@@ -118,6 +127,8 @@ class RouteGroup:
             status: HTTP status of success.
             media_type: Media type of success.
             answers: Type of the response body, where the handler returns a `Response`.
+            agents: How the agents are found that a request concerns, for keys that are limited to
+                one; without it, the route refuses them.
         """
 
         def register(handler: Decorated) -> Decorated:
@@ -144,6 +155,7 @@ class RouteGroup:
                     audited=audited,
                     waits=waits,
                     tag=self.tag,
+                    agents=agents,
                 )
             )
             return handler

@@ -23,13 +23,15 @@ from ratchet.observe.project_paths import STATE_NAME
 from ratchet.observe.redaction import RedactionRules, redactor_of
 from ratchet.observe.spool import Spool
 from ratchet.server.access import Gatekeeper
+from ratchet.server.allocator import give_back_large_buffers
 from ratchet.server.app import App
 from ratchet.server.autopilot_process import AutopilotProcess
 from ratchet.server.body import BodyBudget
+from ratchet.server.forwarded import networks_of
 from ratchet.server.gateway import Gateway, Upstream, standard_upstreams
 from ratchet.server.gateway.adapter_loading import AdapterLoader
 from ratchet.server.gateway.substitution import PromptSubstituter
-from ratchet.server.gateway.target import AttemptGuard, AttemptState, ReadAttemptState, state_of
+from ratchet.server.gateway.target import AttemptState, ReadAttemptState
 from ratchet.server.gateway.training import TrainingReader
 from ratchet.server.gateway.upstream import is_loopback
 from ratchet.server.http_protocol import BoundedHttp
@@ -66,6 +68,8 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Accepted host names besides its own."""
     root_path: str = ""
     """Path under which a proxy has the server, such as `/ratchet`; empty for none."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Addresses and networks of the proxies whose word for a client's address is taken."""
     cors: tuple[str, ...] = ()
     """Origins of web pages that may use the server."""
     limits: ServerLimits = ServerLimits()
@@ -96,8 +100,9 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
 
     Raises:
         ConfigError: The server would be reachable from other machines and the store has no key; or
-            the redaction rules are invalid.
+            the redaction rules or the trusted proxies are invalid.
     """
+    proxies = networks_of(settings.trusted_proxies)
     redactor = redactor_of(settings.redaction, environ)
     open_to_all = is_loopback(settings.host) and not (settings.require_key or settings.oidc)
     has_keys = any(key.revoked_at is None for key in store.keys.list())
@@ -143,6 +148,7 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
             AdapterLoader(Path(settings.adapters), metrics=metrics) if settings.adapters else None
         ),
         running=_running(store),
+        read_token=gatekeeper.attempt,
         stream=gatekeeper.stream,
         metrics=metrics,
         environ=environ,
@@ -167,7 +173,6 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
             body_limit=settings.limits.body_bytes,
             bodies=bodies,
             metrics=metrics,
-            attempts=AttemptGuard(_running(store)),
         ),
         pruner=Pruner(store, settings.retention, metrics=metrics),
         project=Path(settings.project) if settings.project else None,
@@ -178,7 +183,7 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
             *([AutopilotProcess(settings.autopilot, given)] if settings.autopilot else []),
         ),
     )
-    return App(services, settings.root_path)
+    return App(services, settings.root_path, proxies)
 
 
 def _spool(store: Store, settings: ServeSettings) -> Spool:
@@ -218,6 +223,7 @@ def serve(
         StoreError: The store failed during start-up.
     """
     given = os.environ if environ is None else environ
+    give_back_large_buffers()
     uvloop.run(make_server(store, settings, environ=given, on_ready=on_ready).run_async())
 
 
@@ -336,8 +342,10 @@ def _listen(host: str, port: int) -> socket.socket:
 
 def _running(store: Store) -> ReadAttemptState:
     def read_state(rollout_id: str, fence: int) -> AttemptState:
-        found = (each for each in store.rollouts.attempts(rollout_id) if each.fence == fence)
-        return state_of(next(found, None), time.time())
+        for attempt in store.rollouts.attempts(rollout_id):
+            if attempt.fence == fence:
+                return "running" if attempt.status == "running" else "over"
+        return "unknown"
 
     async def running(rollout_id: str, fence: int) -> AttemptState:
         return await asyncio.to_thread(read_state, rollout_id, fence)

@@ -19,6 +19,7 @@ import msgspec
 from ratchet.llm import with_price
 from ratchet.server.metrics import Metrics
 from ratchet.server.problems import Problem, problem_of
+from ratchet.store.spans import ReceivedSpans
 from ratchet.types import RatchetError, SpanRecord, StoreError
 
 BATCH = 2_000
@@ -45,8 +46,8 @@ _log = logging.getLogger(__name__)
 class SpanRepository(Protocol):
     """Protocol of `store.spans`."""
 
-    def put(self, records: Sequence[SpanRecord], *, patience_s: float = ...) -> int:
-        """Store spans in one transaction; return how many were new."""
+    def receive(self, records: Sequence[SpanRecord], *, patience_s: float = ...) -> ReceivedSpans:
+        """Store spans in one transaction."""
 
 
 class SpanStore(Protocol):
@@ -63,11 +64,12 @@ class _PendingSpans:
     __slots__ = ("ended", "records", "waits")
 
     def __init__(
-        self, records: Sequence[SpanRecord], ended: asyncio.Future[None], waits: bool
+        self, records: Sequence[SpanRecord], ended: asyncio.Future[int], waits: bool
     ) -> None:
         self.records = records
         self.ended = ended
-        """Done when the spans are stored; fails when they are given up."""
+        """Done when the spans are stored, with the number that the store refused; fails when they
+        are given up."""
         self.waits = waits
         """Whether the caller awaits the outcome and retries by itself."""
 
@@ -111,7 +113,7 @@ class SpanWriter:
         self._retries: deque[_Retry] = deque()
         self._pending = 0
         self._stored = 0
-        self._open: set[asyncio.Future[None]] = set()
+        self._open: set[asyncio.Future[int]] = set()
         self._wake = asyncio.Event()
         self._pause_s = 0.0
         self._try_again_at = 0.0
@@ -150,8 +152,8 @@ class SpanWriter:
         if lost:
             _log.error("%d spans could not be stored before the server stopped.", lost)
 
-    async def write(self, records: Sequence[SpanRecord]) -> None:
-        """Store spans; return when they are committed.
+    async def write(self, records: Sequence[SpanRecord]) -> int:
+        """Store spans; return when they are committed, with the number that the store refused.
 
         Raises:
             Problem: 429 when too many spans are pending, 503 when the store cannot be written, 422
@@ -159,7 +161,7 @@ class SpanWriter:
                 sending them again does not duplicate them.
         """
         if not records:
-            return
+            return 0
         if self._closing or self._task is None:
             raise Problem(503, "The server is shutting down.", headers={"retry-after": "1"})
         if self._full(len(records)):
@@ -174,11 +176,10 @@ class SpanWriter:
         _, missing = await asyncio.wait(ended, timeout=ANSWER_S)
         if missing:
             raise Problem(503, "The store did not respond in time.", headers={"retry-after": "1"})
-        for each in ended:
-            try:
-                each.result()
-            except RatchetError as error:
-                raise problem_of(error) from error
+        try:
+            return sum(each.result() for each in ended)
+        except RatchetError as error:
+            raise problem_of(error) from error
 
     def post(self, records: Sequence[SpanRecord]) -> bool:
         """Store spans in the background, retrying while the store is unavailable.
@@ -207,9 +208,9 @@ class SpanWriter:
         if self._metrics is not None:
             self._metrics.spans_refused(count)
 
-    def _enqueue(self, records: Sequence[SpanRecord], *, waits: bool) -> list[asyncio.Future[None]]:
+    def _enqueue(self, records: Sequence[SpanRecord], *, waits: bool) -> list[asyncio.Future[int]]:
         loop = asyncio.get_running_loop()
-        ended: list[asyncio.Future[None]] = []
+        ended: list[asyncio.Future[int]] = []
         for start in range(0, len(records), BATCH):
             some = records[start : start + BATCH] if len(records) > BATCH else records
             future = loop.create_future()
@@ -258,7 +259,7 @@ class SpanWriter:
             records = [record for part in parts for record in part.records]
         loop = asyncio.get_running_loop()
         try:
-            await loop.run_in_executor(self._thread, self._store_some, records)
+            received = await loop.run_in_executor(self._thread, self._store_some, records)
         except asyncio.CancelledError:
             self._fresh.extendleft(reversed(parts))
             raise
@@ -266,17 +267,25 @@ class SpanWriter:
             return error
         self._stored += 1
         if self._metrics is not None:
-            self._metrics.spans_stored(len(records))
+            self._metrics.spans_stored(
+                len(records) - len(received.refused) - received.late, late=received.late
+            )
+        positions, begin = deque(received.refused), 0
         for part in parts:
-            self._end(part)
+            begin += len(part.records)
+            refused = 0
+            while positions and positions[0] < begin:
+                positions.popleft()
+                refused += 1
+            self._end(part, refused)
         return None
 
-    def _store_some(self, records: Sequence[SpanRecord]) -> None:
+    def _store_some(self, records: Sequence[SpanRecord]) -> ReceivedSpans:
         # Runs in the thread, so as not to block requests.
         if self._redact is not None:
             records = list(map(self._redact, records))
         records = [_priced(record) if record.rollout_id else record for record in records]
-        self._store.spans.put(records, patience_s=PATIENCE_S)
+        return self._store.spans.receive(records, patience_s=PATIENCE_S)
 
     async def _failed(self, parts: list[_PendingSpans], error: Exception) -> None:
         """Report the error to waiting callers; schedule posted spans for a retry."""
@@ -332,21 +341,21 @@ class SpanWriter:
             _log.error("%d spans cannot be stored: %s", len(part.records), error)
         self._end(part, error)
 
-    def _end(self, part: _PendingSpans, error: Exception | None = None) -> None:
+    def _end(self, part: _PendingSpans, end: int | Exception) -> None:
         self._pending -= len(part.records)
         self._open.discard(part.ended)
         if not part.ended.done():
-            if error is None:
-                part.ended.set_result(None)
+            if isinstance(end, Exception):
+                part.ended.set_exception(end)
             else:
-                part.ended.set_exception(error)
+                part.ended.set_result(end)
 
 
 def _count(parts: Sequence[_PendingSpans]) -> int:
     return sum(len(part.records) for part in parts)
 
 
-def _read(future: asyncio.Future[None]) -> None:
+def _read(future: asyncio.Future[int]) -> None:
     if not future.cancelled():
         future.exception()
 

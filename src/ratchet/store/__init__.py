@@ -28,6 +28,7 @@ from ratchet.store.leases import Leases
 from ratchet.store.location import parse
 from ratchet.store.operator_commands import OperatorCommands
 from ratchet.store.outbox import Outbox
+from ratchet.store.owners import Owners
 from ratchet.store.partitions import SpanPartitions
 from ratchet.store.pruning import Pruning
 from ratchet.store.recordings import Recordings
@@ -90,6 +91,7 @@ class Store:
         self.keys = AccessKeys(database)
         self.audit = Audit(database)
         self.settings = Settings(database)
+        self.owners = Owners(database)
         self.pruning = Pruning(database)
 
     @classmethod

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import difflib
 import hashlib
+import re
 import secrets
 import string
 from collections.abc import Mapping, Sequence
@@ -15,7 +16,7 @@ from sqlalchemy import Connection, bindparam, or_, select, update
 from ratchet.store.columns import clean
 from ratchet.store.engine import PATIENCE_S, Database
 from ratchet.store.tables import keys
-from ratchet.types import SCOPES, InputError, Key, Scope
+from ratchet.types import OLD_SCOPE, SCOPES, InputError, Key, Scope
 
 PREFIX = "rk_"
 """Prefix of every key, so that secret scanners and users recognise it."""
@@ -23,6 +24,7 @@ PREFIX = "rk_"
 _ALPHABET = string.ascii_letters + string.digits
 _LENGTH = 40
 _LONGEST_NAME = 100
+_AGENT = re.compile(r"[A-Za-z0-9._:-]{1,100}")
 
 
 class AccessKeys:
@@ -33,7 +35,12 @@ class AccessKeys:
         self._insert = database.insert_new(keys, "id")
 
     def create(
-        self, name: str, scopes: Sequence[str], now: float, expires_at: float | None = None
+        self,
+        name: str,
+        scopes: Sequence[str],
+        now: float,
+        expires_at: float | None = None,
+        agent: str = "",
     ) -> tuple[Key, str]:
         """Create a key.
 
@@ -42,13 +49,14 @@ class AccessKeys:
             scopes: Scopes that it grants.
             now: Unix seconds.
             expires_at: Expiry in Unix seconds; None for never.
+            agent: The only agent that it may be used for; empty for any.
 
         Returns:
             The key, and its secret, which is not stored and cannot be retrieved later.
 
         Raises:
-            InputError: The name is empty or too long, no scope is given or one is unknown, or the
-                expiry is in the past.
+            InputError: The name is empty or too long, no scope is given or one is unknown, the
+                expiry is in the past, or the agent's name is none.
         """
         key = Key(
             id=secrets.token_hex(8),
@@ -56,6 +64,7 @@ class AccessKeys:
             scopes=_scopes(scopes),
             created_at=now,
             expires_at=expires_at,
+            agent=_agent(agent),
         )
         if expires_at is not None and expires_at <= now:
             raise InputError(
@@ -68,6 +77,7 @@ class AccessKeys:
             "hash": _hash(secret),
             "name": key.name,
             "scopes": key.scopes,
+            "agent": key.agent,
             "created_at": now,
             "expires_at": expires_at,
         }
@@ -179,6 +189,16 @@ def _name(name: str) -> str:
     return tidy
 
 
+def _agent(name: str) -> str:
+    if name and not _AGENT.fullmatch(name):
+        raise InputError(
+            f"{name[:200]!r} is no name of an agent.",
+            hint="It has 1 to 100 letters, digits, '.', '_', '-' and ':', as in the traces or in"
+            " MODULE:FUNCTION.",
+        )
+    return name
+
+
 def _scopes(requested: Sequence[str]) -> tuple[Scope, ...]:
     if not requested:
         raise InputError(
@@ -186,6 +206,8 @@ def _scopes(requested: Sequence[str]) -> tuple[Scope, ...]:
             hint=f"The scopes are {', '.join(SCOPES)}.",
         )
     for scope in requested:
+        if scope == "run":
+            raise InputError(f"The scope {OLD_SCOPE}.", hint="Name one of these, or both.")
         if scope not in SCOPES:
             near = difflib.get_close_matches(scope, SCOPES, n=1, cutoff=0.4)
             meant = f" Did you mean {near[0]!r}?" if near else ""
@@ -205,4 +227,5 @@ def _key(row: Any) -> Key:
         expires_at=row.expires_at,
         revoked_at=row.revoked_at,
         last_used_at=row.last_used_at,
+        agent=row.agent,
     )

@@ -10,24 +10,21 @@ from collections.abc import Collection, Iterable
 
 from sqlalchemy import Connection, bindparam, func, select, update
 
-from ratchet.store.counting import Used
 from ratchet.store.engine import chunks
 from ratchet.store.keys import NO_ROLLOUT
 from ratchet.store.span_rows import Row
 from ratchet.store.tables import rollouts, spans
-from ratchet.store.usage import total, used_by
+from ratchet.store.usage import SpanUsage, total_of
 from ratchet.types import total_cost
 
 _SPANS = select(
-    spans.c.rollout_seq, spans.c.fence, spans.c.span_id, spans.c.parent_id, spans.c.usage
+    spans.c.rollout_seq,
+    spans.c.fence,
+    spans.c.trace_id,
+    spans.c.span_id,
+    spans.c.parent_id,
+    spans.c.usage,
 ).where(spans.c.rollout_seq.in_(bindparam("seqs", expanding=True)))
-
-_HOLD = (
-    select(rollouts.c.seq)
-    .where(rollouts.c.seq.in_(bindparam("seqs", expanding=True)))
-    .order_by(rollouts.c.id)
-    .with_for_update()
-)
 
 _SET = (
     update(rollouts)
@@ -44,28 +41,18 @@ def billed_in(rows: Iterable[Row]) -> list[int]:
     return sorted({row.rollout_seq for row in rows if row.usage} - {NO_ROLLOUT})
 
 
-def hold(connection: Connection, seqs: Collection[int]) -> None:
-    """Lock rollouts until the transaction ends, in order of id as the queue does.
+def count_costs(connection: Connection, seqs: Collection[int]) -> None:
+    """Set the cost of rollouts: what their runners reported plus the model calls in their spans.
 
-    Without it, two transactions that store spans of one rollout would each miss the other's.
+    In a transaction that holds their locks: without, two that store spans of one rollout would each
+    miss the other's.
     """
     for chunk in chunks(list(seqs)):
-        connection.execute(_HOLD, {"seqs": chunk})
-
-
-def count_costs(connection: Connection, seqs: Collection[int]) -> None:
-    """Set the cost of rollouts: what their runners reported plus the model calls in their spans."""
-    for chunk in chunks(list(seqs)):
-        found: dict[int, dict[int, tuple[list[Used], dict[str, str | None]]]] = {
-            seq: {} for seq in chunk
-        }
-        for seq, fence, span_id, parent_id, usage in connection.execute(_SPANS, {"seqs": chunk}):
-            used, parents = found[seq].setdefault(fence, ([], {}))
-            parents[span_id] = parent_id
-            if usage:
-                used.append(used_by(span_id, parent_id, usage))
+        found: dict[int, dict[int, list[SpanUsage]]] = {seq: {} for seq in chunk}
+        for seq, fence, *usage in connection.execute(_SPANS, {"seqs": chunk}):
+            found[seq].setdefault(fence, []).append(SpanUsage(*usage))
         rows = []
         for seq, attempts in found.items():
-            cost = total_cost(total(*attempt).cost for attempt in attempts.values())
+            cost = total_cost(total_of(attempt).cost for attempt in attempts.values())
             rows.append({"at": seq, "new_known_usd": cost.known_usd, "new_unpriced": cost.unpriced})
         connection.execute(_SET, rows)

@@ -133,7 +133,7 @@ class Conversations:
             spans.c.texts,
         )
         query = (
-            _of(conversation_id, *columns)
+            spans_of_conversation(conversation_id, *columns)
             .order_by(spans.c.start_ns.desc(), spans.c.seq.desc())
             .limit(MOST_SPANS + 1)
         )
@@ -180,7 +180,9 @@ class Conversations:
             InputError: The cursor is invalid.
         """
         position = tuple_(spans.c.start_ns, spans.c.seq)
-        query = _of(clean(id), spans).where(spans.c.conversation_id.in_(("", clean(id))))
+        query = spans_of_conversation(clean(id), spans).where(
+            spans.c.conversation_id.in_(("", clean(id)))
+        )
         if cursor is not None:
             query = query.where(position > tuple_(*position_of(cursor)))
         query = query.order_by(spans.c.start_ns, spans.c.seq).limit(limit + 1)
@@ -193,7 +195,7 @@ class Conversations:
         )
 
 
-def _of(id: str, *columns: Any) -> Any:
+def spans_of_conversation(id: str, *columns: Any) -> Any:
     """Select columns of the spans of a conversation's traces."""
     heads = spans.alias("heads")
     turns = (

@@ -1,4 +1,4 @@
-"""Integer keys of rollouts in the database."""
+"""Integer keys of rollouts in the database, and locks on them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from sqlalchemy import Connection, select
 
 from ratchet.store.columns import clean
 from ratchet.store.engine import chunks
+from ratchet.store.lifecycle import LockedRollout
+from ratchet.store.statements import LOCK
 from ratchet.store.tables import rollouts
 from ratchet.types import InputError
 
@@ -33,3 +35,17 @@ def keys_of(connection: Connection, ids: Iterable[str]) -> dict[str, int]:
                 hint="Create the rollout before its spans and scores are added.",
             )
     return {id: found[as_stored] for id, as_stored in stored.items()}
+
+
+def hold(connection: Connection, ids: Iterable[str]) -> dict[str, LockedRollout]:
+    """Lock rollouts until the transaction ends, and read their state, by id as given.
+
+    Locks are taken in order of id, so that two transactions on the same rollouts wait for each
+    other instead of deadlocking. Ids that are unknown are left out.
+    """
+    stored = {id: clean(id) for id in ids}
+    held: dict[str, LockedRollout] = {}
+    for chunk in chunks(sorted(set(stored.values()))):
+        rows = connection.execute(LOCK, {"ids": chunk})
+        held.update((id, LockedRollout(*state)) for id, *state in rows)
+    return {id: held[as_stored] for id, as_stored in stored.items() if as_stored in held}

@@ -7,8 +7,8 @@ from typing import TypeAlias
 
 from sqlalchemy import Connection, select
 
-from ratchet.store.columns import clean
 from ratchet.store.engine import Database, chunks
+from ratchet.store.keys import hold
 from ratchet.store.lifecycle import REPORTABLE, LockedRollout, StatusChange, end_of, require
 from ratchet.store.rows import attempt_of, rollout_of
 from ratchet.store.scores import Scores
@@ -19,7 +19,6 @@ from ratchet.store.statements import (
     HAND_OUT,
     ID_OF_ATTEMPT,
     LEASES,
-    LOCK,
     NEW_ATTEMPT,
     PROLONG,
     QUEUE_OF_ATTEMPT,
@@ -233,7 +232,7 @@ class Queue:
             return 0
 
         def work(connection: Connection) -> int:
-            held = _hold(connection, ids)
+            held = hold(connection, ids)
             going = [one for one in held.values() if one.status not in FINAL]
             for one in going:
                 require(one.status, "cancelled")
@@ -277,12 +276,12 @@ class Queue:
         return self._database.read(lambda c: [attempt_of(row) for row in c.execute(query)])
 
     def _finish(self, connection: Connection, outcomes: Sequence[Outcome], now: float) -> Answers:
-        held = _hold(connection, (o.rollout_id for o in outcomes))
+        held = hold(connection, (o.rollout_id for o in outcomes))
         answers: Answers = {}
         accepted: list[tuple[Outcome, LockedRollout, StatusChange]] = []
         for outcome in outcomes:
             pair = (outcome.rollout_id, outcome.fence)
-            one = held.get(clean(outcome.rollout_id))
+            one = held.get(outcome.rollout_id)
             if pair in answers or one is None or not one.runs(outcome.fence):
                 answers.setdefault(pair, None)
                 continue
@@ -318,7 +317,7 @@ class Queue:
         if not late and not gone:
             return []
         # These were read before locking: check again, since some may have ended or been extended.
-        held = _hold(connection, late | gone)
+        held = hold(connection, late | gone)
         leases = _leases(connection, held.values())
         only_gone = {id: one for id, one in held.items() if id in gone and one.seq in leases}
         only_late = {
@@ -332,25 +331,10 @@ class Queue:
         return sorted(taken, key=lambda id: taken[id].seq)
 
 
-def _hold(connection: Connection, ids: Iterable[str]) -> dict[str, LockedRollout]:
-    """Lock rollouts and read their state.
-
-    Locks are taken in order of id, so that two transactions on the same rollouts wait for each
-    other instead of deadlocking.
-    """
-    held: dict[str, LockedRollout] = {}
-    for chunk in chunks(sorted({clean(id) for id in ids})):
-        rows = connection.execute(LOCK, {"ids": chunk})
-        held.update((id, LockedRollout(*stands)) for id, *stands in rows)
-    return held
-
-
 def _running_of(connection: Connection, pairs: Sequence[Pair]) -> dict[Pair, LockedRollout]:
     """Lock the rollouts of attempts; return those whose attempt is running."""
-    held = _hold(connection, (id for id, _ in pairs))
-    return {
-        (id, fence): one for id, fence in pairs if (one := held.get(clean(id))) and one.runs(fence)
-    }
+    held = hold(connection, (id for id, _ in pairs))
+    return {(id, fence): one for id, fence in pairs if (one := held.get(id)) and one.runs(fence)}
 
 
 def _leases(connection: Connection, held: Iterable[LockedRollout]) -> dict[int, float]:

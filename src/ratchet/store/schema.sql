@@ -436,6 +436,7 @@ CREATE TABLE keys (
 	hash TEXT NOT NULL,
 	name TEXT NOT NULL,
 	scopes TEXT NOT NULL,
+	agent TEXT NOT NULL,
 	created_at FLOAT NOT NULL,
 	expires_at FLOAT,
 	revoked_at FLOAT,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from sqlalchemy import (
@@ -20,16 +20,17 @@ from sqlalchemy import (
     union_all,
 )
 
-from ratchet.store.billing import billed_in, count_costs, hold
+from ratchet.store.billing import billed_in, count_costs
 from ratchet.store.columns import clean
 from ratchet.store.engine import PATIENCE_S, Database, chunks
-from ratchet.store.keys import NO_ROLLOUT, keys_of
+from ratchet.store.keys import NO_ROLLOUT, hold, keys_of
 from ratchet.store.partitions import DEFAULT, SpanPartitions
 from ratchet.store.span_rows import Row, row_of, with_heads
 from ratchet.store.tables import rollouts, spans
 from ratchet.store.texts import spans_of, store_texts
 from ratchet.store.transitions import Transitions
-from ratchet.types import InputError, Span, SpanRecord
+from ratchet.store.usage import LATE
+from ratchet.types import FINAL, InputError, Span, SpanRecord, Transition
 
 UNKNOWN_ROLLOUT, UNKNOWN_ATTEMPT = "ratchet.rollout.id", "ratchet.attempt"
 """Attributes of a live span whose rollout is not in the store: rollout id and attempt."""
@@ -46,6 +47,16 @@ UNNAMED = "unknown"
 _ROWS_PER_INSERT = 58
 """Rows per INSERT on SQLite. Its driver releases the GIL at each statement and may wait long to get
 it back; and some builds of SQLite limit a statement to 999 values."""
+
+
+class ReceivedSpans(NamedTuple):
+    """What became of spans that were received."""
+
+    new: int
+    refused: tuple[int, ...]
+    """Positions of claimed spans whose attempt does not run."""
+    late: int
+    """Number of spans that the server recorded of rollouts that had ended."""
 
 
 class Spans:
@@ -79,12 +90,11 @@ class Spans:
 
         def work(connection: Connection) -> None:
             key = keys_of(connection, [rollout_id])[rollout_id] if rollout_id else NO_ROLLOUT
+            hold(connection, [rollout_id] if rollout_id else [])
             agent = "" if rollout_id else UNNAMED
             rows = [row_of(key, fence, agent, span) for span in items]
-            billed = billed_in(rows)
-            hold(connection, billed)
             self._add_rows(connection, with_heads(rows))
-            count_costs(connection, billed)
+            count_costs(connection, billed_in(rows))
 
         self._database.write(work)
 
@@ -98,48 +108,62 @@ class Spans:
         count_costs(connection, billed_in(rows))
 
     def put(self, records: Sequence[SpanRecord], *, patience_s: float = PATIENCE_S) -> int:
+        """Store spans, whatever becomes of their rollouts, as an import does; as `receive`.
+
+        Returns:
+            Number of new spans.
+        """
+        return self._receive(records, patience_s, settles=False).new
+
+    def receive(
+        self, records: Sequence[SpanRecord], *, patience_s: float = PATIENCE_S
+    ) -> ReceivedSpans:
         """Store spans of rollouts and of live agents in one transaction.
 
-        Spans already stored are skipped. Spans of an unknown rollout are stored as live traffic of
-        their agent, with the rollout's id in an attribute, and without their transitions. The
-        rollouts' costs are updated.
+        Spans already stored are skipped. Claimed spans of an attempt that does not run are refused.
+        Other spans of a rollout that has ended are late: they are stored, but its cost and its
+        transitions are final. Those of an unknown rollout are stored as live traffic of their
+        agent, with the rollout's id in an attribute, and without their transitions. The costs of
+        all other rollouts are updated.
 
         Args:
             records: The spans and their owners.
             patience_s: Seconds to retry while the store is locked or unreachable.
 
-        Returns:
-            Number of new spans.
-
         Raises:
             InputError: An id is too long, or a number too large.
         """
-        if not records:
-            return 0
+        return self._receive(records, patience_s, settles=True)
 
-        def work(connection: Connection) -> int:
-            keys = _known(connection, {r.rollout_id for r in records if r.rollout_id})
+    def _receive(
+        self, records: Sequence[SpanRecord], patience_s: float, *, settles: bool
+    ) -> ReceivedSpans:
+        """As `receive`; rollouts settle at their end if `settles`."""
+        if not records:
+            return ReceivedSpans(0, (), 0)
+
+        def work(connection: Connection) -> ReceivedSpans:
+            held = hold(connection, {r.rollout_id for r in records if r.rollout_id})
             rows: list[Row] = []
-            for record in records:
-                key = keys.get(record.rollout_id)
-                if key is None:
+            transitions: list[tuple[int, Transition]] = []
+            refused: list[int] = []
+            late = 0
+            for number, record in enumerate(records):
+                rollout = held.get(record.rollout_id)
+                if record.claimed and (rollout is None or not rollout.runs(record.fence)):
+                    refused.append(number)
+                elif rollout is None:
                     rows.append(_live_row(record))
+                elif settles and rollout.status in FINAL:
+                    late += 1
+                    rows.append(row_of(rollout.seq, record.fence, "", _late(record.span)))
                 else:
-                    rows.append(row_of(key, record.fence, "", record.span))
-            billed = billed_in(rows)
-            hold(connection, billed)
+                    rows.append(row_of(rollout.seq, record.fence, "", record.span))
+                    transitions += [(rollout.seq, each) for each in record.transitions]
             new = self._add_rows(connection, with_heads(rows))
-            count_costs(connection, billed)
-            self._transitions.add_all(
-                connection,
-                (
-                    (keys[record.rollout_id], one)
-                    for record in records
-                    if record.transitions and record.rollout_id in keys
-                    for one in record.transitions
-                ),
-            )
-            return new
+            count_costs(connection, billed_in(rows))
+            self._transitions.add_all(connection, transitions)
+            return ReceivedSpans(new, tuple(refused), late)
 
         return self._database.write(work, patience_s=patience_s)
 
@@ -344,14 +368,8 @@ _AGENTS = text(
 )
 
 
-def _known(connection: Connection, ids: set[str]) -> dict[str, int]:
-    """Keys of the rollouts that are in the store."""
-    stored = {id: clean(id) for id in ids}
-    found: dict[str, int] = {}
-    for chunk in chunks(sorted(set(stored.values()))):
-        query = select(rollouts.c.id, rollouts.c.seq).where(rollouts.c.id.in_(chunk))
-        found.update((row[0], row[1]) for row in connection.execute(query))
-    return {id: found[as_stored] for id, as_stored in stored.items() if as_stored in found}
+def _late(span: Span) -> Span:
+    return msgspec.structs.replace(span, attributes={**span.attributes, LATE: True})
 
 
 def _live_row(record: SpanRecord) -> Row:

@@ -529,6 +529,7 @@ keys = Table(
     _words("hash", unique=True),
     _words("name"),
     Column("scopes", JsonText, nullable=False),
+    _words("agent"),
     Column("created_at", Float, nullable=False),
     Column("expires_at", Float),
     Column("revoked_at", Float),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -25,6 +25,9 @@ OPERATION = "gen_ai.operation.name"
 GATEWAY = "ratchet.upstream"
 """Attribute that only the gateway's records of calls have."""
 
+LATE = "ratchet.late"
+"""Attribute of a call that was recorded after its rollout had ended, whose cost is final."""
+
 _READ = "gen_ai.usage.cache_read.input_tokens"
 _WRITTEN = "gen_ai.usage.cache_creation.input_tokens"
 _WRITTEN_1H = "ratchet.usage.cache_creation_1h.input_tokens"
@@ -37,6 +40,9 @@ _BEGUN = ("gen_ai.output.messages", "gen_ai.response.time_to_first_chunk")
 
 _MAX_NAME = 200
 _MOST = 2**53
+
+MOST_USD = 1e9
+"""Most dollars of one call, or of one attempt."""
 
 
 class _Stored(msgspec.Struct, array_like=True, frozen=True):
@@ -80,6 +86,8 @@ def usage_text(attributes: Mapping[str, Any], *, failed: bool = False) -> str:
         attributes: The span's attributes; foreign data, so values may be anything.
         failed: Whether the span's status is error.
     """
+    if LATE in attributes:
+        return ""
     get = attributes.get
     input_tokens, output_tokens, cost = get(INPUT), get(OUTPUT), get(COST)
     if input_tokens is None and output_tokens is None and (cost is None or _dollars(cost) is None):
@@ -160,11 +168,12 @@ def _used(attributes: Mapping[str, Any], failed: bool) -> _Stored:
     operation = get(OPERATION)
     read, written, tier = get(_READ), get(_WRITTEN), get(_TIER)
     cost = get(COST)
+    input_tokens, output_tokens = _tokens(get(INPUT), get(OUTPUT))
     return _Stored(
         model=_name(model),
         provider=_name(provider),
-        input_tokens=_count(get(INPUT)),
-        output_tokens=_count(get(OUTPUT)),
+        input_tokens=input_tokens,
+        output_tokens=output_tokens,
         cost_usd=None if cost is None else _dollars(cost),
         whole=operation.__class__ is str and operation in SUMS,
         cache_read_tokens=0 if read is None else _count(read),
@@ -216,6 +225,42 @@ def total(
     )
 
 
+class SpanUsage(NamedTuple):
+    """A span's place in its trace, and its usage as stored; empty when it has none."""
+
+    trace_id: str
+    span_id: str
+    parent_id: str | None
+    usage: str
+
+
+def total_of(attempt: Iterable[SpanUsage]) -> UsageTotal:
+    """Total usage of all spans of an attempt, of several traces, by the prices they recorded."""
+    used: list[Used] = []
+    parents: dict[str, str | None] = {}
+    for span in attempt:
+        # A span's parent is in its own trace, and another trace may have a span of the same id.
+        own = f"{span.trace_id} {span.span_id}"
+        above = None if span.parent_id is None else f"{span.trace_id} {span.parent_id}"
+        parents[own] = above
+        if span.usage:
+            used.append(used_by(own, above, span.usage))
+    return total(used, parents)
+
+
+def usage_of(spans: Iterable[Span]) -> UsageTotal:
+    """As `total_of`, of spans that are not rows."""
+    return total_of(
+        SpanUsage(
+            span.trace_id,
+            span.span_id,
+            span.parent_id,
+            usage_text(span.attributes, failed=span.status == "error"),
+        )
+        for span in spans
+    )
+
+
 def cost_of(call: ModelCall, price: Price | None) -> float | None:
     """Dollars of a call, as recorded, or else by `price`."""
     if call.cost_usd is not None or price is None:
@@ -239,22 +284,31 @@ def why_unmeasured(call: ModelCall, attributes: Mapping[str, Any]) -> str:
     return "the call reports no tokens"
 
 
+def _tokens(*reported: Any) -> list[int]:
+    """Reported numbers of tokens; if one is no number, none is known, and all are 0."""
+    if all(value is None or _is_count(value) for value in reported):
+        return [int(value or 0) for value in reported]
+    return [0] * len(reported)
+
+
 def _count(value: Any) -> int:
-    if value.__class__ is int:
-        return value if 0 <= value < _MOST else 0
-    return int(value) if isinstance(value, float) and 0 <= value < _MOST else 0
+    return int(value) if _is_count(value) else 0
 
 
-def costs_less_than_nothing(attributes: Mapping[str, Any]) -> bool:
-    """Whether a span claims a negative cost, which would lower that of its rollout."""
+def _is_count(value: Any) -> bool:
+    return value.__class__ in (int, float) and 0 <= value < _MOST
+
+
+def claims_no_cost(attributes: Mapping[str, Any]) -> bool:
+    """Whether a span claims a cost that is none: no number of dollars from 0 to a billion."""
     cost = attributes.get(COST)
-    return isinstance(cost, (int, float)) and cost < 0
+    return cost is not None and _dollars(cost) is None
 
 
 def _dollars(value: Any) -> float | None:
     if value.__class__ is bool or not isinstance(value, (int, float)):
         return None
-    return float(value) if 0 <= value < 1e12 else None
+    return float(value) if 0 <= value <= MOST_USD else None
 
 
 def _name(value: Any) -> str:

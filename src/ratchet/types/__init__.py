@@ -1,6 +1,6 @@
 """Core data types: frozen structs without I/O; versioned ones are identified by a content hash."""
 
-from ratchet.types.access import SCOPES, Key, Scope
+from ratchet.types.access import OLD_SCOPE, SCOPES, Key, Scope
 from ratchet.types.activation import Activation, AgentSettings
 from ratchet.types.candidate import Candidate
 from ratchet.types.cost import LOCAL_MODELS, Cost, dollars_text, total_cost
@@ -126,6 +126,7 @@ __all__ = [
     "LOCAL_MODELS",
     "MAX_DELIVERIES",
     "NOT_FOUND",
+    "OLD_SCOPE",
     "RELEASE_TRANSITIONS",
     "REWARD_CALL",
     "REWARD_SPAN",

@@ -6,12 +6,18 @@ from typing import Literal, TypeAlias, get_args
 
 import msgspec
 
-Scope: TypeAlias = Literal["feedback", "ingest", "run", "read", "admin"]
+Scope: TypeAlias = Literal["feedback", "ingest", "runner", "develop", "read", "admin"]
 """feedback: submit feedback, nothing else; such a key may be public. ingest: send spans and live
-traffic. run: create, claim and finish rollouts. read: read everything. admin: all of these, and
-manage keys, agents and releases."""
+traffic. runner: claim rollouts, renew and report them, and read what they need. develop: create
+rollouts, publish candidates and datasets, ask models at the project's cost, and read. read: read
+everything. admin: all of these, and manage keys, agents and releases."""
 
 SCOPES: tuple[Scope, ...] = get_args(Scope)
+
+OLD_SCOPE = (
+    "run is two: runner claims and reports rollouts, develop creates them, publishes and spends"
+)
+"""What became of a scope that keys and settings may still name."""
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
@@ -22,6 +28,8 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     scopes: tuple[Scope, ...]
     created_at: float
     """Unix seconds, as are the other times here."""
+    agent: str = ""
+    """The only agent that it may be used for; empty for any."""
     expires_at: float | None = None
     revoked_at: float | None = None
     last_used_at: float | None = None

@@ -51,3 +51,6 @@ class SpanRecord(msgspec.Struct, frozen=True, kw_only=True):
     """Name of the live agent, empty for rollouts."""
     transitions: tuple[Transition, ...] = ()
     """The tokens of a model call in a rollout, for each of its choices."""
+    claimed: bool = False
+    """Whether an attempt's agent sent it, so that it counts only while the attempt runs. What a
+    server records itself counts until the rollout has ended."""

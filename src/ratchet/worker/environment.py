@@ -59,20 +59,34 @@ def gateway_variables(
             OpenAI's.
         keys: Further variables for the API key.
     """
-    scope = quote(f"{claim.rollout.id}@{claim.fence}", safe="@:") if claim else AT_IMPORT
-    gateway = f"{server}/gateway/{scope}"
+    urls = gateway_urls(server, attempt_name(claim) if claim else AT_IMPORT)
     key = (claim.token if claim else "") or NO_TOKEN
-    # Anthropic's libraries add /v1/messages themselves.
-    gateway_urls = {"openai": f"{gateway}/openai/v1", "anthropic": f"{gateway}/anthropic"}
     return {
-        "OPENAI_BASE_URL": gateway_urls["openai"],
-        "OPENAI_API_BASE": gateway_urls["openai"],
+        "OPENAI_BASE_URL": urls["openai"],
+        "OPENAI_API_BASE": urls["openai"],
         "OPENAI_API_KEY": key,
-        "ANTHROPIC_BASE_URL": gateway_urls["anthropic"],
+        "ANTHROPIC_BASE_URL": urls["anthropic"],
         "ANTHROPIC_API_KEY": key,
-        **{name: gateway_urls[dialect_of(name)] for name in base_urls},
+        **{name: urls[dialect_of(name)] for name in base_urls},
         **dict.fromkeys(keys, key),
     }
+
+
+def gateway_urls(server: str, attempt: str) -> dict[DialectName, str]:
+    """Base URLs for the libraries of OpenAI and Anthropic, at the gateway.
+
+    Args:
+        server: The server's URL.
+        attempt: The attempt, by name or by token.
+    """
+    gateway = f"{server}/gateway/{quote(attempt, safe='@:')}"
+    # Anthropic's libraries add /v1/messages themselves.
+    return {"openai": f"{gateway}/openai/v1", "anthropic": f"{gateway}/anthropic"}
+
+
+def attempt_name(claim: Claim) -> str:
+    """Name of an attempt, as in the gateway's paths."""
+    return f"{claim.rollout.id}@{claim.fence}"
 
 
 def dialect_of(variable: str) -> DialectName:

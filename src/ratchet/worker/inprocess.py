@@ -85,7 +85,8 @@ class AsyncExecutor:
         # A daemon thread: threads of a pool are joined at exit, which would hang.
         threading.Thread(target=work, name="ratchet-rollout", daemon=True).start()
         try:
-            return await asyncio.wait_for(future, self._timeout_s)
+            async with asyncio.timeout(self._timeout_s):
+                return await future
         except TimeoutError:
             return recorder.stopped("timed_out", timed_out(self._timeout_s))
 

@@ -160,7 +160,7 @@ def test_experiments_and_releases_are_listed(http: Any) -> None:
 
 
 def test_keys_are_made_listed_and_revoked(http: Any) -> None:
-    made = http.post("/v1/keys", json={"name": "ci", "scopes": ["run"]})
+    made = http.post("/v1/keys", json={"name": "ci", "scopes": ["runner"]})
     body = ok(made, 201)
     assert body["secret"].startswith("rk_")
     assert made.headers["cache-control"] == "no-store"

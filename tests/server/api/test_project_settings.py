@@ -72,7 +72,7 @@ def test_a_change_is_shown_first_then_written_and_stands_in_the_audit_log_with_b
     (tmp_path / "ratchet.toml").write_text(CONFIG)
     with Store.open(sqlite_url) as store:
         key, secret = store.keys.create("ann", ("admin",), 1.0)
-        _, reader = store.keys.create("bob", ("read", "run"), 1.0)
+        _, reader = store.keys.create("bob", ("read", "develop"), 1.0)
     settings = ServeSettings(port=0, project=str(tmp_path), require_key=True)
     server = serving(sqlite_url, settings)
     path = "/v1/project-settings/retention.spans_days"

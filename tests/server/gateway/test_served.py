@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,7 +17,7 @@ from ratchet.server.gateway.target import AttemptGuard, AttemptState, GatewayTar
 from ratchet.server.problems import Problem
 from ratchet.server.serve import ServeSettings
 from tests.server.gateway.conftest import Site, both
-from tests.server.gateway.upstreams import StubUpstream
+from tests.server.gateway.upstreams import Seen, StubUpstream, Wire, reply
 from tests.serving import RunningServer
 
 ANSWER = {
@@ -175,11 +178,6 @@ def test_a_call_that_the_gateway_and_the_worker_both_record_is_billed_once(
                 "gen_ai.usage.output_tokens": 0,
             },
         }
-        other = {
-            **mine,
-            "span_id": "2" * 16,
-            "attributes": {**mine["attributes"], "gen_ai.request.model": "gpt-4o"},
-        }
         outcome = {
             "rollout_id": "r-1",
             "fence": claim["fence"],
@@ -192,10 +190,69 @@ def test_a_call_that_the_gateway_and_the_worker_both_record_is_billed_once(
         http.post("/v1/rollouts/finish", json={"outcomes": [outcome]})
         assert http.get("/v1/rollouts/r-1").json()["cost_usd"] == pytest.approx(0.15)
 
-        # What comes later, and went past the gateway, is priced and counted too.
-        late = {"span": other, "rollout_id": "r-1", "fence": claim["fence"]}
-        http.post("/v1/spans", json={"records": [late]})
-        assert http.get("/v1/rollouts/r-1").json()["cost_usd"] == pytest.approx(0.15 + 2.5)
+
+REPORT = {"rollout_id": "r-1", "fence": 1, "started_at": 1.0, "ended_at": 2.0, "duration_s": 1.0}
+
+
+@pytest.mark.parametrize("ends", [True, False], ids=["rollout ended", "queued again"])
+def test_a_call_that_outlasts_its_attempt_costs_what_it_costs_until_the_rollout_ends(
+    server: RunningServer, upstream: StubUpstream, ends: bool
+) -> None:
+    answer = threading.Event()
+
+    def script(seen: Seen, wire: Wire) -> None:
+        answer.wait(60)
+        wire.send(reply(ANSWER))
+
+    upstream.script = script
+    with server.client() as http, ThreadPoolExecutor() as threads:
+        attempts = 1 if ends else 2
+        made = {"id": "r-1", "input": "?", "max_attempts": attempts}
+        http.post("/v1/rollouts", json={"rollouts": [made]}).raise_for_status()
+        claim = http.post("/v1/rollouts/claim", json={"worker": "w"}).json()["claims"][0]
+        call = threads.submit(ask, server, "r-1@1", claim["token"])
+        while not upstream.seen:
+            time.sleep(0.01)
+        outcome = {**REPORT, "status": "failed"}
+        http.post("/v1/rollouts/finish", json={"outcomes": [outcome]}).raise_for_status()
+        answer.set()
+        assert call.result().choices[0].message.content == "Hi"
+        while not (spans := http.get("/v1/rollouts/r-1/spans").json()["spans"]):
+            time.sleep(0.01)
+        assert spans[0]["attributes"].get("ratchet.late", False) == ends
+        cost = http.get("/v1/rollouts/r-1").json()["cost_usd"]
+        assert cost == pytest.approx(0.0 if ends else 0.15)
+        late = 'ratchet_spans_total{outcome="late"} 1.0' in http.get("/metrics").text
+        assert late == ends
+
+
+def test_a_key_pays_for_no_attempt_unless_it_shows_the_attempts_token(
+    server: RunningServer, upstream: StubUpstream
+) -> None:
+    upstream.answers(ANSWER)
+    body = {"model": "gpt-4o-mini", "messages": [{"role": "user", "content": "Hello"}]}
+    with server.client() as http:
+        http.post("/v1/rollouts", json={"rollouts": [{"id": "r-1", "input": "?"}]})
+        claim = http.post("/v1/rollouts/claim", json={"worker": "w"}).json()["claims"][0]
+        token = claim["token"]
+        key = http.post("/v1/keys", json={"name": "k", "scopes": ["ingest"]}).json()["secret"]
+
+    def call(scope: str, named: str = "") -> int:
+        headers = {"x-ratchet-rollout": named} if named else {}
+        with server.client(key) as mine:
+            path = f"/gateway/{scope}/openai/v1/chat/completions"
+            return mine.post(path, json=body, headers=headers).status_code
+
+    assert (call("r-1@1"), call("support", "r-1@1")) == (403, 403)
+    wrong = token[:-1] + ("x" if token[-1] != "x" else "y")
+    assert (call("support", wrong), call(wrong), call("r-2@1", token)) == (401, 401, 400)
+    assert upstream.seen == []
+    assert (call("support", token), call(token), call("r-1@1", token)) == (200, 200, 200)
+    with server.client() as http:
+        outcome = {**REPORT, "status": "succeeded"}
+        http.post("/v1/rollouts/finish", json={"outcomes": [outcome]}).raise_for_status()
+        assert http.get("/v1/rollouts/r-1").json()["cost_usd"] == pytest.approx(0.45)
+    assert call("support", token) == 409
 
 
 @pytest.mark.parametrize("way", ["header", "query parameter"])

@@ -28,7 +28,7 @@ def test_a_job_has_no_secrets_and_installs_this_version(forge: Any) -> None:
     from ratchet._version import __version__
 
     text = workflow(forge)
-    assert f"agent-ratchet=={__version__}" in text
+    assert f"agent-ratchet[tool]=={__version__}" in text
     assert "secret" not in text.lower()
     assert "token" not in text.lower()
 

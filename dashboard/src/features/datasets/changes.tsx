@@ -55,7 +55,7 @@ export function EditTask({ task, change }: { task: Schemas["Task"]; change: (edi
   const save = async () =>
     change({ id: task.id, input: fromEdited("The input", input, task.input), expected: fromEdited("The expected answer", expected, task.expected), metadata: task.metadata });
   return (
-    <Ask label="Edit …" title={`Edit the task ${line(task.id, 60)}`} confirm="Save as a new version" needs="run" act={save}>
+    <Ask label="Edit …" title={`Edit the task ${line(task.id, 60)}`} confirm="Save as a new version" needs="develop" act={save}>
       <p>The dataset gets a new version with this task changed. Its split stays. The version before is kept.</p>
       <label className="stack" style={{ alignItems: "stretch" }}>
         Input
@@ -130,7 +130,7 @@ export function Refinement({ dataset, change, open }: { dataset: Dataset; change
                       <td className="num">{each.confidence == null ? "" : `${number(Math.round(100 * each.confidence))} %`}</td>
                       <td>
                         {(each.kind === "remove" || each.kind === "relabel") && (
-                          <Ask label="Accept …" title="Accept this proposal?" confirm="Accept" needs="run" act={() => change({ accept: [each.id] })}>
+                          <Ask label="Accept …" title="Accept this proposal?" confirm="Accept" needs="develop" act={() => change({ accept: [each.id] })}>
                             <p>
                               {counted(each.tasks.length, "task")} {each.kind === "remove" ? "will be removed" : "will get another answer"} in a new version. The version before is kept.
                             </p>

@@ -24,7 +24,7 @@ export function Synthesis({ dataset, add }: { dataset: Dataset; add: (tasks: Sch
 
 function Propose({ dataset, add }: { dataset: Dataset; add: (tasks: Schemas["Task"][], split: Split) => Promise<unknown> }) {
   const offered = useQuery({ queryKey: ["synthesis-methods"], refetchInterval: false, queryFn: () => api.GET("/v1/synthesis-methods") });
-  const allowed = useAllowed("run");
+  const allowed = useAllowed("develop");
   const [methods, setMethods] = useState<Way[]>(["slots", "rewording", "boundary"]);
   const [count, setCount] = useState(20);
   const [split, setSplit] = useState<Split>("train");
@@ -149,7 +149,7 @@ function Proposals({ found, split, add }: { found: Schemas["ProposedTasks"]; spl
             </table>
           </div>
           <div className="row" style={{ marginTop: 8 }}>
-            <Ask label={`Add ${counted(kept.length, "task")} …`} title={`Add ${counted(kept.length, "task")} to ${split}?`} confirm="Add as a new version" needs="run" disabled={kept.length === 0} act={() => add(kept)}>
+            <Ask label={`Add ${counted(kept.length, "task")} …`} title={`Add ${counted(kept.length, "task")} to ${split}?`} confirm="Add as a new version" needs="develop" disabled={kept.length === 0} act={() => add(kept)}>
               <p>
                 The dataset gets a new version with them in its {split} split. The version before is kept, and is the latest again with one press.
                 {split !== "train" && " A proof on synthesized tasks says little about real ones."}

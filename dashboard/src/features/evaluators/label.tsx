@@ -11,7 +11,7 @@ export type Labelled = { rollout_id: string } | { trace_id: string };
 
 export function Label({ of }: { of: Labelled }) {
   const queries = useQueryClient();
-  const allowed = useAllowed("run");
+  const allowed = useAllowed("develop");
   const [error, setError] = useState<unknown>(null);
   const labels = useQuery({ queryKey: ["labels", of], queryFn: () => api.GET("/v1/labels", { params: { query: of } }) });
   const change = async (work: () => Promise<unknown>) => {

@@ -21,7 +21,7 @@ export function TryEvaluator({ subject: named, evaluator: only }: { subject?: st
   };
   return (
     <div>
-      <Ask label={only ? "Try it on an output …" : "Try an evaluator …"} title={only ? `Try ${line(only, 60)} on one output` : "Try an evaluator on this output"} confirm="Score it" needs="run" disabled={false} act={act}>
+      <Ask label={only ? "Try it on an output …" : "Try an evaluator …"} title={only ? `Try ${line(only, 60)} on one output` : "Try an evaluator on this output"} confirm="Score it" needs="develop" disabled={false} act={act}>
         <p>It runs in a process of its own on the server’s machine. The score is shown here; it is not stored and decides nothing, so there is nothing to undo.</p>
         {!named && <Subject value={subject} change={setSubject} />}
         <Choice only={only} chosen={chosen} choose={setChosen} pays={pays} pay={setPays} />

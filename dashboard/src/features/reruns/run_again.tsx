@@ -22,7 +22,7 @@ export function RunAgain({ of, show }: { of: Original; show: (rerun: string) => 
       label="Run again …"
       title="Run this again?"
       confirm="Queue it"
-      needs="run"
+      needs="develop"
       act={async () => {
         // Sent twice, after an answer that was lost, it is one rollout.
         const made = await api.POST("/v1/reruns", { body: { ...of, id, ...(queue ? { queue } : {}) } });

@@ -8,7 +8,7 @@ import { Ask } from "../../ui/dialog";
 import { useSession } from "../../ui/session";
 import { FileSettings } from "./file_settings";
 
-const SCOPES = ["read", "run", "ingest", "feedback", "admin"] as const;
+const SCOPES = ["read", "runner", "develop", "ingest", "feedback", "admin"] as const;
 
 export function SettingsPage() {
   const session = useSession();
@@ -69,7 +69,7 @@ function Keys() {
               {keys.data?.keys.map((key) => (
                 <tr key={key.id}>
                   <td className="wrap">{line(key.name)}</td>
-                  <td>{key.scopes.join(", ")}</td>
+                  <td>{key.scopes.join(", ")}{key.agent && `, for the agent ${key.agent}`}</td>
                   <td>
                     <Time at={key.created_at} />
                   </td>

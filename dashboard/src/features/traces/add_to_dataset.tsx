@@ -45,7 +45,7 @@ export function AddToDataset({ trace }: { trace: string }) {
       </span>
     );
   return (
-    <Ask label="Add to a dataset …" title="Make a task of this trace?" confirm="Add" needs="run" act={add}>
+    <Ask label="Add to a dataset …" title="Make a task of this trace?" confirm="Add" needs="develop" act={add}>
       <p>
         The dataset gets a new version with the trace’s input, and its answer where feedback or a label says that it is right. The version before is kept, and can be made the latest again.
       </p>

@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from ratchet.bind.live_changes import check_live
+from ratchet.server.agent_limits import BY_NAME
 from ratchet.server.api import candidates
 from ratchet.server.api.fields import Request, ShortText, Version
 from ratchet.server.problems import Problem
@@ -34,7 +35,7 @@ async def list_agents(server: Services) -> AgentList:
     return AgentList(await server.in_thread(server.store.agents.list))
 
 
-@group.route("GET", "/v1/agents/{name}", READ)
+@group.route("GET", "/v1/agents/{name}", READ, agents=BY_NAME)
 async def get_agent(server: Services, name: str) -> AgentSettings:
     """Get an agent's settings; an agent without any has the defaults."""
     return await server.in_thread(server.store.agents.settings, checked_name(name))
@@ -50,7 +51,7 @@ class NewAgentSettings(Request, frozen=True, kw_only=True):
     out, it stays as it is."""
 
 
-@group.route("PUT", "/v1/agents/{name}", ADMIN, audited=True)
+@group.route("PUT", "/v1/agents/{name}", ADMIN, audited=True, agents=BY_NAME)
 async def put_agent(server: Services, name: str, body: NewAgentSettings) -> AgentSettings:
     """Change an agent's settings."""
     before = await server.in_thread(server.store.agents.settings, checked_name(name))
@@ -74,7 +75,7 @@ class ActiveCandidateView(msgspec.Struct, frozen=True, kw_only=True):
     resources: dict[str, Resource]
 
 
-@group.route("GET", "/v1/agents/{name}/active", READ, answers=ActiveCandidateView)
+@group.route("GET", "/v1/agents/{name}/active", READ, answers=ActiveCandidateView, agents=BY_NAME)
 async def get_active(server: Services, name: str, headers: dict[str, str]) -> Response:
     """Get an agent's active candidate with its resources.
 
@@ -109,7 +110,7 @@ class NewActivation(Request, frozen=True, kw_only=True):
     reason: ShortText = ""
 
 
-@group.route("PUT", "/v1/agents/{name}/active", ADMIN, audited=True)
+@group.route("PUT", "/v1/agents/{name}/active", ADMIN, audited=True, agents=BY_NAME)
 async def put_active(server: Services, name: str, body: NewActivation) -> Activation:
     """Activate a candidate for an agent."""
     if body.candidate_id:
@@ -131,7 +132,7 @@ class ActivationList(msgspec.Struct, frozen=True):
     activations: list[Activation]
 
 
-@group.route("GET", "/v1/agents/{name}/history", READ)
+@group.route("GET", "/v1/agents/{name}/history", READ, agents=BY_NAME)
 async def list_activations(server: Services, name: str) -> ActivationList:
     """List an agent's activations."""
     return ActivationList(await server.in_thread(server.store.agents.history, checked_name(name)))

@@ -7,9 +7,10 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from ratchet.server.agent_limits import NO_AGENT
 from ratchet.server.api.fields import Name, Request, ShortText, Version
 from ratchet.server.problems import Problem
-from ratchet.server.routes import READ, RUN, RouteGroup
+from ratchet.server.routes import DEVELOP, READ, READ_BY_RUNNERS, RouteGroup
 from ratchet.server.services import Services
 from ratchet.types import Candidate, InputError, Resource, kind_of, resource_text
 
@@ -32,7 +33,7 @@ class CandidateId(msgspec.Struct, frozen=True):
     """Content hash of the resource versions."""
 
 
-@group.route("POST", "/v1/candidates", RUN, audited=True)
+@group.route("POST", "/v1/candidates", DEVELOP, audited=True, agents=NO_AGENT)
 async def publish_candidate(server: Services, body: NewCandidate) -> CandidateId:
     """Publish a candidate with its resources. Repeating the call changes nothing."""
     candidate = Candidate.of(
@@ -55,7 +56,7 @@ class CandidateView(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
-@group.route("GET", "/v1/candidates/{id}", READ)
+@group.route("GET", "/v1/candidates/{id}", READ_BY_RUNNERS, agents=NO_AGENT)
 async def get_candidate(server: Services, id: str) -> CandidateView:
     """Get a candidate."""
     candidate = await find(server, id)

@@ -7,6 +7,7 @@ from urllib.parse import unquote
 import msgspec
 
 from ratchet.llm import price
+from ratchet.server.agent_limits import BY_CONVERSATION, BY_QUERY
 from ratchet.server.api.fields import Limit, Request
 from ratchet.server.api.traces import Id, TraceCursor
 from ratchet.server.problems import Problem
@@ -41,14 +42,14 @@ class ConversationPage(msgspec.Struct, frozen=True):
     next_cursor: str | None
 
 
-@group.route("GET", "/v1/conversations", READ)
+@group.route("GET", "/v1/conversations", READ, agents=BY_QUERY)
 async def list_conversations(server: Services, query: ConversationQuery) -> ConversationPage:
     """List conversations, most recently active first."""
     filters = msgspec.structs.asdict(query)
     return ConversationPage(*await server.in_thread(server.store.conversations.list, **filters))
 
 
-@group.route("GET", "/v1/conversations/{id}", READ)
+@group.route("GET", "/v1/conversations/{id}", READ, agents=BY_CONVERSATION)
 async def get_conversation(server: Services, id: str) -> ConversationLog:
     """Get a conversation: each message of users and models once, in order."""
     for each in _possible_ids(id):
@@ -65,7 +66,7 @@ class OperationPage(msgspec.Struct, frozen=True):
     next_cursor: str | None
 
 
-@group.route("GET", "/v1/conversations/{id}/operations", READ)
+@group.route("GET", "/v1/conversations/{id}/operations", READ, agents=BY_CONVERSATION)
 async def list_operations(server: Services, id: str, query: CursorPage) -> OperationPage:
     """List a conversation's operations in the order they began: model calls, tool calls, agents."""
     read = server.store.conversations.operations

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from ratchet.autopilot.cycle.stage_calls import StageCall, stage_calls
+from ratchet.server.agent_limits import BY_NAME, BY_QUERY, of_answer
 from ratchet.server.api.agents import checked_name
 from ratchet.server.api.fields import Limit, Name, Request, ShortText, Version
 from ratchet.server.problems import Problem
@@ -52,14 +53,14 @@ class NewCommand(Request, frozen=True, kw_only=True):
     reason: ShortText = ""
 
 
-@group.route("GET", "/v1/cycles", READ)
+@group.route("GET", "/v1/cycles", READ, agents=BY_QUERY)
 async def list_cycles(server: Services, query: CycleQuery) -> CycleList:
     """List the cycles."""
     found = await server.in_thread(server.store.cycles.list, query.agent, query.limit)
     return CycleList([_shown(cycle) for cycle in found])
 
 
-@group.route("GET", "/v1/cycles/{id}", READ)
+@group.route("GET", "/v1/cycles/{id}", READ, agents=of_answer(lambda answer: [answer.cycle.agent]))
 async def get_cycle(server: Services, id: str) -> CycleDetail:
     """Get a cycle with its moves."""
     found = await _found(server, id)
@@ -80,7 +81,7 @@ async def list_stage_calls(server: Services, id: str) -> StageCalls:
     return StageCalls(await server.in_thread(stage_calls, server.store, id))
 
 
-@group.route("POST", "/v1/agents/{name}/autopilot", ADMIN, audited=True)
+@group.route("POST", "/v1/agents/{name}/autopilot", ADMIN, audited=True, agents=BY_NAME)
 async def tell_autopilot(server: Services, name: str, body: NewCommand) -> OperatorCommand:
     """Pause or resume an agent's autopilot; approve, deny or stop its cycle."""
     if body.verb in ("approve", "deny", "stop"):

@@ -12,7 +12,7 @@ from msgspec import Meta
 
 from ratchet.server.api.fields import JsonObject, Name, Request
 from ratchet.server.problems import Problem
-from ratchet.server.routes import READ, RUN, RouteGroup
+from ratchet.server.routes import DEVELOP, READ, RouteGroup
 from ratchet.server.services import Services
 from ratchet.store import Store
 from ratchet.types import Dataset, DatasetSummary, InputError, Origin, Provenance, Split, Task
@@ -69,7 +69,7 @@ class DatasetView(msgspec.Struct, frozen=True, kw_only=True):
     splits: dict[str, Split]
 
 
-@group.route("POST", "/v1/datasets", RUN, audited=True)
+@group.route("POST", "/v1/datasets", DEVELOP, audited=True)
 async def publish_dataset(server: Services, body: NewDataset) -> DatasetVersion:
     """Store a dataset and make it the latest of its name."""
     seen: set[str] = set()
@@ -161,7 +161,7 @@ class TracesAdded(msgspec.Struct, frozen=True, kw_only=True):
     """Number of traces that became no task, by reason."""
 
 
-@group.route("POST", "/v1/datasets/{name}/traces", RUN, audited=True)
+@group.route("POST", "/v1/datasets/{name}/traces", DEVELOP, audited=True)
 async def add_traces(server: Services, name: str, body: NewTraces) -> TracesAdded:
     """Make tasks of traces and add them to a dataset, as a new version.
 

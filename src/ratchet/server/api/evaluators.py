@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from ratchet.server.api.fields import Limit, Name, Request
 from ratchet.server.problems import Problem
-from ratchet.server.routes import READ, RUN, RouteGroup
+from ratchet.server.routes import DEVELOP, READ, RouteGroup
 from ratchet.server.services import Services
 from ratchet.types import ReportCard, Score
 
@@ -71,7 +71,7 @@ class ProjectEvaluators(msgspec.Struct, frozen=True):
     evaluators: list[ProjectEvaluator]
 
 
-@group.route("GET", "/v1/evaluators", RUN, waits=True)
+@group.route("GET", "/v1/evaluators", DEVELOP, waits=True)
 async def list_evaluators(server: Services) -> ProjectEvaluators:
     """List the evaluators of the project that the server was started in.
 
@@ -103,7 +103,7 @@ class EvaluatorTrial(msgspec.Struct, frozen=True, kw_only=True):
     """What its models cost, as a sentence; empty when it asked none."""
 
 
-@group.route("POST", "/v1/evaluators/{name}/trial", RUN, audited=True, waits=True)
+@group.route("POST", "/v1/evaluators/{name}/trial", DEVELOP, audited=True, waits=True)
 async def try_evaluator(server: Services, name: str, body: NewTrial) -> EvaluatorTrial:
     """Try an evaluator on one stored output.
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
+from ratchet.server.agent_limits import BY_SUBJECTS
 from ratchet.server.api.fields import Page, Request, UnixTime
 from ratchet.server.problems import Problem
 from ratchet.server.routes import GIVE_FEEDBACK, READ, RouteGroup
@@ -50,7 +51,7 @@ class FeedbackStored(msgspec.Struct, frozen=True):
     stored: int
 
 
-@group.route("POST", "/v1/feedback", GIVE_FEEDBACK)
+@group.route("POST", "/v1/feedback", GIVE_FEEDBACK, agents=BY_SUBJECTS)
 async def add_feedback(server: Services, body: NewFeedbackList) -> FeedbackStored:
     """Give feedback, at once or later.
 

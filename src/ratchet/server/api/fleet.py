@@ -7,8 +7,9 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from ratchet.server.agent_limits import BY_IDS, agent_of_queue, of_answer
 from ratchet.server.api.fields import MAX_ITEMS, Limit, Request, RolloutId, WaitS
-from ratchet.server.routes import READ, RouteGroup
+from ratchet.server.routes import READ, READ_BY_RUNNERS, RouteGroup
 from ratchet.server.services import Services
 from ratchet.store import Store
 from ratchet.types import EndedRollout, EndedRollouts, FleetRunner
@@ -27,7 +28,7 @@ class AwaitedRollouts(Request, frozen=True, kw_only=True):
     """Seconds to wait when none has ended."""
 
 
-@group.route("POST", "/v1/rollouts/wait", READ, waits=True)
+@group.route("POST", "/v1/rollouts/wait", READ, waits=True, agents=BY_IDS)
 async def wait_for_rollouts(server: Services, body: AwaitedRollouts) -> EndedRollouts:
     """Wait until one of several rollouts has ended.
 
@@ -76,7 +77,12 @@ class QueueNames(msgspec.Struct, frozen=True):
     queues: list[str]
 
 
-@group.route("GET", "/v1/queues", READ)
+@group.route(
+    "GET",
+    "/v1/queues",
+    READ_BY_RUNNERS,
+    agents=of_answer(lambda answer: map(agent_of_queue, answer.queues)),
+)
 async def list_queues(server: Services, query: QueueFilter) -> QueueNames:
     """List the queues that have queued rollouts."""
     found = await server.in_thread(server.store.rollouts.queues, query.prefix, query.limit)

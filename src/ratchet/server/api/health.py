@@ -9,6 +9,7 @@ import msgspec
 
 from ratchet._version import __version__
 from ratchet.server.access import Caller
+from ratchet.server.agent_limits import NO_AGENT
 from ratchet.server.openapi import describe
 from ratchet.server.problems import Problem
 from ratchet.server.routes import NO_SCOPES, READ_ONLY, RouteGroup, TextResponse
@@ -30,13 +31,13 @@ class Health(msgspec.Struct, frozen=True):
     """Identifies the store; servers that share one name the same."""
 
 
-@group.route("GET", "/healthz", NO_SCOPES)
+@group.route("GET", "/healthz", NO_SCOPES, agents=NO_AGENT)
 async def healthz(server: Services) -> Health:
     """Report whether the server is alive."""
     return Health("ok", __version__, server.store_id)
 
 
-@group.route("GET", "/readyz", NO_SCOPES)
+@group.route("GET", "/readyz", NO_SCOPES, agents=NO_AGENT)
 async def readyz(server: Services, caller: Caller) -> Health:
     """Report whether the server is ready: it is not shutting down, and its store responds.
 
@@ -60,7 +61,7 @@ async def metrics(server: Services) -> TextResponse:
     return TextResponse(content, media_type)
 
 
-@group.route("GET", "/openapi.json", NO_SCOPES, answers=dict[str, Any])
+@group.route("GET", "/openapi.json", NO_SCOPES, answers=dict[str, Any], agents=NO_AGENT)
 async def openapi() -> TextResponse:
     """Get this description."""
     return TextResponse(_description(), "application/json")

@@ -34,8 +34,10 @@ class NewKey(Request, frozen=True, kw_only=True):
     """A key to create."""
 
     name: Name
-    scopes: Annotated[list[Scope], Meta(min_length=1, max_length=5)]
+    scopes: Annotated[list[Scope], Meta(min_length=1, max_length=6)]
     expires_in_s: Annotated[float, Meta(gt=0, le=3.2e9)] | None = None
+    agent: Annotated[str, Meta(pattern=r"^[A-Za-z0-9._:-]{0,100}$")] = ""
+    """The only agent that it may be used for; empty for any."""
 
 
 class MadeKey(msgspec.Struct, frozen=True):
@@ -52,7 +54,8 @@ async def create_key(server: Services, body: NewKey) -> Response:
     now = time.time()
     until = None if body.expires_in_s is None else now + body.expires_in_s
     scopes = tuple(dict.fromkeys(body.scopes))
-    made = await server.in_thread(server.store.keys.create, body.name, scopes, now, until)
+    create = server.store.keys.create
+    made = await server.in_thread(create, body.name, scopes, now, until, body.agent)
     return Response(MadeKey(*made), 201, {"cache-control": "no-store"})
 
 

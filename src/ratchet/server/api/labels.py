@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from ratchet.server.api.fields import Request, UnixTime
 from ratchet.server.problems import Problem
-from ratchet.server.routes import READ, RUN, RouteGroup
+from ratchet.server.routes import DEVELOP, READ, RouteGroup
 from ratchet.server.services import Services
 from ratchet.types import Drawn, Label, label_fault
 
@@ -51,7 +51,7 @@ class LabelsStored(msgspec.Struct, frozen=True):
     stored: int
 
 
-@group.route("POST", "/v1/labels", RUN)
+@group.route("POST", "/v1/labels", DEVELOP)
 async def add_labels(server: Services, body: NewLabels) -> LabelsStored:
     """Store people's labels of rollouts or traces."""
     items = [Label(**msgspec.structs.asdict(new)) for new in body.labels]
@@ -96,7 +96,7 @@ class LabelRemoved(msgspec.Struct, frozen=True):
     removed: bool
 
 
-@group.route("DELETE", "/v1/labels/{id}", RUN)
+@group.route("DELETE", "/v1/labels/{id}", DEVELOP)
 async def remove_label(server: Services, id: str) -> LabelRemoved:
     """Delete a label, such as one given by mistake."""
     return LabelRemoved(await server.in_thread(server.store.labels.remove, id))

@@ -7,6 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from ratchet.server.agent_limits import BY_QUERY
 from ratchet.server.api.traces import Criteria, TraceCursor
 from ratchet.server.routes import READ, RouteGroup
 from ratchet.server.services import Services
@@ -36,7 +37,7 @@ class RecordingPage(msgspec.Struct, frozen=True):
     """A page may be short or empty and still have a next one."""
 
 
-@group.route("GET", "/v1/recordings", READ)
+@group.route("GET", "/v1/recordings", READ, agents=BY_QUERY)
 async def list_recordings(server: Services, query: RecordingQuery) -> RecordingPage:
     """List the root span, the first and the last model call and the feedback of traces, newest
     first."""

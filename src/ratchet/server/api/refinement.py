@@ -12,7 +12,7 @@ from msgspec import Meta
 from ratchet.server.api.datasets import NewTask, task_of
 from ratchet.server.api.fields import JsonObject, Request
 from ratchet.server.problems import Problem
-from ratchet.server.routes import READ, RUN, RouteGroup
+from ratchet.server.routes import DEVELOP, READ, RouteGroup
 from ratchet.server.services import Services
 from ratchet.store import Store
 from ratchet.types import Dataset, InputError, Split, Task, content_hash
@@ -161,7 +161,7 @@ async def refine_dataset(server: Services, name: str) -> DatasetRefinement:
         raise Problem(422, error.message, field="name") from None
 
 
-@group.route("POST", "/v1/datasets/{name}/changes", RUN, audited=True)
+@group.route("POST", "/v1/datasets/{name}/changes", DEVELOP, audited=True)
 async def change_dataset(server: Services, name: str, body: DatasetChanges) -> DatasetChanged:
     """Accept proposals, edit, remove and add tasks; together they make one new version."""
     return await server.in_thread(_changed, server.store, name, body)

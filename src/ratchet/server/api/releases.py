@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.pull_requests import refresh_release, revert_release
+from ratchet.server.agent_limits import of_answer
 from ratchet.server.api.fields import Limit, Request
 from ratchet.server.problems import Problem
 from ratchet.server.routes import ADMIN, READ, RouteGroup
@@ -38,7 +39,7 @@ async def list_releases(server: Services, query: ReleaseQuery) -> ReleaseList:
     return ReleaseList(await server.in_thread(server.store.releases.list, query.limit))
 
 
-@group.route("GET", "/v1/releases/{id}", READ)
+@group.route("GET", "/v1/releases/{id}", READ, agents=of_answer(lambda answer: [answer.agent]))
 async def get_release(server: Services, id: str) -> Release:
     """Get a release."""
     return await server.in_thread(_found, server, id)

@@ -11,7 +11,7 @@ from msgspec import Meta
 from ratchet.llm import price
 from ratchet.server.api.fields import QueueName, Request, RolloutId
 from ratchet.server.problems import Problem
-from ratchet.server.routes import READ, RUN, RouteGroup
+from ratchet.server.routes import DEVELOP, READ, RouteGroup
 from ratchet.server.runners import serves
 from ratchet.server.services import Services
 from ratchet.store import Store
@@ -84,7 +84,7 @@ async def place_of_rerun(server: Services, query: PlaceQuery) -> RerunPlace:
     )
 
 
-@group.route("POST", "/v1/reruns", RUN, audited=True)
+@group.route("POST", "/v1/reruns", DEVELOP, audited=True)
 async def run_again(server: Services, body: NewRerun) -> Rerun:
     """Queue a rollout that runs a rollout or a live trace again.
 

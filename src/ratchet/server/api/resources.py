@@ -6,9 +6,10 @@ from typing import Any
 
 import msgspec
 
+from ratchet.server.agent_limits import NO_AGENT
 from ratchet.server.api.fields import Name, Request
 from ratchet.server.problems import Problem
-from ratchet.server.routes import READ, RUN, Response, RouteGroup
+from ratchet.server.routes import DEVELOP, READ, READ_BY_RUNNERS, Response, RouteGroup
 from ratchet.server.services import Services
 from ratchet.types import InputError, Resource
 
@@ -32,7 +33,7 @@ class PublishedResource(msgspec.Struct, frozen=True):
     """Content hash."""
 
 
-@group.route("POST", "/v1/resources", RUN, audited=True)
+@group.route("POST", "/v1/resources", DEVELOP, audited=True, agents=NO_AGENT)
 async def publish_resource(server: Services, body: NewResource) -> PublishedResource:
     """Publish a resource. Repeating the call changes nothing."""
     version = await server.in_thread(server.store.resources.put, body.name, body.resource)
@@ -66,7 +67,7 @@ async def list_versions(server: Services, query: ResourceQuery) -> ResourceVersi
     return ResourceVersionList([ResourceVersion(*one) for one in found])
 
 
-@group.route("GET", "/v1/resources/{version}", READ, answers=Resource)
+@group.route("GET", "/v1/resources/{version}", READ_BY_RUNNERS, answers=Resource, agents=NO_AGENT)
 async def get_resource(server: Services, version: str, headers: dict[str, str]) -> Response:
     """Get a resource by its version."""
     try:

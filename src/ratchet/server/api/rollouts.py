@@ -8,6 +8,15 @@ from uuid import uuid4
 import msgspec
 from msgspec import Meta
 
+from ratchet.server.agent_limits import (
+    BY_ATTEMPTS,
+    BY_ID,
+    BY_IDS,
+    BY_QUEUE,
+    agent_of_queue,
+    of_request,
+    of_rollouts,
+)
 from ratchet.server.api.fields import (
     MAX_ITEMS,
     Fence,
@@ -25,10 +34,10 @@ from ratchet.server.api.fields import (
     WaitS,
 )
 from ratchet.server.problems import Problem
-from ratchet.server.routes import READ, RUN, RouteGroup
+from ratchet.server.routes import DEVELOP, READ, READ_BY_RUNNERS, RUNNER, RouteGroup
 from ratchet.server.services import Services
 from ratchet.store.lifecycle import REPORTABLE
-from ratchet.store.usage import COST, costs_less_than_nothing
+from ratchet.store.usage import COST, MOST_USD, claims_no_cost
 from ratchet.types import (
     Attempt,
     AttemptStatus,
@@ -83,7 +92,12 @@ class RolloutsCreated(msgspec.Struct, frozen=True):
     """Ids of all rollouts, in the order of the request."""
 
 
-@group.route("POST", "/v1/rollouts", RUN)
+@group.route(
+    "POST",
+    "/v1/rollouts",
+    DEVELOP,
+    agents=of_request(lambda body: [agent_of_queue(each.queue) for each in body.rollouts]),
+)
 async def create_rollouts(server: Services, body: NewRollouts) -> RolloutsCreated:
     """Queue rollouts.
 
@@ -138,7 +152,7 @@ class RolloutPage(msgspec.Struct, frozen=True):
     next_cursor: str | None
 
 
-@group.route("GET", "/v1/rollouts", READ)
+@group.route("GET", "/v1/rollouts", READ, agents=BY_QUEUE)
 async def list_rollouts(server: Services, query: RolloutFilter) -> RolloutPage:
     """List rollouts, newest first."""
     filters = msgspec.structs.asdict(query)
@@ -157,7 +171,7 @@ class RolloutsById(msgspec.Struct, frozen=True):
     rollouts: dict[str, Rollout]
 
 
-@group.route("POST", "/v1/rollouts/lookup", READ)
+@group.route("POST", "/v1/rollouts/lookup", READ_BY_RUNNERS, agents=BY_IDS)
 async def lookup_rollouts(server: Services, body: RolloutIds) -> RolloutsById:
     """Get several rollouts."""
     return RolloutsById(await server.in_thread(server.store.rollouts.get, body.ids))
@@ -179,7 +193,7 @@ class StatusCounts(msgspec.Struct, frozen=True):
     counts: dict[RolloutStatus, int]
 
 
-@group.route("GET", "/v1/rollouts/counts", READ)
+@group.route("GET", "/v1/rollouts/counts", READ_BY_RUNNERS, agents=BY_QUEUE)
 async def count_rollouts(server: Services, query: CountFilter) -> StatusCounts:
     """Count rollouts by status."""
     filters = msgspec.structs.asdict(query)
@@ -208,7 +222,13 @@ class ClaimList(msgspec.Struct, frozen=True):
     claims: list[Claim]
 
 
-@group.route("POST", "/v1/rollouts/claim", RUN, waits=True)
+@group.route(
+    "POST",
+    "/v1/rollouts/claim",
+    RUNNER,
+    waits=True,
+    agents=of_request(lambda body: map(agent_of_queue, body.queues or [body.queue])),
+)
 async def claim_rollouts(server: Services, body: ClaimRequest) -> ClaimList:
     """Claim the oldest queued rollouts of a queue, or of several in turn.
 
@@ -236,7 +256,7 @@ class RunningAttempts(msgspec.Struct, frozen=True):
     running: list[PairOut]
 
 
-@group.route("POST", "/v1/rollouts/heartbeat", RUN)
+@group.route("POST", "/v1/rollouts/heartbeat", RUNNER, agents=BY_ATTEMPTS)
 async def heartbeat_rollouts(server: Services, body: Heartbeat) -> RunningAttempts:
     """Extend leases."""
     renewed = await server.dispatcher.heartbeat(body.attempts, body.lease_s)
@@ -267,7 +287,7 @@ class AttemptReport(Request, frozen=True, kw_only=True):
     output: Any = None
     error: str = ""
     cause: Cause = ""
-    cost_usd: Annotated[float, Meta(ge=0, le=1e9)] | None = 0.0
+    cost_usd: Annotated[float, Meta(ge=0, le=MOST_USD)] | None = 0.0
     """Dollars of model calls recorded by neither a span nor the gateway; null when unknown."""
     spans: list[Span] = []
     scores: list[ReportedScore] = []
@@ -294,7 +314,12 @@ class ReportResults(msgspec.Struct, frozen=True):
     results: list[ReportResult]
 
 
-@group.route("POST", "/v1/rollouts/finish", RUN)
+@group.route(
+    "POST",
+    "/v1/rollouts/finish",
+    RUNNER,
+    agents=of_rollouts(lambda given: [each.rollout_id for each in given["body"].outcomes]),
+)
 async def finish_rollouts(server: Services, body: AttemptReports) -> ReportResults:
     """Report outcomes of attempts, with their spans and the agent's own scores.
 
@@ -334,7 +359,7 @@ def _outcome(number: int, report: AttemptReport) -> Outcome:
 
 
 def checked_span(span: Span, where: str) -> Span:
-    """Check that a span's times fit the database, and that it costs nothing or more.
+    """Check that a span's times fit the database, and that a cost that it claims is one.
 
     Raises:
         Problem: One of them does not (422).
@@ -346,8 +371,12 @@ def checked_span(span: Span, where: str) -> Span:
             "Times must be nanoseconds since 1970 that fit in 63 bits.",
             field=f"{where}.start_ns",
         )
-    if costs_less_than_nothing(span.attributes):
-        raise Problem(422, f"{COST} is less than nothing.", field=f"{where}.attributes[{COST!r}]")
+    if claims_no_cost(span.attributes):
+        raise Problem(
+            422,
+            f"{COST} is no number of dollars from 0 to {MOST_USD:,.0f}.",
+            field=f"{where}.attributes[{COST!r}]",
+        )
     return span
 
 
@@ -363,7 +392,7 @@ class ReleasedAttempts(msgspec.Struct, frozen=True):
     released: list[PairOut]
 
 
-@group.route("POST", "/v1/rollouts/release", RUN)
+@group.route("POST", "/v1/rollouts/release", RUNNER, agents=BY_ATTEMPTS)
 async def release_rollouts(server: Services, body: AttemptPairs) -> ReleasedAttempts:
     """Release attempts: their rollouts are queued again, and no failure is counted."""
     released = await server.dispatcher.release(body.attempts)
@@ -376,7 +405,7 @@ class RolloutsCancelled(msgspec.Struct, frozen=True):
     cancelled: int
 
 
-@group.route("POST", "/v1/rollouts/cancel", RUN, audited=True)
+@group.route("POST", "/v1/rollouts/cancel", DEVELOP, audited=True, agents=BY_IDS)
 async def cancel_rollouts(server: Services, body: RolloutIds) -> RolloutsCancelled:
     """Cancel rollouts that are queued or running.
 
@@ -385,7 +414,7 @@ async def cancel_rollouts(server: Services, body: RolloutIds) -> RolloutsCancell
     return RolloutsCancelled(await server.dispatcher.cancel(body.ids))
 
 
-@group.route("GET", "/v1/rollouts/{id}", READ)
+@group.route("GET", "/v1/rollouts/{id}", READ_BY_RUNNERS, agents=BY_ID)
 async def get_rollout(server: Services, id: str) -> Rollout:
     """Get a rollout."""
     return await _one(server, id)
@@ -397,7 +426,7 @@ class AttemptList(msgspec.Struct, frozen=True):
     attempts: list[Attempt]
 
 
-@group.route("GET", "/v1/rollouts/{id}/attempts", READ)
+@group.route("GET", "/v1/rollouts/{id}/attempts", READ, agents=BY_ID)
 async def list_attempts(server: Services, id: str) -> AttemptList:
     """List the attempts at a rollout."""
     await _one(server, id)
@@ -417,7 +446,7 @@ class SpanList(msgspec.Struct, frozen=True):
     spans: list[Span]
 
 
-@group.route("GET", "/v1/rollouts/{id}/spans", READ)
+@group.route("GET", "/v1/rollouts/{id}/spans", READ, agents=BY_ID)
 async def list_spans_of_rollout(server: Services, id: str, query: SpanFilter) -> SpanList:
     """List the spans of a rollout."""
     await _one(server, id)
@@ -430,7 +459,7 @@ class ScoreList(msgspec.Struct, frozen=True):
     scores: list[Score]
 
 
-@group.route("GET", "/v1/rollouts/{id}/scores", READ)
+@group.route("GET", "/v1/rollouts/{id}/scores", READ, agents=BY_ID)
 async def list_scores_of_rollout(server: Services, id: str) -> ScoreList:
     """List the scores of a rollout."""
     await _one(server, id)

@@ -10,6 +10,7 @@ import msgspec
 
 from ratchet._waiting import LongWait
 from ratchet.autopilot.run_outcome import RunOutcome, outcome_of, refusals_in
+from ratchet.server.agent_limits import of_answer
 from ratchet.server.api.fields import Limit, Request, Version
 from ratchet.server.problems import Problem
 from ratchet.server.routes import READ, RouteGroup
@@ -138,7 +139,7 @@ async def list_runs(server: Services, query: RunQuery) -> RunList:
     return RunList(await server.in_thread(server.store.runs.list, query.limit))
 
 
-@group.route("GET", "/v1/runs/{id}", READ)
+@group.route("GET", "/v1/runs/{id}", READ, agents=of_answer(lambda answer: [answer.run.agent]))
 async def get_run(server: Services, id: str) -> RunDetail:
     """Get a run with its candidates, by its id or a prefix of the id."""
     return await server.in_thread(_detail, server.store, id)

@@ -8,10 +8,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from ratchet.server.agent_limits import of_rollouts
 from ratchet.server.api.fields import MAX_ITEMS, Request, RolloutId
 from ratchet.server.api.rollouts import ReportedScore
 from ratchet.server.problems import Problem
-from ratchet.server.routes import RUN, RouteGroup
+from ratchet.server.routes import DEVELOP, RouteGroup
 from ratchet.server.services import Services
 from ratchet.types import Score
 
@@ -37,7 +38,12 @@ class ScoresStored(msgspec.Struct, frozen=True):
     stored: int
 
 
-@group.route("POST", "/v1/scores", RUN)
+@group.route(
+    "POST",
+    "/v1/scores",
+    DEVELOP,
+    agents=of_rollouts(lambda given: [each.rollout_id for each in given["body"].scores]),
+)
 async def add_scores(server: Services, body: NewScores) -> ScoresStored:
     """Store scores."""
     for number, new in enumerate(body.scores):

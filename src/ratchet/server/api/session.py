@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from ratchet.server.access import Caller
+from ratchet.server.agent_limits import NO_AGENT
 from ratchet.server.api.fields import Request
 from ratchet.server.routes import NO_SCOPES, Response, RouteGroup
 from ratchet.server.services import Services
@@ -38,13 +39,13 @@ class Login(Request, frozen=True, kw_only=True):
     key: Annotated[str, Meta(min_length=1, max_length=200)]
 
 
-@group.route("GET", "/v1/session", NO_SCOPES)
+@group.route("GET", "/v1/session", NO_SCOPES, agents=NO_AGENT)
 async def get_session(server: Services, caller: Caller) -> Session:
     """Say who is logged in."""
     return await _session(server, caller)
 
 
-@group.route("POST", "/v1/session", NO_SCOPES, audited=True, answers=Session)
+@group.route("POST", "/v1/session", NO_SCOPES, audited=True, answers=Session, agents=NO_AGENT)
 async def log_in(server: Services, body: Login, scope: dict[str, Any]) -> Response:
     """Log in with a key: the browser gets it as a cookie that no script can read."""
     check_own_page("POST", scope["headers"])
@@ -53,7 +54,7 @@ async def log_in(server: Services, body: Login, scope: dict[str, Any]) -> Respon
     return Response(session, headers={"set-cookie": set_cookie(scope, body.key)})
 
 
-@group.route("DELETE", "/v1/session", NO_SCOPES)
+@group.route("DELETE", "/v1/session", NO_SCOPES, agents=NO_AGENT)
 async def log_out(server: Services, caller: Caller, scope: dict[str, Any]) -> Response:
     """Log out: the browser forgets the cookie. A key stays valid; a provider's session ends."""
     check_own_page("DELETE", scope["headers"])

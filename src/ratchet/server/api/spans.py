@@ -7,10 +7,11 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from ratchet.server.api.fields import MAX_ITEMS, Fence, Name, Page, Request, RolloutId
+from ratchet.server.agent_limits import BY_TRACE_OR_AGENT, of_request
+from ratchet.server.api.fields import MAX_ITEMS, Name, Page, Request
 from ratchet.server.api.rollouts import checked_span
 from ratchet.server.problems import Problem
-from ratchet.server.routes import INGEST, READ, RouteGroup
+from ratchet.server.routes import READ, SEND_SPANS, RouteGroup
 from ratchet.server.services import Services
 from ratchet.types import Span, SpanRecord
 
@@ -20,15 +21,10 @@ TraceId = Annotated[str, Meta(pattern=r"^[0-9a-f]{32}$")]
 
 
 class NewSpan(Request, frozen=True, kw_only=True):
-    """A span with its rollout or agent."""
+    """A span of live traffic. Those of an attempt are in its report, or come with its token."""
 
     span: Span
-    rollout_id: RolloutId | None = None
-    """Omitted for live traffic."""
-    fence: Fence = 0
-    """The attempt, if it belongs to a rollout."""
     agent: Name | None = None
-    """The live agent."""
 
 
 class NewSpans(Request, frozen=True, kw_only=True):
@@ -43,9 +39,14 @@ class SpansStored(msgspec.Struct, frozen=True):
     stored: int
 
 
-@group.route("POST", "/v1/spans", INGEST)
+@group.route(
+    "POST",
+    "/v1/spans",
+    SEND_SPANS,
+    agents=of_request(lambda body: [each.agent for each in body.records]),
+)
 async def add_spans(server: Services, body: NewSpans) -> SpansStored:
-    """Store spans; the response follows the commit. For OpenTelemetry, use /v1/traces."""
+    """Store live spans; the response follows the commit. For OpenTelemetry, use /v1/traces."""
     records = [_record(number, new) for number, new in enumerate(body.records)]
     if records:
         await server.spans.write(records)
@@ -60,12 +61,7 @@ def _record(number: int, new: NewSpan) -> SpanRecord:
             raise Problem(
                 422, f"It must be {digits} lower-case hex digits.", field=f"{where}.{name}"
             )
-    return SpanRecord(
-        span=span,
-        rollout_id=new.rollout_id or "",
-        fence=new.fence if new.rollout_id else 0,
-        agent=new.agent or "",
-    )
+    return SpanRecord(span=span, agent=new.agent or "")
 
 
 class SpanQuery(Page, frozen=True, kw_only=True):
@@ -82,7 +78,7 @@ class SpanPage(msgspec.Struct, frozen=True):
     next_cursor: str | None
 
 
-@group.route("GET", "/v1/spans", READ)
+@group.route("GET", "/v1/spans", READ, agents=BY_TRACE_OR_AGENT)
 async def list_spans(server: Services, query: SpanQuery) -> SpanPage:
     """List the spans of a trace, or of a live agent."""
     spans = server.store.spans

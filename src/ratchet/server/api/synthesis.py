@@ -13,7 +13,7 @@ from ratchet.autopilot.project import Project
 from ratchet.server.api.fields import Request, Seed
 from ratchet.server.api.refinement import latest_of
 from ratchet.server.problems import Problem
-from ratchet.server.routes import READ, RUN, RouteGroup
+from ratchet.server.routes import DEVELOP, READ, RouteGroup
 from ratchet.server.services import Services
 from ratchet.types import Dataset, InputError, Split, Task
 
@@ -96,7 +96,7 @@ class ProposedTasks(msgspec.Struct, frozen=True, kw_only=True):
     """Dollars of the coach; null when unknown."""
 
 
-@group.route("POST", "/v1/datasets/{name}/synthesis", RUN, audited=True, waits=True)
+@group.route("POST", "/v1/datasets/{name}/synthesis", DEVELOP, audited=True, waits=True)
 async def synthesize_tasks(server: Services, name: str, body: NewSynthesis) -> ProposedTasks:
     """Make tasks that resemble those of a dataset's latest version, to look at them.
 

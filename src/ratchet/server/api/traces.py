@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from ratchet.llm import price
+from ratchet.server.agent_limits import BY_QUERY, BY_TRACE
 from ratchet.server.api.fields import Limit, Request, UnixTime
 from ratchet.server.problems import Problem
 from ratchet.server.routes import READ, RouteGroup
@@ -106,7 +107,7 @@ class TracePage(msgspec.Struct, frozen=True):
     """Position in the store; pass it as `after` to get newer traces."""
 
 
-@group.route("GET", "/v1/traces", READ)
+@group.route("GET", "/v1/traces", READ, agents=BY_QUERY)
 async def list_traces(server: Services, query: TraceQuery) -> TracePage:
     """List traces, newest first; or the slowest or costliest of 2,000 traces per page."""
     traces = server.store.traces
@@ -127,19 +128,19 @@ class DetailQuery(Request, frozen=True, kw_only=True):
     """At most this many, by order of start."""
 
 
-@group.route("GET", "/v1/traces/{id}", READ)
+@group.route("GET", "/v1/traces/{id}", READ, agents=BY_TRACE)
 async def get_trace(server: Services, id: str, query: DetailQuery) -> TraceDetail:
     """Get a trace with its spans and its feedback, by its id or a prefix of the id."""
     return await _found(server, server.store.traces.get, id, query.spans)
 
 
-@group.route("GET", "/v1/traces/{id}/skeleton", READ)
+@group.route("GET", "/v1/traces/{id}/skeleton", READ, agents=BY_TRACE)
 async def get_skeleton(server: Services, id: str, query: DetailQuery) -> TraceSkeleton:
     """Get a trace without its spans' attributes, by its id or a prefix of the id."""
     return await _found(server, server.store.traces.skeleton, id, query.spans)
 
 
-@group.route("GET", "/v1/traces/{id}/spans/{span_id}", READ)
+@group.route("GET", "/v1/traces/{id}/spans/{span_id}", READ, agents=BY_TRACE)
 async def get_span(server: Services, id: str, span_id: str) -> Span:
     """Get one span of a trace, with its attributes and events."""
     found = await server.in_thread(server.store.traces.span, id, span_id)

@@ -8,6 +8,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from ratchet.server.agent_limits import BY_NAME
 from ratchet.server.api.agents import check_candidate, checked_name
 from ratchet.server.api.fields import Request, ShortText, Version
 from ratchet.server.routes import ADMIN, LIVE, READ, Response, RouteGroup
@@ -17,7 +18,7 @@ from ratchet.types import LiveVersions, TrafficSplit
 group = RouteGroup("agents")
 
 
-@group.route("GET", "/v1/agents/{name}/traffic", LIVE, answers=LiveVersions)
+@group.route("GET", "/v1/agents/{name}/traffic", LIVE, answers=LiveVersions, agents=BY_NAME)
 async def get_traffic(server: Services, name: str, headers: dict[str, str]) -> Response:
     """Get what a live agent runs: its release, and a canary's candidate, with their resources.
 
@@ -42,7 +43,7 @@ class NewSplit(Request, frozen=True, kw_only=True):
     reason: ShortText = ""
 
 
-@group.route("PUT", "/v1/agents/{name}/traffic", ADMIN, audited=True)
+@group.route("PUT", "/v1/agents/{name}/traffic", ADMIN, audited=True, agents=BY_NAME)
 async def put_traffic(server: Services, name: str, body: NewSplit) -> TrafficSplit:
     """Split an agent's live traffic between its release and a candidate."""
     split = TrafficSplit(
@@ -66,7 +67,7 @@ class SplitList(msgspec.Struct, frozen=True):
     splits: list[TrafficSplit]
 
 
-@group.route("GET", "/v1/agents/{name}/traffic/history", READ)
+@group.route("GET", "/v1/agents/{name}/traffic/history", READ, agents=BY_NAME)
 async def list_splits(server: Services, name: str) -> SplitList:
     """List how an agent's live traffic was split."""
     return SplitList(await server.in_thread(server.store.traffic.history, checked_name(name)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from ratchet.server.agent_limits import BY_IDS
 from ratchet.server.api.rollouts import RolloutIds
 from ratchet.server.routes import READ, RouteGroup
 from ratchet.server.services import Services
@@ -34,7 +35,7 @@ class CallRewards(msgspec.Struct, frozen=True):
     """By rollout and transition."""
 
 
-@group.route("POST", "/v1/transitions/lookup", READ)
+@group.route("POST", "/v1/transitions/lookup", READ, agents=BY_IDS)
 async def look_up_transitions(server: Services, body: RolloutIds) -> TransitionBatch:
     """Read the transitions of rollouts' newest attempts, as many rollouts as fit."""
 
@@ -45,13 +46,13 @@ async def look_up_transitions(server: Services, body: RolloutIds) -> TransitionB
     return await server.in_thread(read)
 
 
-@group.route("POST", "/v1/transitions/kept", READ)
+@group.route("POST", "/v1/transitions/kept", READ, agents=BY_IDS)
 async def count_transitions(server: Services, body: RolloutIds) -> KeptByRollout:
     """Count the tokens of rollouts' newest attempts, and the calls that were dropped."""
     return KeptByRollout(await server.in_thread(server.store.transitions.kept, body.ids))
 
 
-@group.route("POST", "/v1/transitions/rewards", READ)
+@group.route("POST", "/v1/transitions/rewards", READ, agents=BY_IDS)
 async def list_call_rewards(server: Services, body: RolloutIds) -> CallRewards:
     """Read the rewards of single calls in rollouts' newest attempts."""
     return CallRewards(await server.in_thread(server.store.transitions.call_rewards, body.ids))

@@ -18,17 +18,19 @@ from ratchet.observe.model_apis import DIALECTS, PASSED_THROUGH, ModelApi
 from ratchet.observe.model_apis.bounded_json import decoded
 from ratchet.observe.spool import Spool
 from ratchet.server.access import check_attempt
+from ratchet.server.agent_limits import check_agents
 from ratchet.server.body import (
     SMALL,
     BodyBudget,
     ClientDisconnected,
+    Content,
     HeldBody,
     decompressed,
     read_body,
 )
 from ratchet.server.gateway.adapter_loading import AdapterLoader, NamedWeights
 from ratchet.server.gateway.call_tokens import TokenKeeping, TokenWatch
-from ratchet.server.gateway.headers import brings_key, request_headers
+from ratchet.server.gateway.headers import ROLLOUT_HEADER, brings_key, request_headers
 from ratchet.server.gateway.mirroring import (
     MIRROR_ID,
     MIRROR_OF,
@@ -49,11 +51,12 @@ from ratchet.server.gateway.relay import (
 from ratchet.server.gateway.stripping import ResponseStripper
 from ratchet.server.gateway.substitution import Shadow, Substitute, Substitution
 from ratchet.server.gateway.target import (
+    Addressed,
     AttemptGuard,
     GatewayTarget,
     ReadAttemptState,
-    correlated,
-    target_of,
+    ReadToken,
+    addressed,
     trace_context,
 )
 from ratchet.server.gateway.training import CallSeeds, ReadTraining, role_of
@@ -83,6 +86,11 @@ HANG_UP_S = 0.25
 """Seconds for which `flush_attempt` waits for open calls of an agent that has just ended."""
 
 _log = logging.getLogger(__name__)
+
+
+def _no_token(_: bytes) -> tuple[str, int]:
+    raise Problem(401, "This gateway has issued no token.")
+
 
 Scope = Mapping[str, Any]
 
@@ -124,7 +132,7 @@ class _Mirrored:
     def __init__(
         self,
         shadow: Shadow,
-        plain: bytes,
+        plain: Content,
         given: dict[str, Any],
         endpoint: UpstreamEndpoint,
         model: str | None,
@@ -151,6 +159,7 @@ class Gateway:
         adapters: Loads trained weights at upstreams that do not know them; None to leave that to
             people.
         running: Reads the state of an attempt; None to accept any attempt.
+        read_token: Reads the token of an attempt.
         stream: Context manager entered for the duration of a streamed call, such as a limit per
             caller; it receives the caller.
         metrics: Counts calls.
@@ -169,6 +178,7 @@ class Gateway:
         training: ReadTraining | None = None,
         adapters: AdapterLoader | None = None,
         running: ReadAttemptState | None = None,
+        read_token: ReadToken = _no_token,
         stream: Callable[[Any], AbstractContextManager[None]] | None = None,
         metrics: Metrics | None = None,
         environ: Mapping[str, str] = os.environ,
@@ -190,6 +200,7 @@ class Gateway:
         self._seeds = CallSeeds()
         self._adapters = adapters
         self._attempts = None if running is None else AttemptGuard(running)
+        self._read_token = read_token
         self._stream = stream
         self._metrics = metrics
         self._body_limit = body_limit
@@ -266,11 +277,11 @@ class Gateway:
         task = asyncio.current_task()
         assert task is not None
         query = scope["query_string"]
-        target, passed_on = correlated(target_of(parts[2]), scope["headers"], query)
-        if passed_on != query:
-            scope = {**scope, "query_string": passed_on}
-        request = _Request(task, target, provider, path, scope, receive, send)
-        await self._admit(request.target, scope)
+        call = addressed(parts[2], scope["headers"], query, self._read_token)
+        if call.query != query:
+            scope = {**scope, "query_string": call.query}
+        request = _Request(task, call.target, provider, path, scope, receive, send)
+        await self._admit(call, scope)
         self._calls[task] = request.target
         try:
             with self._bodies.hold() as held:
@@ -282,7 +293,8 @@ class Gateway:
         finally:
             del self._calls[task]
 
-    async def _admit(self, target: GatewayTarget, scope: Scope) -> None:
+    async def _admit(self, call: Addressed, scope: Scope) -> None:
+        target = call.target
         if self._closing:
             raise Problem(503, "The server is shutting down.", headers={"retry-after": "1"})
         if len(self._calls) >= CALLS_LIMIT:
@@ -290,6 +302,16 @@ class Gateway:
         caller = scope.get("ratchet.caller")
         if caller is not None:
             check_attempt(caller, target.rollout_id, target.fence, str(target))
+            if not target.is_attempt:
+                check_agents(caller, [target.agent])
+            if target.is_attempt and caller.key_id and not call.by_token:
+                raise Problem(
+                    403,
+                    f"A key does not open the attempt {target}: what a rollout costs comes from"
+                    " those who have its attempt's token.",
+                    hint=f"Pass the header {ROLLOUT_HEADER.decode()} of the task on as it came, or"
+                    " use the base URL that the attempt was given.",
+                )
         if self._attempts is not None and target.is_attempt:
             await self._attempts.check(target)
 
@@ -334,7 +356,7 @@ class Gateway:
                 self._pool, outgoing.endpoint, outgoing.headers, outgoing.weights
             )
 
-    async def _read(self, request: _Request) -> bytes:
+    async def _read(self, request: _Request) -> Content:
         """The body of a request, as it came."""
         length = 0
         for key, value in request.scope["headers"]:
@@ -342,7 +364,7 @@ class Gateway:
                 length = int(value[:20])
         return await read_body(request.receive, self._body_limit, request.held, length=length)
 
-    async def _decoded(self, request: _Request, plain: bytes) -> dict[str, Any] | None:
+    async def _decoded(self, request: _Request, plain: Content) -> dict[str, Any] | None:
         """The object that a body is; None for anything else, which the upstream will report."""
         if len(plain) <= SMALL:
             return _decoded(plain)
@@ -353,7 +375,7 @@ class Gateway:
         return given
 
     async def _prepare(
-        self, request: _Request, dialect: ModelApi, body: bytes
+        self, request: _Request, dialect: ModelApi, body: Content
     ) -> tuple[UpstreamRequest, Recording, bool, _Mirrored | None]:
         """The outgoing request, its recording, whether the response is streamed, and what is to be
         mirrored of it."""
@@ -532,7 +554,7 @@ class Gateway:
 
     async def _pass_through(self, request: _Request) -> None:
         """Relay a request that is not a model call."""
-        body: bytes | None = None
+        body: Content | None = None
         headers = request.scope["headers"]
         endpoint, _ = self._choose(request.provider, None)
         if request.scope["method"] == "POST":
@@ -578,7 +600,7 @@ class Gateway:
         endpoint: UpstreamEndpoint,
         request: _Request,
         headers: Sequence[tuple[bytes, bytes]],
-        body: bytes | None,
+        body: Content | None,
         stripper: ResponseStripper | None = None,
     ) -> UpstreamRequest:
         sent = request_headers(headers, endpoint.key, endpoint.key_header)
@@ -625,7 +647,7 @@ class Gateway:
         return found or Substitution(given)
 
 
-async def _plain(body: bytes, encoding: str, limit: int, held: HeldBody) -> bytes:
+async def _plain(body: Content, encoding: str, limit: int, held: HeldBody) -> Content:
     """The decompressed body; empty when it is damaged, which the upstream will report."""
     if not encoding:
         return body
@@ -637,7 +659,7 @@ async def _plain(body: bytes, encoding: str, limit: int, held: HeldBody) -> byte
         return b""
 
 
-def _decoded(body: bytes) -> dict[str, Any] | None:
+def _decoded(body: Content) -> dict[str, Any] | None:
     try:
         given = decoded(body)
     except ValueError:
@@ -645,7 +667,7 @@ def _decoded(body: bytes) -> dict[str, Any] | None:
     return given if isinstance(given, dict) else None
 
 
-def _rewritten(body: bytes, before: dict[str, Any], after: dict[str, Any]) -> bytes:
+def _rewritten(body: Content, before: dict[str, Any], after: dict[str, Any]) -> bytes:
     """The body with changed values replaced; everything else as the client wrote it."""
     changed = {key: value for key, value in after.items() if before.get(key) is not value}
     try:

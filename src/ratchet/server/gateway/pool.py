@@ -11,6 +11,7 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
+from ratchet.server.body import Content
 from ratchet.server.gateway.upstream import BEARER_KEY, Upstream, host_of, provider_of
 from ratchet.server.problems import Problem
 
@@ -156,7 +157,7 @@ class UpstreamPool:
         method: str,
         url: URL,
         headers: CIMultiDict[str],
-        body: bytes | None,
+        body: Content | None,
     ) -> aiohttp.ClientResponse:
         """Send a request; return when the response headers have arrived.
 

@@ -21,6 +21,7 @@ from ratchet.observe.capture import CAPTURE_LIMIT, readable, shorten
 from ratchet.observe.ids import attempt_span_id, attempt_trace_id
 from ratchet.observe.model_apis import Assembly, ModelApi
 from ratchet.observe.model_apis.bounded_json import decoded, mapping, name
+from ratchet.server.body import Content
 from ratchet.server.gateway.call_tokens import TokenKeeping, engine_of, transitions_of
 from ratchet.server.gateway.sse import EventStreamParser
 from ratchet.server.gateway.target import GatewayTarget
@@ -87,7 +88,7 @@ class Recording:
         target: GatewayTarget,
         dialect: ModelApi,
         request: dict[str, Any] | None,
-        body: bytes,
+        body: Content,
         attributes: dict[str, Any],
         context: tuple[str, str] | None,
         sellers: tuple[str, ...] = (),

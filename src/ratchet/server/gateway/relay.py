@@ -13,6 +13,7 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from ratchet.llm.backoff import requested_delay
+from ratchet.server.body import Content
 from ratchet.server.gateway.adapter_loading import NamedWeights
 from ratchet.server.gateway.headers import response_headers
 from ratchet.server.gateway.pool import CONNECT_S, UpstreamEndpoint, UpstreamPool
@@ -75,7 +76,7 @@ class UpstreamRequest:
         method: str,
         url: URL,
         headers: CIMultiDict[str],
-        body: bytes | None,
+        body: Content | None,
         stripper: ResponseStripper | None = None,
         weights: NamedWeights | None = None,
     ) -> None:

@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 from urllib.parse import unquote_to_bytes
 
 import msgspec
 
 from ratchet.server.gateway.headers import ROLLOUT_HEADER
 from ratchet.server.problems import Problem
-from ratchet.types import Attempt
+
+_TOKEN = re.compile(r"ra_[A-Za-z0-9_-]{36,2000}")
 
 _ATTEMPT = re.compile(r"([A-Za-z0-9._:-]{1,200})@([0-9]{1,9})")
 _AGENT = re.compile(r"[A-Za-z0-9._-]{1,100}")
@@ -41,60 +42,74 @@ class GatewayTarget(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.rollout_id}@{self.fence}" if self.rollout_id else self.agent
 
 
-def target_of(text: str) -> GatewayTarget:
-    """Parse the scope in a gateway path: ROLLOUT_ID@FENCE, or the name of an agent.
-
-    Raises:
-        Problem: It is neither (404).
-    """
-    if "@" in text:
-        found = _ATTEMPT.fullmatch(text)
-        if found and int(found[2]) > 0:
-            return GatewayTarget(rollout_id=found[1], fence=int(found[2]))
-    elif _AGENT.fullmatch(text):
-        return GatewayTarget(agent=text)
-    raise Problem(
-        404,
-        f"{text[:300]!r} is neither an attempt nor an agent's name.",
-        hint="The gateway is at /gateway/ROLLOUT_ID@FENCE/ or /gateway/AGENT_NAME/;"
-        " names hold letters, digits, '.', '_' and '-'.",
-    )
+ReadToken: TypeAlias = Callable[[bytes], tuple[str, int]]
+"""Reads whose token it is: rollout id and fence. Raises a Problem if it is none of this store's."""
 
 
-def correlated(
-    target: GatewayTarget, headers: Iterable[tuple[bytes, bytes]], query: bytes
-) -> tuple[GatewayTarget, bytes]:
-    """The attempt that a service's call belongs to, by its header or its query parameter.
+class Addressed(NamedTuple):
+    """What a call is for."""
+
+    target: GatewayTarget
+    by_token: bool
+    """Whether it names its attempt by the attempt's token, which nobody else has."""
+    query: bytes
+    """Its query string, without the parameter that names an attempt."""
+
+
+def addressed(
+    scope: str, headers: Iterable[tuple[bytes, bytes]], query: bytes, read_token: ReadToken
+) -> Addressed:
+    """What a call is for, by its path, and for a service by its header or its query parameter.
+
+    Each names an attempt as ROLLOUT_ID@FENCE or by its token; the path may name an agent instead.
 
     Args:
-        target: The scope in the path.
+        scope: The scope in the path.
         headers: The request's headers.
         query: The request's query string.
-
-    Returns:
-        The attempt, or the given target where none is named; and the query string without the
-        parameter.
+        read_token: Reads the token of an attempt.
 
     Raises:
-        Problem: What is named is no attempt, or another one than in the path (400).
+        Problem: The path names neither attempt nor agent (404); what is named besides is no
+            attempt, or another one than in the path (400); or it is no token of this store (401).
     """
+    target, by_token = _attempt_of(scope, read_token)
+    if target is None and "@" not in scope and _AGENT.fullmatch(scope):
+        target = GatewayTarget(agent=scope)
+    if target is None:
+        raise Problem(
+            404,
+            f"{scope[:300]!r} is neither an attempt nor an agent's name.",
+            hint="The gateway is at /gateway/ROLLOUT_ID@FENCE/ or /gateway/AGENT_NAME/;"
+            " names hold letters, digits, '.', '_' and '-'.",
+        )
     named = [value for key, value in headers if key == ROLLOUT_HEADER]
     parts = query.split(b"&") if query else []
     own = [part for part in parts if part.startswith(_PARAMETER)]
     named += [unquote_to_bytes(part[len(_PARAMETER) :]) for part in own]
     for text in {value.decode("latin-1").strip() for value in named} - {""}:
-        found = _ATTEMPT.fullmatch(text)
-        if found is None:
+        attempt, with_token = _attempt_of(text, read_token)
+        if attempt is None:
             raise Problem(
                 400,
                 f"{text[:300]!r} names no attempt of a rollout.",
                 hint=f"Pass the header {ROLLOUT_HEADER.decode()} of the task on as it came.",
             )
-        attempt = GatewayTarget(rollout_id=found[1], fence=int(found[2]))
         if target.is_attempt and target != attempt:
             raise Problem(400, f"The call is for {target} by its path, and for {attempt} besides.")
-        target = attempt
-    return target, b"&".join(part for part in parts if part not in own)
+        target, by_token = attempt, by_token or with_token
+    return Addressed(target, by_token, b"&".join(part for part in parts if part not in own))
+
+
+def _attempt_of(text: str, read_token: ReadToken) -> tuple[GatewayTarget | None, bool]:
+    """The attempt that a text names, if it does, and whether it is its token."""
+    if _TOKEN.fullmatch(text):
+        rollout_id, fence = read_token(text.encode())
+        return GatewayTarget(rollout_id=rollout_id, fence=fence), True
+    found = _ATTEMPT.fullmatch(text)
+    if found is None or not int(found[2]):
+        return None, False
+    return GatewayTarget(rollout_id=found[1], fence=int(found[2])), False
 
 
 def trace_context(header: bytes) -> tuple[str, str] | None:
@@ -114,17 +129,9 @@ def trace_context(header: bytes) -> tuple[str, str] | None:
     return trace_id, span_id
 
 
-AttemptState: TypeAlias = Literal["running", "over", "expired", "unknown"]
-"""over: it ended, and late spans are still accepted. expired: it ended, or its lease ran out, more
-than LATE_S ago. unknown: there is no such attempt.
-"""
+AttemptState: TypeAlias = Literal["running", "over", "unknown"]
 ReadAttemptState: TypeAlias = Callable[[str, int], Awaitable[AttemptState]]
 """Reads the state of an attempt, by rollout id and fence."""
-
-LATE_S = 3600.0
-"""Seconds after an attempt's end for which its token still sends spans: exporters flush when their
-process ends, and retry for minutes while the server is unreachable.
-"""
 
 FRESH_S = 2.0
 """Lifetime of a cached state, in seconds."""
@@ -136,18 +143,8 @@ MAX_STATES = 10_000
 """Most cached states."""
 
 
-def state_of(attempt: Attempt | None, now: float) -> AttemptState:
-    """State of a stored attempt; `unknown` for None."""
-    if attempt is None:
-        return "unknown"
-    ended_at = attempt.lease_until if attempt.ended_at is None else attempt.ended_at
-    if now > ended_at + LATE_S:
-        return "expired"
-    return "running" if attempt.status == "running" else "over"
-
-
 class AttemptGuard:
-    """Admits calls of running attempts, and late spans of attempts that ended recently.
+    """Admits calls of running attempts.
 
     Args:
         running: Reads the state of an attempt from the store.
@@ -180,20 +177,6 @@ class AttemptGuard:
                 409,
                 f"Attempt {target.fence} of rollout {target.rollout_id!r} is over.",
                 hint="Its lease expired, or it was finished or cancelled; stop the agent.",
-            )
-
-    async def check_late(self, rollout_id: str, fence: int) -> None:
-        """Check that the token of an attempt may still send spans.
-
-        Raises:
-            Problem: Its token has expired (401).
-            RatchetError: The store cannot be read.
-        """
-        if await self._state(rollout_id, fence) in ("expired", "unknown"):
-            raise Problem(
-                401,
-                f"The token of attempt {fence} of rollout {rollout_id!r} has expired.",
-                hint=f"It accepts spans until {LATE_S / 60:g} minutes after the attempt's end.",
             )
 
     async def _state(self, rollout_id: str, fence: int) -> AttemptState:

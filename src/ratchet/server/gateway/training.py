@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
+from ratchet.server.body import Content
 from ratchet.server.gateway.headers import ROLE_HEADER
 from ratchet.server.gateway.loading_cache import LoadingCache
 from ratchet.server.gateway.substitution import NAME as PROMPT_NAME
@@ -85,7 +86,7 @@ class CallSeeds:
     def __init__(self) -> None:
         self._made: OrderedDict[GatewayTarget, Counter[bytes]] = OrderedDict()
 
-    def next(self, target: GatewayTarget, body: bytes) -> int:
+    def next(self, target: GatewayTarget, body: Content) -> int:
         """The seed of a call, in [0, 2³¹).
 
         Args:

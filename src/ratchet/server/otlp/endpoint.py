@@ -11,15 +11,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from ratchet.server.access import Caller
-from ratchet.server.body import BodyBudget, Receive, decompressed, read_body
-from ratchet.server.gateway.target import AttemptGuard
+from ratchet.server.agent_limits import opens
+from ratchet.server.body import BodyBudget, Content, Receive, decompressed, read_body
 from ratchet.server.metrics import Metrics
 from ratchet.server.otlp.limits import MAX_MESSAGES, MAX_SPANS, Malformed, TooMany
 from ratchet.server.otlp.messages import ENCODINGS, OtlpEncoding
 from ratchet.server.otlp.records import OtlpRecords, describe, records_of
-from ratchet.server.problems import Problem, problem_of
+from ratchet.server.problems import Problem
 from ratchet.server.span_writer import SpanWriter
-from ratchet.types import RatchetError
 
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 
@@ -30,6 +29,11 @@ SMALL = 256 * 1024
 """Bodies up to this many bytes are decoded inline; larger ones in a thread, so as not to block
 other requests.
 """
+
+NOT_RUNNING = "belong to an attempt that does not run (its spans are sent before its end)"
+OTHER_AGENT = "belong to another agent than the key is limited to"
+FOREIGN = "belong to an attempt and came without its token"
+"""Reasons of rejected spans."""
 
 _CODES = {400: 3, 401: 16, 403: 7, 404: 5, 408: 4, 413: 8, 429: 8, 503: 14}
 """gRPC's code for a status; anything else is 13, internal."""
@@ -43,7 +47,6 @@ class Otlp:
         body_limit: Limit of a body in bytes, also after decompression.
         bodies: Memory that bodies share with those of other routes.
         metrics: Counts refused spans.
-        attempts: Checks attempt tokens for expiry; None to accept any.
     """
 
     def __init__(
@@ -53,10 +56,8 @@ class Otlp:
         body_limit: int = BODY_LIMIT,
         bodies: BodyBudget | None = None,
         metrics: Metrics | None = None,
-        attempts: AttemptGuard | None = None,
     ) -> None:
         self._writer = writer
-        self._attempts = attempts
         self._limit = body_limit
         self._metrics = metrics
         self._bodies = bodies or BodyBudget()
@@ -99,8 +100,6 @@ class Otlp:
         caller: Caller,
     ) -> Counter[str]:
         """Read, decode and store a body; return the numbers of rejected spans by reason."""
-        if caller.attempt is not None and self._attempts is not None:
-            await self._late(self._attempts, *caller.attempt)
         with self._bodies.hold() as held:
             body = await read_body(receive, self._limit, held, length=length)
             plain = await decompressed(body, compression, self._limit, held)
@@ -109,16 +108,12 @@ class Otlp:
             else:
                 async with self._bodies.decoding:
                     records = await asyncio.to_thread(self._decode, encoding, plain, caller)
-            await self._writer.write(records.kept)
+            refused = await self._writer.write(records.kept)
+            if refused:
+                records.rejected[NOT_RUNNING] += refused
             return records.rejected
 
-    async def _late(self, attempts: AttemptGuard, rollout_id: str, fence: int) -> None:
-        try:
-            await attempts.check_late(rollout_id, fence)
-        except RatchetError as error:
-            raise problem_of(error) from None
-
-    def _decode(self, encoding: OtlpEncoding, plain: bytes, caller: Caller) -> OtlpRecords:
+    def _decode(self, encoding: OtlpEncoding, plain: Content, caller: Caller) -> OtlpRecords:
         try:
             request = encoding.decode(plain)
         except Malformed as error:
@@ -129,7 +124,18 @@ class Otlp:
                 f"The request has more than {MAX_SPANS} spans, or {MAX_MESSAGES} parts of them.",
                 hint="Send fewer at a time (OTEL_BSP_MAX_EXPORT_BATCH_SIZE).",
             ) from None
-        return records_of(request, caller.attempt)
+        records = records_of(request, caller.attempt)
+        if caller.attempt is not None:
+            return records
+        live = []
+        for record in records.kept:
+            if record.rollout_id:
+                records.rejected[FOREIGN] += 1
+            elif not opens(caller, record.agent):
+                records.rejected[OTHER_AGENT] += 1
+            else:
+                live.append(record)
+        return OtlpRecords(live, records.rejected)
 
 
 def _headers(headers: Any) -> tuple[str, str, int]:

@@ -19,6 +19,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
+from ratchet.server.body import Content
 from ratchet.server.otlp.limits import MAX_MESSAGES, MAX_SPANS, Malformed, TooMany
 from ratchet.server.otlp.weighing import too_many
 
@@ -123,7 +124,7 @@ class _Request(_Struct):
 _json_decoder = msgspec.json.Decoder(_Request)
 
 
-def decode_protobuf(body: bytes) -> Message:
+def decode_protobuf(body: Content) -> Message:
     """Decode an ExportTraceServiceRequest in protobuf.
 
     Raises:
@@ -138,7 +139,7 @@ def decode_protobuf(body: bytes) -> Message:
         raise Malformed("The body is no ExportTraceServiceRequest in protobuf.") from None
 
 
-def decode_json(body: bytes) -> Message:
+def decode_json(body: Content) -> Message:
     """Decode an ExportTraceServiceRequest in JSON.
 
     Raises:
@@ -197,7 +198,7 @@ class OtlpEncoding(NamedTuple):
     """One encoding of requests and responses."""
 
     media_type: str
-    decode: Callable[[bytes], Message]
+    decode: Callable[[Content], Message]
     """Request of a body."""
     success: Callable[[int, str], bytes]
     """Response body, from the number of rejected spans and the reasons."""

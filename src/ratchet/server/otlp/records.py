@@ -21,7 +21,7 @@ from ratchet.server.otlp.limits import (
     MAX_TEXT,
 )
 from ratchet.server.otlp.messages import Message
-from ratchet.store.usage import costs_less_than_nothing
+from ratchet.store.usage import claims_no_cost
 from ratchet.types import Span, SpanEvent, SpanRecord
 
 ROLLOUT_ID = "ratchet.rollout.id"
@@ -70,8 +70,8 @@ class OtlpRecords(NamedTuple):
 def records_of(request: Message, attempt: tuple[str, int] | None) -> OtlpRecords:
     """Convert the spans of a request.
 
-    A span is rejected when it has no usable ids or times, claims a negative cost, or names another
-    attempt than the caller's. A span that ends before it starts is accepted unchanged.
+    A span is rejected when it has no usable ids or times, claims a cost that is none, or names
+    another attempt than the caller's. A span that ends before it starts is accepted unchanged.
 
     Args:
         request: An ExportTraceServiceRequest, decoded by `messages.py`.
@@ -102,8 +102,8 @@ def records_of(request: Message, attempt: tuple[str, int] | None) -> OtlpRecords
                     rejected[reason] += 1
                     continue
                 attributes = {**shared, **own_attributes}
-                if costs_less_than_nothing(attributes):
-                    rejected["cost less than nothing"] += 1
+                if claims_no_cost(attributes):
+                    rejected["have a cost that is no number of dollars"] += 1
                     continue
                 named = _attempt(attributes)
                 if attempt is not None:
@@ -118,6 +118,7 @@ def records_of(request: Message, attempt: tuple[str, int] | None) -> OtlpRecords
                         rollout_id=rollout_id,
                         fence=fence,
                         agent=agent,
+                        claimed=attempt is not None,
                     )
                 )
     return OtlpRecords(kept, rejected)

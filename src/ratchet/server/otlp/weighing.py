@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from ratchet.server.body import Content
 from ratchet.server.otlp.limits import Malformed
 
 _Message: TypeAlias = dict[int, "_Message"]
@@ -35,7 +36,7 @@ DEEPEST = 100
 """How deep messages may be nested; protobuf's own limit."""
 
 
-def too_many(body: bytes, limit: int) -> bool:
+def too_many(body: Content, limit: int) -> bool:
     """Whether a request holds more messages than `limit`, at any depth.
 
     Raises:
@@ -78,7 +79,7 @@ def too_many(body: bytes, limit: int) -> bool:
     return False
 
 
-def _varint(body: bytes, at: int, end: int) -> tuple[int, int]:
+def _varint(body: Content, at: int, end: int) -> tuple[int, int]:
     """A number, and where it ends."""
     number = shift = 0
     while at < end and shift < 70:

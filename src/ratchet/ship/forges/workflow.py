@@ -72,7 +72,7 @@ def workflow(forge: ForgeName) -> str:
     """The job's YAML. It has no secrets, and may only read the repository."""
     # A build between releases is not in the package index.
     version = re.fullmatch(r"\d+(\.\d+)*", __version__)
-    package = f"agent-ratchet=={__version__}" if version else "agent-ratchet"
+    package = f"agent-ratchet[tool]=={__version__}" if version else "agent-ratchet[tool]"
     head = f"{_FIRST}: recomputes every number of the evidence that a pull request commits.\n"
     if forge == "gitlab":
         lines = _indented(_VERIFY, 6)

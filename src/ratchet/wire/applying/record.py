@@ -222,7 +222,7 @@ def read_record(text: str, path: str) -> Record:
         if isinstance(version, int) and version > _VERSION:
             raise InputError(
                 f"{path} was written by Ratchet {data.get('ratchet')}, which is newer.",
-                hint="Update Ratchet: pip install -U agent-ratchet",
+                hint="Update Ratchet: pip install -U 'agent-ratchet[tool]'",
             )
         return msgspec.convert(data, Record)
     except (ValueError, msgspec.ValidationError) as error:

@@ -137,7 +137,8 @@ async def consult(
         coach = CountedCoach(raw)
         work = _Work(root, look, choices, coach)
         try:
-            await asyncio.wait_for(work.all(), seconds)
+            async with asyncio.timeout(seconds):
+                await work.all()
         except TimeoutError:
             work.problems.append(f"The coach did not end within {seconds:g} s.")
     return Consultation(

@@ -62,7 +62,7 @@ def call_page(site: Site) -> AgentAdapter:
         body=tuple("\n".join(call_lines("return PAGE.use(", given)).splitlines()),
         imports=(
             "from pathlib import Path",
-            "from ratchet.run.streamlit_page import StreamlitPage",
+            "from ratchet.worker.streamlit_page import StreamlitPage",
         ),
         before=(f"PAGE = {made}",),
         runs=(file.path,),

@@ -81,7 +81,8 @@ def dependency(root: Path, look: RepositoryLook, project: str) -> Changes:
     if found is None:
         why = f"No manifest of Python packages is there. Install it: pip install {PACKAGE}"
         if (root / project / "package.json").is_file():
-            why = f"Its command line is a Python package. Install it: uv tool install {PACKAGE}"
+            step = f"uv tool install '{PACKAGE}[tool]'"
+            why = f"Its command line is a Python package. Install it: {step}"
         return Changes(left_alone=(LeftAlone(PACKAGE, Place(project), why),))
     if found.place.line:
         return Changes()

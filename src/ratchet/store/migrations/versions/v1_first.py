@@ -390,6 +390,7 @@ def _access() -> None:
         _unique("hash"),
         *_words("name"),
         *_json("scopes"),
+        *_words("agent"),
         *_floats("created_at"),
         *_floats("expires_at", "revoked_at", "last_used_at", nullable=True),
     )

@@ -1,0 +1,218 @@
+"""Keys that are limited to one agent: which agents a request concerns.
+
+A route says how its agents are found, in what is asked or in what it answers, or that it concerns
+none. A limited key opens no other route.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import unquote
+
+import msgspec
+
+from ratchet.observe.agent_names import agent_name
+from ratchet.server.problems import Problem
+
+if TYPE_CHECKING:
+    from ratchet.server.access import Caller
+    from ratchet.server.services import Services
+
+Given: TypeAlias = Mapping[str, Any]
+"""A handler's arguments by name: the path's values, `query`, `body`."""
+
+
+class Concerns(msgspec.Struct, frozen=True, kw_only=True):
+    """How the agents are found that a request concerns. With neither, it concerns none."""
+
+    asked: Callable[[Services, Given], Awaitable[Iterable[str] | None]] | None = None
+    """Finds their names before the handler is called; None if it may be any."""
+    answered: Callable[[Any], Iterable[str]] | None = None
+    """Finds their names in what the handler of a GET returned."""
+
+
+NO_AGENT = Concerns()
+"""Of routes that read and change nothing of an agent, or only what has the hash that is asked for:
+whoever knows that has been told it with something that concerns their agent."""
+
+
+def of_request(names: Callable[[Any], Iterable[str | None]]) -> Concerns:
+    """The agents that a body or a query names; if one is left out, it may be any."""
+
+    async def asked(_: Services, given: Given) -> Iterable[str] | None:
+        found = list(names(given.get("body", given.get("query"))))
+        named = [name for name in found if name is not None]
+        return named if len(named) == len(found) else None
+
+    return Concerns(asked=asked)
+
+
+async def _by_name(_: Services, given: Given) -> Iterable[str]:
+    return [given["name"]]
+
+
+BY_NAME = Concerns(asked=_by_name)
+"""The agent whose name is in the path."""
+
+BY_QUERY = of_request(lambda query: [query.agent])
+"""The agent that the query names."""
+
+BY_QUEUE = of_request(lambda query: [query.queue and agent_of_queue(query.queue)])
+"""The agent of the queue that the query names."""
+
+
+def of_rollouts(ids: Callable[[Given], Iterable[str]]) -> Concerns:
+    """The agents of rollouts, by their queues; unknown ids are no agent's."""
+
+    async def asked(server: Services, given: Given) -> Iterable[str]:
+        return await _owners(server, rollouts=list(ids(given)))
+
+    return Concerns(asked=asked)
+
+
+BY_ID = of_rollouts(lambda given: [given["id"]])
+"""The agent of the rollout whose id is in the path."""
+
+BY_IDS = of_rollouts(lambda given: given["body"].ids)
+"""The agents of the rollouts that the body names."""
+
+BY_ATTEMPTS = of_rollouts(lambda given: [id for id, _ in given["body"].attempts])
+"""The agents of the attempts that the body names."""
+
+
+async def _by_trace(server: Services, given: Given) -> Iterable[str] | None:
+    # What is unknown may be the beginning of an id, and so any.
+    return await _owners(server, traces=[given["id"]]) or None
+
+
+BY_TRACE = Concerns(asked=_by_trace)
+"""The agents of the trace whose whole id is in the path."""
+
+
+async def _by_conversation(server: Services, given: Given) -> Iterable[str] | None:
+    id = given["id"]
+    return await _owners(server, conversations=[id, unquote(id)]) or None
+
+
+BY_CONVERSATION = Concerns(asked=_by_conversation)
+"""The agents of the conversation whose id is in the path."""
+
+
+async def _by_trace_or_agent(server: Services, given: Given) -> Iterable[str] | None:
+    query = given["query"]
+    if query.trace_id is None:
+        return None if query.agent is None else [query.agent]
+    return await _owners(server, traces=[query.trace_id])
+
+
+BY_TRACE_OR_AGENT = Concerns(asked=_by_trace_or_agent)
+"""The agents of the trace that the query names, or the agent that it names."""
+
+
+async def _by_subjects(server: Services, given: Given) -> Iterable[str]:
+    items = given["body"].feedback
+    return await _owners(
+        server,
+        rollouts=[each.rollout_id for each in items if each.rollout_id],
+        traces=[each.trace_id for each in items if each.trace_id],
+        conversations=[each.conversation_id for each in items if each.conversation_id],
+    )
+
+
+BY_SUBJECTS = Concerns(asked=_by_subjects)
+"""The agents of what feedback is about; what is unknown yet is no agent's."""
+
+
+async def _owners(
+    server: Services,
+    *,
+    rollouts: Sequence[str] = (),
+    traces: Sequence[str] = (),
+    conversations: Sequence[str] = (),
+) -> set[str]:
+    owners = server.store.owners
+
+    def read() -> set[str]:
+        found = set(map(agent_of_queue, owners.of_rollouts(rollouts)) if rollouts else ())
+        for id in set(traces):
+            found.update(map(agent_of_queue, owners.of_trace(id)))
+        for id in set(conversations):
+            found.update(map(agent_of_queue, owners.of_conversation(id)))
+        return found
+
+    return await server.in_thread(read)
+
+
+def of_answer(names: Callable[[Any], Iterable[str]]) -> Concerns:
+    """The agents that an answer is about."""
+    return Concerns(answered=names)
+
+
+def agent_of_queue(queue: str) -> str:
+    """The agent whose rollouts are in a queue: its name up to the first slash or `@`."""
+    return unquote(queue.partition("/")[0].partition("@")[0])
+
+
+async def check_asked(
+    caller: Caller, concerns: Concerns | None, server: Services, given: Given
+) -> None:
+    """Check that a request concerns no other agent than the caller's key is limited to.
+
+    Raises:
+        Problem: It does, or may (403).
+    """
+    if not caller.agent:
+        return
+    if concerns is None:
+        raise Problem(
+            403,
+            f"This key is limited to the agent {caller.agent!r}, and this route is about more than"
+            " one agent.",
+            hint="Use a key without --agent.",
+        )
+    if concerns.asked is not None:
+        check_agents(caller, await concerns.asked(server, given))
+
+
+def check_answered(caller: Caller, concerns: Concerns | None, answer: Any) -> None:
+    """Check the same of an answer.
+
+    Raises:
+        Problem: It is about another agent (403).
+    """
+    if caller.agent and concerns is not None and concerns.answered is not None:
+        check_agents(caller, concerns.answered(answer))
+
+
+def check_agents(caller: Caller, names: Iterable[str] | None) -> None:
+    """Check that a caller's key may be used for these agents.
+
+    Args:
+        caller: The caller.
+        names: The agents; None if they may be any.
+
+    Raises:
+        Problem: It may not (403).
+    """
+    if not caller.agent:
+        return
+    if names is None:
+        raise Problem(
+            403,
+            f"This key is limited to the agent {caller.agent!r}, and the request names none.",
+            hint="Name that agent in the request.",
+        )
+    for name in names:
+        if not opens(caller, name):
+            raise Problem(
+                403,
+                f"This key is limited to the agent {caller.agent!r}, and does not open"
+                f" {name[:100]!r}.",
+                hint="Use a key for that agent: ratchet keys create NAME --scope … --agent AGENT",
+            )
+
+
+def opens(caller: Caller, agent: str) -> bool:
+    """Whether a caller's key may be used for an agent; names are compared as they are stored."""
+    return not caller.agent or agent_name(agent, "") == agent_name(caller.agent, "")

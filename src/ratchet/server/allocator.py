@@ -1,0 +1,22 @@
+"""The allocator: memory of large bodies is given back as soon as they are handled."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+
+_M_MMAP_THRESHOLD = -3
+"""Option of glibc's `mallopt`."""
+
+LARGE = 1024 * 1024
+"""Bytes of a buffer from which on it is mapped on its own."""
+
+
+def give_back_large_buffers() -> None:
+    """Have glibc map large buffers on their own, for the rest of the process.
+
+    By itself it raises the threshold to the largest buffer that was freed (mallopt(3)). Bodies then
+    grow on the heap, where they are copied as they do, and leave holes that stay with the process.
+    """
+    with contextlib.suppress(OSError, AttributeError):  # another C library
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, LARGE)
