@@ -31,7 +31,7 @@ def ask(folder: Path, conversation: Conversation, **environ: str) -> Any:
         async with Client(stdio_client(server)) as client:
             return await conversation(client)
 
-    return asyncio.run(asyncio.wait_for(talk(), 170))
+    return asyncio.run(asyncio.wait_for(talk(), 400))
 
 
 async def called(client: Client, tool: str, **arguments: Any) -> tuple[str, Any]:
