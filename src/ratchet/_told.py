@@ -79,7 +79,7 @@ def teller_of_environment() -> Teller | None:
         return None  # no descriptor of this process
 
 
-class Told:
+class CommandAnswer:
     """The other end: what was told so far."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ import anyio
 import pytest
 from mcp.client import Client
 
-from ratchet._told import INTERRUPTED, Told
+from ratchet._told import INTERRUPTED, CommandAnswer
 from ratchet.server import command_process
 from ratchet.server.command_process import wait_for_end
 from ratchet.store import Store
@@ -218,7 +218,7 @@ def test_after_a_silence_what_was_last_said_is_said_again_with_the_time(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(command_process, "QUIET_S", 0.0)
-    told = Told()
+    told = CommandAnswer()
     told.feed(b'{"progress": "Asking the model"}\n')
     said: list[tuple[int, str]] = []
 

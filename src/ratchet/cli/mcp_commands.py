@@ -19,7 +19,7 @@ Call = Context[Any, Any]
 _NO_ANSWER = "It ended without an answer."
 
 
-class Refused(RatchetError):
+class CommandFailed(RatchetError):
     """A command failed, and what the agent's code raised or printed may say why."""
 
     def __init__(self, message: str, printed: str = "") -> None:
@@ -51,7 +51,7 @@ class ToolCommands:
         await job.wait(wait_s, _teller(ctx))
         state = state_of(job)
         if state and state["state"] == "failed":
-            raise Refused(job.told.own_words or _NO_ANSWER, job.told.quoted)
+            raise CommandFailed(job.told.own_words or _NO_ANSWER, job.told.quoted)
         problem, quoted = _problem(job)
         return answer(state, part=part, offset=offset, problem=problem, printed=quoted)
 
@@ -82,7 +82,7 @@ class ToolCommands:
         """What a command answered, what went wrong, and what was printed.
 
         Raises:
-            Refused: It failed without a result.
+            CommandFailed: It failed without a result.
         """
         words = [arguments[0], "--json", *arguments[1:]]
         process = CommandProcess(project or self._root, words)
@@ -98,7 +98,7 @@ class ToolCommands:
             said.append(process.printed)
         printed = "\n".join(text for text in said if text)
         if not told.answered:
-            raise Refused(told.own_words or process.ended, printed)
+            raise CommandFailed(told.own_words or process.ended, printed)
         return told.answer, told.own_words, printed
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from ratchet._private_files import make_folder
-from ratchet._told import INTERRUPTED, VARIABLE, Told
+from ratchet._told import INTERRUPTED, VARIABLE, CommandAnswer
 from ratchet.observe.project_paths import STATE_NAME, prepare_state
 from ratchet.server.command_process import STOP_S, OnLine, wait_for_end
 from ratchet.types import Conflict
@@ -39,7 +39,7 @@ class Job:
         self.name = name
         self._file = project / STATE_NAME / "jobs" / f"{name}.jsonl"
         self._read = 0
-        self.told = Told()
+        self.told = CommandAnswer()
         """What it has told so far."""
 
     @property

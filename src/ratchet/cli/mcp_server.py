@@ -17,7 +17,7 @@ from pydantic import Field
 
 from ratchet._version import __version__
 from ratchet.cli.mcp_answers import DATA_NOTE, ToolAnswer, answer, refusal
-from ratchet.cli.mcp_commands import Call, Refused, ToolCommands, state_of
+from ratchet.cli.mcp_commands import Call, CommandFailed, ToolCommands, state_of
 from ratchet.cli.mcp_folder import OwnFolder
 from ratchet.cli.mcp_hints import Hints
 from ratchet.cli.mcp_jobs import Job
@@ -438,7 +438,7 @@ it."""
         async def call(*args: Any, **named: Any) -> CallToolResult:
             try:
                 answered = await tool(*args, **named)
-            except Refused as error:
+            except CommandFailed as error:
                 return refusal(self._hints.text(error.message, name), error.printed)
             except RatchetError as error:
                 hint = f"\n{error.hint}" if error.hint else ""

@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ratchet._told import VARIABLE, Told
+from ratchet._told import VARIABLE, CommandAnswer
 from ratchet.types import RatchetError
 
 STOP_S = 20.0
@@ -58,7 +58,7 @@ class CommandProcess:
         self._process: asyncio.subprocess.Process | None = None
         self._reading: asyncio.Task[None] | None = None
         self._printed = bytearray()
-        self.told = Told()
+        self.told = CommandAnswer()
         """What the command has told so far."""
 
     @property
@@ -174,7 +174,7 @@ async def _read_pipe(descriptor: int, take: Callable[[bytes], None]) -> None:
 
 
 async def wait_for_end(
-    told: Told,
+    told: CommandAnswer,
     running: Callable[[], bool],
     seconds: float | None,
     on_line: OnLine | None,
