@@ -12,7 +12,7 @@ import anyio
 import pytest
 from mcp.client import Client
 
-from ratchet._told import INTERRUPTED, CommandAnswer
+from ratchet._command_answer import INTERRUPTED, CommandAnswer
 from ratchet.server import command_process
 from ratchet.server.command_process import wait_for_end
 from ratchet.store import Store

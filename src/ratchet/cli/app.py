@@ -11,7 +11,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from ratchet._told import INTERRUPTED
+from ratchet._command_answer import INTERRUPTED
 from ratchet._version import __version__
 from ratchet.cli.errors import TELLER, fail
 from ratchet.cli.library_logs import silence_libraries

@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from ratchet._told import INTERRUPTED
+from ratchet._command_answer import INTERRUPTED
 from ratchet.autopilot import Project
 from ratchet.cli.errors import TELLER
 from ratchet.cli.project_server import project_server

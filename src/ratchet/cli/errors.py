@@ -6,7 +6,7 @@ from typing import IO, cast
 
 from rich.console import Console
 
-from ratchet._told import teller_of_environment
+from ratchet._command_answer import teller_of_environment
 
 TELLER = teller_of_environment()
 """Where a program that started this command reads; None for a person. Taken before anything of the

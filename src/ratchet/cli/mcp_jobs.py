@@ -17,8 +17,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ratchet._command_answer import INTERRUPTED, VARIABLE, CommandAnswer
 from ratchet._private_files import make_folder
-from ratchet._told import INTERRUPTED, VARIABLE, CommandAnswer
 from ratchet.observe.project_paths import STATE_NAME, prepare_state
 from ratchet.server.command_process import STOP_S, OnLine, wait_for_end
 from ratchet.types import Conflict

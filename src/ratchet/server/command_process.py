@@ -2,7 +2,7 @@
 
 A server lives long: in its own process the agent's modules would stay as they were first imported,
 and what the agent prints or breaks would be the server's. Such a process can also be stopped. What
-the command tells comes on a descriptor of its own (`_told.py`): what the agent prints is kept apart
+the command tells comes on a descriptor of its own (`_command_answer.py`): what the agent prints is kept apart
 and is never taken for it.
 """
 
@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from ratchet._told import VARIABLE, CommandAnswer
+from ratchet._command_answer import VARIABLE, CommandAnswer
 from ratchet.types import RatchetError
 
 STOP_S = 20.0
