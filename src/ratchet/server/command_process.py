@@ -2,8 +2,8 @@
 
 A server lives long: in its own process the agent's modules would stay as they were first imported,
 and what the agent prints or breaks would be the server's. Such a process can also be stopped. What
-the command tells comes on a descriptor of its own (`_command_answer.py`): what the agent prints is kept apart
-and is never taken for it.
+the command tells comes on a descriptor of its own (`_command_answer.py`): what the agent prints is
+kept apart and is never taken for it.
 """
 
 from __future__ import annotations
