@@ -33,6 +33,9 @@ SDKS = {
 
 RUNS = 15
 
+_INSTALLERS = ("pip", "setuptools", "pkg_resources", "_distutils_hack", "distutils-precedence")
+"""What a fresh environment has before anything is installed."""
+
 _IMPORT = """
 import resource, sys, time
 begun = time.perf_counter()
@@ -58,9 +61,15 @@ def environment(name: str, requirement: str, scratch: Path) -> Path:
     say(f"installing {name} into {home.relative_to(ROOT)}")
     shutil.rmtree(home, ignore_errors=True)
     home.parent.mkdir(exist_ok=True)
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(home)], check=True)
-    pip = [sys.executable, "-m", "pip", "--python", str(python), "install", "-q"]
-    subprocess.run([*pip, "--disable-pip-version-check", requirement], check=True)
+    beside = Path(sys.executable).with_name("uv")
+    uv = shutil.which("uv") or (str(beside) if beside.exists() else None)
+    if uv:
+        subprocess.run([uv, "venv", "-q", "--python", sys.executable, str(home)], check=True)
+        install = [uv, "pip", "install", "-q", "--python", str(python)]
+    else:
+        subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
+        install = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
+    subprocess.run([*install, requirement], check=True)
     (home / "installed").touch()
     return python
 
@@ -68,9 +77,10 @@ def environment(name: str, requirement: str, scratch: Path) -> Path:
 def installed(python: Path) -> tuple[int, float]:
     """Number of distributions, and megabytes of their files without compiled modules."""
     site = next((python.parents[1] / "lib").glob("python*/site-packages"))
-    files = [each for each in site.rglob("*") if each.is_file() and each.suffix != ".pyc"]
-    size = sum(each.stat().st_size for each in files)
-    return len(list(site.glob("*.dist-info"))), size / 1e6
+    kept = [each for each in site.iterdir() if not each.name.startswith(_INSTALLERS)]
+    files = [file for each in kept for file in (each, *each.rglob("*")) if file.is_file()]
+    size = sum(file.stat().st_size for file in files if file.suffix != ".pyc")
+    return sum(each.suffix == ".dist-info" for each in kept), size / 1e6
 
 
 def imported(python: Path, module: str) -> tuple[float, float]:
