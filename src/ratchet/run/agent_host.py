@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import os
+import signal
 import socket
+import struct
 import subprocess
 import threading
 from concurrent.futures import Future
@@ -35,6 +38,9 @@ from ratchet.worker.host_messages import (
 LOAD_S = 300.0
 """Seconds that the import of an agent may take."""
 
+SEND_S = 30
+"""Seconds that the process may read nothing while it is sent something."""
+
 _ERRORS = {"AgentError": AgentError, "ConfigError": ConfigError, "InputError": InputError}
 
 Answer = TypeVar("Answer", bound=Reply)
@@ -53,6 +59,8 @@ class AgentHost:
         self.interpreter = interpreter
         self._numbers = itertools.count(1)
         self._waiting: dict[int, Future[Reply]] = {}
+        """Of the present process."""
+        self._agent: DescribeAgent | None = None
         self._lock = threading.Lock()
         self._connection: socket.socket | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -92,25 +100,35 @@ class AgentHost:
         """Ask; the future is the reply."""
         future: Future[Reply] = Future()
         with self._lock:
+            frames = b""
+            if isinstance(request, DescribeAgent):
+                self._agent = request
+            elif self._connection is None and self._agent is not None:
+                frames = frame(HostRequest(0, self._agent))  # a new process loads it first
             connection = self._connection or self._started()
             number = next(self._numbers)
             self._waiting[number] = future
             try:
-                connection.sendall(frame(HostRequest(number, request)))
-            except OSError:
-                pass  # the reader notices the end
+                connection.sendall(frames + frame(HostRequest(number, request)))
+            except OSError:  # it ended, or has read nothing for SEND_S
+                self._end()
         return future
 
     def close(self) -> None:
         """End the process; the next request starts another."""
         with self._lock:
-            if self._connection is not None:
-                self._connection.close()
-            if self._process is not None:
-                self._process.kill()
+            self._end()
+
+    def _end(self) -> None:
+        if self._connection is not None and self._process is not None:
+            self._connection.close()
+            self._connection = None
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self._process.pid, signal.SIGKILL)
 
     def _started(self) -> socket.socket:
         mine, theirs = socket.socketpair()
+        mine.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", SEND_S, 0))
         try:
             self._process = subprocess.Popen(
                 [
@@ -129,30 +147,40 @@ class AgentHost:
         finally:
             theirs.close()
         self._connection = mine
+        self._waiting = {}
         threading.Thread(
-            target=self._read, args=(mine, self._process), name="ratchet-host", daemon=True
+            target=self._read,
+            args=(mine, self._process, self._waiting),
+            name="ratchet-host",
+            daemon=True,
         ).start()
         return mine
 
-    def _read(self, connection: socket.socket, process: subprocess.Popen[bytes]) -> None:
+    def _read(
+        self,
+        connection: socket.socket,
+        process: subprocess.Popen[bytes],
+        waiting: dict[int, Future[Reply]],
+    ) -> None:
         try:
             with connection.makefile("rb") as stream:
                 while header := stream.read(HEADER.size):
                     answered = decode_reply(stream.read(HEADER.unpack(header)[0]))
-                    future = self._waiting.pop(answered.number, None)
-                    if future is not None:
+                    future = waiting.pop(answered.number, None)
+                    if future is not None and future.set_running_or_notify_cancel():
                         future.set_result(answered.reply)
         except (OSError, ValueError):
             pass  # closed here, or cut off
         code = process.wait()
         with self._lock:
-            waiting, self._waiting = self._waiting, {}
             if self._connection is connection:
                 self._connection = None
-        for future in waiting.values():
-            future.set_exception(
-                AgentError(f"The agent's interpreter ended with exit code {code}.")
-            )
+            left = list(waiting.values())
+        for future in left:
+            if future.set_running_or_notify_cancel():
+                future.set_exception(
+                    AgentError(f"The agent's interpreter ended with exit code {code}.")
+                )
 
 
 def _checked(reply: Reply) -> Reply:

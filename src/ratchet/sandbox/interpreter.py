@@ -98,9 +98,15 @@ def find_interpreter(
     poetry = shutil.which("poetry", path=environ.get("PATH"))
     if poetry and any((folder / "poetry.lock").is_file() for folder in (root, repository)):
         python_of = [poetry, "env", "info", "--executable", "--no-ansi"]
-        done = subprocess.run(
-            python_of, cwd=root, capture_output=True, text=True, timeout=ANSWER_S, check=False
-        )
+        try:
+            done = subprocess.run(
+                python_of, cwd=root, capture_output=True, text=True, timeout=ANSWER_S, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise ConfigError(
+                f"poetry did not name the agent's environment within {ANSWER_S:g} s.",
+                hint="Name its interpreter: python under [agent] in ratchet.toml.",
+            ) from None
         if done.returncode == 0 and Path(done.stdout.strip()).is_file():
             return _other(Path(done.stdout.strip()))
     conda = environ.get("CONDA_PREFIX", "")

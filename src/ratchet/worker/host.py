@@ -55,6 +55,9 @@ class Host:
             if isinstance(error, InputError):
                 return HostRefusal("InputError", error.message, error.hint)
             return HostRefusal("AgentError", error.message, error.hint)
+        except Exception as error:
+            said = f"The agent's interpreter cannot answer: {type(error).__name__}: {error}."
+            return HostRefusal("AgentError", said, None)
 
     async def _reply(self, request: Request) -> Reply:
         match request:
@@ -130,7 +133,13 @@ async def serve(connection: socket.socket) -> None:
     answering: set[asyncio.Task[None]] = set()
 
     async def answer(asked: HostRequest) -> None:
-        writer.write(frame(HostReply(asked.number, await host.reply(asked.request))))
+        reply = await host.reply(asked.request)
+        try:
+            framed = frame(HostReply(asked.number, reply))
+        except (TypeError, ValueError) as error:  # a value of the user's that is no JSON
+            said = f"What the agent's interpreter has to say is no JSON: {error}."
+            framed = frame(HostReply(asked.number, HostRefusal("AgentError", said, None)))
+        writer.write(framed)
         await writer.drain()
 
     while True:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import logging
 import os
 import uuid
 from collections.abc import Iterator, Sequence
@@ -12,6 +12,8 @@ import msgspec
 
 from ratchet._private_files import make_folder
 from ratchet.types import Outcome
+
+_log = logging.getLogger("ratchet")
 
 _SUFFIX = ".outcomes"
 
@@ -39,6 +41,12 @@ def left_in(folder: Path) -> Iterator[list[Outcome]]:
     Each file is deleted when the next is asked for, so that outcomes stay until they are stored.
     """
     for path in sorted(folder.glob(f"*{_SUFFIX}")):
-        with contextlib.suppress(FileNotFoundError):  # another process stored it
-            yield msgspec.json.decode(path.read_bytes(), type=list[Outcome])
-            path.unlink()
+        try:
+            outcomes = msgspec.json.decode(path.read_bytes(), type=list[Outcome])
+        except FileNotFoundError:
+            continue  # another process stored it
+        except msgspec.DecodeError as error:
+            _log.warning("The outcomes in %s cannot be read, and stay there: %s", path, error)
+            continue
+        yield outcomes
+        path.unlink(missing_ok=True)
