@@ -276,6 +276,7 @@ class AgentSection(Section):
     model_key: Annotated[tuple[EnvironmentVariable, ...], BeforeValidator(_one_or_more)] = ()
     path: Several[str] = (".",)
     python: Annotated[str, Field(min_length=1)] | None = None
+    prompts: Literal["declared", "calls"] = "declared"
     model: str | None = None
     device: Annotated[str, Field(min_length=1)] = "cpu"
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"

@@ -16,7 +16,7 @@ from ratchet.autopilot.runner import Say, open_runner
 from ratchet.bind.recognise import shape_of
 from ratchet.bind.recorded_time import free_times
 from ratchet.observe.system_prompts import system_prompts
-from ratchet.run.program import ProgramAgent, source_files
+from ratchet.run.program import AnyAgent, source_files
 from ratchet.source.javascript_prompts import declared_prompts
 from ratchet.store import Store
 from ratchet.types import (
@@ -44,7 +44,7 @@ class FoundPrompt(msgspec.Struct, frozen=True):
     """Number of model calls that it was seen in."""
 
 
-def recall_prompts(store: Store, agent: ProgramAgent, dataset: Dataset) -> bool:
+def recall_prompts(store: Store, agent: AnyAgent, dataset: Dataset) -> bool:
     """Give the agent its prompts, if they were discovered before; return whether they were."""
     body = store.journal.get(_identity(agent, dataset), KEY)
     if body is None:
@@ -54,7 +54,7 @@ def recall_prompts(store: Store, agent: ProgramAgent, dataset: Dataset) -> bool:
 
 
 async def discover_prompts(
-    project: Project, store: Store, agent: ProgramAgent, dataset: Dataset, say: Say
+    project: Project, store: Store, agent: AnyAgent, dataset: Dataset, say: Say
 ) -> None:
     """Give the agent its prompts: run it on some train tasks, and look at its model calls.
 
@@ -111,7 +111,7 @@ async def discover_prompts(
     _declare(agent, found, declared)
 
 
-def declared_in_source(agent: ProgramAgent) -> dict[str, Declaration]:
+def declared_in_source(agent: AnyAgent) -> dict[str, Declaration]:
     """The prompts that the source of a program declares with the npm package, by name."""
     root = Path(agent.spec.root).resolve()
     files = source_files(root, agent.spec.path)
@@ -138,12 +138,12 @@ def unrecognised(store: Store, rollout_ids: Sequence[str]) -> str:
     )
 
 
-def _identity(agent: ProgramAgent, dataset: Dataset) -> str:
+def _identity(agent: AnyAgent, dataset: Dataset) -> str:
     return content_hash(["prompts", agent.spec.entry, agent.source_version(), dataset.version])
 
 
 def _declare(
-    agent: ProgramAgent, found: Sequence[FoundPrompt], declared: Mapping[str, Declaration]
+    agent: AnyAgent, found: Sequence[FoundPrompt], declared: Mapping[str, Declaration]
 ) -> None:
     agent.declarations = {
         each.name: Declaration(each.name, each.template, located_by="text") for each in found

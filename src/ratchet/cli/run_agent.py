@@ -34,7 +34,6 @@ from ratchet.cli.evaluation import means_of
 from ratchet.cli.progress import TerminalWatcher
 from ratchet.cli.selection import select_candidate, select_tasks
 from ratchet.cli.show import print_rollout
-from ratchet.run.program import ProgramAgent
 from ratchet.store import Store
 from ratchet.types import AgentError, InputError, Task, content_hash
 
@@ -105,7 +104,7 @@ async def _run(
     project: Project, store: Store, watcher: TerminalWatcher, tasks: list[Task], name: str
 ) -> Batch:
     agent = project.load_agent()
-    if isinstance(agent, ProgramAgent) and project.has_tasks():
+    if agent.prompts_in_calls and project.has_tasks():
         recall_prompts(store, agent, project.dataset(skip_bad=True, needs=())[0])
     selected = select_candidate(project, store, agent, name)
     judged = tuple(project.evaluators(agent)) if project.config.evaluators else ()

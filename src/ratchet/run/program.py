@@ -24,7 +24,11 @@ PythonAgent: TypeAlias = Union["Agent", "HostedAgent"]
 """An agent of a function, loaded in this process or in an interpreter of its own."""
 
 AnyAgent: TypeAlias = Union["Agent", "HostedAgent", "ProgramAgent"]
-"""An agent in Python, or in any language."""
+"""An agent in Python, or in any language.
+
+`prompts_in_calls` says whether its prompts are those of its model calls, as the gateway sees them;
+else the source declares them.
+"""
 
 MAX_FILE_BYTES = 1_000_000
 """Of a larger file only the size counts."""
@@ -60,6 +64,7 @@ class ProgramAgent:
 
     kind = "program"
     is_async = False
+    prompts_in_calls = True
     python = "any"
 
     def __init__(self, spec: ProgramSpec) -> None:
