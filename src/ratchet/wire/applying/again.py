@@ -33,7 +33,7 @@ from ratchet.wire.applying.view import view
 from ratchet.wire.changes import Changes, FileChange, Piece
 from ratchet.wire.choices import Choices
 from ratchet.wire.facts import EntryPoint, RepositoryLook
-from ratchet.wire.looking.look import look
+from ratchet.wire.looking.former_look import look
 from ratchet.wire.project_files.config_file import NAME as CONFIG
 from ratchet.wire.project_files.config_file import config_file
 

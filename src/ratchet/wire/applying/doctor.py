@@ -21,7 +21,7 @@ from ratchet.wire.entry.javascript_file import is_javascript
 from ratchet.wire.entry.javascript_marks import marked_names
 from ratchet.wire.entry.package_import import PACKAGE
 from ratchet.wire.facts import Place, RepositoryLook
-from ratchet.wire.looking.look import look
+from ratchet.wire.looking.former_look import look
 from ratchet.wire.project_files.config_file import NAME as CONFIG
 from ratchet.wire.project_files.dependency import manifest_of
 from ratchet.wire.project_files.package_json import nearest_package

@@ -63,7 +63,7 @@ from ratchet.wire.checking.wired_project import (
 )
 from ratchet.wire.entry.service_app import ServiceApp
 from ratchet.wire.facts import PromptSite, RepositoryLook
-from ratchet.wire.looking.look import look
+from ratchet.wire.looking.former_look import look
 from ratchet.wire.project_files.config_file import test_of_releases
 
 _PROMPT = re.compile(r"\bprompt\(\s*[\"']([\w.-]+)[\"']")
