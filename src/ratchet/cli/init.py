@@ -111,7 +111,9 @@ def init(
         return
     from ratchet.cli.init_run import InitOptions, wire_by_watching
 
-    run = _run_of(root, command, serve=serve, url=url, data=data, stdin=stdin, asks=not (yes or json))
+    run = _run_of(
+        root, command, serve=serve, url=url, data=data, stdin=stdin, asks=not (yes or json)
+    )
     options = InitOptions(
         inputs=tuple(task_input or ()),
         allowed=tuple(allow or ()),
@@ -172,8 +174,8 @@ def _run_of(
             raise InputError(
                 "A service takes --url and --data, and no command after --"
                 + (f": {' and '.join(missing)} is missing." if missing else "."),
-                hint="ratchet init --serve \"npm start\" --url http://127.0.0.1:3000/chat"
-                " --data '{\"question\": \"…\"}'",
+                hint='ratchet init --serve "npm start" --url http://127.0.0.1:3000/chat'
+                ' --data \'{"question": "…"}\'',
             )
         assert url is not None
         assert data is not None

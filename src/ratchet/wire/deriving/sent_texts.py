@@ -10,9 +10,7 @@ from ratchet.wire.recording.recording import ModelText, Recording
 
 def system_texts(recording: Recording) -> tuple[str, ...]:
     """The distinct system prompts of the recorded run, in order."""
-    texts = [
-        sent.text for call in recording.calls for sent in call.texts if sent.role == "system"
-    ]
+    texts = [sent.text for call in recording.calls for sent in call.texts if sent.role == "system"]
     return tuple(dict.fromkeys(text for text in texts if text.strip()))
 
 
