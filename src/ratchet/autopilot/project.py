@@ -261,6 +261,7 @@ class Project:
             variables=self.agent_variables,
             prompts_in_calls=agent.prompts == "calls",
             in_files=tuple(declared_prompts(self.root, self.config.files_of_prompts).values()),
+            **agent.parameters,
         )
 
     @property
@@ -294,6 +295,7 @@ class Project:
 
         agent, model = self.config.agent, self.agent_model
         if agent.entry is None:
+            from ratchet.run.command import parse_command
             from ratchet.run.program import ProgramAgent, ProgramSpec
 
             return ProgramAgent(
@@ -304,6 +306,8 @@ class Project:
                     path=agent.path,
                     besides=(FILE_NAME, self.config.tasks.file),
                     model="" if model is None else model.version,
+                    handover=agent.handover,
+                    serve=() if agent.serve is None else parse_command(agent.serve),
                 )
             )
         from ratchet.worker.environment import variables_set

@@ -142,11 +142,11 @@ def program_executor(project: Project, url: str) -> Executor:
 
         slots = run.concurrency or AT_ONCE
         return ServiceExecutor(section.url, slots=slots, timeout_s=run.timeout_s, server=url)
-    from ratchet.run.command import CommandExecutor, parse_command
+    from ratchet.run.command import CommandExecutor
 
-    assert section.command is not None
+    handover = section.handover
     return CommandExecutor(
-        parse_command(section.command),
+        handover.words,
         folder=project.root,
         state=project.state,
         slots=run.concurrency or min(AT_ONCE, 4 * (os.cpu_count() or 1)),  # they mostly wait
@@ -154,6 +154,8 @@ def program_executor(project: Project, url: str) -> Executor:
         server=url,
         base_urls=section.model_base_url,
         keys=section.model_key,
+        stdin=handover.stdin,
+        output=handover.output,
     )
 
 

@@ -189,6 +189,7 @@ def runner_setup(
     if command is not None:
         from ratchet.run.command import CommandExecutor, parse_command
 
+        own = section if section is not None and options.command is None else None
         commands = CommandExecutor(
             parse_command(command),
             folder=folder,
@@ -199,6 +200,8 @@ def runner_setup(
             variables={} if model is None else model_variables(model.base_url, model.key),
             base_urls=section.model_base_url if section is not None else (),
             keys=section.model_key if section is not None else (),
+            stdin=own.stdin if own is not None else None,
+            output=(own.output or "") if own is not None else "",
         )
         build = None
         if config is not None and options.command is None:
@@ -217,6 +220,7 @@ def runner_setup(
             root=str(project_folder),
             path=config.agent.path,
             in_files=tuple(declared_prompts(project_folder, config.files_of_prompts).values()),
+            **config.agent.parameters,
         )
     per_candidate = config is not None and config.imports_per_candidate
     gateway = url if options.gateway else ""

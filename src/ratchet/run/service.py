@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ratchet.observe.ids import traceparent
-from ratchet.run.command import result_of, root_span, task_json
+from ratchet.run.command import root_span, task_json
+from ratchet.run.handover import result_of
 from ratchet.types import AgentError, AttemptStatus, Claim, Outcome, Resource, Span
 from ratchet.worker.attempt import MAX_OUTPUT_BYTES, AttemptClock, cut_off, timed_out
 from ratchet.worker.environment import attempt_name, gateway_urls
