@@ -152,7 +152,7 @@ def _look_or_undo(root: Path, *, undo: bool, dry_run: bool, json: bool) -> None:
     if json:
         print_json(inventory)
     else:
-        print_look(inventory)
+        print_look(inventory)  # type: ignore
 
 
 def _run_of(

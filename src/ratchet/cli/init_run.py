@@ -14,15 +14,17 @@ import msgspec
 import typer
 
 from ratchet.cli.console import counted, out, print_json
-from ratchet.cli.init_verify import Verification, replayed, verify
+from ratchet.cli.init_verify import Replay, Verification, verify
 from ratchet.observe.project_paths import FILE_NAME
+from ratchet.source.files import own_files
 from ratchet.types import AgentError, InputError
-from ratchet.wire.applying import Plan, PlannedFile, commit, show, write
+from ratchet.wire.applying_stub import Plan, PlannedFile, commit, show, write
 from ratchet.wire.deriving.allowed import OutsideAct
 from ratchet.wire.deriving.derive import Derived, Wiring, derive
 from ratchet.wire.deriving.settings import TASKS, settings_text, tasks_text
 from ratchet.wire.deriving.starters import Starters, Table, starter_tasks
 from ratchet.wire.looking import look
+from ratchet.wire.looking.data_files import rows_of
 from ratchet.wire.looking.inventory import Inventory
 from ratchet.wire.recording import record
 from ratchet.wire.recording.recording import CommandRun, Recording, ServiceRun
@@ -60,9 +62,7 @@ def wire_by_watching(
     )
     _check_recorded(recording)
     inventory = look(root)
-    derived = derive(
-        recording, root, inventory.sources, chosen=options.inputs, allowed=options.allowed
-    )
+    derived = derive(recording, root, _paths(root), chosen=options.inputs, allowed=options.allowed)
     if not json:
         _print_recorded(recording, derived)
     acts = _asked(derived.acts) if options.asks else derived.acts
@@ -122,17 +122,18 @@ def _first_that_works(
         AgentError: None does; the folder is as it was.
     """
     reasons = []
+    denied: dict[str, None] = {}
     for wiring, plan in zip(wirings, plans, strict=True):
         say(f"\nChecking {wiring.label}, contained, with the recorded input…")
-        with replayed(recording) as replay, in_place(plan):
+        with Replay(recording) as replay, in_place(plan):
             verification = verify(root, wiring, recording, replay)
         if verification.works:
             return wiring, plan, verification
-        denied = "".join(f" It tried {subject}; denied." for subject in verification.denied)
-        reasons.append(f"{wiring.label}: {verification.why.strip()}{denied}")
+        denied |= dict.fromkeys(verification.denied)
+        tried = "".join(f" It tried {subject}; denied." for subject in verification.denied)
+        reasons.append(f"{wiring.label}: {verification.why.strip()}{tried}")
         if len(plans) > 1:
             say(f"It does not work as wired: {reasons[-1]}")
-    denied = next((verification.denied for _ in (0,) if verification.denied), ())
     allow = " ".join(f"--allow {shlex.quote(subject)}" for subject in denied)
     command = _command_line(recording.run)
     raise AgentError(
@@ -182,6 +183,10 @@ def _plan(
     return Plan(root=str(root), files=tuple(files))
 
 
+def _paths(root: Path) -> list[str]:
+    return [path.relative_to(root).as_posix() for path in own_files(root)]
+
+
 def _planned(root: Path, name: str, text: str, purpose: str) -> PlannedFile:
     path = root / name
     before = path.read_bytes() if path.exists() else None
@@ -189,15 +194,12 @@ def _planned(root: Path, name: str, text: str, purpose: str) -> PlannedFile:
 
 
 def _starters(root: Path, wiring: Wiring, inventory: Inventory) -> Starters:
-    from ratchet.curate.files import read_rows
-
-    tables = []
-    for table in inventory.data_files:
-        wanted = set(wiring.fields or (wiring.parameter,))
-        if wanted <= set(table.columns):
-            tables.append(
-                Table(path=table.path, columns=table.columns, rows=read_rows(root / table.path))
-            )
+    wanted = set(wiring.fields or (wiring.parameter,))
+    tables = [
+        Table(path=table.path, columns=table.columns, rows=rows_of(root, table))
+        for table in inventory.data_files
+        if wanted <= set(table.columns)
+    ]
     return starter_tasks(wiring.task_input, wiring.fields, wiring.parameter, tables)
 
 

@@ -8,21 +8,30 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from ratchet.cli.wiring_probe import ProbeAnswer, ProbeRequest
-from ratchet.run.model_relay import Exchange, ModelRelay
+from ratchet.cli.wiring_probe import CHANGE, ProbeAnswer, ProbeRequest
+from ratchet.run.model_relay import Answer, Exchange, ModelRelay, RelayedRequest
 from ratchet.wire.deriving.derive import Wiring
-from ratchet.wire.deriving.sent_texts import system_texts, texts_of_exchange, unlike
+from ratchet.wire.deriving.sent_texts import nearest_call, system_texts, unlike
+from ratchet.wire.recording.model_calls import body_of, is_model_call, request_of, texts_of_request
 from ratchet.wire.recording.recording import Recording
-
-MARK = "ratchet-check-7c1f"
-"""A word that no prompt has by itself."""
 
 SECONDS = 180.0
 """How long both rollouts may take, besides the recorded run's own time twice."""
+
+
+NO_KEY = "ratchet-check-no-key"
+
+
+class SeenCall(NamedTuple):
+    """A model call of the wired agent."""
+
+    started_at: float
+    """In seconds since the epoch."""
+    exchange: Exchange
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,6 +55,12 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     """Why it does not work, with what to do; empty when it does."""
 
 
+def _unchanged(request: RelayedRequest) -> RelayedRequest:
+    """A request as it would be with the agent's own prompts."""
+    body = request.body.replace(CHANGE.encode(), b"")
+    return msgspec.structs.replace(request, body=body)
+
+
 class Replay:
     """Answers model calls as they were answered in the recorded run; a context manager.
 
@@ -61,7 +76,14 @@ class Replay:
     @property
     def variables(self) -> dict[str, str]:
         """Lead the gateway's calls here."""
-        return relay_variables(self._relay)
+        url = self._relay.url
+        return {
+            "OPENAI_BASE_URL": f"{url}/v1",
+            "OPENAI_API_BASE": f"{url}/v1",
+            "OPENAI_API_KEY": NO_KEY,
+            "ANTHROPIC_BASE_URL": url,
+            "ANTHROPIC_API_KEY": NO_KEY,
+        }
 
     def __enter__(self) -> Replay:
         self._relay.__enter__()
@@ -70,13 +92,13 @@ class Replay:
     def __exit__(self, *error: object) -> None:
         self._relay.__exit__(*error)
 
-    def _answer(self, request: RelayedRequest) -> Answer | None:
-        texts = [sent.text for sent in texts_of_request(request)]
-        call = nearest_call(self._calls, texts)
+    def _answer(self, request: RelayedRequest) -> Answer:
+        call = nearest_call(self._calls, body_of(_unchanged(request)))
         return Answer(pieces=(call.answer,), status=call.status, content_type=call.content_type)
 
     def _ended(self, exchange: Exchange) -> None:
-        self.seen.append(SeenCall(time.time() - exchange.seconds, exchange))
+        if is_model_call(exchange):
+            self.seen.append(SeenCall(time.time() - exchange.seconds, exchange))
 
 
 def verify(root: Path, wiring: Wiring, recording: Recording, replay: Replay) -> Verification:
@@ -89,15 +111,15 @@ def verify(root: Path, wiring: Wiring, recording: Recording, replay: Replay) -> 
         replay: Answers the model calls.
     """
     prompts = system_texts(recording)
-    request = ProbeRequest(task_input=wiring.task_input, prompts=prompts, mark=MARK)
+    request = ProbeRequest(task_input=wiring.task_input, prompts=prompts)
     answer = _probed(root, request, replay.variables, SECONDS + 2 * recording.seconds)
     seen = list(replay.seen)
     if answer.own is None or answer.own.status != "succeeded":
         error = answer.error or (answer.own.error if answer.own else "")
         denied = answer.own.denied if answer.own else ()
         return Verification(works=False, findings=(), denied=denied, why=f"{error} {answer.hint}")
-    own = [one for one in seen if one.started_at < answer.started_changed_at]
-    changed = [one for one in seen if one.started_at >= answer.started_changed_at]
+    own = [call.exchange for call in seen if call.started_at < answer.started_changed_at]
+    changed = [call.exchange for call in seen if call.started_at >= answer.started_changed_at]
     findings = (
         _calls(recording, own),
         _same_prompts(recording, own),
@@ -146,7 +168,8 @@ def _calls(recording: Recording, own: Sequence[Exchange]) -> Finding:
 
 
 def _same_prompts(recording: Recording, own: Sequence[Exchange]) -> Finding:
-    different = unlike(recording, [texts_of_exchange(one) for one in own])
+    sent = [texts_of_request(request_of(exchange)) for exchange in own]
+    different = unlike(recording, sent)
     if not different:
         said = "The same prompts, to the byte."
         return Finding(name="prompts", holds=True, said=said)
@@ -157,7 +180,7 @@ def _change_arrives(prompts: Sequence[str], changed: Sequence[Exchange]) -> Find
     if not prompts:
         said = "No system prompt was sent, so none can be replaced at the gateway."
         return Finding(name="changed prompt", holds=None, said=said)
-    arrived = sum(MARK.encode() in one.request.body for one in changed)
+    arrived = sum(CHANGE.encode() in exchange.request.body for exchange in changed)
     said = f"A changed prompt arrived in {arrived} of {len(changed)} calls."
     return Finding(name="changed prompt", holds=arrived > 0, said=said)
 

@@ -32,7 +32,8 @@ from ratchet.types import (
 )
 
 QUEUE = "probe"
-_CHANGED = " (A check of the wiring changed this prompt: {mark}.)"
+CHANGE = " (A check of the wiring changed this prompt: ratchet-check-7c1f.)"
+"""What each prompt of the second rollout ends with."""
 
 
 class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,8 +42,6 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     task_input: Any
     prompts: tuple[str, ...]
     """System prompts of the recorded run, for an agent whose prompts are found in its calls."""
-    mark: str
-    """Each prompt of the second rollout ends with it."""
 
 
 class ProbeRollout(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,7 +94,7 @@ async def _probe(folder: Path, request: ProbeRequest) -> ProbeAnswer:
         own = project.source_candidate(agent)
         changed = own.derive(
             {
-                name: _with_mark(resource, request.mark)
+                name: _changed(resource)
                 for name, resource in defaults(agent.declarations).items()
                 if isinstance(resource, PromptTemplate)
             },
@@ -144,8 +143,8 @@ def _named(texts: tuple[str, ...]) -> dict[str, str]:
     return {f"recorded_{number}": text for number, text in enumerate(texts, 1)}
 
 
-def _with_mark(prompt: PromptTemplate, mark: str) -> PromptTemplate:
-    return PromptTemplate(prompt.text + _CHANGED.replace("{mark}", mark), prompt.engine)
+def _changed(prompt: PromptTemplate) -> PromptTemplate:
+    return PromptTemplate(prompt.text + CHANGE, prompt.engine)
 
 
 def _say(sentence: str) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Sequence
+from typing import Any
 
-from ratchet.wire.recording.recording import ModelText, Recording
+from ratchet.wire.recording.model_calls import texts_of_request
+from ratchet.wire.recording.recording import ModelCall, ModelText, Recording
 
 
 def system_texts(recording: Recording) -> tuple[str, ...]:
@@ -33,6 +35,20 @@ def unlike(recording: Recording, others: Sequence[Sequence[ModelText]]) -> list[
         left.remove(nearest)
         clauses.append(_difference(call.number + 1, "\n".join(texts), "\n".join(nearest)))
     return clauses
+
+
+def nearest_call(calls: Sequence[ModelCall], request: Any) -> ModelCall:
+    """The recorded call that a request repeats, or whose texts are most like it.
+
+    Args:
+        calls: At least one.
+        request: The decoded body of a request.
+    """
+    for call in calls:
+        if call.request == request:
+            return call
+    texts = [sent.text for sent in texts_of_request(request)]
+    return max(calls, key=lambda call: _likeness([sent.text for sent in call.texts], texts))
 
 
 def _likeness(texts: Sequence[str], other: Sequence[str]) -> float:

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from ratchet.observe.model_apis import DIALECTS, ModelApi
 from ratchet.observe.model_apis.bounded_json import decoded, mapping
-from ratchet.run.model_relay import Exchange
+from ratchet.run.model_relay import Exchange, RelayedRequest
 from ratchet.wire.recording.python_hook.ratchet_recording_hook.shapes import is_model_request
 from ratchet.wire.recording.python_hook.ratchet_recording_hook.values import is_secret_name
 from ratchet.wire.recording.recording import ModelText
@@ -43,8 +43,13 @@ def is_model_call(exchange: Exchange) -> bool:
 
 def request_of(exchange: Exchange) -> Any:
     """The decoded body of a request; None where it is no JSON."""
+    return body_of(exchange.request)
+
+
+def body_of(request: RelayedRequest) -> Any:
+    """The decoded body of a request that arrived; None where it is no JSON."""
     try:
-        return decoded(exchange.request.body)
+        return decoded(request.body)
     except ValueError:
         return None
 
