@@ -1,6 +1,6 @@
 """The command executor: each attempt runs a program in any language, in its own process.
 
-The program gets the task's input where an `Handover` says, or else reads the task as JSON (see
+The program gets the task's input where a `Handover` says, or else reads the task as JSON (see
 `task_json`) from standard input. Its result is what it prints on standard output, or is where the
 `Handover` says. Standard error is for logs.
 """
@@ -65,8 +65,8 @@ class CommandExecutor:
         base_urls: Further variables for the gateway's base URL, besides the providers' own.
         keys: Further variables for the gateway's API key.
         environ: Environment to start from; that of this process when left out.
-        stdin: As in an `Handover`.
-        output: As in an `Handover`. With a file, one attempt runs at a time.
+        stdin: As in a `Handover`.
+        output: As in a `Handover`. With a file, one attempt runs at a time.
     """
 
     def __init__(
@@ -109,16 +109,7 @@ class CommandExecutor:
         Raises:
             AgentError: There is no such program, or no such folder.
         """
-        program = self._command[0]
-        if not self._folder.is_dir():
-            raise AgentError(f"The command cannot run in {self._folder}: there is no such folder.")
-        place = program if os.sep not in program else str(self._folder / program)
-        if shutil.which(place, path=self._environ.get("PATH")) is None:
-            where = "on the PATH" if os.sep not in program else f"in {self._folder}"
-            raise AgentError(
-                f"The command {program!r} was not found {where}, or may not be executed.",
-                hint="Install it, or give its path.",
-            )
+        check_program(self._command, self._folder, self._environ)
         await asyncio.to_thread(os.makedirs, self._scratch, exist_ok=True)
 
     async def execute(self, claim: Claim, resources: Mapping[str, Resource]) -> Outcome:
@@ -240,6 +231,29 @@ class CommandExecutor:
 
     async def close(self) -> None:
         """Do nothing: commands end with their attempts."""
+
+
+def check_program(command: Sequence[str], folder: Path, environ: Mapping[str, str]) -> None:
+    """Check that the program of a command exists.
+
+    Args:
+        command: Program and arguments.
+        folder: Its working folder.
+        environ: Its environment.
+
+    Raises:
+        AgentError: There is no such program, or no such folder.
+    """
+    program = command[0]
+    if not folder.is_dir():
+        raise AgentError(f"The command cannot run in {folder}: there is no such folder.")
+    place = program if os.sep not in program else str(folder / program)
+    if shutil.which(place, path=environ.get("PATH")) is None:
+        where = "on the PATH" if os.sep not in program else f"in {folder}"
+        raise AgentError(
+            f"The command {program!r} was not found {where}, or may not be executed.",
+            hint="Install it, or give its path.",
+        )
 
 
 def parse_command(line: str) -> tuple[str, ...]:

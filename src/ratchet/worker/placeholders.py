@@ -88,7 +88,7 @@ def filled(setting: Any, given: Any, where: str) -> Any:
 
 
 def filled_text(setting: str, given: Any, where: str) -> str:
-    """A text with a task's input in it; see `filled`."""
+    """A text with a value in it, such as a task's input; see `filled`."""
     return "".join(
         part if isinstance(part, str) else as_text(_stands_for(part, given, where))
         for part in _parts(setting)

@@ -47,13 +47,18 @@ def main(control: int, config: int) -> NoReturn:
     """Become a zygote, or run a command.
 
     Args:
-        control: The descriptor of the control socket.
+        control: The descriptor of the control socket; negative for none.
         config: The descriptor of a file with the marshalled configuration, written by the outer
             process.
     """
     with os.fdopen(config, "rb") as file:
         read: dict[str, Any] = marshal.load(file)  # noqa: S302
-    os.set_inheritable(control, False)
+    if control >= 0:
+        os.set_inheritable(control, False)
+    if read["mode"] == "watch":
+        from . import keeper
+
+        keeper.watch(read)
     if read["mode"] == "command":
         from . import command
 

@@ -116,6 +116,44 @@ def new_processes() -> tuple[Rule, ...]:
     return tuple(Rule(name, notify=True) for name in ("clone", "clone3", "fork", "vfork"))
 
 
+_WRITABLE = (1, 2)
+_MODE, _CREATE = 3, 0o100
+_CHANGES = _names(
+    """
+connect sendmsg sendmmsg execve execveat openat2 creat unlink unlinkat rename renameat renameat2
+rmdir mkdir mkdirat link linkat symlink symlinkat truncate chmod fchmodat fchmodat2 chown lchown
+fchownat utime utimes futimesat utimensat
+"""
+)
+_OPENS = (("open", 1), ("openat", 2))
+
+
+def acts(*, every_send: bool) -> tuple[Rule, ...]:
+    """Rules that submit what a process does outside of itself to a supervisor.
+
+    Args:
+        every_send: Also what is sent on a connected socket, where a query for a name may be.
+    """
+    rules = [Rule(name, notify=True) for name in _CHANGES]
+    for name, flags in _OPENS:
+        rules.append(Rule(name, argument=flags, mask=_MODE, values=_WRITABLE, notify=True))
+        rules.append(Rule(name, argument=flags, mask=_CREATE, values=(_CREATE,), notify=True))
+    if every_send:
+        return (*rules, Rule("sendto", notify=True), *_ABSENT)
+    for high in (False, True):  # an address is named
+        refused = Rule(
+            "sendto", argument=4, high=high, values=(0,), refuse_these=False, notify=True
+        )
+        rules.append(refused)
+    return (*rules, *_ABSENT)
+
+
+_ABSENT = tuple(
+    Rule(name, errno.ENOSYS) for name in ("io_uring_setup", "io_uring_enter", "io_uring_register")
+)
+"""Programs that find none use calls that can be seen."""
+
+
 def one_request(*, own: int, scoped: bool, grouped: bool) -> tuple[Rule, ...]:
     """Additional rules for a request's process.
 

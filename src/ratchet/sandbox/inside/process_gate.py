@@ -3,27 +3,19 @@
 RLIMIT_NPROC does not limit root, and counts a user's processes outside the sandbox too. So a
 seccomp
 filter holds the calls that create processes until the watcher has counted and answered.
-Source: `Documentation/userspace-api/seccomp_filter.rst` of the kernel, "Userspace Notification".
 """
 
 from __future__ import annotations
 
 import errno
-import fcntl
 import os
 import socket
-import struct
 
-from . import policy, seccomp
+from . import notices, policy, seccomp
 
 TYPE_CHECKING = False  # `typing` is slow to import
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-_RECEIVE = 0xC0502100
-_SEND = 0xC0182101
-_CONTINUE = 1
-_ASKED_BYTES = 80
 
 
 def program() -> bytes:
@@ -82,20 +74,13 @@ class ProcessGate:
             _, fds, _, _ = socket.recv_fds(self._ours, 1, 1)
             self._listener = fds[0] if fds else -1
             return True
-        notification = bytearray(_ASKED_BYTES)
-        try:
-            fcntl.ioctl(self._listener, _RECEIVE, notification)
-        except OSError:
-            return False  # the caller was killed while it waited
-        number = struct.unpack_from("=Q", notification)[0]
+        notice = notices.receive(self._listener)
+        if notice is None:
+            return False
         if may():
-            response = struct.pack("=QqiI", number, 0, 0, _CONTINUE)
+            notice.let()
         else:
-            response = struct.pack("=QqiI", number, 0, -errno.EAGAIN, 0)
-        try:
-            fcntl.ioctl(self._listener, _SEND, response)
-        except OSError:
-            pass
+            notice.refuse(errno.EAGAIN)
         return False
 
     def close(self) -> None:

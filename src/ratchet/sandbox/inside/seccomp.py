@@ -22,6 +22,7 @@ _X32 = 0x40000000
 """Calls of x86_64's x32 interface have this bit."""
 _SET_MODE_FILTER = 1
 _NEW_LISTENER = 1 << 3
+_WAIT_KILLABLE = 1 << 5
 _GET_ACTION_AVAIL = 2
 ALL_BITS = 0xFFFFFFFF
 
@@ -33,6 +34,7 @@ class Rule:
         name: The call.
         error: The errno that the caller gets; 0 reports success and does nothing.
         argument: The argument that decides (its lower 32 bits); None refuses every call.
+        high: The upper 32 bits of the argument decide.
         mask: The bits of it to compare.
         values: The values to compare with.
         refuse_these: Refuse when it is among the values; False: when it is not.
@@ -45,6 +47,7 @@ class Rule:
         error: int = errno.EPERM,
         *,
         argument: int | None = None,
+        high: bool = False,
         mask: int = ALL_BITS,
         values: tuple[int, ...] = (),
         refuse_these: bool = True,
@@ -53,6 +56,7 @@ class Rule:
         self.name = name
         self.error = error
         self.argument = argument
+        self.high = high
         self.mask = mask
         self.values = values
         self.refuse_these = refuse_these
@@ -88,7 +92,7 @@ def _block(rule: Rule, number: int) -> list[bytes]:
     refuse = _step(_RETURN, _NOTIFY if rule.notify else _ERROR | rule.error)
     if rule.argument is None:
         return [_step(_EQUAL, number, 0, 1), refuse]
-    body = [_step(_LOAD, _ARGUMENTS + 8 * rule.argument)]
+    body = [_step(_LOAD, _ARGUMENTS + 8 * rule.argument + 4 * rule.high)]
     if rule.mask != ALL_BITS:
         body.append(_step(_AND, rule.mask))
     # The refusal follows the comparisons; after it the call number is loaded again.
@@ -124,8 +128,16 @@ def install(program: bytes, *, listen: bool = False) -> int:
     assert known is not None
     held = ctypes.create_string_buffer(program, len(program))
     described = struct.pack("@HP", len(program) // 8, ctypes.addressof(held))
-    flags = _NEW_LISTENER if listen else 0
-    return kernel.system_call(known[1]["seccomp"], _SET_MODE_FILTER, flags, described)
+    if not listen:
+        return kernel.system_call(known[1]["seccomp"], _SET_MODE_FILTER, 0, described)
+    try:
+        # A call that the supervisor has received is not begun anew by a signal (since Linux 5.19).
+        flags = _NEW_LISTENER | _WAIT_KILLABLE
+        return kernel.system_call(known[1]["seccomp"], _SET_MODE_FILTER, flags, described)
+    except OSError as error:
+        if error.errno != errno.EINVAL:
+            raise
+    return kernel.system_call(known[1]["seccomp"], _SET_MODE_FILTER, _NEW_LISTENER, described)
 
 
 def available() -> bool:

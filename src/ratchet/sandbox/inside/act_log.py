@@ -1,0 +1,47 @@
+"""The list of what a program did outside of itself, which its supervisor writes for its parent."""
+
+from __future__ import annotations
+
+import json
+import os
+
+TYPE_CHECKING = False  # `typing` is slow to import
+if TYPE_CHECKING:
+    from .attempts import Attempt
+
+_MOST = 10_000
+
+
+class ActLog:
+    """Writes each act when it is first seen, and how often it was repeated when asked to.
+
+    Args:
+        descriptor: Of the file.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._repeated: dict[tuple[str, str, int, bool], int] = {}
+
+    def add(self, attempt: Attempt, allowed: bool) -> None:
+        """Note an act."""
+        key = (attempt.kind, attempt.subject, attempt.port, allowed)
+        if key in self._repeated:
+            self._repeated[key] += 1
+        elif len(self._repeated) < _MOST:
+            self._repeated[key] = 0
+            self._write("act", *key, 1)
+
+    def settle(self) -> None:
+        """Write how often acts were repeated, and begin anew."""
+        for key, count in self._repeated.items():
+            if count:
+                self._write("act", *key, count)
+        self._repeated.clear()
+
+    def say(self, kind: str, text: str) -> None:
+        """Write a sentence: `blind`, why acts are not seen; `failed`, why nothing was started."""
+        self._write(kind, text)
+
+    def _write(self, *row: str | int) -> None:
+        os.write(self._descriptor, json.dumps(row).encode() + b"\n")
