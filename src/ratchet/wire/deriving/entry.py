@@ -14,6 +14,7 @@ import msgspec
 
 from ratchet.wire.deriving.owner_input import OwnerValue, as_text
 from ratchet.wire.recording.recording import Argument, Frame, Recording
+from ratchet.worker.placeholders import has_placeholders
 
 RECEIVERS = ("self", "cls")
 
@@ -139,9 +140,9 @@ def _has_null(value: Any) -> bool:
 
 
 def escaped(value: Any) -> Any:
-    """A constant as settings have it: a brace that is no placeholder is doubled."""
+    """A constant as settings have it: braces that would be read as a placeholder are doubled."""
     if isinstance(value, str):
-        return value.replace("{", "{{").replace("}", "}}")
+        return value.replace("{", "{{").replace("}", "}}") if has_placeholders(value) else value
     if isinstance(value, dict):
         return {key: escaped(inner) for key, inner in value.items()}
     if isinstance(value, list):

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal
+from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
 from ratchet.wire.recording.recording import Recording, ServiceRun
 
-Place = Literal["word", "stdin", "body"]
+Place = Literal["word", "stdin", "query", "body"]
 
 SHORT = 3
 """A text of so few characters occurs in prompts by chance."""
@@ -21,7 +22,7 @@ class OwnerValue(msgspec.Struct, frozen=True, kw_only=True):
 
     place: Place
     path: tuple[str | int, ...]
-    """The word's index; keys and indices of a body; empty for standard input."""
+    """Index of the word or of the line; keys and indices of a body; name of a query's field."""
     value: Any
     """A text; in a body also a number or a truth value."""
     prefix: str = ""
@@ -30,7 +31,7 @@ class OwnerValue(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def name(self) -> str:
         """A name for it: the option before it, or its key in the body."""
-        if self.place == "body":
+        if self.place in ("body", "query"):
             keys = [key for key in self.path if isinstance(key, str)]
             return keys[-1] if keys else "input"
         return self.prefix.strip("-=").replace("-", "_")
@@ -40,10 +41,13 @@ def owner_values(recording: Recording) -> tuple[OwnerValue, ...]:
     """The values that may be the task's input, in the order in which they were written."""
     run = recording.run
     if isinstance(run, ServiceRun):
-        return tuple(_leaves(body_of(run), ()))
+        query = parse_qsl(urlsplit(run.url).query)
+        fields = [OwnerValue(place="query", path=(name,), value=text) for name, text in query]
+        return (*fields, *_leaves(body_of(run), ()))
     values = list(_words(run.argv))
-    if run.stdin and run.stdin.strip():
-        values.append(OwnerValue(place="stdin", path=(), value=run.stdin.rstrip("\n")))
+    for index, line in enumerate((run.stdin or "").splitlines()):
+        if line.strip():
+            values.append(OwnerValue(place="stdin", path=(index,), value=line))
     return tuple(values)
 
 
@@ -76,7 +80,9 @@ def as_text(value: Any) -> str:
 
 
 def body_of(run: ServiceRun) -> Any:
-    """The body of a request: decoded, or the text itself where it is no JSON."""
+    """The body of a request: decoded, or the text itself where it is no JSON; None without one."""
+    if not run.data:
+        return None
     try:
         return json.loads(run.data)
     except ValueError:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import parse_qsl
 
 import msgspec
 
 from ratchet.wire.deriving.entry import escaped
 from ratchet.wire.deriving.owner_input import OwnerValue, body_of
 from ratchet.wire.recording.recording import Recording, ServiceRun
+
+_PLACEHOLDER = re.compile(r"\{input(\.\w+)*\}")
 
 
 class ProgramTemplate(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,28 +51,22 @@ def program_template(recording: Recording, inputs: Sequence[OwnerValue]) -> Prog
     run = recording.run
     settings: dict[str, Any]
     if isinstance(run, ServiceRun):
-        body = _placed(body_of(run), (), {value.path: slot for value, slot in slots.items()})
-        text = body if isinstance(body, str) else json.dumps(body, ensure_ascii=False)
-        settings = {"url": run.url, "body": text}
+        settings = _request_settings(run, slots)
         if run.serve:
             settings["serve"] = shlex.join(run.serve)
         if (place := answer_place(_decoded(recording.response), recording)) is not None:
             settings["output"] = place
     else:
-        words = [word.replace("{", "{{").replace("}", "}}") for word in run.argv]
+        words = [escaped(word) for word in run.argv]
         for value, slot in slots.items():
             if value.place == "word":
                 index = value.path[0]
                 assert isinstance(index, int)
                 joined = value.prefix if value.prefix.endswith("=") else ""
                 words[index] = f"{joined}{slot}"
-        settings = {"command": shlex.join(words).replace("'{input", "{input").replace("}'", "}")}
-        if any(value.place == "stdin" for value in inputs):
-            settings["stdin"] = next(
-                f"{slot}\n" for value, slot in slots.items() if value.place == "stdin"
-            )
-        elif run.stdin:
-            settings["stdin"] = escaped(run.stdin)
+        settings = {"command": " ".join(map(_quoted, words))}
+        if run.stdin is not None:
+            settings["stdin"] = _stdin(run.stdin, slots)
     return ProgramTemplate(
         settings=settings,
         task_input=task_input,
@@ -77,6 +75,44 @@ def program_template(recording: Recording, inputs: Sequence[OwnerValue]) -> Prog
         else recording.stdout.strip(),
         fields=names if len(inputs) > 1 else (),
     )
+
+
+def _request_settings(run: ServiceRun, slots: Mapping[OwnerValue, str]) -> dict[str, Any]:
+    url, _, query = run.url.partition("?")
+    settings: dict[str, Any] = {"url": url}
+    if run.method != "POST":
+        settings["method"] = run.method
+    named = {value.path[0]: slot for value, slot in slots.items() if value.place == "query"}
+    if query:
+        settings["query"] = {
+            name: named.get(name, escaped(text))
+            for name, text in parse_qsl(query, keep_blank_values=True)
+        }
+    body = body_of(run)
+    if body is not None:
+        leaves = {value.path: slot for value, slot in slots.items() if value.place == "body"}
+        placed = _placed(body, (), leaves)
+        settings["body"] = placed if isinstance(placed, str) else json.dumps(placed)
+    return settings
+
+
+def _stdin(text: str, slots: Mapping[OwnerValue, str]) -> str:
+    """Standard input with placeholders in the lines that are the task's input."""
+    lines = text.splitlines(keepends=True)
+    named = {value.path[0]: slot for value, slot in slots.items() if value.place == "stdin"}
+    if not named:
+        return str(escaped(text))
+    return "".join(
+        named[index] + line[len(line.rstrip("\r\n")) :]
+        if index in named
+        else line.replace("{", "{{").replace("}", "}}")
+        for index, line in enumerate(lines)
+    )
+
+
+def _quoted(word: str) -> str:
+    """A word as a command line has it; placeholders stay readable."""
+    return word if _PLACEHOLDER.fullmatch(word) else shlex.quote(word)
 
 
 def answer_place(response: Any, recording: Recording) -> str | None:
