@@ -54,7 +54,8 @@ class ChildProcess:
         command: Program and arguments.
         cwd: Working folder.
         environ: The whole environment.
-        stdin: File to read standard input from.
+        stdin: File with its standard input, which comes through a pipe: programs that poll their
+            input, such as chat loops, cannot poll a file.
     """
 
     def __init__(
@@ -80,10 +81,12 @@ class ChildProcess:
         assert process.stdout is not None
         assert process.stderr is not None
         out, err = _Whole(most_bytes), _Tail()
+        assert process.stdin is not None
         reading = [
             asyncio.create_task(_read(process.stdout, out)),
             asyncio.create_task(_read(process.stderr, err)),
         ]
+        writing = asyncio.create_task(_write(process.stdin, self._stdin))
         ending = asyncio.create_task(_ended(process.pid))
         flood = asyncio.create_task(out.full.wait())
         try:
@@ -96,9 +99,9 @@ class ChildProcess:
                 await asyncio.wait(reading, timeout=LINGER_S)
         finally:
             _kill_group(process.pid)
-            for task in (*reading, ending, flood):
+            for task in (*reading, writing, ending, flood):
                 task.cancel()
-            await asyncio.gather(*reading, ending, flood, return_exceptions=True)
+            await asyncio.gather(*reading, writing, ending, flood, return_exceptions=True)
             code = await _reaped(process)
         why: Literal["exit", "late", "flood"] = "exit"
         if out.full.is_set():
@@ -108,16 +111,15 @@ class ChildProcess:
         return ChildEnd(why=why, code=code, stdout=out.content(), stderr=err.content())
 
     def _start(self) -> subprocess.Popen[bytes]:
-        with open(self._stdin, "rb") as stdin:
-            return subprocess.Popen(
-                self._command,
-                cwd=self._cwd,
-                env=self._environ,
-                stdin=stdin,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-            )
+        return subprocess.Popen(
+            self._command,
+            cwd=self._cwd,
+            env=self._environ,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
 
 
 class _Whole:
@@ -166,6 +168,22 @@ async def _read(pipe: IO[bytes], into: _Whole | _Tail) -> None:
             into.add(part)
     finally:
         transport.close()
+
+
+async def _write(pipe: IO[bytes], source: Path) -> None:
+    """Write a file's content into a pipe, and close it; a program need not read it."""
+    loop = asyncio.get_running_loop()
+    transport, protocol = await loop.connect_write_pipe(
+        lambda: asyncio.streams.FlowControlMixin(loop=loop), pipe
+    )
+    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+    try:
+        with open(source, "rb") as file, contextlib.suppress(ConnectionError):
+            while part := file.read(READ_BYTES):
+                writer.write(part)
+                await writer.drain()
+    finally:
+        writer.close()
 
 
 async def _ended(pid: int) -> None:

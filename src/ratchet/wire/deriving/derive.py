@@ -64,7 +64,10 @@ def derive(
     """
     values = owner_values(recording)
     inputs = _chosen(values, chosen) if chosen else reached(recording, values)
-    wirings = [_of_entry(entry) for entry in entry_points(recording, inputs)] if inputs else []
+    python = recording.python
+    wirings = []
+    if inputs and python is not None and python.sdk:
+        wirings = [_of_entry(entry) for entry in entry_points(recording, inputs)]
     wirings.append(_of_program(recording, _for_program(inputs)))
     texts = [as_text(value.value) for value in inputs]
     return Derived(

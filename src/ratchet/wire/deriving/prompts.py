@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from ratchet.source.literals.literal import Literal, parts_of
-from ratchet.source.literals.matching import MIN_PIECE
+from ratchet.source.literals.matching import MIN_CONSTANT
 from ratchet.source.literals.placeholders import with_placeholders
 from ratchet.source.literals.search import LiteralFile, read_file
 from ratchet.source.literals.source_files import is_generated, is_searched, is_test, read_text
@@ -58,7 +58,8 @@ def _sent_of(file: LiteralFile, texts: Sequence[str], inputs: Sequence[str]) -> 
     for literal in sorted(file.literals, key=lambda literal: literal.span[0] - literal.span[1]):
         forms = [_pieces(form) for form in (literal, *with_placeholders(literal))]
         pieces = forms[0]
-        if not pieces or max(map(len, pieces)) < MIN_PIECE:
+        constant = sum(len("".join(piece.split())) for piece in pieces)
+        if not pieces or (constant < MIN_CONSTANT and pieces[0] not in texts):
             continue
         if any(piece in value for value in inputs for piece in pieces):
             continue
@@ -79,13 +80,27 @@ def _pieces(literal: Literal) -> list[str]:
 
 
 def _in_order(pieces: Sequence[str], text: str) -> bool:
+    """Whether the pieces stand in a text, one after the other, and cut no word."""
     at = 0
     for piece in pieces:
-        at = text.find(piece, at)
+        at = _whole_words(piece, text, at)
         if at < 0:
             return False
         at += len(piece)
     return True
+
+
+def _whole_words(piece: str, text: str, begin: int) -> int:
+    """Where a piece stands with no letter or digit beside its own; -1 if nowhere."""
+    at = text.find(piece, begin)
+    while at >= 0:
+        before, after = text[at - 1 : at], text[at + len(piece) : at + len(piece) + 1]
+        cut_before = before.isalnum() and piece[0].isalnum()
+        cut_after = after.isalnum() and piece[-1].isalnum()
+        if not cut_before and not cut_after:
+            return at
+        at = text.find(piece, at + 1)
+    return -1
 
 
 def _plain(text: str) -> str:
