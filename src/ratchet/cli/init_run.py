@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import typer
 
-from ratchet.cli.console import counted, out, print_json
+from ratchet.cli.console import counted, one_line, out, print_json
 from ratchet.cli.init_verify import Replay, Verification, verify
 from ratchet.observe.project_paths import FILE_NAME
 from ratchet.source.files import own_files
@@ -56,7 +56,7 @@ def wire_by_watching(
     begun = time.monotonic()
     say = _silent if json else _say
     _check_unwired(root)
-    say(f"Running: {_command_line(run)}")
+    say(f"Running: {one_line(_command_line(run))}")
     recording = record(
         run, root=root, simulated=options.simulated, say=say, timeout_s=options.timeout_s
     )
@@ -124,14 +124,14 @@ def _first_that_works(
     reasons = []
     denied: dict[str, None] = {}
     for wiring, plan in zip(wirings, plans, strict=True):
-        say(f"\nChecking {wiring.label}, contained, with the recorded input…")
+        say(f"\nChecking {one_line(wiring.label)}, contained, with the recorded input…")
         with Replay(recording) as replay, in_place(plan):
             verification = verify(root, wiring, recording, replay)
         if verification.works:
             return wiring, plan, verification
         denied |= dict.fromkeys(verification.denied)
         tried = "".join(f" It tried {subject}; denied." for subject in verification.denied)
-        reasons.append(f"{wiring.label}: {verification.why.strip()}{tried}")
+        reasons.append(f"{one_line(wiring.label)}: {verification.why.strip()}{tried}")
         if len(plans) > 1:
             say(f"It does not work as wired: {reasons[-1]}")
     allow = " ".join(f"--allow {shlex.quote(subject)}" for subject in denied)
@@ -308,7 +308,7 @@ def _print_dry_run(recording: Recording, derived: Derived, plan: Plan, *, json: 
 
 
 def _print_verified(wiring: Wiring, verification: Verification) -> None:
-    out.print(f"\nIt works as wired: {wiring.label}", markup=False)
+    out.print(f"\nIt works as wired: {one_line(wiring.label)}", markup=False)
     for finding in verification.findings:
         mark = {True: "verified", False: "failed", None: "not verified"}[finding.holds]
         out.print(f"  {finding.name}: {mark}. {finding.said}", markup=False)

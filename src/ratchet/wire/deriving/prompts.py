@@ -55,12 +55,13 @@ def sent_prompts(
 
 def _sent_of(file: LiteralFile, texts: Sequence[str], inputs: Sequence[str]) -> list[SentPrompt]:
     kept: list[tuple[tuple[int, int], SentPrompt]] = []
+    whole = [[text] for text in texts]
     for literal in sorted(file.literals, key=lambda literal: literal.span[0] - literal.span[1]):
         forms = [_pieces(form) for form in (literal, *with_placeholders(literal))]
-        pieces = forms[0]
-        constant = sum(len("".join(piece.split())) for piece in pieces)
-        if not pieces or (constant < MIN_CONSTANT and pieces[0] not in texts):
+        forms = [pieces for pieces in forms if _says_enough(pieces) or pieces[:1] in whole]
+        if not forms:
             continue
+        pieces = forms[0]
         if any(piece in value for value in inputs for piece in pieces):
             continue
         calls = sum(any(_in_order(form, text) for form in forms) for text in texts)
@@ -72,6 +73,12 @@ def _sent_of(file: LiteralFile, texts: Sequence[str], inputs: Sequence[str]) -> 
             )
             kept.append((literal.span, prompt))
     return [prompt for _, prompt in sorted(kept, key=lambda pair: pair[0])]
+
+
+def _says_enough(pieces: Sequence[str]) -> bool:
+    """Whether constant text is no word that stands in a prompt by chance."""
+    size = sum(len("".join(piece.split())) for piece in pieces)
+    return size >= MIN_CONSTANT and any(" " in piece for piece in pieces)
 
 
 def _pieces(literal: Literal) -> list[str]:

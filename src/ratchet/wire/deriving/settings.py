@@ -53,7 +53,7 @@ def settings_text(
     tables: dict[str, Any] = {"agent": agent}
     if starters.evaluator:
         tables["evaluators"] = [{"use": starters.evaluator}]
-    return _HEAD.format(command=command) + toml_text(tables, _COMMENTS)
+    return _HEAD.format(command=command.replace("\n", "\n# ")) + toml_text(tables, _COMMENTS)
 
 
 def tasks_text(starters: Starters) -> str:
