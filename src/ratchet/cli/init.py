@@ -22,9 +22,9 @@ from ratchet.cli.init_pages import (
 from ratchet.types import InputError
 
 if TYPE_CHECKING:
-    from ratchet.wire.applying import Plan
     from ratchet.wire.choices import Choices
     from ratchet.wire.facts import RepositoryLook
+    from ratchet.wire.former import FormerPlan
     from ratchet.wire.recommending import Recommendation
 
 BRANCH = "ratchet/init"
@@ -226,9 +226,9 @@ def _advise(path: Path, given: _Given, *, json: bool) -> None:
 
 def _preview_undo(path: Path, *, json: bool) -> None:
     """Say what --undo would do."""
-    from ratchet.wire.applying.plan import read
-    from ratchet.wire.applying.record import decoded, read_record
-    from ratchet.wire.applying.undo import find_record, undone_of
+    from ratchet.wire.former.plan import read
+    from ratchet.wire.former.record import decoded, read_record
+    from ratchet.wire.former.undo import find_record, undone_of
 
     root, name = find_record(path)
     undone = undone_of(root, read_record(decoded(read(root, name) or b""), name))
@@ -245,7 +245,7 @@ def _preview_undo(path: Path, *, json: bool) -> None:
 
 
 def _wired(path: Path) -> bool:
-    from ratchet.wire.applying.undo import find_record
+    from ratchet.wire.former.undo import find_record
 
     try:
         find_record(path)
@@ -264,8 +264,8 @@ def _first(
     asks: bool,
     json: bool,
 ) -> None:
-    from ratchet.wire.applying import make_plan
-    from ratchet.wire.applying.plan import own_steps
+    from ratchet.wire.former import make_plan
+    from ratchet.wire.former.plan import own_steps
 
     advice = given.advice(found)
     if advice.choices is None:
@@ -291,7 +291,7 @@ def _first(
 def _again(
     path: Path, given: _Given, branch: str, *, dry_run: bool, asks: bool, json: bool
 ) -> None:
-    from ratchet.wire.applying.again import again
+    from ratchet.wire.former.again import again
 
     def choose(found: RepositoryLook, project: str) -> Choices:
         choices = given.advice(found, project).choices
@@ -338,7 +338,7 @@ def _asked(found: RepositoryLook, given: _Given, advice: Recommendation) -> Reco
 
 def _apply(
     root: Path,
-    plan: Plan,
+    plan: FormerPlan,
     branch: str | None,
     *,
     dry_run: bool,
@@ -347,9 +347,9 @@ def _apply(
     more: Mapping[str, Any] | None = None,
 ) -> None:
     """Show a plan, and commit it, or write it without a branch, unless it is a dry run."""
-    from ratchet.wire.applying import commit, write
-    from ratchet.wire.applying import dry_run as diff_of
     from ratchet.wire.checking import run_once
+    from ratchet.wire.former import commit, write
+    from ratchet.wire.former import dry_run as diff_of
 
     shown: dict[str, Any] = {
         "choices": plan.choices,
