@@ -435,6 +435,11 @@ class AgentSection(Section):
         return self
 
     @property
+    def runs_already(self) -> bool:
+        """Whether it is a service that somebody else starts."""
+        return self.url is not None and self.serve is None
+
+    @property
     def parameters(self) -> dict[str, Any]:
         """What an entry and the class of its method get, as JSON data by `AgentSpec`'s names."""
         arguments = None if self.arguments is None else msgspec.to_builtins(self.arguments)

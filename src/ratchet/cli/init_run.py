@@ -18,7 +18,8 @@ from ratchet.cli.init_verify import Replay, Verification, verify
 from ratchet.observe.project_paths import FILE_NAME
 from ratchet.source.files import own_files
 from ratchet.types import AgentError, InputError
-from ratchet.wire.applying_stub import Plan, PlannedFile, commit, show, write
+from ratchet.wire.applying import Plan, commit, make_plan, show, wired, write
+from ratchet.wire.changes import Changes, FileChange
 from ratchet.wire.deriving.allowed import OutsideAct
 from ratchet.wire.deriving.derive import Derived, Wiring, derive
 from ratchet.wire.deriving.settings import TASKS, settings_text, tasks_text
@@ -103,7 +104,7 @@ def wire_by_watching(
     _print_verified(wiring, verification)
     where = f"Committed to {done.branch} ({done.commit[:8]})" if done else "Written"
     files = ", ".join(planned.path for planned in plan.files)
-    own = seconds - recording.seconds
+    own = seconds - recording.seconds - verification.agent_s
     say(f"\n{where}: {files}. It took {own:.0f} s besides the agent's own run.")
     say(f"Next: {_next(root)}")
     say("To take it back: ratchet init --undo")
@@ -148,14 +149,14 @@ def _first_that_works(
 def in_place(plan: Plan) -> Iterator[None]:
     """The plan's files as they will be, for a while."""
     for planned in plan.files:
-        path = Path(plan.root) / planned.path
+        path = plan.root / planned.path
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(planned.after)
     try:
         yield
     finally:
         for planned in plan.files:
-            path = Path(plan.root) / planned.path
+            path = plan.root / planned.path
             if planned.before is None:
                 path.unlink(missing_ok=True)
             else:
@@ -177,20 +178,14 @@ def _plan(
         command=_command_line(recording.run),
         python=_named_python(root, recording),
     )
-    files = [_planned(root, FILE_NAME, settings, "How the agent runs, and what it may do.")]
+    files = [FileChange(FILE_NAME, "How the agent runs, and what it may do.", content=settings)]
     if not (root / TASKS).exists():
-        files.append(_planned(root, TASKS, tasks_text(starters), "The tasks to begin with."))
-    return Plan(root=str(root), files=tuple(files))
+        files.append(FileChange(TASKS, "The tasks to begin with.", content=tasks_text(starters)))
+    return make_plan(root, [Changes(tuple(files))])
 
 
 def _paths(root: Path) -> list[str]:
     return [path.relative_to(root).as_posix() for path in own_files(root)]
-
-
-def _planned(root: Path, name: str, text: str, purpose: str) -> PlannedFile:
-    path = root / name
-    before = path.read_bytes() if path.exists() else None
-    return PlannedFile(path=name, before=before, after=text.encode(), purpose=purpose)
 
 
 def _starters(root: Path, wiring: Wiring, inventory: Inventory) -> Starters:
@@ -216,7 +211,7 @@ def _named_python(root: Path, recording: Recording) -> str:
 
 
 def _check_unwired(root: Path) -> None:
-    if (root / FILE_NAME).exists():
+    if wired(root) is not None or (root / FILE_NAME).exists():
         raise InputError(
             f"{root} has a {FILE_NAME} already.",
             hint="Take the wiring back first (ratchet init --undo), or edit the file and run:"

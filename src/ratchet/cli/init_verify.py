@@ -53,6 +53,8 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     """What it tried and may not do."""
     why: str
     """Why it does not work, with what to do; empty when it does."""
+    agent_s: float = 0.0
+    """Seconds that the agent itself ran."""
 
 
 def _unchanged(request: RelayedRequest) -> RelayedRequest:
@@ -132,6 +134,7 @@ def verify(root: Path, wiring: Wiring, recording: Recording, replay: Replay) -> 
         findings=findings,
         denied=answer.own.denied,
         why="" if works else findings[0].said,
+        agent_s=answer.own.seconds + (answer.changed.seconds if answer.changed else 0.0),
     )
 
 

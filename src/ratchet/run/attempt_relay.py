@@ -31,7 +31,7 @@ class AttemptRelays:
 
     def __init__(self, server: str) -> None:
         self._server = server
-        self._relay = ModelRelay(answering=_refused)
+        self._relay = ModelRelay(answering=self._refused, trust_env=False)
 
     def start(self) -> None:
         """Listen on a free port of loopback."""
@@ -44,6 +44,13 @@ class AttemptRelays:
     def close(self) -> None:
         """End the relay, and calls under way."""
         self._relay.__exit__()
+
+    def _refused(self, request: RelayedRequest) -> Answer | None:
+        """The answer to a call that leads to no attempt, or elsewhere than to the gateway."""
+        if request.url.startswith(f"{self._server}/gateway/"):
+            return None
+        error = {"error": {"message": _NO_ATTEMPT, "type": "no_rollout"}}
+        return Answer(status=409, pieces=[msgspec.json.encode(error)])
 
 
 class AttemptRelay:
@@ -84,10 +91,3 @@ class AttemptRelay:
             urls = gateway_urls(self._server, claim.token or attempt_name(claim))
         for dialect, route in self._routes.items():
             self._relay.lead(route, urls[dialect].removesuffix("/v1"))
-
-
-def _refused(request: RelayedRequest) -> Answer | None:
-    if request.url:
-        return None
-    error = {"error": {"message": _NO_ATTEMPT, "type": "no_rollout"}}
-    return Answer(status=409, pieces=[msgspec.json.encode(error)])

@@ -178,9 +178,10 @@ async def _write(pipe: IO[bytes], source: Path) -> None:
     )
     writer = asyncio.StreamWriter(transport, protocol, None, loop)
     try:
-        with open(source, "rb") as file, contextlib.suppress(ConnectionError):
-            while part := file.read(READ_BYTES):
-                writer.write(part)
+        data = await asyncio.to_thread(source.read_bytes)
+        with contextlib.suppress(ConnectionError):
+            for begin in range(0, len(data), READ_BYTES):
+                writer.write(data[begin : begin + READ_BYTES])
                 await writer.drain()
     finally:
         writer.close()

@@ -8,8 +8,10 @@ is given; else there is one instance, at the port of the URL.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import os
+import random
 import socket
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -25,6 +27,9 @@ from ratchet.types import AgentError, AttemptStatus, Claim, Outcome, Resource
 from ratchet.worker.attempt import AttemptClock, cut_off, timed_out
 from ratchet.worker.environment import PROVIDER_KEYS, STORE_SECRETS, without
 from ratchet.worker.placeholders import filled_text
+
+PORTS = range(20_000, 32_768)
+"""Ports for instances: the system gives none of these to a connection meanwhile."""
 
 
 class ServedExecutor:
@@ -272,7 +277,8 @@ class _Instance:
 
 
 def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
+    for port in random.sample(PORTS, 100):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AgentError(f"No port from {PORTS[0]} to {PORTS[-1]} is free for the service.")

@@ -70,7 +70,7 @@ class ServedProcess:
             os.close(log)
         # It outlives this process if that is killed, and then ends the service.
         self._guard = subprocess.Popen(
-            ["/bin/sh", "-c", 'read _; kill -KILL -- "-$1"', "sh", str(self._process.pid)],
+            ["/bin/sh", "-c", 'read _; kill -9 "-$1"', "sh", str(self._process.pid)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
