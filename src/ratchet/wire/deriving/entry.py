@@ -12,7 +12,9 @@ from typing import Any
 
 import msgspec
 
+from ratchet.source.literals.matching import MIN_CONSTANT
 from ratchet.wire.deriving.owner_input import OwnerValue, as_text
+from ratchet.wire.deriving.sent_texts import system_texts
 from ratchet.wire.recording.recording import Argument, Frame, Recording
 from ratchet.worker.placeholders import has_placeholders
 
@@ -49,9 +51,13 @@ def entry_points(recording: Recording, values: Sequence[OwnerValue]) -> tuple[En
     """
     given = {as_text(value.value): value for value in values}
     entries = []
+    prompts = " ".join(system_texts(recording))
     for frame in enclosing(recording):
         if _is_reachable(frame) and (made := _entry(frame, given, recording)) is not None:
-            entries.append(made)
+            # A function that gets the prompt is a client: its prompt would stand in the settings.
+            constants = [value for value in made.arguments.values() if isinstance(value, str)]
+            if not any(len(text) >= MIN_CONSTANT and text in prompts for text in constants):
+                entries.append(made)
     # A value that is the argument says more than one somewhere within a larger argument.
     entries.sort(key=lambda entry: _is_nested(entry.task_input, given))
     return tuple(entries)
