@@ -101,7 +101,7 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     """Of the model, with the port where it is not the usual one."""
     dialect: str
     """`openai-chat`, `openai-responses`, `openai-completions`, `openai-embeddings`, `anthropic`,
-    `gemini`, `ollama`, `bedrock`; empty where the form is another one."""
+    `gemini`, `ollama`, `bedrock`, `tgi`, `llama.cpp`; empty where the form is another one."""
     request: Any
     """The decoded body; None where it is no JSON."""
     texts: tuple[ModelText, ...]
