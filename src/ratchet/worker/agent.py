@@ -29,7 +29,7 @@ from ratchet.types import (
 )
 from ratchet.types.hashing import HASH_LENGTH
 from ratchet.worker.placeholders import filled
-from ratchet.worker.results import collected
+from ratchet.worker.results import collected, settled
 from ratchet.worker.typed_arguments import annotated_types, built
 
 
@@ -312,16 +312,21 @@ def load_agent(spec: AgentSpec) -> Agent:
 
 def _settling(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, such that what it returns is its result, and not something to wait for."""
-    if is_async(function) or inspect.isgeneratorfunction(function):
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         return function
-    if inspect.isasyncgenfunction(function):
-        return function
+    if is_async(function):
+
+        @functools.wraps(function, updated=())
+        async def awaited(*args: Any, **kwargs: Any) -> Any:
+            return await settled(function(*args, **kwargs))
+
+        return awaited
 
     @functools.wraps(function, updated=())
-    def settled(*args: Any, **kwargs: Any) -> Any:
+    def called(*args: Any, **kwargs: Any) -> Any:
         return collected(function(*args, **kwargs))
 
-    return settled
+    return called
 
 
 def _check_names(
@@ -342,7 +347,7 @@ def _check_names(
     problems += [f"its parameter {name!r} gets nothing" for name in missing]
     if problems:
         raise AgentError(
-            f"[agent.{section}] does not fit {what}{signature}: {', and '.join(problems)}.",
+            f"[agent.{section}] does not fit {what}{signature}: {'; '.join(problems)}.",
             hint='Correct it in ratchet.toml; a value is a constant, or "{input}" or'
             ' "{input.FIELD}".',
         )
@@ -383,7 +388,7 @@ def _typed(
         except Exception as error:  # a constructor of the user's, or of a library
             shown = getattr(kind, "__name__", str(kind))
             raise InputError(
-                f"{where} {name} cannot be made a {shown}: {type(error).__name__}: {error}."
+                f"{where} {name} is no {shown}: {type(error).__name__}: {error}."
             ) from None
     return bound
 
