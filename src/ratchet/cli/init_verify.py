@@ -16,7 +16,7 @@ from ratchet.cli.wiring_probe import CHANGE, ProbeAnswer, ProbeRequest
 from ratchet.run.model_relay import Answer, Exchange, ModelRelay, RelayedRequest
 from ratchet.wire.deriving.derive import Wiring
 from ratchet.wire.deriving.sent_texts import nearest_call, system_texts, unlike
-from ratchet.wire.recording.model_calls import body_of, is_model_call, request_of, texts_of_request
+from ratchet.wire.recording.model_calls import asks_model, body_of, request_of, texts_of_request
 from ratchet.wire.recording.recording import Recording
 
 SECONDS = 180.0
@@ -99,7 +99,7 @@ class Replay:
         return Answer(pieces=(call.answer,), status=call.status, content_type=call.content_type)
 
     def _ended(self, exchange: Exchange) -> None:
-        if is_model_call(exchange):
+        if asks_model(exchange.request, request_of(exchange)):
             self.seen.append(SeenCall(time.time() - exchange.seconds, exchange))
 
 
