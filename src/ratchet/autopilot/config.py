@@ -277,6 +277,8 @@ _KEYS_OF = {
     "stdin": ("command", "a command"),
     "serve": ("url", "the url of a service"),
     "body": ("url", "the url of a service"),
+    "query": ("url", "the url of a service"),
+    "method": ("url", "the url of a service"),
     "arguments": ("entry", "an entry"),
     "constructing": ("entry", "an entry"),
 }
@@ -332,6 +334,8 @@ class AgentSection(Section):
     serve: Annotated[str, Field(min_length=1)] | None = None
     stdin: str | None = None
     body: Annotated[str, Field(min_length=1)] | None = None
+    query: dict[str, str] | None = None
+    method: Literal["GET", "POST", "PUT", "PATCH"] | None = None
     output: Annotated[str, Field(min_length=1)] | None = None
     arguments: dict[str, Any] | None = None
     constructing: dict[str, Any] | None = Field(default=None, alias="construct")
@@ -387,7 +391,7 @@ class AgentSection(Section):
     def _command(cls, line: str | None) -> str | None:
         return None if line is None else _checked_line(line, "[agent] command", "input")
 
-    @field_validator("stdin", "arguments", "constructing")
+    @field_validator("stdin", "query", "arguments", "constructing")
     @classmethod
     def _placeholders(cls, value: Any, field: ValidationInfo) -> Any:
         _check_placeholders(value, f"[agent] {_written(str(field.field_name))}")
@@ -454,6 +458,8 @@ class AgentSection(Section):
         return Handover(
             words=parse_command(self.command) if self.command is not None else (),
             stdin=self.stdin,
+            method=self.method or "POST",
+            query=self.query or {},
             body=None if self.body is None else msgspec.json.decode(self.body),
             output=self.output or "",
         )

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -68,7 +70,10 @@ def derive(
     wirings = []
     if inputs and python is not None and python.sdk:
         wirings = [_of_entry(entry) for entry in entry_points(recording, inputs)]
-    wirings.append(_of_program(recording, _for_program(inputs)))
+    program = _of_program(recording, _for_program(inputs))
+    if (movable := _on_any_port(program)) is not None:
+        wirings.append(movable)
+    wirings.append(program)
     texts = [as_text(value.value) for value in inputs]
     return Derived(
         wirings=tuple(wirings),
@@ -108,6 +113,16 @@ def _of_entry(entry: EntryPoint) -> Wiring:
         fields=entry.fields,
         parameter=parameter,
     )
+
+
+def _on_any_port(service: Wiring) -> Wiring | None:
+    """A started service whose command names its port, which may then be another one."""
+    serve = service.agent.get("serve", "")
+    port = urlsplit(service.agent.get("url", "")).port
+    moved = re.sub(rf"(?<!\d){port}(?!\d)", "{port}", serve) if port else serve
+    if moved == serve:
+        return None
+    return msgspec.structs.replace(service, agent={**service.agent, "serve": moved})
 
 
 def _of_program(recording: Recording, inputs: Sequence[OwnerValue]) -> Wiring:
