@@ -18,6 +18,7 @@ from ratchet.wire.deriving.derive import Wiring
 from ratchet.wire.deriving.sent_texts import nearest_call, system_texts, unlike
 from ratchet.wire.recording.model_calls import asks_model, body_of, request_of, texts_of_request
 from ratchet.wire.recording.recording import Recording
+from ratchet.worker.environment import dialect_of
 
 SECONDS = 180.0
 """How long both rollouts may take, besides the recorded run's own time twice."""
@@ -72,6 +73,7 @@ class Replay:
 
     def __init__(self, recording: Recording) -> None:
         self._calls = recording.calls
+        self._owners = recording.base_url_variables
         self._relay = ModelRelay(answering=self._answer, ended=self._ended)
         self.seen: list[SeenCall] = []
 
@@ -85,6 +87,10 @@ class Replay:
             "OPENAI_API_KEY": NO_KEY,
             "ANTHROPIC_BASE_URL": url,
             "ANTHROPIC_API_KEY": NO_KEY,
+            **{
+                name: url if dialect_of(name) == "anthropic" else f"{url}/v1"
+                for name in self._owners
+            },
         }
 
     def __enter__(self) -> Replay:

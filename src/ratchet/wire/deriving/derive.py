@@ -128,10 +128,13 @@ def _on_any_port(service: Wiring) -> Wiring | None:
 def _of_program(recording: Recording, inputs: Sequence[OwnerValue]) -> Wiring:
     template = program_template(recording, inputs)
     service = isinstance(recording.run, ServiceRun)
+    agent = dict(template.settings)
+    if recording.base_url_variables and ("command" in agent or "serve" in agent):
+        agent["model_base_url"] = list(recording.base_url_variables)
     return Wiring(
         mode="service" if service else "command",
         label=template.settings["url" if service else "command"],
-        agent=template.settings,
+        agent=agent,
         task_input=template.task_input,
         output=template.output,
         fields=template.fields,
