@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-import os
+import itertools
+import re
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -35,6 +36,8 @@ from ratchet.types import (
     Task,
     defaults,
 )
+
+_WORDS = re.compile(r"\S+|\s+")
 
 QUEUE = "probe"
 CHANGE = " (A check of the wiring changed this prompt: ratchet-check-7c1f.)"
@@ -160,13 +163,20 @@ def _templates(sent: Iterable[str], recorded: Sequence[str]) -> dict[str, Prompt
     templates = {}
     for number, text in enumerate(sent, 1):
         before = max(recorded, key=lambda other: _likeness(text, other), default=text)
-        start = len(os.path.commonprefix([text, before]))
-        rest = (text[start:][::-1], before[start:][::-1])
-        end = len(os.path.commonprefix(list(rest)))
-        constant = (text[:start], text[len(text) - end :]) if text != before else (text,)
-        escaped = [part.replace("{", "{{").replace("}", "}}") for part in constant]
+        # In words: of a time, say, some digits are the same by chance.
+        words, others = _WORDS.findall(text), _WORDS.findall(before)
+        start = _common(words, others)
+        end = _common(words[start:][::-1], others[start:][::-1])
+        constant = [words] if text == before else [words[:start], words[len(words) - end :]]
+        escaped = ["".join(part).replace("{", "{{").replace("}", "}}") for part in constant]
         templates[f"recorded_{number}"] = PromptTemplate("{varying}".join(escaped))
     return templates
+
+
+def _common(words: Sequence[str], others: Sequence[str]) -> int:
+    """How many words both begin with."""
+    pairs = zip(words, others, strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
 
 
 def _likeness(text: str, other: str) -> float:
