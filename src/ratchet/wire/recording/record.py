@@ -77,7 +77,7 @@ def record(
         answering = SimulatedModel().answer if simulated else None
         with ModelRelay(answering=answering, ended=exchanges.append) as relay:
             placeholders = _placeholders(root, argv, run.variables) if simulated else {}
-            variables = {**placeholders, **run.variables}
+            variables = {**run.variables, **placeholders}
             around = Surroundings(root, folder, relay, variables, simulated=simulated)
             before = listing(root)
             if isinstance(run, CommandRun):
@@ -108,6 +108,7 @@ def record(
         loaded = {file for event in journals.of("end") for file in event["modules"].values()}
         lacking = missing(
             Sources(root, argv, loaded),
+            argv,
             journals,
             did,
             calls,
