@@ -53,7 +53,7 @@ class Allowance(msgspec.Struct, frozen=True, kw_only=True):
     """Absolute paths of folders and files that it really writes to."""
 
 
-class Containment:
+class AgentContainment:
     """The containment of one agent's processes.
 
     Args:
