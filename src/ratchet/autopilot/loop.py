@@ -45,6 +45,7 @@ from ratchet.autopilot.report_cards import check_evaluators, check_objective, tr
 from ratchet.autopilot.run_outcome import COACH_GONE
 from ratchet.autopilot.run_spending import RolloutCap, RunSpending, announced
 from ratchet.autopilot.runner import open_runner
+from ratchet.autopilot.task_inputs import check_task_inputs
 from ratchet.autopilot.trainable import ADAPTERS, TrainableModel
 from ratchet.autopilot.watcher import Watcher
 from ratchet.autopilot.weights_algorithm import WeightsAlgorithm
@@ -136,6 +137,7 @@ async def improve(
             dataset, sentences = project.dataset(skip_bad=skip_bad, store=store)
             for sentence in sentences:
                 watcher.message(sentence)
+            check_task_inputs(agent, dataset.tasks)
             if isinstance(agent, ProgramAgent):
                 if ship_it:
                     check_clean(project.root)

@@ -260,6 +260,7 @@ class Project:
             model="" if model is None else model.version,
             variables=self.agent_variables,
             in_files=tuple(declared_prompts(self.root, self.config.files_of_prompts).values()),
+            **agent.parameters,
         )
 
     @property
@@ -293,6 +294,7 @@ class Project:
 
         agent, model = self.config.agent, self.agent_model
         if agent.entry is None:
+            from ratchet.run.command import parse_command
             from ratchet.run.program import ProgramAgent, ProgramSpec
 
             return ProgramAgent(
@@ -303,6 +305,8 @@ class Project:
                     path=agent.path,
                     besides=(FILE_NAME, self.config.tasks.file),
                     model="" if model is None else model.version,
+                    handover=agent.handover,
+                    serve=() if agent.serve is None else parse_command(agent.serve),
                 )
             )
         from ratchet.worker.environment import variables_set

@@ -235,7 +235,7 @@ def _no_call(project: Project, rollouts: int) -> str:
 
 
 def _how_to_reach(project: Project) -> str:
-    if project.config.agent.command is not None:
+    if not project.config.agent.runs_already:
         return (
             "The gateway's base URL is in OPENAI_BASE_URL and ANTHROPIC_BASE_URL. Where the agent"
             " reads another variable, name it:\n\n[agent]\nmodel_base_url ="

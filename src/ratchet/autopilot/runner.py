@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from ratchet._waiting import WAITS
 from ratchet.autopilot.code_sandbox import source_code, with_sandbox
+from ratchet.autopilot.config import AgentSection
 from ratchet.autopilot.import_binding import warning
 from ratchet.autopilot.project import Project
 from ratchet.run import (
@@ -34,6 +36,9 @@ if TYPE_CHECKING:
     from ratchet.observe.redaction import RedactionRules, Redactor
 
 Say = Callable[[str], None]
+
+MOST_SERVICES = 4
+"""Most instances of a service that are started without being asked for: each takes its memory."""
 
 
 @asynccontextmanager
@@ -122,35 +127,84 @@ async def _program_runner(
     url = await stack.enter_async_context(project.start_server(project))
     client = await stack.enter_async_context(AsyncClient(url, os.environ.get("RATCHET_KEY")))
     transport = RetryingTransport(ServerTransport(client), _ServerWatcher(url, say))
-    executor = program_executor(project, url)
+    run = project.config.run
+    executor = program_executor(
+        project.config.agent,
+        url,
+        folder=project.root,
+        state=project.state,
+        concurrency=run.concurrency,
+        timeout_s=run.timeout_s,
+        say=say,
+    )
     return Runner(transport, queue, executor, redactor=redactor)
 
 
-def program_executor(project: Project, url: str) -> Executor:
+def program_executor(
+    section: AgentSection,
+    url: str,
+    *,
+    folder: Path,
+    state: Path,
+    concurrency: int | None,
+    timeout_s: float,
+    variables: Mapping[str, str] = MappingProxyType({}),
+    say: Say,
+) -> Executor:
     """The executor of an agent in any language.
 
     Args:
-        project: The project; its agent is a command or a URL.
+        section: Names a command or a URL.
         url: The server whose gateway serves the agent's model calls.
+        folder: Working folder of the command.
+        state: Folder for logs and scratch files.
+        concurrency: Attempts at once; None for the kind's default.
+        timeout_s: Seconds that one attempt may take.
+        variables: Further environment variables of what is started.
+        say: Called with a sentence when fewer run at once.
     """
-    section, run = project.config.agent, project.config.run
+    cores = os.cpu_count() or 1
+    handover = section.handover
+    if section.serve is not None:
+        from ratchet.run.command import parse_command
+        from ratchet.run.served import ServedExecutor
+
+        assert section.url is not None
+        return ServedExecutor(
+            parse_command(section.serve),
+            section.url,
+            handover=handover,
+            folder=folder,
+            state=state,
+            slots=concurrency or min(MOST_SERVICES, cores),
+            timeout_s=timeout_s,
+            server=url,
+            variables=variables,
+            base_urls=section.model_base_url,
+            keys=section.model_key,
+            say=say,
+        )
     if section.url is not None:
         from ratchet.run.service import ServiceExecutor
 
-        slots = run.concurrency or AT_ONCE
-        return ServiceExecutor(section.url, slots=slots, timeout_s=run.timeout_s, server=url)
-    from ratchet.run.command import CommandExecutor, parse_command
+        slots = concurrency or AT_ONCE
+        return ServiceExecutor(
+            section.url, handover=handover, slots=slots, timeout_s=timeout_s, server=url
+        )
+    from ratchet.run.command import CommandExecutor
 
-    assert section.command is not None
     return CommandExecutor(
-        parse_command(section.command),
-        folder=project.root,
-        state=project.state,
-        slots=run.concurrency or min(AT_ONCE, 4 * (os.cpu_count() or 1)),  # they mostly wait
-        timeout_s=run.timeout_s,
+        handover.words,
+        folder=folder,
+        state=state,
+        slots=concurrency or min(AT_ONCE, 4 * cores),  # they mostly wait
+        timeout_s=timeout_s,
         server=url,
+        variables=variables,
         base_urls=section.model_base_url,
         keys=section.model_key,
+        stdin=handover.stdin,
+        output=handover.output,
     )
 
 
@@ -215,10 +269,10 @@ def make_fleet(project: Project, agent: AnyAgent, say: Say) -> Executor:
 
     run, program = project.config.run, isinstance(agent, ProgramAgent)
     assert run.server is not None
-    if project.config.agent.url is not None:
+    if project.config.agent.runs_already:
         raise ConfigError(
             "A fleet's runners start the agent, and [agent] url names one that is already running.",
-            hint="Name its command instead, or leave the server out.",
+            hint="Give the command that starts it, serve, or leave the server out.",
         )
     return FleetExecutor(
         run.server,

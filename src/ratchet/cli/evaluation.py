@@ -14,6 +14,7 @@ from ratchet.autopilot.agent_model import agent_model
 from ratchet.autopilot.batch import Batch, evaluate_batch
 from ratchet.autopilot.failed_rollout import failure_of
 from ratchet.autopilot.prompt_discovery import discover_prompts
+from ratchet.autopilot.task_inputs import check_task_inputs
 from ratchet.cli.console import (
     DatasetOption,
     Folder,
@@ -96,6 +97,7 @@ async def _evaluate(
 ) -> list[Batch]:
     agent = project.load_agent()
     tasks = select_tasks(project, split, limit=limit, skip_bad=skip_bad, say=watcher.message)
+    check_task_inputs(agent, tasks)
     if isinstance(agent, ProgramAgent):
         dataset, _ = project.dataset(skip_bad=skip_bad, needs=())
         await discover_prompts(project, store, agent, dataset, watcher.message)

@@ -16,6 +16,7 @@ from ratchet.autopilot import Project, open_runner
 from ratchet.autopilot.agent_model import agent_model
 from ratchet.autopilot.batch import Batch, evaluate_batch
 from ratchet.autopilot.prompt_discovery import recall_prompts
+from ratchet.autopilot.task_inputs import check_task_inputs
 from ratchet.cli.console import (
     DatasetOption,
     Folder,
@@ -105,6 +106,7 @@ async def _run(
     project: Project, store: Store, watcher: TerminalWatcher, tasks: list[Task], name: str
 ) -> Batch:
     agent = project.load_agent()
+    check_task_inputs(agent, tasks)
     if isinstance(agent, ProgramAgent) and project.has_tasks():
         recall_prompts(store, agent, project.dataset(skip_bad=True, needs=())[0])
     selected = select_candidate(project, store, agent, name)

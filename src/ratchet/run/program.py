@@ -7,10 +7,11 @@ import os
 import subprocess
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 import msgspec
 
+from ratchet.run.handover import Handover
 from ratchet.source.secret_files import in_secret_place
 from ratchet.source.tree import SKIPPED
 from ratchet.types import Declaration
@@ -49,6 +50,10 @@ class ProgramSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Files in them that are no source of the agent, relative to the root."""
     model: str = ""
     """Version of the local model that the agent calls; empty for another."""
+    handover: Handover = Handover()
+    """What it is given of a task, and where its answer is."""
+    serve: tuple[str, ...] = ()
+    """Program and arguments that start the service; empty for one that runs, or a command."""
 
 
 class ProgramAgent:
@@ -71,15 +76,24 @@ class ProgramAgent:
         """The same as `source_version`: nothing of the agent is loaded in this process."""
         return self.source_version()
 
+    def check_input(self, value: Any) -> None:
+        """Check that a task's input has what the agent's settings name.
+
+        Raises:
+            InputError: It has not.
+        """
+        self.spec.handover.check(value)
+
     def source_version(self) -> str:
         """Hash the files below the agent's folders, as far as git does not ignore them.
 
-        Part of a rollout's identity: an edited agent is another agent. Files with secrets,
-        Ratchet's own, and the task file do not count.
+        Part of a rollout's identity: an edited agent is another agent, and so is one that is given
+        its tasks in another way. Files with secrets, Ratchet's own, and the task file do not count.
         """
         root = Path(self.spec.root).resolve()
         besides = {(root / name).resolve() for name in self.spec.besides}
         digest = hashlib.sha256(self.spec.model.encode())
+        digest.update(msgspec.json.encode((self.spec.handover, self.spec.serve)))
         for file in source_files(root, self.spec.path):
             if file in besides or in_secret_place(file.relative_to(root)):
                 continue

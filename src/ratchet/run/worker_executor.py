@@ -34,6 +34,7 @@ import msgspec
 
 from ratchet.bind import Binding
 from ratchet.client import is_server
+from ratchet.run.attempt_relay import AttemptRelays
 from ratchet.run.left_outcomes import OUTBOX
 from ratchet.run.worker_pool import WorkerLost, WorkerPool, WorkerSlot
 from ratchet.source.prompt_files import with_texts
@@ -61,8 +62,8 @@ class WorkerExecutor:
             store they leave them in the state folder, for `store_left_outcomes`.
         store_key: API key for the server; hidden from the agent.
         gateway: URL of the server whose gateway serves the agent's model calls. Needs a worker per
-            slot: the variables that lead there change with each attempt. A library's client that
-            was made while the agent was imported does not notice.
+            slot: the variables that lead there change with each attempt. Clients that were made
+            while the agent was imported are led there by a relay.
         state: Folder for logs and scratch files.
         slots: Attempts at once, in all workers together.
         workers: Number of worker processes; `slots` when left out. With as many workers as slots,
@@ -123,7 +124,8 @@ class WorkerExecutor:
             outbox=str(state / OUTBOX),
             redaction={} if redaction is None else msgspec.to_builtins(redaction),
         )
-        self._worker_pool = WorkerPool(setup, state / "logs", keep_open)
+        self._relays = AttemptRelays(gateway) if gateway else None
+        self._worker_pool = WorkerPool(setup, state / "logs", keep_open, self._relays)
         self._slots = slots
         self._free = asyncio.Semaphore(slots)
         self._worker_slots = [WorkerSlot(self._worker_pool, number) for number in range(count)]
@@ -146,6 +148,8 @@ class WorkerExecutor:
             AgentError: The agent does not load.
         """
         self._worker_pool.prepare()
+        if self._relays is not None:
+            self._relays.start()
         first, *others = self._worker_slots
         if self._source is not None:
             first.bind(SOURCE)
@@ -274,3 +278,5 @@ class WorkerExecutor:
         slots = (*self._worker_slots, self._isolated)
         await asyncio.gather(*(slot.close() for slot in slots))
         await self._worker_pool.close()
+        if self._relays is not None:
+            await asyncio.to_thread(self._relays.close)

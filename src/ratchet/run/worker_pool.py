@@ -12,6 +12,7 @@ from typing import Literal
 import msgspec
 
 from ratchet.bind import Binding
+from ratchet.run.attempt_relay import AttemptRelays
 from ratchet.run.worker_process import WorkerProcess
 from ratchet.types import AgentError, Claim, Outcome, Resource
 from ratchet.worker.attempt import AttemptClock, timed_out
@@ -53,10 +54,18 @@ class WorkerPool:
         setup: First message to each worker.
         logs: Folder for the workers' output.
         keep_open: File descriptor that workers hold open while they live, such as a lock's.
+        relays: Lead model clients that live longer than an attempt to the gateway; None without.
     """
 
-    def __init__(self, setup: WorkerSetup, logs: Path, keep_open: int | None) -> None:
+    def __init__(
+        self,
+        setup: WorkerSetup,
+        logs: Path,
+        keep_open: int | None,
+        relays: AttemptRelays | None = None,
+    ) -> None:
         self.setup = setup
+        self.relays = relays
         self._logs = logs
         self._keep_open = keep_open
         self._all: set[WorkerProcess] = set()
@@ -82,7 +91,8 @@ class WorkerPool:
             AgentError: The agent does not load, or no worker starts.
         """
         how = ""
-        setup = msgspec.structs.replace(self.setup, binding=binding)
+        variables = self.relays.of(number).variables() if self.relays is not None else {}
+        setup = msgspec.structs.replace(self.setup, binding=binding, import_variables=variables)
         for _ in range(START_TRIES):
             worker = WorkerProcess(
                 number, self._logs / f"worker-{number}.log", self._keep_open, setup.agent.python
@@ -204,6 +214,7 @@ class WorkerSlot:
         self.load = 0
         """Attempts assigned to the slot."""
         self._pool = pool
+        self._relay = pool.relays.of(number) if pool.relays is not None else None
         self._timeout_s = pool.setup.timeout_s
         self._shared = pool.setup.capacity > 1
         self._limit_s = self._timeout_s + (GRACE_S + SILENCE_S if self._shared else KILL_AFTER_S)
@@ -291,6 +302,8 @@ class WorkerSlot:
             self._log_start = worker.mark_log()
         key = (claim.rollout.id, claim.fence)
         running = self._running[key] = _Running()
+        if self._relay is not None:
+            self._relay.lead_to(claim)
         worker.post(work)
         try:
             done, _ = await asyncio.wait({running.ended}, timeout=self._limit_s)
@@ -308,6 +321,8 @@ class WorkerSlot:
             raise
         finally:
             self._running.pop(key, None)
+            if self._relay is not None:
+                self._relay.lead_to(None)
 
     async def close(self) -> None:
         """End the worker, and those that were retired."""

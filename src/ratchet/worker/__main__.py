@@ -79,7 +79,7 @@ def main(descriptor: int, *kept_open: int) -> None:
     if setup.gateway:
         for name in PROVIDER_KEYS:
             os.environ.pop(name, None)
-        os.environ.update(gateway_variables(setup.gateway, None))
+        os.environ.update(setup.import_variables)
     os.environ.update(setup.agent.variables)
     path = list(sys.path)
     faulthandler.enable(all_threads=False)

@@ -1,0 +1,315 @@
+"""A relay on loopback: passes requests on to where its routes lead, streamed, and keeps both sides.
+
+A path `/to/https/api.groq.com/openai/v1/chat/completions` names its upstream by itself, so any
+provider's client works with a base URL of this form. A path `/openai/…` goes below the base that
+the route `openai` leads to at that moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import msgspec
+
+if TYPE_CHECKING:
+    from aiohttp import ClientSession, web
+
+CALL_HEADER = "x-ratchet-call"
+"""Header with the caller's own name of a call; it goes no further than the relay."""
+
+DIRECT = "/to/"
+
+KEPT_BYTES = 16_777_216
+"""Most bytes of a body that are kept; all are passed on."""
+
+CONNECT_S = 20.0
+SILENCE_S = 600.0
+"""Seconds that an upstream may take to connect, and to send the next bytes."""
+
+START_S = 20.0
+
+_HOP_BY_HOP = frozenset(
+    {
+        *("connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "te"),
+        *("trailer", "transfer-encoding", "upgrade", "host", "content-length"),
+        *("accept-encoding", "expect", CALL_HEADER),
+    }
+)
+
+
+class RelayedRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A request as it arrived."""
+
+    number: int
+    """In the order of arrival, from 0."""
+    call: str
+    """The caller's own name of it; empty without one."""
+    method: str
+    url: str
+    """Where it goes; empty where no route leads on."""
+    path: str
+    """Below the upstream's host, with its query."""
+    headers: Mapping[str, str]
+    body: bytes
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer that the relay gives by itself."""
+
+    pieces: Iterable[bytes]
+    status: int = 200
+    content_type: str = "application/json"
+
+
+class Exchange(msgspec.Struct, frozen=True, kw_only=True):
+    """A request with its answer."""
+
+    request: RelayedRequest
+    status: int
+    """0 where no answer came."""
+    content_type: str
+    body: bytes
+    seconds: float
+    error: str
+    """Why the upstream gave no whole answer; empty where it did."""
+
+
+class ModelRelay:
+    """The relay, in a thread of its own; a context manager.
+
+    Args:
+        routes: Base URL by the first part of a path; `lead` changes them.
+        answering: Answers some requests instead of their upstream; None passes one on.
+        ended: Called with each exchange, in the relay's thread.
+        trust_env: Whether upstreams are reached through the proxies of the environment.
+    """
+
+    def __init__(
+        self,
+        routes: Mapping[str, str] = {},
+        *,
+        answering: Callable[[RelayedRequest], Answer | None] | None = None,
+        ended: Callable[[Exchange], None] | None = None,
+        trust_env: bool = True,
+    ) -> None:
+        self._routes = dict(routes)
+        self._answering = answering
+        self._told = ended
+        self._trust_env = trust_env
+        self._numbers = itertools.count()
+        self._socket = socket.socket()
+        self._loop = asyncio.new_event_loop()
+        self._stopping = asyncio.Event()
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._work, name="model relay", daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Where it is reached, without a path."""
+        return f"http://127.0.0.1:{self._socket.getsockname()[1]}"
+
+    def lead(self, route: str, base_url: str) -> None:
+        """Let a route lead to another base URL from the next request on."""
+        self._routes[route] = base_url
+
+    def address_of(self, url: str) -> str:
+        """The relay's URL for an upstream's."""
+        return self.url + direct_path(url)
+
+    def __enter__(self) -> ModelRelay:
+        self._socket.bind(("127.0.0.1", 0))
+        self._socket.listen(128)
+        self._thread.start()
+        if not self._ready.wait(START_S):
+            raise RuntimeError("The relay of model calls did not start.")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join(START_S)
+
+    def _work(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.run_until_complete(self._serve())
+        self._loop.close()
+
+    async def _serve(self) -> None:
+        from aiohttp import ClientSession, ClientTimeout, DummyCookieJar, TCPConnector, web
+
+        timeout = ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENCE_S)
+        async with ClientSession(
+            connector=TCPConnector(limit=0),
+            timeout=timeout,
+            trust_env=self._trust_env,
+            auto_decompress=False,
+            cookie_jar=DummyCookieJar(),
+        ) as session:
+
+            async def handle(request: web.BaseRequest) -> web.StreamResponse:
+                return await self._relay(session, request)
+
+            runner = web.ServerRunner(web.Server(handle))
+            await runner.setup()
+            await web.SockSite(runner, self._socket, shutdown_timeout=1.0).start()
+            self._ready.set()
+            await self._stopping.wait()
+            await runner.cleanup()
+
+    async def _relay(self, session: ClientSession, request: web.BaseRequest) -> web.StreamResponse:
+        started = time.perf_counter()
+        arrived = self._arrived(request, await request.content.read())
+        own = self._answering(arrived) if self._answering else None
+        sent = _Sent(request)
+        error = ""
+        try:
+            if own is not None:
+                await sent.begin(own.status, {"content-type": own.content_type})
+                for piece in own.pieces:
+                    await sent.add(piece)
+            elif not arrived.url:
+                await sent.refuse(404, f"The relay has no route for {request.path!r}.")
+            else:
+                await self._forward(session, arrived, sent)
+        except ConnectionResetError:
+            error = "The program closed the connection."
+        except Exception as failure:  # an upstream may send anything
+            error = _failure(arrived, failure)
+            if sent.response is None:
+                await sent.refuse(502, error)
+            elif request.transport is not None:
+                request.transport.abort()  # a cut answer must not look whole
+        seconds = time.perf_counter() - started
+        if self._told is not None:
+            self._told(sent.exchange(arrived, seconds, error))
+        assert sent.response is not None or error
+        return sent.response or sent.nothing()
+
+    def _arrived(self, request: web.BaseRequest, body: bytes) -> RelayedRequest:
+        url, path = self._destination(request.raw_path)
+        return RelayedRequest(
+            number=next(self._numbers),
+            call=request.headers.get(CALL_HEADER, ""),
+            method=request.method,
+            url=url,
+            path=path,
+            headers=dict(request.headers),
+            body=body,
+        )
+
+    def _destination(self, path: str) -> tuple[str, str]:
+        """Where a path leads, and its part below the upstream's host."""
+        if path.startswith(DIRECT):
+            scheme, _, rest = path.removeprefix(DIRECT).partition("/")
+            host, slash, below = rest.partition("/")
+            url = f"{scheme}://{host}{slash}{below}" if scheme in ("http", "https") else ""
+        else:
+            route, slash, below = path.lstrip("/").partition("/")
+            base = self._routes.get(route, "").rstrip("/")
+            url = f"{base}{slash}{below}" if base else ""
+        return url, _below_host(url) if url else path
+
+    async def _forward(self, session: ClientSession, arrived: RelayedRequest, sent: _Sent) -> None:
+        from multidict import CIMultiDict
+        from yarl import URL
+
+        headers = CIMultiDict(
+            (name, value)
+            for name, value in sent.request.headers.items()
+            if name.lower() not in _HOP_BY_HOP
+        )
+        headers["Accept-Encoding"] = "identity"
+        async with session.request(
+            arrived.method,
+            URL(arrived.url, encoded=True),
+            headers=headers,
+            data=arrived.body or None,
+            allow_redirects=False,
+        ) as response:
+            await sent.begin(
+                response.status,
+                [
+                    (name, value)
+                    for name, value in response.headers.items()
+                    if name.lower() not in _HOP_BY_HOP
+                ],
+            )
+            async for piece in _pieces(response.content):
+                await sent.add(piece)
+
+
+async def _pieces(content: object) -> AsyncIterator[bytes]:
+    while piece := await content.readany():  # type: ignore[attr-defined]
+        yield piece
+
+
+class _Sent:
+    """The answer to one request, as it is sent and kept."""
+
+    def __init__(self, request: web.BaseRequest) -> None:
+        self.request = request
+        self.response: web.StreamResponse | None = None
+        self._kept: list[bytes] = []
+        self._left = KEPT_BYTES
+
+    async def begin(
+        self, status: int, headers: Mapping[str, str] | Iterable[tuple[str, str]]
+    ) -> None:
+        from aiohttp import web
+        from multidict import CIMultiDict
+
+        response = web.StreamResponse(status=status, headers=CIMultiDict(headers))
+        await response.prepare(self.request)
+        self.response = response
+
+    async def add(self, piece: bytes) -> None:
+        assert self.response is not None
+        if self._left > 0:
+            self._kept.append(piece[: self._left])
+            self._left -= len(piece)
+        await self.response.write(piece)
+
+    async def refuse(self, status: int, why: str) -> None:
+        await self.begin(status, {"content-type": "application/json"})
+        await self.add(msgspec.json.encode({"error": {"message": why, "type": "relay"}}))
+
+    def nothing(self) -> web.StreamResponse:
+        from aiohttp import web
+
+        return web.Response(status=502)
+
+    def exchange(self, arrived: RelayedRequest, seconds: float, error: str) -> Exchange:
+        response = self.response
+        return Exchange(
+            request=arrived,
+            status=0 if response is None else response.status,
+            content_type="" if response is None else response.headers.get("content-type", ""),
+            body=b"".join(self._kept),
+            seconds=seconds,
+            error=error,
+        )
+
+
+def direct_path(url: str) -> str:
+    """The relay's path for an upstream's URL."""
+    place = urlsplit(url)
+    host = place.netloc.rpartition("@")[2]
+    query = f"?{place.query}" if place.query else ""
+    return f"{DIRECT}{place.scheme}/{host}{place.path}{query}"
+
+
+def _below_host(url: str) -> str:
+    place = urlsplit(url)
+    return (place.path or "/") + (f"?{place.query}" if place.query else "")
+
+
+def _failure(arrived: RelayedRequest, failure: Exception) -> str:
+    host = urlsplit(arrived.url).netloc
+    said = str(failure) or type(failure).__name__
+    return f"{host} gave no answer: {said}"

@@ -1,0 +1,222 @@
+"""Model calls from what the relay kept: dialect, texts and answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeAlias
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from ratchet.observe.model_apis import DIALECTS, ModelApi
+from ratchet.observe.model_apis.bounded_json import decoded, mapping
+from ratchet.run.model_relay import Exchange
+from ratchet.wire.recording.python_hook.ratchet_recording_hook.shapes import is_model_request
+from ratchet.wire.recording.python_hook.ratchet_recording_hook.values import is_secret_name
+from ratchet.wire.recording.recording import ModelText
+
+Body: TypeAlias = Mapping[str, Any]
+
+_ENDINGS = {
+    "/chat/completions": "openai-chat",
+    "/responses": "openai-responses",
+    "/completions": "openai-completions",
+    "/embeddings": "openai-embeddings",
+    "/messages": "anthropic",
+    ":generateContent": "gemini",
+    ":streamGenerateContent": "gemini",
+    "/api/chat": "ollama",
+    "/api/generate": "ollama",
+    "/converse": "bedrock",
+    "/converse-stream": "bedrock",
+    "/invoke": "bedrock",
+    "/invoke-with-response-stream": "bedrock",
+}
+"""Dialects by the end of a path."""
+
+
+def is_model_call(exchange: Exchange) -> bool:
+    """Whether an exchange asked a model."""
+    return exchange.request.method == "POST" and is_model_request(
+        exchange.request.path, request_of(exchange)
+    )
+
+
+def request_of(exchange: Exchange) -> Any:
+    """The decoded body of a request; None where it is no JSON."""
+    try:
+        return decoded(exchange.request.body)
+    except ValueError:
+        return None
+
+
+def dialect_of(path: str, request: Any) -> str:
+    """The dialect of a request; empty for an unknown one."""
+    path = path.partition("?")[0].rstrip("/")
+    named = next((name for end, name in _ENDINGS.items() if path.endswith(end)), "")
+    if not named and "contents" in mapping(request):
+        return "gemini"
+    return named
+
+
+def api_of(dialect: str) -> ModelApi | None:
+    """How the spans' attributes of a dialect are read; None where they are not."""
+    provider, _, name = dialect.partition("-")
+    if provider == "anthropic":
+        return DIALECTS["anthropic", "messages"]
+    paths = {"chat": "chat/completions"}
+    return DIALECTS.get(("openai", paths.get(name, name))) if provider == "openai" else None
+
+
+def texts_of_request(request: Any) -> tuple[ModelText, ...]:
+    """Every text of a system's, developer's or user's message, whatever the dialect."""
+    body = mapping(request)
+    return tuple(
+        ModelText(role=role, text=text) for role, text in _request_texts(body) if text.strip()
+    )
+
+
+_ROLES = {"developer": "system", "human": "user", "ai": "assistant", "model": "assistant"}
+
+
+def _request_texts(body: Body) -> Iterator[tuple[str, str]]:
+    for key in ("system", "instructions", "systemInstruction", "system_instruction", "preamble"):
+        for text in texts_of(body.get(key)):
+            yield "system", text
+    for key in ("messages", "contents", "input", "chat_history"):
+        value = body.get(key)
+        for message in value if isinstance(value, list) else [value]:
+            if not isinstance(message, dict):
+                for text in texts_of(message):
+                    yield "user", text
+                continue
+            if message.get("type") in ("function_call", "reasoning"):
+                continue
+            role = str(message.get("role") or ("tool" if "output" in message else "user")).lower()
+            content = message.get("content", message.get("parts", message.get("output")))
+            for text in texts_of(content):
+                yield _ROLES.get(role, role), text
+    for key in ("prompt", "inputs", "message", "inputText"):
+        for text in texts_of(body.get(key)):
+            yield "user", text
+
+
+def texts_of(content: Any) -> list[str]:
+    """The texts of a content in any dialect: a text, a part, a list of them."""
+    if isinstance(content, str):
+        return [content]
+    if isinstance(content, list):
+        return [text for part in content for text in texts_of(part)]
+    if isinstance(content, dict):
+        for key in ("text", "content", "parts", "input_text"):
+            if isinstance(content.get(key), (str, list)):
+                return texts_of(content[key])
+    return []
+
+
+def answer_of(exchange: Exchange, dialect: str) -> str:
+    """The answer's text; of tool calls, their names and arguments as JSON."""
+    text = exchange.body.decode("utf-8", "replace")
+    whole = _assembled(text, exchange.content_type, dialect)
+    said, calls = _said(whole)
+    return said or (json.dumps(calls, ensure_ascii=False) if calls else "")
+
+
+def is_streamed(exchange: Exchange) -> bool:
+    """Whether the answer came as a stream."""
+    kind = exchange.content_type
+    return any(word in kind for word in ("event-stream", "ndjson", "eventstream"))
+
+
+def path_without_keys(path: str) -> str:
+    """A path whose query names keys but does not say them."""
+    place = urlsplit(path)
+    if not place.query:
+        return path
+    pairs = [
+        (name, "redacted" if is_secret_name(name) or name == "key" else value)
+        for name, value in parse_qsl(place.query, keep_blank_values=True)
+    ]
+    return f"{place.path}?{urlencode(pairs)}"
+
+
+def _assembled(text: str, content_type: str, dialect: str) -> list[Any]:
+    """The decoded answer: whole, or the pieces of a stream."""
+    if "event-stream" in content_type or text.startswith(("data:", "event:")):
+        events = _decoded_lines(
+            line[5:].strip() for line in text.splitlines() if line.startswith("data:")
+        )
+        api = api_of(dialect)
+        if api is None:
+            return events
+        assembly = api.assembly()
+        for event in events:
+            if isinstance(event, dict):
+                assembly.add(event)
+        return [assembly.response()]
+    try:
+        return [decoded(text)]
+    except ValueError:
+        return _decoded_lines(text.splitlines())
+
+
+def _decoded_lines(lines: Any) -> list[Any]:
+    found = []
+    for line in lines:
+        try:
+            found.append(decoded(line))
+        except ValueError:
+            continue
+    return found
+
+
+_ANSWERS = (
+    "choices",
+    "output",
+    "content",
+    "candidates",
+    "message",
+    "parts",
+    "delta",
+    "generations",
+)
+_TEXTS = (
+    "text",
+    "response",
+    "content",
+    "completion",
+    "outputText",
+    "output_text",
+    "generated_text",
+)
+
+
+def _said(value: Any, depth: int = 0) -> tuple[str, list[dict[str, Any]]]:
+    """Texts and tool calls of an answer, in whatever dialect."""
+    if depth > 12:
+        return "", []
+    texts: list[str] = []
+    calls: list[dict[str, Any]] = []
+    if isinstance(value, list):
+        for part in value:
+            text, more = _said(part, depth + 1)
+            texts.append(text)
+            calls += more
+    elif isinstance(value, dict):
+        if value.get("type") == "reasoning":
+            return "", []
+        call = value.get("function") or value.get("functionCall") or value.get("toolUse")
+        if call is None and value.get("type") in ("tool_use", "function_call"):
+            call = value
+        if isinstance(call, dict) and "name" in call:
+            arguments = call.get("arguments", call.get("args", call.get("input")))
+            return "", [{"name": call["name"], "arguments": arguments}]
+        for key in _TEXTS:
+            if isinstance(value.get(key), str):
+                texts.append(value[key])
+                break
+        for key in (*_ANSWERS, "tool_calls"):
+            if isinstance(value.get(key), (dict, list)):
+                text, more = _said(value[key], depth + 1)
+                texts.append(text)
+                calls += more
+    return "".join(texts), calls

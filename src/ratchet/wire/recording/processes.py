@@ -1,0 +1,218 @@
+"""Runs a command or a service to its end, and ends whatever it leaves behind."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+KEPT = 1_000_000
+"""Most bytes of an output that are kept, from its end."""
+TELL_EVERY_S = 15.0
+PATIENCE_S = 3.0
+"""Seconds that processes have to end by themselves."""
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """How a command ended."""
+
+    code: int | None
+    """None where it was ended at its time limit."""
+    stdout: str
+    stderr: str
+    seconds: float
+    problem: str = ""
+    """Why it could not be started."""
+
+
+class Process:
+    """A command in a group of its own, whose output is read.
+
+    Args:
+        argv: Program and arguments.
+        cwd: Its working folder.
+        environ: Its environment.
+        stdin: What it reads, before the end of its input.
+        terminal: Whether it gets a pseudo-terminal.
+        mark: A text in the environment of all that it starts.
+
+    Raises:
+        OSError: It cannot be started.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        cwd: Path,
+        environ: Mapping[str, str],
+        mark: str,
+        stdin: str | None = None,
+        terminal: bool = False,
+    ) -> None:
+        self._mark = mark
+        self._output = _Tail(), _Tail()
+        given = b"" if stdin is None else (stdin.rstrip("\n") + "\n").encode()
+        self._readers: list[threading.Thread] = []
+        streams: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        primary = secondary = -1
+        if terminal:
+            primary, secondary = os.openpty()
+            streams = {"stdin": secondary, "stdout": secondary}
+            given += b"\x04"
+        else:
+            streams["stderr"] = subprocess.PIPE
+        if terminal:
+            streams["stderr"] = secondary
+        self.process = subprocess.Popen(
+            tuple(argv), cwd=cwd, env=dict(environ), start_new_session=True, **streams
+        )
+        if terminal:
+            os.close(secondary)
+            self._read(os.fdopen(primary, "rb", 0, closefd=False), self._output[0])
+            os.write(primary, given)
+            return
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        assert self.process.stdin is not None
+        self._read(self.process.stdout, self._output[0])
+        self._read(self.process.stderr, self._output[1])
+        thread = threading.Thread(target=_feed, args=(self.process.stdin, given), daemon=True)
+        thread.start()
+
+    def _read(self, stream: IO[bytes], into: _Tail) -> None:
+        thread = threading.Thread(target=into.follow, args=(stream,), daemon=True)
+        thread.start()
+        self._readers.append(thread)
+
+    def wait(self, timeout_s: float, say: Callable[[str], None], what: str) -> int | None:
+        """Wait for its end; None at the time limit.
+
+        Args:
+            timeout_s: Seconds that it may take.
+            say: Told what is waited for.
+            what: Name of it, for people.
+        """
+        started = time.monotonic()
+        while (left := started + timeout_s - time.monotonic()) > 0:
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return self.process.wait(min(left, TELL_EVERY_S))
+            say(f"{what} still runs, after {time.monotonic() - started:.0f} s.")
+        return None
+
+    def end(self) -> None:
+        """End it with all that it started."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            left = _marked(self._mark)
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, number)
+            for pid in left:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, number)
+            if self._gone():
+                break
+        for reader in self._readers:
+            reader.join(PATIENCE_S)
+
+    def _gone(self) -> bool:
+        until = time.monotonic() + PATIENCE_S
+        while time.monotonic() < until:
+            ended = self.process.poll() is not None
+            if ended and not _marked(self._mark):
+                return True
+            time.sleep(0.02)
+        return False
+
+    @property
+    def stdout(self) -> str:
+        """What it printed so far."""
+        return self._output[0].text()
+
+    @property
+    def stderr(self) -> str:
+        """What it printed for people so far."""
+        return self._output[1].text()
+
+
+def wait_for_port(
+    url: str, timeout_s: float, say: Callable[[str], None], ended: Callable[[], bool]
+) -> bool:
+    """Wait until something answers at a URL's port; False when it does not.
+
+    Args:
+        url: The URL.
+        timeout_s: Seconds to wait.
+        say: Told what is waited for.
+        ended: Whether waiting has become pointless.
+    """
+    place = urlsplit(url)
+    port = place.port or (443 if place.scheme == "https" else 80)
+    host = place.hostname or "127.0.0.1"
+    started = told = time.monotonic()
+    while time.monotonic() - started < timeout_s and not ended():
+        with contextlib.suppress(OSError), socket.create_connection((host, port), 1.0):
+            return True
+        if time.monotonic() - told >= TELL_EVERY_S:
+            told = time.monotonic()
+            say(f"Waiting for {host}:{port} to answer, since {told - started:.0f} s.")
+        time.sleep(0.05)
+    return False
+
+
+def answers(url: str) -> bool:
+    """Whether something answers at a URL's port now."""
+    return wait_for_port(url, 0.01, lambda _: None, lambda: False)
+
+
+class _Tail:
+    """The end of an output."""
+
+    def __init__(self) -> None:
+        self._parts = bytearray()
+        self._lock = threading.Lock()
+
+    def follow(self, stream: IO[bytes]) -> None:
+        with contextlib.suppress(OSError, ValueError):  # a terminal ends with an error
+            while part := os.read(stream.fileno(), 65_536):
+                with self._lock:
+                    self._parts += part
+                    del self._parts[:-KEPT]
+
+    def text(self) -> str:
+        with self._lock:
+            return self._parts.decode("utf-8", "replace").replace("\r\n", "\n")
+
+
+def _feed(stream: IO[bytes], given: bytes) -> None:
+    with contextlib.suppress(OSError):
+        if given:
+            stream.write(given)
+            stream.flush()
+    with contextlib.suppress(OSError):
+        stream.close()
+
+
+def _marked(mark: str) -> list[int]:
+    """Processes whose environment names the recording, whatever group they are in."""
+    return list(_marked_on_linux(mark.encode()))
+
+
+def _marked_on_linux(mark: bytes) -> Iterator[int]:
+    with contextlib.suppress(OSError):
+        for name in os.listdir("/proc"):
+            if name.isdigit() and int(name) != os.getpid():
+                with contextlib.suppress(OSError):
+                    environ = Path("/proc", name, "environ").read_bytes()
+                    state = Path("/proc", name, "stat").read_bytes().rpartition(b") ")[2][:1]
+                    if mark in environ and state != b"Z":
+                        yield int(name)

@@ -1,0 +1,1 @@
+"""Folder that stands first on `PYTHONPATH` of a recorded command."""

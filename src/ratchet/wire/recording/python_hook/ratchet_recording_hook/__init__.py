@@ -1,0 +1,1 @@
+"""What runs in the owner's own interpreter while a recording is made: standard library only."""

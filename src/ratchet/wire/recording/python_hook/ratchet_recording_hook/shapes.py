@@ -1,0 +1,38 @@
+"""Which requests are model calls: known by their shape, not by a list of hosts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+_TEXT_KEYS = ("prompt", "input", "inputs", "message", "inputText")
+_BESIDE = ("model", "parameters", "max_tokens", "temperature", "stream", "textGenerationConfig")
+
+
+def is_model_request(path: str, body: Any) -> bool:
+    """Whether a POST asks a model.
+
+    Args:
+        path: Below the host.
+        body: Its decoded JSON.
+    """
+    if not isinstance(body, dict):
+        return False
+    messages = body.get("messages")
+    if isinstance(messages, list) and messages:
+        return all(isinstance(message, dict) and "role" in message for message in messages)
+    contents = body.get("contents")
+    if contents and ("enerateContent" in path or isinstance(contents, (list, dict))):
+        parts = contents if isinstance(contents, list) else [contents]
+        return all(isinstance(part, dict) and "parts" in part for part in parts)
+    if "embed" in path.lower() and any(key in body for key in ("input", "content", "requests")):
+        return True
+    texts = any(isinstance(body.get(key), (str, list)) for key in _TEXT_KEYS)
+    return texts and any(key in body for key in _BESIDE)
+
+
+def about_models(path: str) -> bool:
+    """Whether a path asks which models there are."""
+    path = path.rstrip("/")
+    return path.endswith(("/models", "/api/tags", "/api/show", "/api/version")) or (
+        "/v1/models/" in path
+    )
