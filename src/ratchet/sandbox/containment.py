@@ -36,17 +36,20 @@ SETTLE_S = 10.0
 _TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - it gets copies of them
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - it is its own
 _OWN_FOLDERS = ("TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
+_TEMPORARY_VARIABLES = ("TMPDIR", "TMP", "TEMP", "XDG_RUNTIME_DIR")
 _SHEBANG = re.compile(rb"#![ \t]*(\S+)(?:[ \t]+(\S+))?")
-_BWRAP = ("--unshare-user", "--unshare-net", "--unshare-pid", "--unshare-ipc", "--cap-add", "ALL")
-_BWRAP = (*_BWRAP, "--dev-bind", "/", "/", "--proc", "/proc", "--as-pid-1")
+_BWRAP = (
+    *("--unshare-user", "--unshare-net", "--unshare-pid", "--unshare-ipc", "--cap-add", "ALL"),
+    *("--dev-bind", "/", "/", "--proc", "/proc", "--die-with-parent"),
+)
 
 
 class Allowance(msgspec.Struct, frozen=True, kw_only=True):
     """What an agent may do outside of itself."""
 
     hosts: tuple[tuple[str, int], ...] = ()
-    """Names or addresses with ports; `*.example.com` for all names below it. A path with port 0 is a
-    unix socket."""
+    """Names or addresses with ports; `*.example.com` for all names below it. A path with port 0 is
+    a unix socket."""
     programs: tuple[str, ...] = ()
     """Names on the PATH, or paths."""
     folders: tuple[str, ...] = ()
@@ -93,6 +96,7 @@ class AgentContainment:
         command: Sequence[str],
         *,
         hosts: Sequence[tuple[str, int]] = (),
+        writable: Sequence[str | Path] = (),
         cwd: str | Path | None = None,
         env: Mapping[str, str] | None = None,
         pass_fds: Sequence[int] = (),
@@ -103,6 +107,7 @@ class AgentContainment:
         Args:
             command: Program and arguments.
             hosts: Further hosts that it may reach, such as the gateway.
+            writable: Further folders that it really writes to.
             cwd: Its working folder.
             env: Its whole environment; that of this process when left out.
             pass_fds: Descriptors that it inherits.
@@ -117,7 +122,9 @@ class AgentContainment:
         programs = [command[0], self._python, *self._allowed.programs]
         files, executable = executables(programs, place, environ.get("PATH", os.defpath))
         mounts = self.level == "bubblewrap"
-        copies = _copies(self._root, self._folders, environ) if mounts else []
+        folders = [*self._folders, *(os.path.realpath(path) for path in writable)]
+        folders = [path for path in folders if os.path.exists(path)]
+        copies = _copies(self._root, folders, environ) if mounts else []
         hidden = self._hides([*copies, base, place])
         acts = ActReader()
         config = {
@@ -136,10 +143,10 @@ class AgentContainment:
             "programs": files,
             "executable": executable,
             "copies": copies,
-            "folders": [path for path in self._folders if os.path.exists(path)],
+            "folders": folders,
             "hidden": hidden,
-            "writable": [*copies, *self._folders, base, _SHARED_MEMORY],
-            "rules": [] if mounts else self._rules(base, hidden),
+            "writable": [*copies, *folders, base, _SHARED_MEMORY],
+            "rules": [] if mounts else _rules(base, folders, hidden),
             "relay": 0,
         }
         relay = None
@@ -148,7 +155,7 @@ class AgentContainment:
             config["relay"] = relay.getsockname()[1]
         ours, theirs = socket.socketpair()
         before: Sequence[str] = ()
-        if mounts and not why_no_namespaces(False) == "":
+        if mounts and why_no_namespaces(False):
             before = (shutil.which("bwrap") or "bwrap", *_BWRAP, "--")
             config["entered"] = True
         try:
@@ -173,20 +180,10 @@ class AgentContainment:
         home = os.path.expanduser("~")
         named = [os.path.realpath(os.path.join(home, name)) for name in HOME_NAMES]
         prefixes = (sys.prefix, sys.base_prefix, os.path.dirname(os.path.dirname(self._python)))
-        needed = [*needed, self._root, *self._folders, *map(os.path.realpath, prefixes)]
-        places = {path for path in (*named, *self._hidden) if os.path.exists(path)}
-        return sorted(
-            path for path in places if not any(_within(inner, [path]) for inner in needed)
-        )
-
-    def _rules(self, base: str, hidden: Sequence[str]) -> list[tuple[str, str]]:
-        view = FileView(
-            read=("/",),
-            write=(*(path for path in self._folders if os.path.exists(path)), _SHARED_MEMORY),
-            hide=tuple(hidden),
-        )
-        rules = landlock_rules(view, base)
-        return [*rules, ("/dev/tty", landlock.DEVICE), ("/dev/pts", landlock.WRITE)]
+        needed = [*needed, self._root, *map(os.path.realpath, prefixes)]
+        secret = [path for path in named if not _holds(path, [*needed, *self._folders])]
+        other = [path for path in self._hidden if not _holds(path, needed)]
+        return sorted(path for path in {*secret, *other} if os.path.exists(path))
 
 
 class Contained:
@@ -209,9 +206,10 @@ class Contained:
         relay: socket.socket | None,
     ) -> None:
         self.process = process
+        self.base = base
+        """A folder of its own, whatever else is undone when a rollout is over."""
         self._control = control
         self._acts = acts
-        self._base = base
         self._listener = relay
         self._tcp = TcpRelay()
         self._dialed = DialedRelay()
@@ -283,7 +281,7 @@ class Contained:
         await self._tcp.close()
         await self._dialed.close()
         await asyncio.to_thread(self.process.wait)
-        await asyncio.to_thread(shutil.rmtree, self._base, ignore_errors=True)
+        await asyncio.to_thread(shutil.rmtree, self.base, ignore_errors=True)
         for descriptor in self._descriptors:
             os.close(descriptor)
         self._descriptors.clear()
@@ -500,7 +498,7 @@ def _needs(file: str) -> tuple[list[str], set[str]]:
 
 
 def _copies(root: str, folders: Sequence[str], environ: Mapping[str, str]) -> list[str]:
-    """The folders that are copied on write: the outermost, and those on a file system of their own."""
+    """The folders that are copied on write: the outermost, and those on another file system."""
     named = [root, os.path.expanduser("~"), *_TEMPORARY]
     named += [environ[name] for name in _OWN_FOLDERS if environ.get(name)]
     places = {os.path.realpath(path) for path in named if os.path.isdir(path)} - {"/", *folders}
@@ -517,12 +515,22 @@ def _copies(root: str, folders: Sequence[str], environ: Mapping[str, str]) -> li
     )
 
 
+def _rules(base: str, folders: Sequence[str], hidden: Sequence[str]) -> list[tuple[str, str]]:
+    """Landlock's rules where files cannot be copies: everything is read, few folders written."""
+    view = FileView(read=("/",), write=(*folders, _SHARED_MEMORY), hide=tuple(hidden))
+    return [*landlock_rules(view, base), ("/dev/tty", landlock.DEVICE)]
+
+
 def _without_mounts(environ: Mapping[str, str], base: str) -> dict[str, str]:
     """The environment where files cannot be copies: folders of its own, and a name service."""
-    temporary = dict.fromkeys(("TMPDIR", "TMP", "TEMP", "XDG_RUNTIME_DIR"), f"{base}/tmp")
+    temporary = dict.fromkeys(_TEMPORARY_VARIABLES, f"{base}/tmp")  # noqa: S108 - a folder of its own
     # The name service is reached by a connection, which can be led elsewhere.
     return {**environ, **temporary, "HOME": f"{base}/home", "RES_OPTIONS": "use-vc"}
 
 
 def _within(path: str, folders: Sequence[str]) -> bool:
     return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
+
+
+def _holds(folder: str, paths: Sequence[str]) -> bool:
+    return any(_within(path, [folder]) for path in paths)

@@ -89,7 +89,7 @@ def attempts(notice: Notice) -> list[Attempt]:
     if name in ("execve", "execveat"):
         path = real(_path(notice, (None, 0) if name == "execve" else (0, 1)), follow=False)
         # A shell tries the folders of its PATH one after another.
-        return [Attempt(PROGRAM, path)] if os.access(path, os.X_OK) else []
+        return [Attempt(PROGRAM, path)] if os.path.isfile(path) else []
     if name == "connect":
         return _to(notice, arguments[1], arguments[2])
     if name == "sendto":

@@ -7,8 +7,8 @@ import signal
 import socket
 import struct
 
-from . import kernel, keeper, landlock, network, policy, process_table, protocol, scratch
-from .act_log import ActLog
+from . import keeper, kernel, landlock, network, policy, process_table, protocol, scratch
+from .act_log import DENIED, ActLog
 from .attempts import LOOKUP, Attempt
 from .guard import Guard
 from .mounts import Mounts
@@ -75,7 +75,7 @@ def _keep(control: int, config: dict[str, Any], ended: int, own: bool) -> NoRetu
             kernel.adopt_orphans()
         kept = _Kept(protocol.ControlSocket(control), config, own)
     except Exception as error:
-        import traceback; text = traceback.format_exc()
+        text = f"{type(error).__name__}: {error}"
         protocol.ControlSocket(control).send(protocol.FAILED, text.encode()[: protocol.MOST_TEXT])
         os._exit(NOT_CONTAINED)
     status = kept.until_ended()
@@ -92,9 +92,7 @@ def _end_all(config: dict[str, Any]) -> NoReturn:
 class _Kept:
     """The program, and what is answered to it and to the process outside."""
 
-    def __init__(
-        self, control: protocol.ControlSocket, config: dict[str, Any], own: bool
-    ) -> None:
+    def __init__(self, control: protocol.ControlSocket, config: dict[str, Any], own: bool) -> None:
         self._control = control
         self._config = config
         self._log = ActLog(config["log"])
@@ -106,12 +104,13 @@ class _Kept:
         self._readers: dict[int, Callable[[], None]] = {}
         self._own = own
         self._mounts: Mounts | None = None
-        self._connected: set[tuple[str, int]] = set()
+        self._connected: set[str] = set()
         self._guard = Guard(
             config,
             self._names,
             self._report,
             own_network=own,
+            original=self._original,
             serve=self._serve,
             dial=self._dial,
             ask=self._ask,
@@ -139,9 +138,7 @@ class _Kept:
         for listener, host, port in listeners:
             self._tell(protocol.LISTENING, host, port, listener)
         files = None if not api else _ruleset(config, own, api)
-        started = keeper.Started(
-            config, self._log, rules, lambda: _restrict(files), needed=True
-        )
+        started = keeper.Started(config, self._log, rules, lambda: _restrict(files), needed=True)
         self._started = started
         self._stay: set[int] = set()
 
@@ -180,17 +177,19 @@ class _Kept:
         return {pid for pid in alive if pid != self._started.pid and not _is_zombie(pid)}
 
     def _settle_acts(self) -> None:
-        connected = {host for host, _ in self._connected}
         for name in dict.fromkeys(self._names.asked):
-            if name not in connected and not self._guard.knows(name):
-                self._log.add(Attempt(LOOKUP, name), False)
+            if name not in self._connected and not self._guard.knows(name):
+                self._log.add(Attempt(LOOKUP, name), DENIED)
         self._names.asked.clear()
         self._connected.clear()
         self._log.settle()
 
-    def _report(self, attempt: Attempt, allowed: bool) -> None:
-        self._connected.add((attempt.subject, attempt.port))
-        self._log.add(attempt, allowed)
+    def _report(self, attempt: Attempt, end: str) -> None:
+        self._connected.add(attempt.subject)
+        self._log.add(attempt, end)
+
+    def _original(self, path: str) -> bool:
+        return self._mounts is not None and self._mounts.original(path)
 
     def _address(self, host: str) -> str:
         try:
@@ -287,7 +286,7 @@ def _restrict(files: landlock.Ruleset | None) -> None:
 
 
 def _lay_home(config: dict[str, Any]) -> None:
-    """Without mounts: an empty temporary folder, and a home with links to the real one's content."""
+    """Without mounts: an empty temporary folder, and a home of links to what is in the real one."""
     base, home = config["base"], config["home"]
     for name in ("tmp", "home"):
         os.makedirs(f"{base}/{name}", mode=0o700, exist_ok=True)

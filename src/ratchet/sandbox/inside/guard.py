@@ -8,6 +8,7 @@ import socket
 import struct
 
 from . import process_table
+from .act_log import COPIED, DENIED
 from .attempts import (
     CONNECT,
     DELETE,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from .notices import Notice
 
-    Report = Callable[[Attempt, bool], None]
+    Report = Callable[[Attempt, str], None]
     Serve = Callable[[str, str, int], None]
 
 _LOOPBACK = ("127.", "::1")
@@ -37,8 +38,8 @@ _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - as an address to connect to: thi
 _LISTENS = "0A"
 _NONBLOCKING, _CLOSED_BY_EXEC = 0o4000, 0o2000000
 _MAKES_FOLDERS = ("mkdir", "mkdirat")
-_ATTRIBUTES = ("chmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchownat", "utime", "utimes")
-_ATTRIBUTES = (*_ATTRIBUTES, "futimesat", "utimensat")
+_ATTRIBUTES = frozenset({"chmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchownat"})
+_ATTRIBUTES |= {"utime", "utimes", "futimesat", "utimensat"}
 
 
 class Guard:
@@ -52,8 +53,9 @@ class Guard:
         config: `hosts` (names and ports that may be reached), `programs`, and `writable` (folders
             that may be changed, because they are copies or allowed).
         names: The name service.
-        report: Called with what was denied.
+        report: Called with what was denied, or done in a copy.
         own_network: The program's network is its own.
+        original: Whether a path is a copy of one outside.
         serve: Called to let an address and port of its own network lead to a host.
         dial: Without one: makes a connection to a host.
         ask: Without one: makes a connection to the name service, of that socket type.
@@ -66,6 +68,7 @@ class Guard:
         report: Report,
         *,
         own_network: bool,
+        original: Callable[[str], bool],
         serve: Serve,
         dial: Callable[[str, int], socket.socket],
         ask: Callable[[int], socket.socket],
@@ -77,6 +80,7 @@ class Guard:
         self._names = names
         self._report = report
         self._own_network = own_network
+        self._original = original
         self._serve = serve
         self._dial = dial
         self._ask = ask
@@ -108,7 +112,7 @@ class Guard:
             notice.let()
 
     def _deny(self, attempt: Attempt, error: int) -> int:
-        self._report(attempt, False)
+        self._report(attempt, DENIED)
         return error
 
     def _refusal(self, notice: Notice, attempt: Attempt) -> int:
@@ -130,9 +134,11 @@ class Guard:
 
     def _change(self, notice: Notice, attempt: Attempt) -> int:
         path = attempt.subject
-        if f"{path}/".startswith(self._writable) or is_noise(attempt):
-            return 0
         there = os.path.lexists(path)
+        if f"{path}/".startswith(self._writable) or is_noise(attempt):
+            if there and not is_noise(attempt) and self._original(path):
+                self._report(attempt, COPIED)
+            return 0
         changes_nothing = there if notice.name in _MAKES_FOLDERS else not there
         if changes_nothing and (attempt.kind == DELETE or notice.name in _MAKES_FOLDERS):
             return 0  # it fails by itself
@@ -225,30 +231,25 @@ class Guard:
     def _connect_unix(self, notice: Notice, attempt: Attempt) -> None:
         """Connect in its place: only then the other end's process is known for sure."""
         path = attempt.subject
-        if path.startswith("@"):
-            if self._own_network:  # which has abstract names of its own
-                notice.let()
-                return
-            path = "\0" + path[1:]
+        listed = (path, 0) in self._hosts
+        if not listed and not self._held_inside(_unix_sockets(path)):
+            notice.refuse(self._deny(attempt, errno.EACCES))
+            return
         made = socket.socket(socket.AF_UNIX)
         try:
-            if path.startswith("/"):  # a path may be longer than an address
+            if path.startswith("@"):
+                made.connect("\0" + path[1:])
+            else:  # a path may be longer than an address
                 os.chdir(os.path.dirname(path))
-                path = f"./{os.path.basename(path)}"
-            made.connect(path)
-        except OSError as error:
+                made.connect(f"./{os.path.basename(path)}")
+        except OSError:
             made.close()
-            if error.errno == errno.EPROTOTYPE:  # for datagrams, such as those of a system's log
-                error.errno = self._deny(attempt, errno.EACCES)
-            notice.refuse(error.errno or errno.EACCES)
-            return
+            raise
         finally:
             os.chdir("/")
         there = struct.unpack("3i", made.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
-        inside = there > 0 and (
-            self._own_network or there in process_table.processes(os.getpid())
-        )
-        if inside or (attempt.subject, 0) in self._hosts:
+        # It is 0 for a process outside of this one's namespace.
+        if listed or there in process_table.processes(os.getpid()):
             self._pass(notice, made)
         else:
             made.close()
@@ -258,11 +259,11 @@ class Guard:
         """A socket that is no stream: of datagrams, or raw."""
         family = notice.arguments[0] & 0xFFFFFFFF
         kind = notice.arguments[1] & 0xF
-        if family == socket.AF_NETLINK or (family == socket.AF_UNIX and kind == 5):
+        on_network = family in (socket.AF_INET, socket.AF_INET6)
+        in_sequence = family == socket.AF_UNIX and kind == socket.SOCK_SEQPACKET
+        if family == socket.AF_NETLINK or in_sequence or (on_network and self._own_network):
             notice.let()
-        elif family in (socket.AF_INET, socket.AF_INET6) and self._own_network:
-            notice.let()
-        elif family in (socket.AF_INET, socket.AF_INET6, socket.AF_UNIX):
+        elif on_network or family == socket.AF_UNIX:
             # Nothing that is sent on it goes anywhere, whatever the address.
             other, inert = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
             other.close()
@@ -289,7 +290,10 @@ class Guard:
         return os.readlink(f"/proc/{notice.pid}/fd/{notice.arguments[0] & 0xFFFFFFFF}")
 
     def _listens_inside(self, port: int) -> bool:
-        sockets = _listeners(port)
+        return self._held_inside(_listeners(port))
+
+    def _held_inside(self, sockets: set[str]) -> bool:
+        """Whether a process of this sandbox has one of these sockets of its network."""
         if self._own_network or not sockets:
             return bool(sockets)
         for pid in process_table.processes(os.getpid()):
@@ -309,6 +313,18 @@ def _is_loopback(address: str) -> bool:
 def _listeners(port: int) -> set[str]:
     """The sockets that listen on a TCP port, as descriptors name them (proc_net_tcp)."""
     return {f"socket:[{row[9]}]" for row in _sockets("tcp", port) if row[3] == _LISTENS}
+
+
+def _unix_sockets(path: str) -> set[str]:
+    """The unix sockets of that name; one may have been given it from another folder."""
+    name = os.path.basename(path)
+    sockets = set()
+    with open("/proc/self/net/unix", encoding="utf-8", errors="surrogateescape") as file:
+        for line in file:
+            row = line.rstrip("\n").split(None, 7)
+            if len(row) == 8 and os.path.basename(row[7]) == name:
+                sockets.add(f"socket:[{row[6]}]")
+    return sockets
 
 
 def _has_listener(port: int, kind: str) -> bool:

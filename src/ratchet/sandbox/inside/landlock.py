@@ -104,12 +104,16 @@ class Ruleset:
         except OSError:
             return  # a missing path needs no permission
         try:
-            rights = {
-                READ: EXECUTE | READ_FILE | READ_DIR,
-                LIST: READ_DIR,
-                WRITE: _ON_FILES | READ_DIR | (_MAKE & ~_MAKE_DEVICES) | _REFER,
-                DEVICE: READ_FILE | WRITE_FILE | _TRUNCATE | _IOCTL_DEVICE,
-            }[access] & self._handled & ~without
+            rights = (
+                {
+                    READ: EXECUTE | READ_FILE | READ_DIR,
+                    LIST: READ_DIR,
+                    WRITE: _ON_FILES | READ_DIR | (_MAKE & ~_MAKE_DEVICES) | _REFER,
+                    DEVICE: READ_FILE | WRITE_FILE | _TRUNCATE | _IOCTL_DEVICE,
+                }[access]
+                & self._handled
+                & ~without
+            )
             if not stat.S_ISDIR(os.fstat(fd).st_mode):
                 rights &= _ON_FILES
             if rights:

@@ -140,7 +140,8 @@ class Mounts:
         steps = [(path, 0, path) for path in self._copies]
         steps += [(path, 1, source) for path, source in self._over]
         steps += [(path, 2, "") for path in self._hidden]
-        # Parents before their children.
+        masks = []
+        # Parents before their children, which may lie in a folder that is hidden.
         for path, order, source in sorted(steps, key=lambda step: (step[0].count("/"), step[1])):
             if order == 0:
                 self._overlay(path)
@@ -149,9 +150,12 @@ class Mounts:
                     os.makedirs(path)
                 mount(source, path, flags=_BIND | _RECURSIVE)
             elif os.path.isdir(path):
-                mount("none", path, "tmpfs", _READ_ONLY, f"size={_MASK_BYTES},mode=0500")
+                mount("none", path, "tmpfs", 0, f"size={_MASK_BYTES},mode=0500")
+                masks.append(path)
             elif os.path.lexists(path):
                 mount(self._nothing, path, flags=_BIND)
+        for path in masks:
+            mount("", path, flags=_REMOUNT | _BIND | _READ_ONLY)
         self._begun = [set(os.listdir(self._upper(path))) for path in self._copies]
 
     def _overlay(self, path: str) -> None:
@@ -165,6 +169,14 @@ class Mounts:
 
     def _upper(self, path: str) -> str:
         return f"{self._stage}/{self._laid}/{self._copies.index(path)}"
+
+    def original(self, path: str) -> bool:
+        """Whether a path in the copies is one that is outside, too."""
+        for folder in reversed(self._copies):
+            if _within(path, [folder]):
+                inner = path[len(folder.rstrip("/")) + 1 :]
+                return os.path.lexists(f"{self._lower[folder]}/{inner}")
+        return False
 
     def dirty(self) -> bool:
         """Whether anything was changed in the copies."""

@@ -69,7 +69,7 @@ class Names:
 
 
 def resolver_settings() -> tuple[list[str], list[str]]:
-    """Addresses of the machine's name servers, and the domains that it searches (resolv.conf(5))."""
+    """Addresses of name servers, and the domains that are searched, by resolv.conf(5)."""
     servers: list[str] = []
     searched: list[str] = []
     try:

@@ -76,7 +76,8 @@ class Notice:
 
     def _add(self, how: int, number: int, descriptor: int, flags: int) -> int:
         asked = bytearray(struct.pack("=QIIII", self.id, how, descriptor, number, flags))
-        return fcntl.ioctl(self._listener, _ADD_DESCRIPTOR, asked)
+        there: int = fcntl.ioctl(self._listener, _ADD_DESCRIPTOR, asked)
+        return there
 
     def _send(self, value: int, error: int, flags: int) -> None:
         try:
