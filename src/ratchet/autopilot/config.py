@@ -315,6 +315,14 @@ def _check_placeholders(value: Any, where: str, root: str = "input") -> None:
         raise ValueError(f"{error.message} {error.hint}".rstrip(".")) from None
 
 
+class AgentAllowSection(Section):
+    """[agent.allow]: what rollouts may do outside of themselves."""
+
+    hosts: Several[str] = ()
+    programs: Several[str] = ()
+    folders: Several[str] = ()
+
+
 class AgentSection(Section):
     """[agent]: the agent; a function, a command, or a service."""
 
@@ -332,6 +340,8 @@ class AgentSection(Section):
     model_key: Annotated[tuple[EnvironmentVariable, ...], BeforeValidator(_one_or_more)] = ()
     path: Several[str] = (".",)
     python: Annotated[str, Field(min_length=1)] | None = None
+    prompts: Literal["declared", "calls"] = "declared"
+    allow: AgentAllowSection | None = None
     model: str | None = None
     device: Annotated[str, Field(min_length=1)] = "cpu"
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"

@@ -81,8 +81,8 @@ async def open_runner(
             with WAITS.on("the workers of an interrupted run"):
                 held = await _when_free(workers, project.config.run.timeout_s + 10.0, say)
             stack.callback(workers.release)
-        if isinstance(agent, ProgramAgent) and not project.config.run.server:
-            runner = await _program_runner(stack, project, agent, queue, redactor, say)
+        if agent.prompts_in_calls and not project.config.run.server:
+            runner = await _gateway_runner(stack, project, agent, queue, redactor, say)
             if take_over:
                 await asyncio.to_thread(requeue, store, queue, runner.name)
             yield await stack.enter_async_context(runner)
@@ -103,15 +103,15 @@ async def open_runner(
         yield await stack.enter_async_context(runner)
 
 
-async def _program_runner(
+async def _gateway_runner(
     stack: AsyncExitStack,
     project: Project,
-    agent: ProgramAgent,
+    agent: AnyAgent,
     queue: str,
     redactor: Redactor,
     say: Say,
 ) -> Runner:
-    """A runner of an agent in any language.
+    """A runner of an agent whose prompts are found, and replaced, in its model calls.
 
     It works through a server, which has the gateway for the agent's model calls, and which stores
     these calls before it accepts the outcome of their attempt.
@@ -120,23 +120,26 @@ async def _program_runner(
 
     if project.start_server is None:
         raise ConfigError(
-            f"{agent.spec.entry} is no Python function: it needs a server with a gateway, and this"
-            " program starts none.",
+            f"The prompts of {agent.spec.entry} are replaced in its model calls: it needs a server"
+            " with a gateway, and this program starts none.",
             hint="Use the command line: ratchet improve.",
         )
     url = await stack.enter_async_context(project.start_server(project))
     client = await stack.enter_async_context(AsyncClient(url, os.environ.get("RATCHET_KEY")))
     transport = RetryingTransport(ServerTransport(client), _ServerWatcher(url, say))
     run = project.config.run
-    executor = program_executor(
-        project.config.agent,
-        url,
-        folder=project.root,
-        state=project.state,
-        concurrency=run.concurrency,
-        timeout_s=run.timeout_s,
-        say=say,
-    )
+    if isinstance(agent, ProgramAgent):
+        executor = program_executor(
+            project.config.agent,
+            url,
+            folder=project.root,
+            state=project.state,
+            concurrency=run.concurrency,
+            timeout_s=run.timeout_s,
+            say=say,
+        )
+    else:
+        executor = make_executor(project, agent, project.state, None, gateway=url)
     return Runner(transport, queue, executor, redactor=redactor)
 
 
@@ -230,6 +233,7 @@ def make_executor(
     *,
     redaction: RedactionRules | None = None,
     niceness: int = 0,
+    gateway: str = "",
 ) -> Executor:
     """The configured executor; candidates with code run in a sandbox of this machine.
 
@@ -248,7 +252,8 @@ def make_executor(
         agent,
         project.agent_spec,
         state=state,
-        store_url=project.store_url,
+        store_url=gateway or project.store_url,
+        gateway=gateway,
         concurrency=run.concurrency,
         timeout_s=run.timeout_s,
         memory_mb=run.memory_mb,
@@ -267,7 +272,7 @@ def make_fleet(project: Project, agent: AnyAgent, say: Say) -> Executor:
     from ratchet.run.fleet_executor import FleetExecutor
     from ratchet.run.fleet_queue import AgentBuild
 
-    run, program = project.config.run, isinstance(agent, ProgramAgent)
+    run = project.config.run
     assert run.server is not None
     if project.config.agent.runs_already:
         raise ConfigError(
@@ -281,7 +286,9 @@ def make_fleet(project: Project, agent: AnyAgent, say: Say) -> Executor:
         slots=run.server_concurrency,
         attempts=run.attempts,
         say=say,
-        baseline=project.source_candidate(agent) if agent.declarations and program else None,
+        baseline=project.source_candidate(agent)
+        if agent.declarations and agent.prompts_in_calls
+        else None,
     )
 
 

@@ -59,7 +59,8 @@ class ChildProcess:
         command: Program and arguments.
         cwd: Working folder.
         environ: The whole environment.
-        stdin: File to read standard input from.
+        stdin: File with its standard input, which comes through a pipe: programs that poll their
+            input, such as chat loops, cannot poll a file.
         containment: What keeps it from acting outside; None to let it.
         hosts: Hosts that it may reach when it is contained, such as the gateway.
         writable: Folders that it may really write to when it is contained.
@@ -117,10 +118,12 @@ class ChildProcess:
         assert process.stdout is not None
         assert process.stderr is not None
         out, err = _Whole(most_bytes), _Tail()
+        assert process.stdin is not None
         reading = [
             asyncio.create_task(_read(process.stdout, out)),
             asyncio.create_task(_read(process.stderr, err)),
         ]
+        writing = asyncio.create_task(_write(process.stdin, self._stdin))
         ending = asyncio.create_task(_ended(process.pid))
         flood = asyncio.create_task(out.full.wait())
         try:
@@ -133,9 +136,9 @@ class ChildProcess:
                 await asyncio.wait(reading, timeout=LINGER_S)
         finally:
             _kill_group(process.pid)
-            for task in (*reading, ending, flood):
+            for task in (*reading, writing, ending, flood):
                 task.cancel()
-            await asyncio.gather(*reading, ending, flood, return_exceptions=True)
+            await asyncio.gather(*reading, writing, ending, flood, return_exceptions=True)
             code = await _reaped(process)
         why: Literal["exit", "late", "flood"] = "exit"
         if out.full.is_set():
@@ -145,29 +148,28 @@ class ChildProcess:
         return ChildEnd(why=why, code=code, stdout=out.content(), stderr=err.content())
 
     def _start(self) -> subprocess.Popen[bytes]:
-        with open(self._stdin, "rb") as stdin:
-            if self._containment is None:
-                return subprocess.Popen(
-                    self._command,
-                    cwd=self._cwd,
-                    env=self._environ,
-                    stdin=stdin,
-                    stdout=subprocess.PIPE,
-                    stderr=subprocess.PIPE,
-                    start_new_session=True,
-                )
-            self._contained = self._containment.start(
+        if self._containment is None:
+            return subprocess.Popen(
                 self._command,
-                hosts=self._hosts,
-                writable=self._writable,
                 cwd=self._cwd,
                 env=self._environ,
-                stdin=stdin,
+                stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
             )
-            return self._contained.process
+        self._contained = self._containment.start(
+            self._command,
+            hosts=self._hosts,
+            writable=self._writable,
+            cwd=self._cwd,
+            env=self._environ,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        return self._contained.process
 
 
 class _Whole:
@@ -216,6 +218,23 @@ async def _read(pipe: IO[bytes], into: _Whole | _Tail) -> None:
             into.add(part)
     finally:
         transport.close()
+
+
+async def _write(pipe: IO[bytes], source: Path) -> None:
+    """Write a file's content into a pipe, and close it; a program need not read it."""
+    loop = asyncio.get_running_loop()
+    transport, protocol = await loop.connect_write_pipe(
+        lambda: asyncio.streams.FlowControlMixin(loop=loop), pipe
+    )
+    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+    try:
+        data = await asyncio.to_thread(source.read_bytes)
+        with contextlib.suppress(ConnectionError):
+            for begin in range(0, len(data), READ_BYTES):
+                writer.write(data[begin : begin + READ_BYTES])
+                await writer.drain()
+    finally:
+        writer.close()
 
 
 async def _ended(pid: int) -> None:

@@ -29,7 +29,7 @@ from ratchet.types import (
 )
 from ratchet.types.hashing import HASH_LENGTH
 from ratchet.worker.placeholders import filled
-from ratchet.worker.results import collected
+from ratchet.worker.results import collected, settled
 from ratchet.worker.typed_arguments import annotated_types, built
 
 
@@ -48,6 +48,8 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Path of the interpreter that runs it; empty for that of the tool."""
     variables: dict[str, str] = {}
     """Environment variables of the agent's processes, such as those that lead to that model."""
+    prompts_in_calls: bool = False
+    """Whether its prompts are found in its model calls, at the gateway."""
     in_files: tuple[Declaration, ...] = ()
     """Prompts in files, which the agent reads and does not declare."""
     arguments: dict[str, Any] | None = None
@@ -86,6 +88,12 @@ class Agent:
         self._check_settings()
         self._loaded = _loaded_files()
         self._in_files = _declared_in_files(spec)
+        self._discovered: dict[str, Declaration] = {}
+
+    @property
+    def prompts_in_calls(self) -> bool:
+        """Whether its prompts are those of its model calls, since its source declares none."""
+        return self.spec.prompts_in_calls
 
     def _check_settings(self) -> None:
         """Check [agent.arguments] and [agent.construct].
@@ -113,8 +121,15 @@ class Agent:
 
     @property
     def declarations(self) -> dict[str, Declaration]:
-        """The resources declared in the agent's source and in its files of prompts, by name."""
-        return {**declarations(), **self._in_files}
+        """The resources declared in the agent's source and in its files of prompts, by name.
+
+        Those that were discovered in its model calls, where its prompts are found there.
+        """
+        return {**declarations(), **self._in_files, **self._discovered}
+
+    @declarations.setter
+    def declarations(self, discovered: dict[str, Declaration]) -> None:
+        self._discovered = discovered
 
     @property
     def optional(self) -> tuple[str, ...]:
@@ -297,16 +312,21 @@ def load_agent(spec: AgentSpec) -> Agent:
 
 def _settling(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, such that what it returns is its result, and not something to wait for."""
-    if is_async(function) or inspect.isgeneratorfunction(function):
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         return function
-    if inspect.isasyncgenfunction(function):
-        return function
+    if is_async(function):
+
+        @functools.wraps(function, updated=())
+        async def awaited(*args: Any, **kwargs: Any) -> Any:
+            return await settled(function(*args, **kwargs))
+
+        return awaited
 
     @functools.wraps(function, updated=())
-    def settled(*args: Any, **kwargs: Any) -> Any:
+    def called(*args: Any, **kwargs: Any) -> Any:
         return collected(function(*args, **kwargs))
 
-    return settled
+    return called
 
 
 def _check_names(
@@ -327,7 +347,7 @@ def _check_names(
     problems += [f"its parameter {name!r} gets nothing" for name in missing]
     if problems:
         raise AgentError(
-            f"[agent.{section}] does not fit {what}{signature}: {', and '.join(problems)}.",
+            f"[agent.{section}] does not fit {what}{signature}: {'; '.join(problems)}.",
             hint='Correct it in ratchet.toml; a value is a constant, or "{input}" or'
             ' "{input.FIELD}".',
         )
@@ -368,7 +388,7 @@ def _typed(
         except Exception as error:  # a constructor of the user's, or of a library
             shown = getattr(kind, "__name__", str(kind))
             raise InputError(
-                f"{where} {name} cannot be made a {shown}: {type(error).__name__}: {error}."
+                f"{where} {name} is no {shown}: {type(error).__name__}: {error}."
             ) from None
     return bound
 

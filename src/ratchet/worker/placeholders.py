@@ -76,7 +76,10 @@ def filled(setting: Any, given: Any, where: str) -> Any:
         InputError: The input lacks a field.
     """
     if isinstance(setting, Mapping):
-        return {key: filled(value, given, f"{where}.{key}") for key, value in setting.items()}
+        between = " " if where.endswith("]") else "."
+        return {
+            key: filled(value, given, f"{where}{between}{key}") for key, value in setting.items()
+        }
     if isinstance(setting, Sequence) and not isinstance(setting, str):
         return [filled(value, given, f"{where}.{n}") for n, value in enumerate(setting)]
     if not isinstance(setting, str):
