@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import glob
+import marshal
 import os
 import re
 import shutil
@@ -17,6 +18,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -27,7 +29,7 @@ import msgspec
 from ratchet.sandbox.acts import Act, ActReader, keeper_process
 from ratchet.sandbox.inside import landlock, protocol
 from ratchet.sandbox.limits import Level, SandboxFailed, SandboxUnavailable
-from ratchet.sandbox.relay import DialedRelay, RelayAddress, TcpRelay
+from ratchet.sandbox.relay import DialedRelay, RelayAddress, TcpRelay, join
 from ratchet.sandbox.view import FileView, landlock_rules
 from ratchet.source.secret_files import HOME_NAMES
 
@@ -211,6 +213,8 @@ class Contained:
         self._control = control
         self._acts = acts
         self._listener = relay
+        self.own_network = relay is None
+        """Whether its network is its own, so that its ports are reached by `published` alone."""
         self._tcp = TcpRelay()
         self._dialed = DialedRelay()
         self._received = bytearray()
@@ -218,6 +222,8 @@ class Contained:
         self._tasks: set[asyncio.Task[None]] = set()
         self._ready: asyncio.Future[str] | None = None
         self._settled: asyncio.Future[bool] | None = None
+        self._reached: deque[asyncio.Future[socket.socket | None]] = deque()
+        self._servers: list[asyncio.Server] = []
 
     async def opened(self) -> None:
         """Wait until the program starts, and relay its connections from then on.
@@ -261,6 +267,33 @@ class Contained:
         except TimeoutError:
             return False
 
+    async def reached(self, port: int) -> socket.socket | None:
+        """Connect to a port of the program's own network; None where nothing listens."""
+        answer: asyncio.Future[socket.socket | None] = asyncio.get_running_loop().create_future()
+        self._reached.append(answer)
+        self._send(protocol.REACH, {"port": port})
+        try:
+            async with asyncio.timeout(SETTLE_S):
+                return await answer
+        except TimeoutError:
+            return None
+
+    async def published(self, port: int) -> int:
+        """Lead a free port of this machine to a port of the program's own network; return it."""
+
+        async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            there = await self.reached(port)
+            if there is None:
+                writer.close()
+                return
+            back, forth = await asyncio.open_connection(sock=there)
+            await join(reader, writer, back, forth)
+
+        server = await asyncio.start_server(carry, "127.0.0.1", 0)
+        self._servers.append(server)
+        number: int = server.sockets[0].getsockname()[1]
+        return number
+
     def denied(self) -> tuple[Act, ...]:
         """What it was denied since the last call."""
         return self._acts.taken()
@@ -278,6 +311,8 @@ class Contained:
             self._control.close()
         with contextlib.suppress(OSError):
             self.process.send_signal(signal.SIGKILL)
+        for server in self._servers:
+            server.close()
         await self._tcp.close()
         await self._dialed.close()
         await asyncio.to_thread(self.process.wait)
@@ -287,9 +322,10 @@ class Contained:
         self._descriptors.clear()
         self._acts.close()
 
-    def _send(self, kind: int) -> None:
+    def _send(self, kind: int, content: dict[str, int] | None = None) -> None:
+        body = b"" if content is None else marshal.dumps(content, protocol.MARSHAL)
         with contextlib.suppress(OSError):  # its end is noticed by reading
-            self._control.send(protocol.HEADER.pack(kind, 0))
+            self._control.send(protocol.HEADER.pack(kind, len(body)) + body)
 
     def _read(self) -> None:
         try:
@@ -317,6 +353,9 @@ class Contained:
             self._ready.set_result(why)
         if self._settled is not None and not self._settled.done():
             self._settled.set_result(False)
+        while why and self._reached:
+            if not (answer := self._reached.popleft()).done():
+                answer.set_result(None)
 
     def _obey(self, kind: int, body: bytes) -> None:
         words = body.decode(errors="replace").split(" ")
@@ -333,6 +372,13 @@ class Contained:
             task = asyncio.create_task(self._tcp.open([listener], [address]))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+        elif kind == protocol.REACHED:
+            there = socket.socket(fileno=self._descriptors.pop(0)) if body == b"\x01" else None
+            answer = self._reached.popleft()
+            if not answer.done():
+                answer.set_result(there)
+            elif there is not None:
+                there.close()
         elif kind == protocol.DIALED:
             self._dialed.tell(int(words[0]), RelayAddress("", words[1], int(words[2])))
 

@@ -187,19 +187,31 @@ class DialedRelay:
 async def _carry(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: RelayAddress
 ) -> None:
-    there: asyncio.StreamWriter | None = None
     try:
         async with asyncio.timeout(_CONNECT_S):
             back, there = await asyncio.open_connection(address.host, address.port)
+    except (OSError, TimeoutError):
+        writer.close()  # the sandbox sees that the connection was closed
+        return
+    await join(reader, writer, back, there)
+
+
+async def join(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    back: asyncio.StreamReader,
+    there: asyncio.StreamWriter,
+) -> None:
+    """Copy what comes on either of two connections to the other one, until both have ended."""
+    try:
         async with asyncio.TaskGroup() as both:
             both.create_task(_copy(reader, there))
             both.create_task(_copy(back, writer))
-    except (OSError, TimeoutError, ExceptionGroup):
-        pass  # the sandbox sees that the connection was closed
+    except (OSError, ExceptionGroup):
+        pass
     finally:
-        for each in (writer, there):
-            if each is not None:
-                each.close()
+        writer.close()
+        there.close()
 
 
 async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:

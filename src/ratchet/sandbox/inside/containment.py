@@ -24,6 +24,7 @@ _NEW_NAMESPACES = 0x00020000 | 0x20000000 | 0x40000000 | 0x08000000
 """CLONE_NEWNS, NEWPID, NEWNET and NEWIPC."""
 NAMESPACES = "bubblewrap"
 """The level at which files, network and processes are the program's own."""
+_REACH_S = 0.5
 _STATUS = struct.Struct("=i")
 NOT_CONTAINED = 70
 """Exit code of a keeper whose program could not be contained, or which was killed."""
@@ -171,6 +172,21 @@ class _Kept:
                 _lay_home(self._config)
             self._settle_acts()
             self._control.send(protocol.SETTLED, bytes([clean]))
+
+        elif received[0] == protocol.REACH:
+            self._reach(received[1]["port"])
+
+    def _reach(self, port: int) -> None:
+        for address in ("127.0.0.1", "::1"):
+            try:
+                made = socket.create_connection((address, port), timeout=_REACH_S)
+            except OSError:
+                continue
+            with made:
+                made.setblocking(True)
+                self._control.send(protocol.REACHED, b"\x01", (made.fileno(),))
+            return
+        self._control.send(protocol.REACHED, b"\x00")
 
     def _others(self) -> set[int]:
         alive = process_table.processes(os.getpid())
