@@ -21,10 +21,12 @@ import pytest
 from ratchet.run import WorkerExecutor
 from ratchet.run.command import CommandExecutor
 from ratchet.run.denials import kept_of
+from ratchet.sandbox import containment
 from ratchet.sandbox.containment import (
     AgentContainment,
     Allowance,
     why_no_mounts,
+    why_no_namespaces,
     why_no_supervision,
 )
 from ratchet.types import Claim, Outcome, Rollout
@@ -32,9 +34,24 @@ from ratchet.worker.agent import AgentSpec
 
 WAYS = (Path(__file__).parent / "hostile_ways.py").read_text()
 LEVELS = [
-    pytest.param("bubblewrap", marks=pytest.mark.skipif(why_no_mounts() != "", reason="no mounts")),
     pytest.param(
-        "landlock", marks=pytest.mark.skipif(why_no_supervision() != "", reason="no Landlock")
+        "bubblewrap", marks=pytest.mark.skipif(why_no_mounts() != "", reason=why_no_mounts())
+    ),
+    pytest.param(
+        "landlock",
+        marks=pytest.mark.skipif(why_no_supervision() != "", reason=why_no_supervision()),
+    ),
+]
+
+WAYS_IN = [
+    *LEVELS,
+    pytest.param(
+        "by bwrap",
+        marks=pytest.mark.skipif(why_no_namespaces(True) != "", reason=why_no_namespaces(True)),
+    ),
+    pytest.param(
+        "landlock of Linux 5.13",
+        marks=pytest.mark.skipif(why_no_supervision() != "", reason=why_no_supervision()),
     ),
 ]
 
@@ -220,15 +237,20 @@ def worker(project: Path, tmp_path: Path, contained: AgentContainment, **options
     )
 
 
-@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("way_in", WAYS_IN)
 def test_no_way_to_send_start_or_delete_reaches_outside_and_each_is_named(
-    level: str, project: Path, tmp_path: Path, outside: Outside, monkeypatch: pytest.MonkeyPatch
+    way_in: str, project: Path, tmp_path: Path, outside: Outside, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     home = tmp_path.resolve() / "home"
     (home / ".tool").mkdir(parents=True)
     (home / ".tool" / "memory").write_text("first")
     monkeypatch.setenv("HOME", str(home))
-    contained = AgentContainment(Allowance(), root=project, level=level)
+    if way_in == "by bwrap":
+        tried = {False: "the kernel allows it to no other program", True: ""}
+        monkeypatch.setattr(containment, "why_no_namespaces", tried.__getitem__)
+    level, _, _ = way_in.removeprefix("by ").replace("bwrap", "bubblewrap").partition(" ")
+    newest = 1 if "5.13" in way_in else 99
+    contained = AgentContainment(Allowance(), root=project, level=level, newest=newest)
     inputs = [outside.input(way) for way in EVERY_WAY]
     outcomes = attempts_of(worker(project, tmp_path, contained), inputs)
     unnamed, reached = {}, {}

@@ -53,7 +53,7 @@ def with_denials(outcome: Outcome, acts: Sequence[Act]) -> Outcome:
     ]
     error = outcome.error
     if outcome.status != "succeeded":
-        error = f"{error} {sentence(kept)}".strip()
+        error = f"{error}\n{sentence(kept)}".strip()
     return msgspec.structs.replace(outcome, error=error, spans=(*outcome.spans, *spans))
 
 

@@ -66,6 +66,7 @@ def contain(control: int, config: dict[str, Any]) -> NoReturn:
 
 def _keep(control: int, config: dict[str, Any], ended: int, own: bool) -> NoReturn:
     try:
+        kernel.adopt_orphans()  # where bubblewrap made the namespace, it has its first process
         if own:
             kernel.die_with_parent(signal.SIGKILL)
         else:
@@ -73,7 +74,6 @@ def _keep(control: int, config: dict[str, Any], ended: int, own: bool) -> NoRetu
             os.setsid()
             signal.signal(signal.SIGTERM, lambda *_: _end_all(config))
             kernel.die_with_parent(signal.SIGTERM)
-            kernel.adopt_orphans()
         kept = _Kept(protocol.ControlSocket(control), config, own)
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
@@ -111,6 +111,7 @@ class _Kept:
             self._names,
             self._report,
             own_network=own,
+            truncation=api >= landlock.TRUNCATION_FROM,
             original=self._original,
             serve=self._serve,
             dial=self._dial,

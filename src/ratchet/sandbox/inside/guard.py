@@ -55,6 +55,7 @@ class Guard:
         names: The name service.
         report: Called with what was denied, or done in a copy.
         own_network: The program's network is its own.
+        truncation: Without one: Landlock has a rule for truncation.
         original: Whether a path is a copy of one outside.
         serve: Called to let an address and port of its own network lead to a host.
         dial: Without one: makes a connection to a host.
@@ -68,6 +69,7 @@ class Guard:
         report: Report,
         *,
         own_network: bool,
+        truncation: bool,
         original: Callable[[str], bool],
         serve: Serve,
         dial: Callable[[str, int], socket.socket],
@@ -80,6 +82,9 @@ class Guard:
         self._names = names
         self._report = report
         self._own_network = own_network
+        self._unruled = frozenset() if own_network else _ATTRIBUTES
+        if not own_network and not truncation:
+            self._unruled |= {"truncate"}
         self._original = original
         self._serve = serve
         self._dial = dial
@@ -106,8 +111,10 @@ class Guard:
             return
         if error:
             notice.refuse(error)
-        elif notice.name in _ATTRIBUTES and not self._own_network:
-            notice.done()  # Landlock has no rule for these
+        elif notice.name in self._unruled:
+            # It would be done to what the path is by then. That a file is not executable, or is
+            # older, harms nobody; that it still has its content may.
+            notice.refuse(errno.EPERM) if notice.name == "truncate" else notice.done()
         else:
             notice.let()
 
@@ -142,9 +149,8 @@ class Guard:
         changes_nothing = there if notice.name in _MAKES_FOLDERS else not there
         if changes_nothing and (attempt.kind == DELETE or notice.name in _MAKES_FOLDERS):
             return 0  # it fails by itself
-        # The mounts, or Landlock, refuse it, but not these.
-        unruled = notice.name in _ATTRIBUTES and not self._own_network
-        return self._deny(attempt, errno.EPERM) if unruled else self._deny(attempt, 0)
+        # The mounts, or Landlock, refuse the others with an error of their own.
+        return self._deny(attempt, errno.EPERM if notice.name in self._unruled else 0)
 
     def _signal(self, notice: Notice, attempt: Attempt) -> int:
         target = int(attempt.subject)
