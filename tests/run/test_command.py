@@ -18,7 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ratchet.observe.ids import attempt_span_id, attempt_trace_id
-from ratchet.run.command import CommandExecutor, parse_command, result_of, task_json
+from ratchet.run.command import CommandExecutor, parse_command, task_json
+from ratchet.run.handover import result_of
 from ratchet.types import (
     AgentError,
     Candidate,
@@ -28,7 +29,7 @@ from ratchet.types import (
     PromptTemplate,
     Rollout,
 )
-from ratchet.worker.environment import gateway_variables, trace_variables
+from ratchet.worker.environment import trace_variables
 
 Claims = Callable[..., list[Claim]]
 Write = Callable[..., CommandExecutor]
@@ -428,11 +429,3 @@ def test_telemetry_of_the_program_joins_the_attempts_trace() -> None:
 def test_telemetry_that_goes_elsewhere_is_left_to(variable: str) -> None:
     given = trace_variables({variable: "http://mine"}, "http://s", _claim(token="ra_1"))
     assert given.keys() == {"TRACEPARENT"}
-
-
-def test_a_client_made_too_early_calls_for_nobody() -> None:
-    variables = gateway_variables("http://s", None)
-    assert variables["OPENAI_BASE_URL"] == (
-        "http://s/gateway/a-client-made-while-the-agent-was-imported@0/openai/v1"
-    )
-    assert variables["OPENAI_API_KEY"], "the libraries do not start without one"

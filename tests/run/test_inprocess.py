@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import threading
 from collections.abc import Callable
@@ -125,7 +126,7 @@ def test_a_hang_ends_as_timed_out_and_the_others_go_on(
     hung, *others = execute(executor, claims(0, 1, 2, 3), candidate)
     assert (hung.status, hung.error) == ("timed_out", "No answer within 0.3 s.")
     assert [o.output for o in others] == [1, 2, 3]
-    agent.function.__wrapped__.__globals__["GATE"].set()
+    inspect.unwrap(agent.function).__globals__["GATE"].set()
 
 
 def test_an_agent_that_swallows_its_cancellation_cannot_hold_the_one_who_cancels(

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from tests.server.gateway.upstreams import StubUpstream
 from tests.serving import RunningServer
 
 from ratchet.run import WorkerExecutor
@@ -152,21 +153,45 @@ def test_each_attempt_calls_the_gateway_in_its_own_name(
     spec = write_agent("""
         import os
         NAMES = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "ANTHROPIC_BASE_URL", "ANTHROPIC_API_KEY")
-        imported = [os.environ[name] for name in NAMES]
 
         def run(x):
-            return [imported, [os.environ[name] for name in NAMES]]
+            return [os.environ[name] for name in NAMES]
     """)
     first, second = (
         Claim(claim.rollout, 4, 1e12, f"ra_{claim.rollout.id}") for claim in claims(1, 2)
     )
     outcomes = attempt(pool(spec, slots=1, gateway="http://server"), [first, second])
     for number, outcome in enumerate(outcomes):
-        imported, then = outcome.output
         gateway = f"http://server/gateway/r{number}@4"
         token = f"ra_r{number}"
-        assert then == [f"{gateway}/openai/v1", token, f"{gateway}/anthropic", token]
-        assert "a-client-made-while-the-agent-was-imported@0" in imported[0]
+        expected = [f"{gateway}/openai/v1", token, f"{gateway}/anthropic", token]
+        assert outcome.output == expected
+
+
+def test_a_client_made_while_the_agent_was_imported_calls_in_each_attempts_name(
+    write_agent: WriteAgent, pool: Pool, claims: Claims
+) -> None:
+    spec = write_agent("""
+        import os, urllib.request
+        OPENAI, ANTHROPIC = os.environ["OPENAI_BASE_URL"], os.environ["ANTHROPIC_BASE_URL"]
+
+        def run(x):
+            for url in (f"{OPENAI}/models", f"{ANTHROPIC}/v1/messages?beta=true"):
+                urllib.request.urlopen(url).read()
+    """)
+    gateway = StubUpstream()
+    gateway.answers({})
+    try:
+        server = f"http://127.0.0.1:{gateway.port}"
+        outcomes = attempt(pool(spec, slots=2, gateway=server), claims(*range(6)))
+    finally:
+        gateway.close()
+    assert [outcome.error for outcome in outcomes] == [""] * 6
+    assert sorted(seen.target for seen in gateway.seen) == sorted(
+        f"/gateway/r{number}@1/{path}"
+        for number in range(6)
+        for path in ("openai/v1/models", "anthropic/v1/messages?beta=true")
+    )
 
 
 def test_a_gateway_is_refused_where_attempts_share_an_environment(

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
-from typing import Annotated, Any, Literal
+from pathlib import Path, PurePosixPath
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+from urllib.parse import urlsplit
 
+import msgspec
 from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
+    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -31,9 +34,12 @@ from ratchet.autopilot.sections import (
     read_sections,
 )
 from ratchet.run import Kind
-from ratchet.types import OLD_SCOPE, PromptFile
+from ratchet.types import OLD_SCOPE, ConfigError, PromptFile
 from ratchet.types.experiment import MAX_REPETITIONS
 from ratchet.types.template import Engine
+
+if TYPE_CHECKING:
+    from ratchet.run.handover import Handover
 
 Url = Annotated[str, Field(pattern=r"^https?://[^\s]+$")]
 KeyVariable = Annotated[str, Field(pattern=r"^([A-Za-z_][A-Za-z0-9_]*)?$")]
@@ -44,6 +50,10 @@ ModelName = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 HostAndPort = Annotated[str, Field(pattern=r"^[A-Za-z0-9.\-]+:\d{1,5}$")]
+AllowedHost = Annotated[
+    str, Field(pattern=r"^(((\*|(\*\.)?[A-Za-z0-9_.\-]+)|\[[0-9A-Fa-f:.]+\]):\d{1,5}|/.+)$")
+]
+"""`api.example.com:443`, `*.example.com:443`, `*:443`, `[::1]:5432`, or a unix socket's path."""
 EnvironmentVariable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Days = Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")]
@@ -265,17 +275,77 @@ class ProjectSection(Section):
     name: Annotated[str, Field(min_length=1, max_length=200)] | None = None
 
 
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+_KEYS_OF = {
+    "stdin": ("command", "a command"),
+    "serve": ("url", "the url of a service"),
+    "body": ("url", "the url of a service"),
+    "arguments": ("entry", "an entry"),
+    "constructing": ("entry", "an entry"),
+}
+
+
+def _written(field: str) -> str:
+    """A field's key in the file: `construct` is a method of pydantic's models."""
+    return AgentSection.model_fields[field].alias or field
+
+
+def _checked_line(line: str, where: str, root: str) -> str:
+    """A command line that can be split, and whose placeholders begin with a name.
+
+    Raises:
+        ValueError: It is another.
+    """
+    from ratchet.run.command import parse_command
+    from ratchet.worker.placeholders import has_placeholders
+
+    try:
+        words = parse_command(line)
+    except ConfigError as error:
+        raise ValueError(error.message) from None
+    _check_placeholders(list(words), where, root)
+    if has_placeholders(words[0]):
+        raise ValueError(f"{where} should begin with a program, not with a placeholder")
+    return line
+
+
+def _check_placeholders(value: Any, where: str, root: str = "input") -> None:
+    from ratchet.worker.placeholders import check_placeholders
+
+    try:
+        check_placeholders(value, where, root)
+    except ConfigError as error:
+        raise ValueError(f"{error.message} {error.hint}".rstrip(".")) from None
+
+
+class AgentAllowSection(Section):
+    """[agent.allow]: what rollouts may do outside of themselves."""
+
+    hosts: Several[AllowedHost] = ()
+    programs: Several[Annotated[str, Field(min_length=1)]] = ()
+    folders: Several[Annotated[str, Field(min_length=1)]] = ()
+
+
 class AgentSection(Section):
     """[agent]: the agent; a function, a command, or a service."""
 
     entry: Annotated[str, Field(pattern=r"^[\w.]+:[\w.]+$")] | None = None
     command: Annotated[str, Field(min_length=1)] | None = None
     url: Url | None = None
+    serve: Annotated[str, Field(min_length=1)] | None = None
+    stdin: str | None = None
+    body: Annotated[str, Field(min_length=1)] | None = None
+    output: Annotated[str, Field(min_length=1)] | None = None
+    arguments: dict[str, Any] | None = None
+    constructing: dict[str, Any] | None = Field(default=None, alias="construct")
     name: Name | None = None
     model_base_url: Annotated[tuple[EnvironmentVariable, ...], BeforeValidator(_one_or_more)] = ()
     model_key: Annotated[tuple[EnvironmentVariable, ...], BeforeValidator(_one_or_more)] = ()
     path: Several[str] = (".",)
     python: Annotated[str, Field(min_length=1)] | None = None
+    prompts: Literal["declared", "calls"] = "declared"
+    allow: AgentAllowSection | None = None
     model: str | None = None
     device: Annotated[str, Field(min_length=1)] = "cpu"
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
@@ -300,9 +370,97 @@ class AgentSection(Section):
             )
         if self.entry is None and self.python is not None:
             raise ValueError("python is the interpreter of an entry; a command names its own")
-        if self.command is None and (self.model_base_url or self.model_key):
-            raise ValueError("model_base_url and model_key are variables of a command")
+        started = self.command is not None or self.serve is not None
+        if not started and (self.model_base_url or self.model_key):
+            raise ValueError(
+                "model_base_url and model_key are variables of a command, or of a service that"
+                " serve starts"
+            )
+        for key, kind in _KEYS_OF.items():
+            if getattr(self, key) is not None and getattr(self, kind[0]) is None:
+                raise ValueError(f"[agent] {_written(key)} belongs to {kind[1]}")
         return self
+
+    @field_validator("serve")
+    @classmethod
+    def _serve(cls, line: str | None) -> str | None:
+        return None if line is None else _checked_line(line, "[agent] serve", "port")
+
+    @field_validator("command")
+    @classmethod
+    def _command(cls, line: str | None) -> str | None:
+        return None if line is None else _checked_line(line, "[agent] command", "input")
+
+    @field_validator("stdin", "arguments", "constructing")
+    @classmethod
+    def _placeholders(cls, value: Any, field: ValidationInfo) -> Any:
+        _check_placeholders(value, f"[agent] {_written(str(field.field_name))}")
+        return value
+
+    @field_validator("body")
+    @classmethod
+    def _json(cls, text: str | None) -> str | None:
+        if text is not None:
+            try:
+                body = msgspec.json.decode(text)
+            except msgspec.DecodeError as error:
+                raise ValueError(f"should be JSON: {error}") from None
+            _check_placeholders(body, "[agent] body")
+        return text
+
+    @model_validator(mode="after")
+    def _output_of_its_kind(self) -> AgentSection:
+        from ratchet.run.handover import FILE, LAST_LINE
+
+        if self.output is None:
+            return self
+        if self.entry is not None:
+            raise ValueError("[agent] output belongs to a command or a service")
+        file = self.output.removeprefix(FILE)
+        if self.command is not None and self.output != LAST_LINE and file == self.output:
+            raise ValueError(
+                f'output should be "{LAST_LINE}" or "{FILE}PATH", or be left out: then it is all'
+                " that the command prints"
+            )
+        if self.command is not None and file != self.output:
+            path = PurePosixPath(file)
+            if not file or path.is_absolute() or ".." in path.parts:
+                raise ValueError("output should name a file in the folder of ratchet.toml")
+        return self
+
+    @model_validator(mode="after")
+    def _serve_on_this_machine(self) -> AgentSection:
+        host = urlsplit(self.url or "").hostname
+        if self.serve is not None and host not in LOOPBACK:
+            raise ValueError(
+                f"serve starts a service on this machine, and url is at {host}; it should be"
+                " http://127.0.0.1:PORT/PATH"
+            )
+        return self
+
+    @property
+    def runs_already(self) -> bool:
+        """Whether it is a service that somebody else starts."""
+        return self.url is not None and self.serve is None
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What an entry and the class of its method get, as JSON data by `AgentSpec`'s names."""
+        arguments = None if self.arguments is None else msgspec.to_builtins(self.arguments)
+        return {"arguments": arguments, "construct": msgspec.to_builtins(self.constructing or {})}
+
+    @property
+    def handover(self) -> Handover:
+        """What a command or a service is given of a task, and where its answer is."""
+        from ratchet.run.command import parse_command
+        from ratchet.run.handover import Handover
+
+        return Handover(
+            words=parse_command(self.command) if self.command is not None else (),
+            stdin=self.stdin,
+            body=None if self.body is None else msgspec.json.decode(self.body),
+            output=self.output or "",
+        )
 
     @property
     def label(self) -> str:

@@ -259,7 +259,9 @@ class Project:
             python="" if self.interpreter is None else self.interpreter.executable,
             model="" if model is None else model.version,
             variables=self.agent_variables,
+            prompts_in_calls=agent.prompts == "calls",
             in_files=tuple(declared_prompts(self.root, self.config.files_of_prompts).values()),
+            **agent.parameters,
         )
 
     @property
@@ -293,6 +295,7 @@ class Project:
 
         agent, model = self.config.agent, self.agent_model
         if agent.entry is None:
+            from ratchet.run.command import parse_command
             from ratchet.run.program import ProgramAgent, ProgramSpec
 
             return ProgramAgent(
@@ -303,6 +306,8 @@ class Project:
                     path=agent.path,
                     besides=(FILE_NAME, self.config.tasks.file),
                     model="" if model is None else model.version,
+                    handover=agent.handover,
+                    serve=() if agent.serve is None else parse_command(agent.serve),
                 )
             )
         from ratchet.worker.environment import variables_set
@@ -316,7 +321,7 @@ class Project:
 
     def source_candidate(self, agent: AnyAgent) -> Candidate:
         """The user's own code in its present state, as a candidate."""
-        if agent.kind == "program":
+        if agent.prompts_in_calls:
             reason = f"The prompts of {agent.spec.entry}, as its model calls have them."
             resources = defaults(agent.declarations)
             if self.trains_weights and self.config.agent.model is not None:

@@ -14,6 +14,7 @@ from ratchet.autopilot.agent_model import agent_model
 from ratchet.autopilot.batch import Batch, evaluate_batch
 from ratchet.autopilot.failed_rollout import failure_of
 from ratchet.autopilot.prompt_discovery import discover_prompts
+from ratchet.autopilot.task_inputs import check_task_inputs
 from ratchet.cli.console import (
     DatasetOption,
     Folder,
@@ -32,7 +33,6 @@ from ratchet.cli.progress import TerminalWatcher
 from ratchet.cli.selection import select_candidates, select_tasks
 from ratchet.evaluate import broken, is_failure
 from ratchet.run import FileLock
-from ratchet.run.program import ProgramAgent
 from ratchet.store import Store
 from ratchet.types import Candidate
 
@@ -96,7 +96,8 @@ async def _evaluate(
 ) -> list[Batch]:
     agent = project.load_agent()
     tasks = select_tasks(project, split, limit=limit, skip_bad=skip_bad, say=watcher.message)
-    if isinstance(agent, ProgramAgent):
+    check_task_inputs(agent, tasks)
+    if agent.prompts_in_calls:
         dataset, _ = project.dataset(skip_bad=skip_bad, needs=())
         await discover_prompts(project, store, agent, dataset, watcher.message)
     candidates: list[Candidate] = select_candidates(project, store, agent, names or ["source"])

@@ -26,9 +26,9 @@ ANSWER_S = 5.0
 async def project_server(project: Project) -> AsyncIterator[str]:
     """Start a server on the project's store, and stop it at the end; yields its URL.
 
-    For a command it takes a free port on loopback. A service was started with the address in its
-    environment, so its server is at [server] host and port: the one that runs there, if it has the
-    same store, or else one that is started there.
+    For what is started here it takes a free port on loopback. A service that runs already was
+    started with the address in its environment, so its server is at [server] host and port: the one
+    that runs there, if it has the same store, or else one that is started there.
 
     Raises:
         ConfigError: The address is taken by another program, or by a server with another store.
@@ -40,7 +40,7 @@ async def project_server(project: Project) -> AsyncIterator[str]:
     from ratchet.store import Store
 
     settings = server_settings(project.config)
-    if project.config.agent.url is None:
+    if not project.config.agent.runs_already:
         settings = msgspec.structs.replace(settings, host="127.0.0.1", port=0, require_key=False)
     elif found := await _running(project, settings.host, settings.port):
         yield found

@@ -16,6 +16,7 @@ from ratchet.autopilot import Project, open_runner
 from ratchet.autopilot.agent_model import agent_model
 from ratchet.autopilot.batch import Batch, evaluate_batch
 from ratchet.autopilot.prompt_discovery import recall_prompts
+from ratchet.autopilot.task_inputs import check_task_inputs
 from ratchet.cli.console import (
     DatasetOption,
     Folder,
@@ -34,7 +35,6 @@ from ratchet.cli.evaluation import means_of
 from ratchet.cli.progress import TerminalWatcher
 from ratchet.cli.selection import select_candidate, select_tasks
 from ratchet.cli.show import print_rollout
-from ratchet.run.program import ProgramAgent
 from ratchet.store import Store
 from ratchet.types import AgentError, InputError, Task, content_hash
 
@@ -105,7 +105,8 @@ async def _run(
     project: Project, store: Store, watcher: TerminalWatcher, tasks: list[Task], name: str
 ) -> Batch:
     agent = project.load_agent()
-    if isinstance(agent, ProgramAgent) and project.has_tasks():
+    check_task_inputs(agent, tasks)
+    if agent.prompts_in_calls and project.has_tasks():
         recall_prompts(store, agent, project.dataset(skip_bad=True, needs=())[0])
     selected = select_candidate(project, store, agent, name)
     judged = tuple(project.evaluators(agent)) if project.config.evaluators else ()

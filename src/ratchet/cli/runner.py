@@ -152,7 +152,7 @@ def runner(
     setup: RunnerSetup | None = None
     try:
         with runner_model(options, progress.say) as model:
-            setup = runner_setup(options, client.url, key.secret, model)
+            setup = runner_setup(options, client.url, key.secret, model, progress.say)
             asyncio.run(session.do(setup))
     except AgentError as error:
         asyncio.run(_report_load_error(client.url, key, (queue or [DEFAULT_QUEUE])[0], error))

@@ -22,10 +22,13 @@ from ratchet.autopilot.config import (
     apply_prices,
     read_config,
 )
+from ratchet.autopilot.containment import check_executor, containment_of
+from ratchet.autopilot.runner import program_executor
 from ratchet.observe.project_paths import FILE_NAME, folder_with_config, prepare_state
 from ratchet.observe.redaction import RedactionRules, Redactor, redactor_of
 from ratchet.run import Executor, Kind, executor_for
 from ratchet.run.agent_host import AgentHost, HostedAgent
+from ratchet.run.command import parse_command
 from ratchet.run.fleet_queue import AgentBuild, FleetQueue, Place
 from ratchet.run.program import PythonAgent
 from ratchet.sandbox.interpreter import find_interpreter, interpreter_at
@@ -33,6 +36,7 @@ from ratchet.source.prompt_files import declared_prompts
 from ratchet.types import AgentError, ConfigError
 from ratchet.worker.agent import AgentSpec, load_agent
 from ratchet.worker.environment import model_variables, variables_set
+from ratchet.worker.placeholders import check_placeholders
 
 if TYPE_CHECKING:
     from ratchet.models import LocalModel
@@ -142,7 +146,11 @@ def runner_model(options: RunnerOptions, say: Callable[[str], None]) -> Iterator
 
 
 def runner_setup(
-    options: RunnerOptions, url: str, key: str, model: LocalModel | None = None
+    options: RunnerOptions,
+    url: str,
+    key: str,
+    model: LocalModel | None = None,
+    say: Callable[[str], None] = lambda _: None,
 ) -> RunnerSetup:
     """Build the executor, without starting it.
 
@@ -151,6 +159,7 @@ def runner_setup(
         url: The server's address.
         key: Its key, for workers that outlive this process; empty for none.
         model: The running local model of the agent.
+        say: Called with a sentence when fewer attempts run at once than asked for.
 
     Raises:
         ConfigError: The options contradict one another, there is no agent, or [redaction] cannot
@@ -177,34 +186,44 @@ def runner_setup(
     redactor = redactor_of(rules, os.environ)
     timeout_s = options.timeout_s or run.timeout_s
     cores = options.concurrency or run.concurrency or os.cpu_count() or 1
-    section = None if config is None else config.agent
-    command, folder = options.command, options.folder.resolve()
-    if command is None and options.agent is None and section is not None:
-        if section.url is not None:
-            raise ConfigError(
-                "A runner starts its agent, and [agent] url names one that is already running.",
-                hint="Name its function or its command, or use ratchet improve without a server.",
-            )
-        command, folder = section.command, project_folder
-    if command is not None:
-        from ratchet.run.command import CommandExecutor, parse_command
-
-        commands = CommandExecutor(
-            parse_command(command),
-            folder=folder,
-            state=state,
-            slots=cores,
-            timeout_s=timeout_s,
-            server=url,
-            variables={} if model is None else model_variables(model.base_url, model.key),
-            base_urls=section.model_base_url if section is not None else (),
-            keys=section.model_key if section is not None else (),
+    section = None if config is None or options.agent is not None else config.agent
+    if section is not None and options.command is None and section.runs_already:
+        raise ConfigError(
+            "A runner starts its agent, and [agent] url names one that is already running.",
+            hint="Give the command that starts it, serve, or use ratchet improve without a server.",
         )
-        build = None
-        if config is not None and options.command is None:
-            build = AgentBuild.of(Project(project_folder, config).load_agent())
+    build = None
+    if options.command is not None:
+        check_placeholders(parse_command(options.command), "--command")
+        own = section or AgentSection(command=options.command)
+        section = AgentSection(
+            command=options.command,
+            model_base_url=own.model_base_url,
+            model_key=own.model_key,
+            allow=own.allow,
+        )
+    elif section is not None and section.entry is None:
+        assert config is not None
+        build = AgentBuild.of(Project(project_folder, config).load_agent())
+    if section is not None and section.entry is None:
+        containment, sentence = containment_of(
+            section, _sandbox(config), root=project_folder, state=state
+        )
+        if sentence:
+            say(sentence)
+        programs = program_executor(
+            section,
+            url,
+            folder=options.folder.resolve() if options.command is not None else project_folder,
+            state=state,
+            concurrency=cores,
+            timeout_s=timeout_s,
+            variables={} if model is None else model_variables(model.base_url, model.key),
+            containment=containment,
+            say=say,
+        )
         return RunnerSetup(
-            executor=commands, what=command, state=state, redactor=redactor, build=build
+            executor=programs, what=section.label, state=state, redactor=redactor, build=build
         )
     if options.agent is not None:
         folders = tuple(str(folder) for folder in options.path) or (".",)
@@ -217,6 +236,7 @@ def runner_setup(
             root=str(project_folder),
             path=config.agent.path,
             in_files=tuple(declared_prompts(project_folder, config.files_of_prompts).values()),
+            **config.agent.parameters,
         )
     per_candidate = config is not None and config.imports_per_candidate
     gateway = url if options.gateway else ""
@@ -259,6 +279,17 @@ def runner_setup(
         spec = msgspec.structs.replace(spec, python=str(interpreter))
         agent = HostedAgent(host, spec)
     build = AgentBuild.of(agent)
+    containment, sentence = containment_of(
+        section or AgentSection(entry=spec.entry),
+        _sandbox(config),
+        root=project_folder,
+        state=state,
+        python=spec.python,
+    )
+    if sentence:
+        say(sentence)
+    else:
+        check_executor(kind)
     usual = executor_for(
         kind,
         agent,
@@ -272,6 +303,7 @@ def runner_setup(
         memory_mb=run.memory_mb,
         redaction=rules,
         import_per_candidate=per_candidate,
+        containment=containment,
     )
     chosen = _contained(project_folder, config, options, agent, usual, model)
     return RunnerSetup(
@@ -284,12 +316,16 @@ def runner_setup(
     )
 
 
+def _sandbox(config: Config | None) -> SandboxSection:
+    return SandboxSection() if config is None else config.sandbox
+
+
 def _why_no_sandbox(config: Config | None) -> str:
     """Why no candidate's code can run on this machine, as a sentence; empty when it can."""
     from ratchet.sandbox import SandboxUnavailable
     from ratchet.sandbox.levels import resolve_level
 
-    section = SandboxSection() if config is None else config.sandbox
+    section = _sandbox(config)
     try:
         resolve_level(section.level, unsafe=section.unsafe)
     except SandboxUnavailable as error:

@@ -1,14 +1,15 @@
 """The command executor: each attempt runs a program in any language, in its own process.
 
-The program reads the task as JSON (see `task_json`) from standard input or from the file in
-RATCHET_TASK_FILE. It prints its result on standard output (see `result_of`). Standard error is for
-logs.
+The program gets the task's input where a `Handover` says, or else reads the task as JSON (see
+`task_json`) from standard input. Its result is what it prints on standard output, or is where the
+`Handover` says. Standard error is for logs.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import os
 import shlex
 import shutil
@@ -20,10 +21,24 @@ from types import MappingProxyType
 import msgspec
 
 from ratchet.bind import BINDING_VARIABLE, SEED_VARIABLE, Binding
-from ratchet.observe import BLOCKED_SUFFIX, capture, plain
+from ratchet.observe import BLOCKED_SUFFIX, capture
 from ratchet.observe.ids import attempt_span_id, attempt_trace_id
 from ratchet.run.child import ChildEnd, ChildProcess
-from ratchet.types import AgentError, AttemptStatus, Claim, ConfigError, Outcome, Resource, Span
+from ratchet.run.denials import with_denials
+from ratchet.run.handover import LAST_LINE, Handover, OutputFile, last_line, result_of
+from ratchet.run.reachable import hosts_of
+from ratchet.sandbox.containment import AgentContainment
+from ratchet.sandbox.limits import SandboxFailed
+from ratchet.types import (
+    AgentError,
+    AttemptStatus,
+    Claim,
+    ConfigError,
+    InputError,
+    Outcome,
+    Resource,
+    Span,
+)
 from ratchet.worker.attempt import MAX_OUTPUT_BYTES, AttemptClock, blocked, cut_off, timed_out
 from ratchet.worker.environment import (
     PROVIDER_KEYS,
@@ -35,6 +50,7 @@ from ratchet.worker.environment import (
 
 TASK_FILE = "task.json"
 BINDING_FILE = "binding.json"
+STDIN_FILE = "stdin"
 
 
 class CommandExecutor:
@@ -43,7 +59,7 @@ class CommandExecutor:
     At a time-out and at the command's end, all that is left in its process group is killed.
 
     Args:
-        command: Program and arguments.
+        command: Program and arguments; they may have placeholders.
         folder: Working folder of the command.
         state: Folder for scratch files.
         slots: Attempts at once.
@@ -53,6 +69,9 @@ class CommandExecutor:
         base_urls: Further variables for the gateway's base URL, besides the providers' own.
         keys: Further variables for the gateway's API key.
         environ: Environment to start from; that of this process when left out.
+        stdin: As in a `Handover`.
+        output: As in a `Handover`. With a file, one attempt runs at a time.
+        containment: What keeps the command from acting outside; None to let it.
     """
 
     def __init__(
@@ -68,11 +87,16 @@ class CommandExecutor:
         base_urls: Sequence[str] = (),
         keys: Sequence[str] = (),
         environ: Mapping[str, str] | None = None,
+        stdin: str | None = None,
+        output: str = "",
+        containment: AgentContainment | None = None,
     ) -> None:
         self._command = tuple(command)
+        self._containment = containment
+        self._handover = Handover(words=self._command, stdin=stdin, output=output)
         self._folder = folder
         self._scratch = state / "tmp"
-        self._slots = slots
+        self._slots = 1 if self._handover.file else slots
         self._timeout_s = timeout_s
         self._server = server
         self._variables_given = dict(variables)
@@ -92,40 +116,42 @@ class CommandExecutor:
         Raises:
             AgentError: There is no such program, or no such folder.
         """
-        program = self._command[0]
-        if not self._folder.is_dir():
-            raise AgentError(f"The command cannot run in {self._folder}: there is no such folder.")
-        place = program if os.sep not in program else str(self._folder / program)
-        if shutil.which(place, path=self._environ.get("PATH")) is None:
-            where = "on the PATH" if os.sep not in program else f"in {self._folder}"
-            raise AgentError(
-                f"The command {program!r} was not found {where}, or may not be executed.",
-                hint="Install it, or give its path.",
-            )
+        check_program(self._command, self._folder, self._environ)
         await asyncio.to_thread(os.makedirs, self._scratch, exist_ok=True)
 
     async def execute(self, claim: Claim, resources: Mapping[str, Resource]) -> Outcome:
         """Run the command for one attempt, to its end or its time-out."""
         clock = AttemptClock()
         try:
-            folder = await asyncio.to_thread(self._prepared, claim, resources)
+            words, stdin = self._handover.command(claim.rollout.input)
+            folder = await asyncio.to_thread(self._prepared, claim, resources, stdin)
+            written = await asyncio.to_thread(self._output_file)
+        except InputError as error:
+            return cut_off(claim, "failed", error.message)
         except OSError as error:
             return cut_off(claim, "failed", f"The scratch folder cannot be written: {error}.")
         child = ChildProcess(
-            self._command,
+            words,
             cwd=self._folder,
             environ=self._variables(claim, folder),
-            stdin=folder / TASK_FILE,
+            stdin=folder / (TASK_FILE if stdin is None else STDIN_FILE),
+            containment=self._containment,
+            hosts=hosts_of([self._server, *self._variables_given.values()]),
+            writable=[folder, *([written.path] if written is not None else [])],
         )
         try:
             ended = await child.run(self._timeout_s, MAX_OUTPUT_BYTES)
-        except OSError as error:
-            return cut_off(claim, "failed", f"The command cannot be started: {error}.")
+        except (OSError, ValueError) as error:
+            return cut_off(claim, "failed", _not_started(error))
+        except SandboxFailed as error:
+            return cut_off(claim, "failed", error.message)
         finally:
             tool = await asyncio.shield(asyncio.to_thread(_delete_scratch, folder))
-        return self._outcome(claim, clock, ended, tool)
+        return with_denials(self._outcome(claim, clock, ended, tool, written), ended.denied)
 
-    def _prepared(self, claim: Claim, resources: Mapping[str, Resource]) -> Path:
+    def _prepared(
+        self, claim: Claim, resources: Mapping[str, Resource], stdin: bytes | None
+    ) -> Path:
         """Make a scratch folder with the task and the binding."""
         rollout = claim.rollout
         folder = Path(tempfile.mkdtemp(dir=self._scratch))
@@ -134,7 +160,18 @@ class CommandExecutor:
         )
         (folder / TASK_FILE).write_bytes(task_json(claim, resources))
         (folder / BINDING_FILE).write_bytes(msgspec.json.encode(binding))
+        if stdin is not None:
+            (folder / STDIN_FILE).write_bytes(stdin)
         return folder
+
+    def _output_file(self) -> OutputFile | None:
+        file = self._handover.file
+        if not file:
+            return None
+        path = self._folder / file
+        if self._containment is not None:  # which can let it write a file that is there
+            path.touch()
+        return OutputFile(path)
 
     def _variables(self, claim: Claim, folder: Path) -> dict[str, str]:
         """Environment of the command."""
@@ -154,7 +191,14 @@ class CommandExecutor:
             SEED_VARIABLE: str(claim.rollout.seed),
         }
 
-    def _outcome(self, claim: Claim, clock: AttemptClock, ended: ChildEnd, tool: str) -> Outcome:
+    def _outcome(
+        self,
+        claim: Claim,
+        clock: AttemptClock,
+        ended: ChildEnd,
+        tool: str,
+        written: OutputFile | None,
+    ) -> Outcome:
         status: AttemptStatus = "failed"
         output: object = None
         if tool:
@@ -170,9 +214,24 @@ class CommandExecutor:
             status = "crashed" if ended.code < 0 else "failed"
             error = ended.sentence() + ended.tail()
         else:
-            status, error, output = "succeeded", "", result_of(ended.stdout)
+            try:
+                status, error, output = "succeeded", "", self._result(ended, written)
+            except InputError as missing:
+                status, error = "failed", missing.message + ended.tail()
         outcome = msgspec.structs.replace(cut_off(claim, status, error, clock), output=output)
         return msgspec.structs.replace(outcome, spans=(self._span(claim, outcome),))
+
+    def _result(self, ended: ChildEnd, written: OutputFile | None) -> object:
+        """The result of a command that ended well.
+
+        Raises:
+            InputError: It is not where it should be.
+        """
+        if written is not None:
+            return written.result()
+        if self._handover.output == LAST_LINE:
+            return last_line(ended.stdout)
+        return result_of(ended.stdout)
 
     def _span(self, claim: Claim, outcome: Outcome) -> Span:
         """Root span of the attempt; spans of the gateway and of the program are its children."""
@@ -189,6 +248,29 @@ class CommandExecutor:
 
     async def close(self) -> None:
         """Do nothing: commands end with their attempts."""
+
+
+def check_program(command: Sequence[str], folder: Path, environ: Mapping[str, str]) -> None:
+    """Check that the program of a command exists.
+
+    Args:
+        command: Program and arguments.
+        folder: Its working folder.
+        environ: Its environment.
+
+    Raises:
+        AgentError: There is no such program, or no such folder.
+    """
+    program = command[0]
+    if not folder.is_dir():
+        raise AgentError(f"The command cannot run in {folder}: there is no such folder.")
+    place = program if os.sep not in program else str(folder / program)
+    if shutil.which(place, path=environ.get("PATH")) is None:
+        where = "on the PATH" if os.sep not in program else f"in {folder}"
+        raise AgentError(
+            f"The command {program!r} was not found {where}, or may not be executed.",
+            hint="Install it, or give its path.",
+        )
 
 
 def parse_command(line: str) -> tuple[str, ...]:
@@ -248,22 +330,13 @@ def task_json(claim: Claim, resources: Mapping[str, Resource]) -> bytes:
     )
 
 
-def result_of(stdout: bytes) -> object:
-    """Parse a program's standard output.
-
-    The result is all of it if it is JSON; else the last line if that is a JSON object or list, and
-    the lines before it are ignored; else the text, stripped.
-    """
-    text = stdout.decode("utf-8", "replace").strip()
-    last = text.rpartition("\n")[2].strip()
-    for part, whole in ((text, True), (last, False)):
-        if not whole and part[:1] not in ("{", "["):
-            break
-        try:
-            return plain(msgspec.json.decode(part))
-        except (msgspec.DecodeError, RecursionError):
-            continue
-    return text
+def _not_started(error: OSError | ValueError) -> str:
+    if isinstance(error, OSError) and error.errno == errno.E2BIG:
+        return (
+            "The command cannot be started: the task's input is longer than an argument may be."
+            ' Give it on standard input: stdin = "{input}" under [agent] in ratchet.toml.'
+        )
+    return f"The command cannot be started: {error}."
 
 
 def _delete_scratch(folder: Path) -> str:

@@ -91,6 +91,7 @@ class ModelRelay:
         routes: Base URL by the first part of a path; `lead` changes them.
         answering: Answers some requests instead of their upstream; None passes one on.
         ended: Called with each exchange, in the relay's thread.
+        trust_env: Whether upstreams are reached through the proxies of the environment.
     """
 
     def __init__(
@@ -99,10 +100,12 @@ class ModelRelay:
         *,
         answering: Callable[[RelayedRequest], Answer | None] | None = None,
         ended: Callable[[Exchange], None] | None = None,
+        trust_env: bool = True,
     ) -> None:
         self._routes = dict(routes)
         self._answering = answering
         self._told = ended
+        self._trust_env = trust_env
         self._numbers = itertools.count()
         self._socket = socket.socket()
         self._loop = asyncio.new_event_loop()
@@ -147,7 +150,7 @@ class ModelRelay:
         async with ClientSession(
             connector=TCPConnector(limit=0),
             timeout=timeout,
-            trust_env=True,
+            trust_env=self._trust_env,
             auto_decompress=False,
             cookie_jar=DummyCookieJar(),
         ) as session:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, Union
+from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 import msgspec
 
+from ratchet.run.handover import Handover
+from ratchet.source.files import own_files
 from ratchet.source.secret_files import in_secret_place
-from ratchet.source.tree import SKIPPED
 from ratchet.types import Declaration
 from ratchet.types.hashing import HASH_LENGTH
 
@@ -24,14 +23,16 @@ PythonAgent: TypeAlias = Union["Agent", "HostedAgent"]
 """An agent of a function, loaded in this process or in an interpreter of its own."""
 
 AnyAgent: TypeAlias = Union["Agent", "HostedAgent", "ProgramAgent"]
-"""An agent in Python, or in any language."""
+"""An agent in Python, or in any language.
+
+`prompts_in_calls` says whether its prompts are those of its model calls, as the gateway sees them;
+else the source declares them.
+"""
 
 MAX_FILE_BYTES = 1_000_000
 """Of a larger file only the size counts."""
 
 MAX_FILES = 20_000
-
-GIT_TIMEOUT_S = 20.0
 
 
 class ProgramSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,6 +50,10 @@ class ProgramSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Files in them that are no source of the agent, relative to the root."""
     model: str = ""
     """Version of the local model that the agent calls; empty for another."""
+    handover: Handover = Handover()
+    """What it is given of a task, and where its answer is."""
+    serve: tuple[str, ...] = ()
+    """Program and arguments that start the service; empty for one that runs, or a command."""
 
 
 class ProgramAgent:
@@ -60,6 +65,7 @@ class ProgramAgent:
 
     kind = "program"
     is_async = False
+    prompts_in_calls = True
     python = "any"
 
     def __init__(self, spec: ProgramSpec) -> None:
@@ -71,15 +77,24 @@ class ProgramAgent:
         """The same as `source_version`: nothing of the agent is loaded in this process."""
         return self.source_version()
 
+    def check_input(self, value: Any) -> None:
+        """Check that a task's input has what the agent's settings name.
+
+        Raises:
+            InputError: It has not.
+        """
+        self.spec.handover.check(value)
+
     def source_version(self) -> str:
         """Hash the files below the agent's folders, as far as git does not ignore them.
 
-        Part of a rollout's identity: an edited agent is another agent. Files with secrets,
-        Ratchet's own, and the task file do not count.
+        Part of a rollout's identity: an edited agent is another agent, and so is one that is given
+        its tasks in another way. Files with secrets, Ratchet's own, and the task file do not count.
         """
         root = Path(self.spec.root).resolve()
         besides = {(root / name).resolve() for name in self.spec.besides}
         digest = hashlib.sha256(self.spec.model.encode())
+        digest.update(msgspec.json.encode((self.spec.handover, self.spec.serve)))
         for file in source_files(root, self.spec.path):
             if file in besides or in_secret_place(file.relative_to(root)):
                 continue
@@ -89,38 +104,13 @@ class ProgramAgent:
 
 
 def source_files(root: Path, folders: Sequence[str] = (".",)) -> list[Path]:
-    """The files below some folders of a project, sorted; without those that git ignores.
-
-    Without git, hidden folders and folders of installed packages are left out.
+    """The files below some folders of a project, sorted; without links and those git ignores.
 
     Args:
         root: The project's folder.
         folders: Folders relative to it.
     """
-    found: set[Path] = set()
-    for folder in folders:
-        place = (root / folder).resolve()
-        if place.is_relative_to(root) and place.is_dir():
-            listed = _known_to_git(place)
-            found.update(_walked(place) if listed is None else listed)
-    return sorted(file for file in found if file.is_file() and not file.is_symlink())[:MAX_FILES]
-
-
-def _known_to_git(folder: Path) -> list[Path] | None:
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    try:
-        listed = subprocess.run(
-            command, cwd=folder, capture_output=True, timeout=GIT_TIMEOUT_S, check=True
-        ).stdout
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return [folder / os.fsdecode(name) for name in listed.split(b"\0") if name]
-
-
-def _walked(folder: Path) -> Iterator[Path]:
-    for place, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if name[:1] != "." and name not in SKIPPED]
-        yield from (Path(place) / name for name in files)
+    return [file for file in own_files(root, folders) if not file.is_symlink()][:MAX_FILES]
 
 
 def _content_digest(file: Path) -> bytes:

@@ -19,6 +19,7 @@ import msgspec
 
 from ratchet.bind import SEED_VARIABLE, Binding
 from ratchet.observe import carry_context, warm_up
+from ratchet.run.attempt_relay import AttemptRelay, AttemptRelays
 from ratchet.run.worker_pool import KILL_AFTER_S, START_S, START_TRIES
 from ratchet.types import AgentError, Claim, ConfigError, Outcome, RatchetError, Resource
 from ratchet.worker.agent import Agent, AgentSpec, load_agent
@@ -276,6 +277,8 @@ class RayAgentActor:
         self._timeout_s = timeout_s
         self._gateway = gateway
         self._agent: Agent | None = None
+        self._relay: AttemptRelay | None = None
+        """For clients that the agent makes while it is imported."""
         self._loop = asyncio.Runner()
         self._binding_file = BindingFile(_private_folder())
 
@@ -285,7 +288,10 @@ class RayAgentActor:
         for name in hidden:
             os.environ.pop(name, None)
         if self._gateway:
-            os.environ.update(gateway_variables(self._gateway, None))
+            relays = AttemptRelays(self._gateway)
+            relays.start()
+            self._relay = relays.of(0)
+            os.environ.update(self._relay.variables())
         root = os.path.abspath(self._spec.root)
         try:
             self._agent = load_agent(msgspec.structs.replace(self._spec, root=root))
@@ -304,6 +310,8 @@ class RayAgentActor:
         os.environ[SEED_VARIABLE] = str(rollout.seed)
         if self._gateway:
             os.environ.update(gateway_variables(self._gateway, attempt))
+        if self._relay is not None:
+            self._relay.lead_to(attempt)
         recorder = Recorder(self._agent, attempt, bound)
         outcome = call_alone(recorder, self._loop, self._timeout_s)
         return msgspec.json.encode(self._binding_file.judge(outcome))

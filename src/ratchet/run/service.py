@@ -1,8 +1,8 @@
 """The service executor: each attempt is a POST to an agent that is already running.
 
-The body is the task as JSON (see `task_json`); the response is the result (see `result_of`). The
-service passes one header on to its model calls, so that the gateway can tell to which rollout each
-belongs, or it uses the base URL that comes with the task.
+What is sent, and where in the response the result is, a `Handover` says. The service passes one
+header on to its model calls, so that the gateway can tell to which rollout each belongs, or it uses
+the base URL that comes with the task.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ratchet.observe.ids import traceparent
-from ratchet.run.command import result_of, root_span, task_json
-from ratchet.types import AgentError, AttemptStatus, Claim, Outcome, Resource, Span
+from ratchet.run.command import root_span, task_json
+from ratchet.run.handover import Handover, result_at, result_of
+from ratchet.types import AgentError, AttemptStatus, Claim, InputError, Outcome, Resource
 from ratchet.worker.attempt import MAX_OUTPUT_BYTES, AttemptClock, cut_off, timed_out
 from ratchet.worker.environment import attempt_name, gateway_urls
 
@@ -33,22 +34,116 @@ CONNECT_S = 10.0
 TAIL_CHARACTERS = 1_000
 
 
+class ServiceClient:
+    """Sends tasks to a service, and reads its responses.
+
+    Args:
+        handover: What is sent, and where in the response the result is.
+        server: URL of the server whose gateway serves model calls.
+    """
+
+    def __init__(self, handover: Handover, server: str) -> None:
+        self._handover = handover
+        self._server = server
+        self._session: aiohttp.ClientSession | None = None
+
+    def open(self) -> None:
+        """Prepare to send; the event loop runs."""
+        import aiohttp
+
+        # A connection for each attempt: a service may serve each connection by one worker.
+        connector = aiohttp.TCPConnector(limit=0, force_close=True)
+        # The attempt has the only limit of time.
+        self._session = aiohttp.ClientSession(
+            connector=connector, trust_env=False, timeout=aiohttp.ClientTimeout(total=None)
+        )
+
+    async def answer(self, url: str, claim: Claim, resources: Mapping[str, Resource]) -> object:
+        """Send a task; return the result.
+
+        Raises:
+            ServiceFailure: The service fails, or answers with no result.
+        """
+        import aiohttp
+
+        assert self._session is not None
+        headers = task_headers(self._server, claim)
+        try:
+            sent = self._handover.request(claim.rollout.input)
+            async with self._session.post(
+                url,
+                data=task_json(claim, resources) if sent is None else sent,
+                headers=headers,
+                allow_redirects=False,
+            ) as response:
+                body = await _limited(response)
+                echoed = response.headers.get(ROLLOUT_HEADER)
+        except InputError as error:
+            raise ServiceFailure(error.message) from None
+        except (aiohttp.ClientError, OSError) as error:
+            said = f"The service failed: {type(error).__name__}: {error}"
+            raise ServiceFailure(said, broke_off=True) from None
+        if body is None:
+            raise ServiceFailure(f"The service answered with more than {MAX_OUTPUT_BYTES} bytes.")
+        if response.status // 100 != 2:
+            text = body.decode("utf-8", "replace").strip()[-TAIL_CHARACTERS:]
+            status = f"{response.status} {response.reason}"
+            raise ServiceFailure(f"The service answered {status}. {text}".strip())
+        if echoed is not None and echoed != headers[ROLLOUT_HEADER]:
+            raise ServiceFailure(
+                f"The service answered for another task: its header {ROLLOUT_HEADER} is that of"
+                " another rollout."
+            )
+        if not self._handover.output:
+            return result_of(body)
+        try:
+            return result_at(body, self._handover.output)
+        except InputError as error:
+            raise ServiceFailure(f"The service answered, and {error.message}") from None
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+
+
+class ServiceFailure(Exception):
+    """A service has no result for a task.
+
+    Args:
+        message: Says so.
+        broke_off: Whether the connection broke off, or could not be made.
+    """
+
+    def __init__(self, message: str, *, broke_off: bool = False) -> None:
+        super().__init__(message)
+        self.broke_off = broke_off
+
+
 class ServiceExecutor:
     """Sends each attempt to a running service.
 
     Args:
         url: Where tasks are POSTed.
+        handover: What is sent, and where in the response the result is.
         slots: Attempts at once.
         timeout_s: Seconds that one attempt may take.
         server: URL of the server whose gateway serves model calls.
     """
 
-    def __init__(self, url: str, *, slots: int, timeout_s: float, server: str) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        handover: Handover | None = None,
+        slots: int,
+        timeout_s: float,
+        server: str,
+    ) -> None:
         self._url = url
         self._slots = slots
         self._timeout_s = timeout_s
-        self._server = server
-        self._session: aiohttp.ClientSession | None = None
+        self._client = ServiceClient(handover or Handover(), server)
 
     @property
     def slots(self) -> int:
@@ -61,8 +156,6 @@ class ServiceExecutor:
         Raises:
             AgentError: Nothing does.
         """
-        import aiohttp
-
         place = urlsplit(self._url)
         port = place.port or (443 if place.scheme == "https" else 80)
         try:
@@ -71,67 +164,41 @@ class ServiceExecutor:
         except (OSError, TimeoutError) as error:
             raise AgentError(
                 f"The service at {self._url} cannot be reached: {error or 'it does not answer'}.",
-                hint="Start it, or correct url under [agent] in ratchet.toml.",
+                hint="Start it, or let Ratchet start it: serve = under [agent] in ratchet.toml.",
             ) from None
         writer.close()
-        # A connection for each attempt: a service may serve each connection by one worker.
-        connector = aiohttp.TCPConnector(limit=0, force_close=True)
-        self._session = aiohttp.ClientSession(connector=connector, trust_env=False)
+        self._client.open()
 
     async def execute(self, claim: Claim, resources: Mapping[str, Resource]) -> Outcome:
         """Send one task, and wait for the response or the time-out."""
         clock = AttemptClock()
         status: AttemptStatus = "failed"
         output: object = None
+        error = ""
         try:
             async with asyncio.timeout(self._timeout_s):
-                error, body = await self._post(claim, resources)
-            if not error:
-                status, output = "succeeded", result_of(body)
+                output = await self._client.answer(self._url, claim, resources)
+            status = "succeeded"
         except TimeoutError:
             status, error = "timed_out", timed_out(self._timeout_s)
-        outcome = msgspec.structs.replace(cut_off(claim, status, error, clock), output=output)
-        return msgspec.structs.replace(outcome, spans=(self._span(claim, outcome),))
-
-    async def _post(self, claim: Claim, resources: Mapping[str, Resource]) -> tuple[str, bytes]:
-        """Send a task; return what went wrong, or nothing, and the response's body."""
-        import aiohttp
-
-        assert self._session is not None
-        headers = task_headers(self._server, claim)
-        try:
-            async with self._session.post(
-                self._url, data=task_json(claim, resources), headers=headers, allow_redirects=False
-            ) as response:
-                body = await _limited(response)
-                echoed = response.headers.get(ROLLOUT_HEADER)
-        except (aiohttp.ClientError, OSError) as error:
-            return f"The service failed: {type(error).__name__}: {error}", b""
-        if body is None:
-            return f"The service answered with more than {MAX_OUTPUT_BYTES} bytes.", b""
-        if response.status // 100 != 2:
-            text = body.decode("utf-8", "replace").strip()[-TAIL_CHARACTERS:]
-            return f"The service answered {response.status} {response.reason}. {text}".strip(), b""
-        if echoed is not None and echoed != headers[ROLLOUT_HEADER]:
-            return (
-                f"The service answered for another task: its header {ROLLOUT_HEADER} is that of"
-                " another rollout."
-            ), b""
-        return "", body
-
-    def _span(self, claim: Claim, outcome: Outcome) -> Span:
-        """Root span of the attempt; the gateway's spans are its children."""
-        attributes = {"gen_ai.operation.name": "invoke_agent", "ratchet.url": self._url}
-        name = f"POST {urlsplit(self._url).path or '/'}"
-        return root_span(claim, outcome, name, attributes)
+        except ServiceFailure as failure:
+            error = str(failure)
+        return service_outcome(cut_off(claim, status, error, clock), claim, output, self._url)
 
     def stored(self, outcomes: Sequence[Outcome]) -> None:
         """Do nothing: the service holds no outcomes."""
 
     async def close(self) -> None:
         """Close the connections."""
-        if self._session is not None:
-            await self._session.close()
+        await self._client.close()
+
+
+def service_outcome(outcome: Outcome, claim: Claim, output: object, url: str) -> Outcome:
+    """An outcome with its output and its root span; the gateway's spans are that one's children."""
+    outcome = msgspec.structs.replace(outcome, output=output)
+    attributes = {"gen_ai.operation.name": "invoke_agent", "ratchet.url": url}
+    span = root_span(claim, outcome, f"POST {urlsplit(url).path or '/'}", attributes)
+    return msgspec.structs.replace(outcome, spans=(span,))
 
 
 def task_headers(server: str, claim: Claim) -> dict[str, str]:

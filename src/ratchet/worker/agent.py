@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib
 import inspect
@@ -27,6 +28,9 @@ from ratchet.types import (
     Resource,
 )
 from ratchet.types.hashing import HASH_LENGTH
+from ratchet.worker.placeholders import filled
+from ratchet.worker.results import collected, settled
+from ratchet.worker.typed_arguments import annotated_types, built
 
 
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,8 +48,14 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Path of the interpreter that runs it; empty for that of the tool."""
     variables: dict[str, str] = {}
     """Environment variables of the agent's processes, such as those that lead to that model."""
+    prompts_in_calls: bool = False
+    """Whether its prompts are found in its model calls, at the gateway."""
     in_files: tuple[Declaration, ...] = ()
     """Prompts in files, which the agent reads and does not declare."""
+    arguments: dict[str, Any] | None = None
+    """What each parameter gets: constants, and texts with placeholders; None to go by the input."""
+    construct: dict[str, Any] = {}
+    """The same for the constructor of the class whose method the entry is."""
 
 
 class Agent:
@@ -54,26 +64,72 @@ class Agent:
     python = f"{sys.version_info.major}.{sys.version_info.minor}"
     """Version of the Python that runs it."""
 
-    def __init__(self, spec: AgentSpec, function: Callable[..., Any]) -> None:
+    def __init__(
+        self, spec: AgentSpec, function: Callable[..., Any], owner: type | None = None
+    ) -> None:
         self.spec = spec
+        self._owner = owner
+        """The class of a method; each attempt has an object of its own."""
         self.kind: str = getattr(function, ENTRY_MARK, "plain")
         self.is_async = is_async(function) or inspect.isasyncgenfunction(function)
         # Agents without a decorator of Ratchet get a root span here.
-        self.function = function if self.kind != "plain" else trace(function)
-        self._signature = inspect.signature(function)
+        self.function = function if self.kind != "plain" else trace(_settling(function))
+        signature = inspect.signature(function)
+        if owner is not None:
+            signature = signature.replace(parameters=list(signature.parameters.values())[1:])
+        self._signature = signature
+        self._types = annotated_types(function, signature) if self.kind != "rollout" else {}
         parameters = self._signature.parameters.values()
         self._named = {
             p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
         }
         self._takes_any_name = any(p.kind is p.VAR_KEYWORD for p in parameters)
         self._takes_one = _fits(self._signature)
+        self._check_settings()
         self._loaded = _loaded_files()
         self._in_files = _declared_in_files(spec)
+        self._discovered: dict[str, Declaration] = {}
+
+    @property
+    def prompts_in_calls(self) -> bool:
+        """Whether its prompts are those of its model calls, since its source declares none."""
+        return self.spec.prompts_in_calls
+
+    def _check_settings(self) -> None:
+        """Check [agent.arguments] and [agent.construct].
+
+        Raises:
+            AgentError: The function or the class has other parameters.
+        """
+        spec = self.spec
+        if spec.construct and self._owner is None:
+            raise AgentError(
+                f"[agent.construct] is for a method of a class, and {spec.entry} is none.",
+                hint="Remove it, or name the method: MODULE:CLASS.METHOD.",
+            )
+        if self._owner is not None:
+            _check_names(
+                inspect.signature(self._owner), spec.construct, "construct", self._owner.__name__
+            )
+        if spec.arguments is not None:
+            if self.kind == "rollout":
+                raise AgentError(
+                    f"{spec.entry} is marked with @ratchet.rollout: it takes the task and its"
+                    " resources, and no [agent.arguments]."
+                )
+            _check_names(self._signature, spec.arguments, "arguments", spec.entry)
 
     @property
     def declarations(self) -> dict[str, Declaration]:
-        """The resources declared in the agent's source and in its files of prompts, by name."""
-        return {**declarations(), **self._in_files}
+        """The resources declared in the agent's source and in its files of prompts, by name.
+
+        Those that were discovered in its model calls, where its prompts are found there.
+        """
+        return {**declarations(), **self._in_files, **self._discovered}
+
+    @declarations.setter
+    def declarations(self, discovered: dict[str, Declaration]) -> None:
+        self._discovered = discovered
 
     @property
     def optional(self) -> tuple[str, ...]:
@@ -95,18 +151,42 @@ class Agent:
         Raises:
             InputError: It does not.
         """
-        self.arguments(value, {})
+        self._mapped(value, {})
 
     def arguments(
         self, given: Any, resources: Mapping[str, Resource]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Map a task's input to positional and keyword arguments.
+        """Map a task's input to positional and keyword arguments; a method's first is its object.
 
         Raises:
             InputError: The input does not fit the function's parameters.
         """
+        args, kwargs = self._mapped(given, resources)
+        if self._owner is None:
+            return args, kwargs
+        fields = filled(self.spec.construct, given, "[agent.construct]")
+        signature = inspect.signature(self._owner)
+        types = annotated_types(self._owner, signature)
+        made = _typed(_bound(signature, fields), types, "[agent.construct]")
+        return (self._owner(*made.args, **made.kwargs), *args), kwargs
+
+    def _mapped(
+        self, given: Any, resources: Mapping[str, Resource]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         if self.kind == "rollout":
             return (given,), self._resources_by_parameter(resources)
+        if self.spec.arguments is not None:
+            fields = filled(self.spec.arguments, given, "[agent.arguments]")
+            bound = _typed(_bound(self._signature, fields), self._types, "[agent.arguments]")
+            return bound.args, bound.kwargs
+        args, kwargs = self._by_input(given)
+        if not self._types:
+            return args, kwargs
+        bound = _typed(self._signature.bind(*args, **kwargs), self._types, self.spec.entry)
+        return bound.args, bound.kwargs
+
+    def _by_input(self, given: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The input as the one argument; a dict whose keys are parameters as several."""
         spread = False
         if isinstance(given, dict):
             spread = bool(given) and given.keys() <= self._named.keys()
@@ -167,6 +247,8 @@ class Agent:
         for folder in getattr(top, "__path__", []):
             files.update(Path(folder).resolve().rglob("*.py"))
         digest = hashlib.sha256(self.spec.model.encode())
+        if self.spec.arguments is not None or self.spec.construct:
+            digest.update(msgspec.json.encode((self.spec.arguments, self.spec.construct)))
         for file in sorted(f for f in files if _is_inside(f, root)):
             digest.update(f"{file.relative_to(root)}\0".encode())
             digest.update(hashlib.sha256(file.read_bytes()).digest())
@@ -209,7 +291,12 @@ def load_agent(spec: AgentSpec) -> Agent:
         raise AgentError(_import_failure(spec.entry, error)) from error
     bind_marked_functions(Path(spec.root).resolve())
     target: Any = module
+    owner: type | None = None
     for part in function_name.split("."):
+        is_method = isinstance(target, type) and inspect.isfunction(
+            inspect.getattr_static(target, part, None)
+        )
+        owner = target if is_method else None
         target = getattr(target, part, None)
     if not callable(target):
         names = sorted(n for n, v in vars(module).items() if inspect.isfunction(v))
@@ -218,9 +305,92 @@ def load_agent(spec: AgentSpec) -> Agent:
             hint="Check entry under [agent] in ratchet.toml.",
         )
     try:
-        return Agent(spec, target)
+        return Agent(spec, target, owner)
     except ValueError as error:  # some functions written in C
         raise AgentError(f"The parameters of {spec.entry!r} are not known: {error}.") from None
+
+
+def _settling(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, such that what it returns is its result, and not something to wait for."""
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        return function
+    if is_async(function):
+
+        @functools.wraps(function, updated=())
+        async def awaited(*args: Any, **kwargs: Any) -> Any:
+            return await settled(function(*args, **kwargs))
+
+        return awaited
+
+    @functools.wraps(function, updated=())
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return collected(function(*args, **kwargs))
+
+    return called
+
+
+def _check_names(
+    signature: inspect.Signature, settings: Mapping[str, Any], section: str, what: str
+) -> None:
+    """Check that settings name parameters, and all that have no default.
+
+    Raises:
+        AgentError: They do not.
+    """
+    parameters = signature.parameters
+    various = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    single = {name: p for name, p in parameters.items() if p.kind not in various}
+    any_name = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+    unknown = [] if any_name else [name for name in settings if name not in parameters]
+    missing = [n for n, p in single.items() if p.default is p.empty and n not in settings]
+    problems = [f"it has no parameter {name!r}" for name in unknown]
+    problems += [f"its parameter {name!r} gets nothing" for name in missing]
+    if problems:
+        raise AgentError(
+            f"[agent.{section}] does not fit {what}{signature}: {'; '.join(problems)}.",
+            hint='Correct it in ratchet.toml; a value is a constant, or "{input}" or'
+            ' "{input.FIELD}".',
+        )
+
+
+def _bound(signature: inspect.Signature, values: Mapping[str, Any]) -> inspect.BoundArguments:
+    """Values by the names of parameters, as arguments; further names go to **."""
+    arguments: dict[str, Any] = {}
+    for name, parameter in signature.parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            others = {key: v for key, v in values.items() if key not in signature.parameters}
+            arguments[name] = {**others, **values.get(name, {})}
+        elif parameter.kind is parameter.VAR_POSITIONAL:
+            arguments[name] = tuple(values.get(name, ()))
+        elif name in values:
+            arguments[name] = values[name]
+    return inspect.BoundArguments(signature, arguments)
+
+
+def _typed(
+    bound: inspect.BoundArguments, types: Mapping[str, Any], where: str
+) -> inspect.BoundArguments:
+    """Build the arguments whose parameters have types of their own.
+
+    Raises:
+        InputError: A value is none of its type.
+    """
+    for name in types.keys() & bound.arguments.keys():
+        kind = types[name]
+        value = bound.arguments[name]
+        try:
+            if bound.signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
+                bound.arguments[name] = tuple(built(kind, item) for item in value)
+            elif bound.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
+                bound.arguments[name] = {key: built(kind, item) for key, item in value.items()}
+            else:
+                bound.arguments[name] = built(kind, value)
+        except Exception as error:  # a constructor of the user's, or of a library
+            shown = getattr(kind, "__name__", str(kind))
+            raise InputError(
+                f"{where} {name} is no {shown}: {type(error).__name__}: {error}."
+            ) from None
+    return bound
 
 
 def original_bytes(path: Path) -> bytes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import math
 import numbers
 import time
@@ -26,6 +25,7 @@ from ratchet.observe import (
 from ratchet.observe.replay import REPLAY, Replay
 from ratchet.types import AttemptStatus, Cause, Claim, Outcome, Resource, Score
 from ratchet.worker.agent import Agent
+from ratchet.worker.results import collected, settled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -133,9 +133,8 @@ def call_sync(recorder: Recorder) -> Outcome:
             args, kwargs = recorder.agent.arguments(
                 recorder.claim.rollout.input, recorder.resources
             )
-            result = recorder.agent.function(*args, **kwargs)
-            if inspect.isgenerator(result):  # a streaming agent runs only when consumed
-                result = list(result)
+            # A streaming agent runs only when it is consumed.
+            result = collected(recorder.agent.function(*args, **kwargs))
         except BaseException as error:  # SystemExit, too, ends the rollout and not its runner
             return recorder.raised(error)
     return recorder.succeeded(result)
@@ -154,9 +153,7 @@ async def call_async(recorder: Recorder, timeout_s: float) -> Outcome:
                 recorder.claim.rollout.input, recorder.resources
             )
             async with asyncio.timeout(timeout_s) as limit:
-                called = recorder.agent.function(*args, **kwargs)
-                streams = inspect.isasyncgen(called)
-                result = [item async for item in called] if streams else await called
+                result = await settled(recorder.agent.function(*args, **kwargs))
             late = limit.expired()  # the agent swallowed its cancellation
         except TimeoutError as error:
             if limit is not None and limit.expired():

@@ -31,9 +31,6 @@ PROVIDER_KEYS = frozenset({"OPENAI_API_KEY", "ANTHROPIC_API_KEY", "ANTHROPIC_AUT
 NO_TOKEN = "ratchet"  # noqa: S105 - a placeholder
 """API key for a gateway that requires none: the providers' libraries need a value."""
 
-AT_IMPORT = "a-client-made-while-the-agent-was-imported@0"
-"""Scope that every gateway rejects, for clients made before the first attempt."""
-
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
 
 
@@ -44,23 +41,35 @@ def without(environ: Mapping[str, str], *names: frozenset[str]) -> dict[str, str
 
 
 def gateway_variables(
-    server: str,
-    claim: Claim | None,
-    base_urls: Sequence[str] = (),
-    keys: Sequence[str] = (),
+    server: str, claim: Claim, base_urls: Sequence[str] = (), keys: Sequence[str] = ()
 ) -> dict[str, str]:
     """Variables that direct the providers' libraries to the gateway, scoped to an attempt.
 
     Args:
         server: The server's URL.
-        claim: The attempt; its token is the API key. None before the first attempt: calls of a
-            client made then are rejected by the gateway with an error that names the cause.
+        claim: The attempt; its token is the API key.
+        base_urls: As in `client_variables`.
+        keys: As in `client_variables`.
+    """
+    urls = gateway_urls(server, attempt_name(claim))
+    return client_variables(urls, claim.token or NO_TOKEN, base_urls, keys)
+
+
+def client_variables(
+    urls: Mapping[DialectName, str],
+    key: str,
+    base_urls: Sequence[str] = (),
+    keys: Sequence[str] = (),
+) -> dict[str, str]:
+    """Variables that the providers' libraries read their base URL and API key from.
+
+    Args:
+        urls: The base URLs.
+        key: The API key.
         base_urls: Further variables for the base URL: Anthropic's if the name says so, else
             OpenAI's.
         keys: Further variables for the API key.
     """
-    urls = gateway_urls(server, attempt_name(claim) if claim else AT_IMPORT)
-    key = (claim.token if claim else "") or NO_TOKEN
     return {
         "OPENAI_BASE_URL": urls["openai"],
         "OPENAI_API_BASE": urls["openai"],

@@ -32,6 +32,9 @@ class WorkerSetup(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     """API key for the server. Not in the environment, which the agent can read."""
     gateway: str = ""
     """URL of the server whose gateway serves the agent's model calls; empty for none."""
+    import_variables: dict[str, str] = {}
+    """With a gateway: what leads clients there that the agent makes while it is imported, and that
+    know no attempt."""
     timeout_s: float
     memory_bytes: int
     niceness: int = 0
@@ -46,6 +49,8 @@ class WorkerSetup(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     binding: Binding | None = None
     """The one candidate that the worker serves, bound before the agent is imported; None for a
     worker that serves all."""
+    contained: bool = False
+    """Whether the folders that it works in are laid anew for each attempt."""
     redaction: dict[str, Any] = {}
     """`RedactionRules` of an orphaned worker as builtins: other workers need not import them."""
 

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
-from ratchet.source.tree import SKIPPED, SourceTree, imports_of
+from ratchet.source.files import SKIPPED
+from ratchet.source.tree import SourceTree, imports_of
 from ratchet.wire.recording.journals import Journals
 from ratchet.wire.recording.outside import Outside
 from ratchet.wire.recording.python_hook.ratchet_recording_hook.values import is_secret_name

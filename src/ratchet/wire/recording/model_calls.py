@@ -52,8 +52,13 @@ def is_loopback(host: str) -> bool:
 
 def request_of(exchange: Exchange) -> Any:
     """The decoded body of a request; None where it is no JSON."""
+    return body_of(exchange.request)
+
+
+def body_of(request: RelayedRequest) -> Any:
+    """The decoded body of a request that arrived; None where it is no JSON."""
     try:
-        return decoded(exchange.request.body)
+        return decoded(request.body)
     except ValueError:
         return None
 

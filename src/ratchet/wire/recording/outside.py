@@ -15,7 +15,7 @@ import msgspec
 
 from ratchet.run.model_relay import Exchange
 from ratchet.sandbox.acts import Act
-from ratchet.source.tree import SKIPPED
+from ratchet.source.files import SKIPPED
 from ratchet.wire.recording.journals import Journals
 from ratchet.wire.recording.model_calls import is_loopback
 from ratchet.wire.recording.recording import (

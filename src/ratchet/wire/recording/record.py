@@ -173,6 +173,8 @@ def _model_call(
         request=request,
         texts=texts_of_request(request),
         response=around.without_secrets(answer_of(exchange, dialect)),
+        answer=exchange.body,
+        content_type=exchange.content_type,
         status=exchange.status,
         streamed=is_streamed(exchange),
         seconds=round(exchange.seconds, 3),

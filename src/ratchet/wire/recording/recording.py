@@ -108,6 +108,9 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     """Every text of a system's, developer's or user's message, in order."""
     response: str
     """The answer's text; of a call of tools, their names and arguments as JSON."""
+    answer: bytes
+    """The answer's body as it came, for a replay."""
+    content_type: str
     status: int
     """0 where no answer came."""
     streamed: bool

@@ -1,0 +1,34 @@
+"""Checks the inputs of tasks before anything runs: settings of [agent] may name their fields."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ratchet.run.program import AnyAgent, ProgramAgent
+from ratchet.types import InputError, Task
+
+
+def check_task_inputs(agent: AnyAgent, tasks: Sequence[Task]) -> None:
+    """Check that the tasks have what the settings of [agent] name.
+
+    An entry without [agent.arguments] takes what it takes: its rollouts tell.
+
+    Raises:
+        InputError: Some have not.
+    """
+    if not isinstance(agent, ProgramAgent) and agent.spec.arguments is None:
+        return
+    problems: list[tuple[str, InputError]] = []
+    for task in tasks:
+        try:
+            agent.check_input(task.input)
+        except InputError as error:
+            problems.append((task.id, error))
+    if not problems:
+        return
+    task_id, first = problems[0]
+    others = f" Nor can {len(problems) - 1} of the others." if problems[1:] else ""
+    raise InputError(
+        f"Task {task_id!r} cannot be run: {first.message}{others}",
+        hint=first.hint or "Correct the task, or the settings of [agent] in ratchet.toml.",
+    )

@@ -1,0 +1,172 @@
+"""Placeholders in settings: {input} stands for a task's input, {input.FIELD} for a field of it."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from ratchet.types import ConfigError, InputError
+
+Path: TypeAlias = tuple[str, ...]
+"""The names in a placeholder: `input`, and the keys that lead from it to the field."""
+
+_ROOTS = ("input", "port")
+
+_MEANT = re.compile(
+    rf"\{{(?:{'|'.join(_ROOTS)})[.}}]"  # a placeholder in a text
+    r"|\A\s*\{{1,2}[A-Za-z_][\w.-]*\}{1,2}\s*\Z"  # nothing else, whatever its name
+)
+"""Tells a template from a text that happens to have braces, such as a shell's or awk's."""
+
+_BRACES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+
+SHOWN_FIELDS = 12
+
+
+def check_placeholders(setting: Any, where: str, root: str = "input") -> None:
+    """Check the placeholders of a setting, and of what is in it.
+
+    Args:
+        setting: A text, or JSON data with texts in it.
+        where: Name of the setting, for messages.
+        root: The name that placeholders may begin with.
+
+    Raises:
+        ConfigError: A brace is none of a placeholder.
+    """
+    for text in _texts(setting):
+        for part in _parts(text):
+            if isinstance(part, str):
+                continue
+            if part == ():
+                raise ConfigError(
+                    f"{where} has a single brace beside a placeholder: {text!r}.",
+                    hint="Write {{ and }} for braces that are meant.",
+                )
+            if part[0] != root or "" in part:
+                fields = f", {{{root}.FIELD}} for a field of it" if root == "input" else ""
+                stands = "the task's input" if root == "input" else "the service's port"
+                raise ConfigError(
+                    f"{where} has a placeholder {{{'.'.join(part)}}}, which there is not.",
+                    hint=f"Write {{{root}}} for {stands}{fields}; {{{{ and }}}} for braces.",
+                )
+
+
+def has_placeholders(setting: Any) -> bool:
+    """Whether a setting, or a text in it, has a placeholder."""
+    return any(not isinstance(part, str) for text in _texts(setting) for part in _parts(text))
+
+
+def filled(setting: Any, given: Any, where: str) -> Any:
+    """A setting with a task's input in it.
+
+    A text that is nothing but a placeholder becomes the value, of whatever type; in a longer text
+    the value stands as `as_text` has it.
+
+    Args:
+        setting: A text, or JSON data with texts in it.
+        given: The task's input.
+        where: Name of the setting, for messages.
+
+    Raises:
+        InputError: The input lacks a field.
+    """
+    if isinstance(setting, Mapping):
+        between = " " if where.endswith("]") else "."
+        return {
+            key: filled(value, given, f"{where}{between}{key}") for key, value in setting.items()
+        }
+    if isinstance(setting, Sequence) and not isinstance(setting, str):
+        return [filled(value, given, f"{where}.{n}") for n, value in enumerate(setting)]
+    if not isinstance(setting, str):
+        return setting
+    parts = _parts(setting)
+    if len(parts) == 1 and not isinstance(parts[0], str):
+        return _stands_for(parts[0], given, where)
+    return filled_text(setting, given, where)
+
+
+def filled_text(setting: str, given: Any, where: str) -> str:
+    """A text with a value in it, such as a task's input; see `filled`."""
+    return "".join(
+        part if isinstance(part, str) else as_text(_stands_for(part, given, where))
+        for part in _parts(setting)
+    )
+
+
+def as_text(value: Any) -> str:
+    """A text as it is; any other value as JSON."""
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
+def value_at(data: Any, names: Sequence[str], what: str) -> Any:
+    """The value that keys lead to in JSON data; a number stands for an item of a list.
+
+    Args:
+        data: The data.
+        names: The keys, from the outermost on.
+        what: The data's name, for the message.
+
+    Raises:
+        InputError: There is none.
+    """
+    value = data
+    for number, name in enumerate(names):
+        if isinstance(value, Mapping) and name in value:
+            value = value[name]
+        elif isinstance(value, list) and name.isdecimal() and int(name) < len(value):
+            value = value[int(name)]
+        else:
+            raise InputError(f"{'.'.join((what, *names[:number]))} {_lacks(value, name)}.")
+    return value
+
+
+def _stands_for(path: Path, given: Any, where: str) -> Any:
+    try:
+        return value_at(given, path[1:], "the task's input")
+    except InputError as error:
+        raise InputError(f"{where} names {{{'.'.join(path)}}}, and {error.message}") from None
+
+
+def _lacks(value: Any, name: str) -> str:
+    if isinstance(value, Mapping):
+        keys = [repr(key) for key in value][:SHOWN_FIELDS]
+        more = f" and {len(value) - len(keys)} more" if len(value) > len(keys) else ""
+        return f"has no field {name!r}; it has {', '.join(keys) or 'none'}{more}"
+    if isinstance(value, list):
+        return f"has no item {name!r}; it is a list of {len(value)}"
+    kind = "a text" if isinstance(value, str) else f"the value {as_text(value)}"
+    return f"has no field {name!r}; it is {kind}"
+
+
+@functools.lru_cache(maxsize=512)
+def _parts(text: str) -> tuple[str | Path, ...]:
+    """A text's literal parts and placeholders, in their order; an empty path is a single brace."""
+    if _MEANT.search(text) is None:
+        return (text,)
+    parts: list[str | Path] = []
+    end = 0
+    for match in _BRACES.finditer(text):
+        parts.append(text[end : match.start()])
+        end = match.end()
+        if match[0] in ("{{", "}}"):
+            parts.append(match[0][0])
+        else:
+            parts.append(() if match[1] is None else tuple(match[1].split(".")))
+    parts.append(text[end:])
+    return tuple(part for part in parts if part != "")
+
+
+def _texts(setting: Any) -> Iterator[str]:
+    if isinstance(setting, str):
+        yield setting
+    elif isinstance(setting, Mapping):
+        for value in setting.values():
+            yield from _texts(value)
+    elif isinstance(setting, Sequence):
+        for value in setting:
+            yield from _texts(value)

@@ -1,0 +1,170 @@
+"""`ratchet run` and `ratchet eval` on agents as they are: a command, a service, an entry.
+
+The model is a simulator; the programs, the gateway and their processes are real.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Project
+from tests.cli.test_any_language import MakeAgent
+from tests.cli.test_any_language import make_agent as make_agent
+from tests.cli.test_any_language import upstream as upstream
+from tests.free_ports import free_port
+from tests.node_packages import node
+from tests.server.gateway.upstreams import StubUpstream
+
+ASKS = """
+import json, os, sys, urllib.request
+def ask(question):
+    body = {"model": "m", "messages": [
+        {"role": "system", "content": "You answer for the shop."},
+        {"role": "user", "content": question},
+    ]}
+    request = urllib.request.Request(
+        os.environ["OPENAI_BASE_URL"] + "/chat/completions",
+        json.dumps(body).encode(),
+        {"content-type": "application/json"},
+    )
+    with urllib.request.urlopen(request) as response:
+        return json.load(response)["choices"][0]["message"]["content"]
+"""
+
+SERVICE = """
+import http from "node:http";
+const base = process.env.OPENAI_BASE_URL;
+http.createServer(async (request, response) => {
+  let text = "";
+  for await (const part of request) text += part;
+  const { question, session } = JSON.parse(text);
+  if (session !== "s1") return response.writeHead(400).end("no session");
+  const said = await fetch(base + "/chat/completions", {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ model: "m", messages: [
+      { role: "system", content: "You answer for the shop." },
+      { role: "user", content: question },
+    ] }),
+  });
+  const answer = (await said.json()).choices[0].message.content;
+  response.end(JSON.stringify({ data: [{ answer }] }));
+}).listen(process.env.PORT ?? 3000);
+"""
+
+
+def tasks_of(project: Project, inputs: list[Any], expected: str = "fig") -> None:
+    lines = [
+        json.dumps({"id": f"t{n}", "input": i, "expected": expected}) for n, i in enumerate(inputs)
+    ]
+    project.write("tasks.jsonl", "\n".join(lines) + "\n")
+
+
+def calls_of(project: Project, rollout: str) -> int:
+    """Number of model calls that the store has of a rollout."""
+    shown: Any = project.json("show", rollout)
+    return sum("gen_ai.request.model" in span["attributes"] for span in shown["spans"])
+
+
+INPUTS = [
+    f"{text} fig"
+    for text in (
+        *('"quoted"', "--help", "two\nlines", "$(id) `id` $HOME", "it's", "\\n {input}"),
+        *("ümlaut 日本", "; exit 1", "*", "{{x}}", "<b>", "100 %s"),
+    )
+]
+
+
+def check(project: Project, given: str) -> None:
+    """An ad-hoc input runs, all tasks are right, and each rollout has its one model call."""
+    ran: Any = project.json("run", given)
+    (rollout,) = ran["rollouts"]
+    assert (rollout["status"], rollout["output"]) == ("succeeded", "fig"), rollout["error"]
+    done: Any = project.json("run", "--split", "all", "--limit", "4")
+    assert [each["output"] for each in done["rollouts"]] == ["fig"] * len(done["rollouts"])
+    assert [calls_of(project, each["id"]) for each in done["rollouts"]] == [1] * len(
+        done["rollouts"]
+    )
+    found: Any = project.json("eval", "--split", "all")
+    assert '"mean": 1.0' in json.dumps(found), found
+
+
+def test_a_command_with_the_input_in_its_words_runs(make_agent: MakeAgent) -> None:
+    project = make_agent(
+        f'command = "{sys.executable} agent.py {{input.text}}"\noutput = "last_line"'
+    )
+    project.write("agent.py", ASKS + 'print("log: asking")\nprint(ask(sys.argv[1]))\n')
+    tasks_of(project, [{"text": text} for text in INPUTS])
+    check(project, json.dumps({"text": INPUTS[0]}))
+    tasks_of(project, [{"text": "fig"}, {"question": "fig"}, "fig"])
+    refused = project.ratchet("eval", "--split", "all")
+    assert refused.returncode == 2
+    assert (
+        "Task 't1' cannot be run: [agent] command names {input.text}, and the task's input has no"
+        " field 'text'; it has 'question'. Nor can 1 of the others."
+    ) in refused.stderr.replace("\n", " ").replace("  ", " ")
+
+
+def test_a_shell_script_that_reads_a_line_runs(make_agent: MakeAgent) -> None:
+    if shutil.which("curl") is None:
+        pytest.skip("curl is not installed")
+    project = make_agent(
+        'command = "sh agent.sh"\nstdin = "{input}\\n"\noutput = "file:out/answer"'
+    )
+    project.write(
+        "agent.sh",
+        "read -r question\nmkdir -p out\n"
+        'body=$(jq -nc --arg q "$question" \'{model: "m", messages: ['
+        '{role: "system", content: "You answer."}, {role: "user", content: $q}]}\')\n'
+        'curl -sS "$OPENAI_BASE_URL/chat/completions" -d "$body" |'
+        " jq -r .choices[0].message.content > out/answer\n",
+    )
+    if shutil.which("jq") is None:
+        pytest.skip("jq is not installed")
+    tasks_of(project, [text.replace("\n", " ") for text in INPUTS])
+    check(project, "question: fig")
+
+
+@pytest.mark.parametrize("place", ["its own port", "a fixed port"])
+def test_a_service_in_node_is_started_and_asked(make_agent: MakeAgent, place: str) -> None:
+    port = free_port()
+    project = make_agent(
+        f'url = "http://127.0.0.1:{port}/chat"\nserve = "{node()} service.mjs"\n'
+        """body = '{"question": "{input}", "session": "s1"}'\noutput = "data.0.answer\""""
+    )
+    source = (
+        SERVICE
+        if place == "its own port"
+        else SERVICE.replace("process.env.PORT ?? 3000", str(port))
+    )
+    project.write("service.mjs", source)
+    tasks_of(project, INPUTS)
+    check(project, INPUTS[0])
+    said = project.ratchet("run", "question 4: fig").stdout
+    assert ("one at a time: the service always listens on port" in said) == (
+        place == "a fixed port"
+    )
+
+
+def test_an_entry_with_arguments_runs(make_agent: MakeAgent, upstream: StubUpstream) -> None:
+    project = make_agent(
+        'entry = "agent:Desk.answer"\n\n[agent.arguments]\nquestion = "{input.text}"\n'
+        'tone = "kind"\n\n[agent.construct]\ncustomer = 17\n'
+    )
+    project.write(
+        "agent.py",
+        "class Desk:\n    def __init__(self, customer):\n        self.customer = customer\n"
+        "    async def answer(self, question, tone):\n"
+        "        yield f'{tone} {self.customer} '\n        yield question.split()[-1]\n",
+    )
+    tasks_of(project, [{"text": text} for text in INPUTS], expected="kind 17 fig")
+    ran: Any = project.json("run", "--split", "all", "--limit", "12")
+    assert [each["output"] for each in ran["rollouts"]] == ["kind 17 fig"] * len(INPUTS)
+    wrong = project.ratchet("run", "only a text")
+    assert wrong.returncode == 2
+    assert "[agent.arguments] question names {input.text}" in wrong.stderr

@@ -1,0 +1,203 @@
+"""Commands that get a task's input in their words, on standard input, or answer in a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.node_packages import node
+from tests.run.executing import use
+
+from ratchet.run.command import CommandExecutor, parse_command
+from ratchet.run.handover import Handover, last_line, result_of
+from ratchet.types import Claim, ConfigError, InputError, Outcome
+from ratchet.worker.placeholders import check_placeholders
+
+Claims = Callable[..., list[Claim]]
+Make = Callable[..., CommandExecutor]
+
+HOSTILE = (
+    "two words",
+    'it\'s "quoted" `id` $(id) $HOME \\n',
+    "a line\nand another\n",
+    "--help",
+    "-",
+    "",
+    "日本語 ümlaut 🦊",
+    "; rm -rf / && echo {input} {{x}}",
+    "*",
+    "a\tb\r",
+)
+
+PRINT_WORDS = {
+    "python": (sys.executable, "-c", "import json, sys; print(json.dumps(sys.argv[1:]))"),
+    "node": ("node", "-e", "console.log(JSON.stringify(process.argv.slice(1)))", "--"),
+    "sh": (
+        "sh",
+        "-c",
+        f"{sys.executable} -c 'import json, sys; print(json.dumps(sys.argv[1:]))' \"$@\"",
+        "sh",
+    ),
+}
+
+
+@pytest.fixture
+def command(tmp_path: Path) -> Make:
+    """An executor for a command in an empty project."""
+
+    def make(*words: str, **settings: Any) -> CommandExecutor:
+        folder = tmp_path / "project"
+        folder.mkdir(exist_ok=True)
+        options = {"slots": 2, "timeout_s": 30.0, "state": tmp_path / "state", **settings}
+        return CommandExecutor(words, folder=folder, **options)
+
+    return make
+
+
+def run(executor: CommandExecutor, claims: list[Claim]) -> list[Outcome]:
+    """How attempts end, one after another."""
+
+    async def work() -> list[Outcome]:
+        return [await executor.execute(claim, {}) for claim in claims]
+
+    outcomes: list[Outcome] = use(executor, work)
+    return outcomes
+
+
+@pytest.mark.parametrize("language", PRINT_WORDS)
+def test_whatever_the_input_is_it_is_one_word(command: Make, claims: Claims, language: str) -> None:
+    if language == "node":
+        node()
+    executor = command(*PRINT_WORDS[language], "{input}", "--q={input}", "{{input}}", "end")
+    outcomes = run(executor, claims(*HOSTILE))
+    assert [outcome.output for outcome in outcomes] == [
+        [text, f"--q={text}", "{input}", "end"] for text in HOSTILE
+    ]
+
+
+def test_fields_of_the_input_stand_where_they_are_named_and_data_is_json(
+    command: Make, claims: Claims
+) -> None:
+    words = ("{input.who}", "{input.orders.1.id}", "{input.n}", "{input.none}", "{input}")
+    given = {"who": "Ann Lee", "orders": [{"id": 1}, {"id": "x 2"}], "n": 4.5, "none": None}
+    (outcome,) = run(command(*PRINT_WORDS["python"], *words), claims(given))
+    *fields, whole = outcome.output
+    assert fields == ["Ann Lee", "x 2", "4.5", "null"]
+    assert json.loads(whole) == given
+
+
+def test_a_command_without_placeholders_keeps_its_braces_and_gets_the_task_as_json(
+    command: Make, claims: Claims
+) -> None:
+    source = "import json, sys; print(json.dumps([sys.argv[1:], json.load(sys.stdin)['input']]))"
+    words = ("{{.State}}", "${HOME}", "{print $1}", '{"a": {}}', "{}")
+    (outcome,) = run(command(sys.executable, "-c", source, *words), claims("q"))
+    assert outcome.output == [list(words), "q"]
+
+
+def test_standard_input_is_what_the_template_says_and_empty_beside_a_placeholder(
+    command: Make, claims: Claims
+) -> None:
+    source = "import json, sys; print(json.dumps(sys.stdin.read()))"
+    (chat,) = run(command(sys.executable, "-c", source, stdin="{input}\nexit\n"), claims("a\nb"))
+    assert chat.output == "a\nb\nexit\n"
+    (empty,) = run(command(sys.executable, "-c", source, "{input}"), claims("a"))
+    assert empty.output == ""
+
+
+def test_a_nul_or_an_input_longer_than_an_argument_is_a_sentence(
+    command: Make, claims: Claims
+) -> None:
+    nul, long = run(command("true", "{input}"), claims("a\0b", "x" * 3_000_000))
+    assert (nul.status, long.status) == ("failed", "failed")
+    assert "NUL character, which no argument can hold" in nul.error
+    assert 'longer than an argument may be. Give it on standard input: stdin = "{input}"' in (
+        long.error
+    )
+
+
+def test_what_is_missing_is_named_with_its_setting_and_what_there_is() -> None:
+    handover = Handover(words=("ask", "{input.question}"), stdin="{input.a.0}")
+    with pytest.raises(InputError) as failed:
+        handover.check({"query": 1, "a": [1]})
+    assert failed.value.message == (
+        "[agent] command names {input.question}, and the task's input has no field 'question'; it"
+        " has 'query', 'a'."
+    )
+    with pytest.raises(InputError, match=r"the task's input has no field 'question'; it is a text"):
+        handover.check("Where is it?")
+    with pytest.raises(InputError, match=r"the task's input.a has no item '0'; it is a list of 0"):
+        handover.check({"question": 1, "a": []})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{question}", "has a placeholder {question}, which there is not"),
+        ("x {input} {question}", "has a placeholder {question}, which there is not"),
+        ("{input.}", "has a placeholder {input.}, which there is not"),
+        ("{input} {", "has a single brace"),
+        ('{"a": "{input}"}', "has a single brace"),
+        ("--port={port} {input}", "has a placeholder {port}, which there is not"),
+    ],
+)
+def test_a_wrong_placeholder_is_refused(text: str, said: str) -> None:
+    with pytest.raises(ConfigError) as failed:
+        check_placeholders(["program", text], "[agent] command")
+    assert said in failed.value.message
+
+
+def test_logs_before_the_answer_are_not_the_answer() -> None:
+    printed = b'{"level": "info"}\nThinking\xe2\x80\xa6\n{\n  "answer": {\n    "a": 1\n  }\n}\n'
+    assert result_of(printed) == {"answer": {"a": 1}}
+    assert result_of(b"[info] start\n[\n1,\n2\n]") == [1, 2]
+    assert result_of(b"[1] a source\n[2] another") == "[1] a source\n[2] another"
+    assert last_line(b"loading\nYou: \nIt is on its way.\n\n") == "It is on its way."
+    assert last_line(b'log\n{"a": 1}\n') == {"a": 1}
+    assert last_line(b"") == ""
+
+
+WRITES = """
+import os, pathlib, sys
+given = sys.argv[1]
+pathlib.Path("out").mkdir(exist_ok=True)
+report = pathlib.Path("out/report.md")
+if given == "nothing":
+    sys.exit()
+report.unlink(missing_ok=True)
+if given == "fifo":
+    os.mkfifo(report)
+elif given == "link":
+    pathlib.Path("elsewhere").write_text("not the answer")
+    report.symlink_to("../elsewhere")
+else:
+    report.write_text(given)
+print("written")
+"""
+
+
+def test_an_answer_in_a_file_is_that_of_this_attempt(command: Make, claims: Claims) -> None:
+    executor = command(sys.executable, "-c", WRITES, "{input}", output="file:out/report.md")
+    assert executor.slots == 1
+    *written, nothing, link, fifo = run(
+        executor, claims("one", "one", '{"a": 1}', "nothing", "link", "fifo")
+    )
+    assert [outcome.output for outcome in written] == ["one", "one", {"a": 1}]
+    assert nothing.status == "failed"
+    assert nothing.error.startswith("The command wrote no report.md, where its answer should be.")
+    assert (link.status, fifo.status) == ("failed", "failed")
+    assert "report.md cannot be read" in link.error
+    assert "report.md is no regular file" in fifo.error
+
+
+def test_a_command_is_split_as_a_shell_would_and_a_value_never_is() -> None:
+    words = parse_command("ask --name 'Ann Lee' \"{input.first name}\" {input}")
+    assert words == ("ask", "--name", "Ann Lee", "{input.first name}", "{input}")
+    filled, _ = Handover(words=words).command({"first name": "a 'b"})
+    assert filled[3] == "a 'b"
+    assert os.fsencode(filled[4]) == b'{"first name":"a \'b"}'

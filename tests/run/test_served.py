@@ -1,0 +1,427 @@
+"""Services that Ratchet starts itself: Node and Python programs, however they behave.
+
+The gateway is a server that remembers what was asked of it; the programs, their ports and their
+ends are real.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.free_ports import free_port
+from tests.node_packages import node
+from tests.run.executing import alive, use
+from tests.server.gateway.upstreams import StubUpstream
+
+from ratchet.run import served_process
+from ratchet.run.handover import Handover
+from ratchet.run.served import ServedExecutor
+from ratchet.types import AgentError, Claim, Outcome
+
+Claims = Callable[..., list[Claim]]
+
+NODE = """
+import http from "node:http";
+let served = 0;
+const base = process.env.OPENAI_BASE_URL; // read once, as a client does
+http.createServer(async (request, response) => {
+  let text = "";
+  for await (const part of request) text += part;
+  const body = JSON.parse(text);
+  const said = await fetch(base + "/chat/completions", {
+    method: "POST",
+    body: JSON.stringify({ model: "m", messages: [{ role: "user", content: body.question }] }),
+  });
+  served += 1;
+  response.end(JSON.stringify({ answer: { text: (await said.json()).said }, served, body }));
+}).listen(process.env.PORT);
+"""
+
+PYTHON = """
+import http.server, json, os, subprocess, sys, time, urllib.request
+
+class Service(http.server.BaseHTTPRequestHandler):
+    def do_POST(self):
+        task = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        answer = json.dumps(ANSWER(task["input"])).encode()
+        self.send_response(200)
+        self.send_header("content-length", str(len(answer)))
+        self.end_headers()
+        self.wfile.write(answer)
+
+    def log_message(self, *_):
+        pass
+
+def serve(port):
+    http.server.ThreadingHTTPServer(("127.0.0.1", int(port)), Service).serve_forever()
+"""
+
+
+@pytest.fixture
+def gateway() -> Iterator[StubUpstream]:
+    """A gateway whose every answer names the path of its request."""
+    stub = StubUpstream()
+
+    def script(seen: Any, wire: Any) -> None:
+        body = json.dumps({"said": seen.target}).encode()
+        head = f"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {len(body)}"
+        wire.send(f"{head}\r\n\r\n".encode() + body)
+
+    stub.script = script
+    yield stub
+    stub.close()
+
+
+MakeService = Callable[..., ServedExecutor]
+
+
+@pytest.fixture
+def service(tmp_path: Path, gateway: StubUpstream) -> MakeService:
+    """An executor for a service in Python of that source, or for another command."""
+
+    def make(source: str, *command: str, **settings: Any) -> ServedExecutor:
+        folder = tmp_path / "project"
+        folder.mkdir(exist_ok=True)
+        (folder / "service.py").write_text(PYTHON + textwrap.dedent(source))
+        options: dict[str, Any] = {
+            "url": f"http://127.0.0.1:{free_port()}/chat",
+            "handover": Handover(),
+            "slots": 2,
+            "timeout_s": 20.0,
+            **settings,
+        }
+        return ServedExecutor(
+            command or (sys.executable, "service.py"),
+            options.pop("url"),
+            folder=folder,
+            state=tmp_path / "state",
+            server=f"http://127.0.0.1:{gateway.port}",
+            **options,
+        )
+
+    return make
+
+
+def run(executor: ServedExecutor, claims: list[Claim], *, at_once: bool = True) -> list[Outcome]:
+    """How attempts end, at once or one after another."""
+
+    async def work() -> list[Outcome]:
+        if at_once:
+            return await asyncio.gather(*(executor.execute(claim, {}) for claim in claims))
+        return [await executor.execute(claim, {}) for claim in claims]
+
+    outcomes: list[Outcome] = use(executor, work)
+    return outcomes
+
+
+def test_a_service_in_node_gets_the_input_in_its_body_and_its_calls_are_the_attempts(
+    service: MakeService, claims: Claims, tmp_path: Path
+) -> None:
+    executor = service(
+        "",
+        node(),
+        "service.mjs",
+        handover=Handover(
+            body={"question": "{input.text}", "all": "{input}", "session": "s {{1}}", "n": 3},
+            output="answer",
+        ),
+    )
+    (tmp_path / "project" / "service.mjs").write_text(NODE)
+    asked = claims(*({"text": f'"{n}"\n', "list": [n]} for n in range(6)))
+    outcomes = run(executor, asked)
+    assert executor.slots == 2
+    for claim, outcome in zip(asked, outcomes, strict=True):
+        assert outcome.status == "succeeded", outcome.error
+        attempt = f"{claim.rollout.id}@{claim.fence}"
+        assert outcome.output == {"text": f"/gateway/{attempt}/openai/v1/chat/completions"}
+        assert outcome.spans[0].attributes["ratchet.url"].endswith("/chat")
+
+
+def test_a_value_in_the_body_keeps_its_type_and_braces_can_be_written() -> None:
+    handover = Handover(
+        body={"all": "{input}", "text": "{input.n} of {{n}} in {input.list}", "n": "{input.n}"}
+    )
+    given = {"n": 3, "list": ['a"', 1]}
+    assert json.loads(handover.request(given) or b"") == {
+        "all": given,
+        "text": '3 of {n} in ["a\\"",1]',
+        "n": 3,
+    }
+
+
+def test_instances_are_reused_and_restarted_after_a_crash_with_their_last_output(
+    service: MakeService, claims: Claims
+) -> None:
+    executor = service("""
+        def ANSWER(given):
+            if given == "crash":
+                print("the disk of", given, flush=True)
+                os._exit(3)
+            return [given, os.getpid()]
+        serve(os.environ["PORT"])
+    """)
+    first, second, crashed, after = run(executor, claims("a", "b", "crash", "c"), at_once=False)
+    assert first.output[1] == second.output[1] != after.output[1]
+    assert crashed.status == "crashed"
+    assert crashed.error == (
+        "The service ended with exit code 3. Its last output:\nthe disk of crash"
+    )
+
+
+def test_a_hang_is_timed_out_and_the_next_attempt_has_another_process(
+    service: MakeService, claims: Claims
+) -> None:
+    executor = service(
+        """
+        def ANSWER(given):
+            if given == "hang":
+                print("waiting for the database", flush=True)
+                time.sleep(600)
+            return os.getpid()
+        serve(os.environ["PORT"])
+        """,
+        timeout_s=1.0,
+    )
+    before, hung, after = run(executor, claims("a", "hang", "b"), at_once=False)
+    assert hung.status == "timed_out"
+    assert hung.error == "No answer within 1 s. Its last output:\nwaiting for the database"
+    assert before.output != after.output
+    assert not alive(before.output)
+
+
+def test_a_service_on_a_fixed_port_runs_one_attempt_at_a_time_and_says_so(
+    service: MakeService, claims: Claims
+) -> None:
+    port = free_port()
+    said: list[str] = []
+    executor = service(
+        f"""
+        running = []
+        def ANSWER(given):
+            if given == "crash":
+                os._exit(1)
+            running.append(given)
+            time.sleep(0.05)
+            alone = running == [given]
+            running.remove(given)
+            return alone
+        serve({port})
+        """,
+        url=f"http://127.0.0.1:{port}/",
+        say=said.append,
+        slots=4,
+    )
+    outcomes = run(executor, claims(*range(4), "crash", 5))
+    assert [outcome.output for outcome in outcomes if outcome.status == "succeeded"] == [True] * 5
+    assert executor.slots == 1
+    assert said == [
+        f"Rollouts run one at a time: the service always listens on port {port}, and not on the"
+        " one in its variable PORT."
+    ]
+
+
+def test_the_port_can_stand_in_the_command_and_a_late_service_is_waited_for(
+    service: MakeService, claims: Claims
+) -> None:
+    executor = service(
+        """
+        ANSWER = lambda given: sys.argv[1:]
+        time.sleep(0.5)
+        serve(sys.argv[1].removeprefix("--port="))
+        """,
+        sys.executable,
+        "service.py",
+        "--port={port}",
+    )
+    (outcome,) = run(executor, claims("a"))
+    assert outcome.status == "succeeded", outcome.error
+    assert outcome.output[0].startswith("--port=")
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("sys.exit('No DATABASE_URL.')", "exit code 1 before it listened. Its last output:\nNo DA"),
+        ("print('up', flush=True)\ntime.sleep(600)", "did not listen on port"),
+        ("os.kill(os.getpid(), 9)", "killed by SIGKILL before it listened"),
+    ],
+)
+def test_a_service_that_does_not_start_is_an_error_with_its_last_output(
+    service: MakeService,
+    claims: Claims,
+    monkeypatch: pytest.MonkeyPatch,
+    source: str,
+    said: str,
+) -> None:
+    monkeypatch.setattr(served_process, "START_S", 1.0)
+    with pytest.raises(AgentError) as failed:
+        run(service(source), claims("a"))
+    assert said in failed.value.message
+
+
+def test_a_port_that_another_program_has_is_named(service: MakeService, claims: Claims) -> None:
+    port = free_port()
+    other = subprocess.Popen(
+        [sys.executable, "-m", "http.server", "-b", "127.0.0.1", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        executor = service(f"serve({port})", url=f"http://127.0.0.1:{port}/")
+
+        async def until_taken() -> None:
+            while not await served_process.listens("127.0.0.1", port):
+                await asyncio.sleep(0.02)
+
+        asyncio.run(until_taken())
+        with pytest.raises(AgentError, match=f"Another program listens on port {port} already"):
+            run(executor, claims("a"))
+    finally:
+        other.kill()
+        other.wait()
+
+
+def test_a_second_instance_that_does_not_start_leaves_one_at_a_time(
+    service: MakeService, claims: Claims
+) -> None:
+    said: list[str] = []
+    executor = service(
+        """
+        ANSWER = lambda given: given
+        os.close(os.open("lock", os.O_CREAT | os.O_EXCL))  # only one may run
+        serve(os.environ["PORT"])
+        """,
+        say=said.append,
+        slots=3,
+    )
+    outcomes = run(executor, claims(*range(5)))
+    assert [outcome.output for outcome in outcomes] == list(range(5))
+    assert executor.slots == 1
+    assert "one more instance of the service does not start beside the others" in said[0]
+
+
+def test_what_a_service_started_ends_with_it(
+    service: MakeService, claims: Claims, tmp_path: Path
+) -> None:
+    executor = service(
+        """
+        grandchild = subprocess.Popen(["sh", "-c", "sleep 600; :"])
+        ANSWER = lambda given: grandchild.pid
+        serve(os.environ["PORT"])
+        """,
+        "sh",
+        "-c",
+        f"{sys.executable} service.py; :",
+    )
+    (outcome,) = run(executor, claims("a"))
+    assert not alive(outcome.output)
+
+
+def test_what_a_killed_ratchet_had_started_ends_too(tmp_path: Path) -> None:
+    script = """
+import asyncio, sys, os
+from pathlib import Path
+from ratchet.run.served_process import ServedProcess
+process = ServedProcess(
+    ["sh", "-c", "sleep 600 & echo $!; wait"], folder=Path("."), environ=os.environ, log=Path("log")
+)
+process.start()
+while not Path("log").read_text().strip():
+    pass
+os.kill(os.getpid(), 9)
+"""
+    done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, timeout=60)
+    assert done.returncode == -signal.SIGKILL
+    pid = int((tmp_path / "log").read_text())
+
+    async def ended() -> None:
+        async with asyncio.timeout(20):
+            while alive(pid):
+                await asyncio.sleep(0.02)
+
+    asyncio.run(ended())
+
+
+def test_a_cancelled_attempts_process_does_not_serve_the_next_one(
+    service: MakeService, claims: Claims
+) -> None:
+    executor = service(
+        """
+        def ANSWER(given):
+            if given == "slow":
+                open("begun", "w").close()
+                time.sleep(600)
+            return os.getpid()
+        serve(os.environ["PORT"])
+        """,
+        slots=1,
+    )
+    begun = Path(executor._folder) / "begun"
+    first, slow, after = claims("a", "slow", "b")
+
+    async def work() -> list[Any]:
+        before = await executor.execute(first, {})
+        task = asyncio.create_task(executor.execute(slow, {}))
+        while not begun.exists():
+            await asyncio.sleep(0.01)
+        task.cancel()
+        await asyncio.wait({task})
+        return [before.output, task.cancelled(), (await executor.execute(after, {})).output]
+
+    before, cancelled, then = use(executor, work)
+    assert cancelled
+    assert before != then
+
+
+def test_keys_of_providers_and_of_the_store_do_not_reach_a_service(
+    service: MakeService, claims: Claims, gateway: StubUpstream
+) -> None:
+    executor = service(
+        "ANSWER = lambda given: dict(os.environ)\nserve(os.environ['PORT'])",
+        environ={**os.environ, "OPENAI_API_KEY": "sk-own", "RATCHET_KEY": "rk", "MINE": "kept"},
+        base_urls=["CLAUDE_URL"],
+        keys=["MY_KEY"],
+    )
+    (outcome,) = run(executor, claims("a"))
+    seen = outcome.output
+    assert (seen["OPENAI_API_KEY"], seen["MY_KEY"], seen["MINE"]) == ("ratchet", "ratchet", "kept")
+    assert "RATCHET_KEY" not in seen
+    assert "/anthropic" in seen["CLAUDE_URL"]
+
+
+def test_calls_between_attempts_and_to_elsewhere_are_refused(
+    service: MakeService, claims: Claims, gateway: StubUpstream
+) -> None:
+    executor = service(
+        f"""
+        import urllib.error
+        base = os.environ["OPENAI_BASE_URL"]
+        def status(url):
+            try:
+                return urllib.request.urlopen(url).status
+            except urllib.error.HTTPError as error:
+                return [error.code, error.read().decode()]
+        early = status(base + "/models")
+        root = base.partition("/openai")[0]
+        ANSWER = lambda given: [
+            early, status(base + "/models"), status(root + "/to/http/127.0.0.1:{gateway.port}/x")
+        ]
+        serve(os.environ["PORT"])
+        """
+    )
+    (outcome,) = run(executor, claims("a"))
+    early, during, elsewhere = outcome.output
+    assert early[0] == 409
+    assert "No rollout runs in this process now" in early[1]
+    assert during == 200
+    assert elsewhere[0] == 409
