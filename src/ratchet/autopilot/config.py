@@ -50,6 +50,10 @@ ModelName = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 HostAndPort = Annotated[str, Field(pattern=r"^[A-Za-z0-9.\-]+:\d{1,5}$")]
+AllowedHost = Annotated[
+    str, Field(pattern=r"^(((\*|(\*\.)?[A-Za-z0-9_.\-]+)|\[[0-9A-Fa-f:.]+\]):\d{1,5}|/.+)$")
+]
+"""`api.example.com:443`, `*.example.com:443`, `*:443`, `[::1]:5432`, or a unix socket's path."""
 EnvironmentVariable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Days = Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")]
@@ -320,9 +324,9 @@ def _check_placeholders(value: Any, where: str, root: str = "input") -> None:
 class AgentAllowSection(Section):
     """[agent.allow]: what rollouts may do outside of themselves."""
 
-    hosts: Several[str] = ()
-    programs: Several[str] = ()
-    folders: Several[str] = ()
+    hosts: Several[AllowedHost] = ()
+    programs: Several[Annotated[str, Field(min_length=1)]] = ()
+    folders: Several[Annotated[str, Field(min_length=1)]] = ()
 
 
 class AgentSection(Section):

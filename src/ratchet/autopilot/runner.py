@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ratchet._waiting import WAITS
 from ratchet.autopilot.code_sandbox import source_code, with_sandbox
 from ratchet.autopilot.config import AgentSection
+from ratchet.autopilot.containment import check_executor, containment_of
 from ratchet.autopilot.import_binding import warning
 from ratchet.autopilot.project import Project
 from ratchet.run import (
@@ -34,6 +35,7 @@ from ratchet.worker.environment import variables_set
 
 if TYPE_CHECKING:
     from ratchet.observe.redaction import RedactionRules, Redactor
+    from ratchet.sandbox.containment import AgentContainment
 
 Say = Callable[[str], None]
 
@@ -73,6 +75,17 @@ async def open_runner(
         say(sentence)
     if project.interpreter is not None:
         say(f"The agent runs in its own environment, with {project.interpreter.executable}.")
+    containment: AgentContainment | None = None
+    if not project.config.run.server:  # whose runners contain what they run
+        containment, sentence = containment_of(
+            project.config.agent,
+            project.config.sandbox,
+            root=project.root,
+            state=project.state,
+            python="" if project.interpreter is None else project.interpreter.executable,
+        )
+        if sentence:
+            say(sentence)
     async with AsyncExitStack() as stack:
         state = project.prepare_state()
         held: int | None = None
@@ -82,7 +95,7 @@ async def open_runner(
                 held = await _when_free(workers, project.config.run.timeout_s + 10.0, say)
             stack.callback(workers.release)
         if agent.prompts_in_calls and not project.config.run.server:
-            runner = await _gateway_runner(stack, project, agent, queue, redactor, say)
+            runner = await _gateway_runner(stack, project, agent, queue, redactor, containment, say)
             if take_over:
                 await asyncio.to_thread(requeue, store, queue, runner.name)
             yield await stack.enter_async_context(runner)
@@ -94,7 +107,13 @@ async def open_runner(
         else:
             assert not isinstance(agent, ProgramAgent)
             executor = make_executor(
-                project, agent, state, held, redaction=redactor.rules, niceness=niceness
+                project,
+                agent,
+                state,
+                held,
+                redaction=redactor.rules,
+                niceness=niceness,
+                containment=containment,
             )
         runner = Runner(store, queue, executor, redactor=redactor)
         if take_over:
@@ -109,6 +128,7 @@ async def _gateway_runner(
     agent: AnyAgent,
     queue: str,
     redactor: Redactor,
+    containment: AgentContainment | None,
     say: Say,
 ) -> Runner:
     """A runner of an agent whose prompts are found, and replaced, in its model calls.
@@ -136,10 +156,13 @@ async def _gateway_runner(
             state=project.state,
             concurrency=run.concurrency,
             timeout_s=run.timeout_s,
+            containment=containment,
             say=say,
         )
     else:
-        executor = make_executor(project, agent, project.state, None, gateway=url)
+        executor = make_executor(
+            project, agent, project.state, None, gateway=url, containment=containment
+        )
     return Runner(transport, queue, executor, redactor=redactor)
 
 
@@ -152,6 +175,7 @@ def program_executor(
     concurrency: int | None,
     timeout_s: float,
     variables: Mapping[str, str] = MappingProxyType({}),
+    containment: AgentContainment | None = None,
     say: Say,
 ) -> Executor:
     """The executor of an agent in any language.
@@ -164,6 +188,7 @@ def program_executor(
         concurrency: Attempts at once; None for the kind's default.
         timeout_s: Seconds that one attempt may take.
         variables: Further environment variables of what is started.
+        containment: What keeps it from acting outside; None to let it.
         say: Called with a sentence when fewer run at once.
     """
     cores = os.cpu_count() or 1
@@ -186,6 +211,7 @@ def program_executor(
             base_urls=section.model_base_url,
             keys=section.model_key,
             say=say,
+            containment=containment,
         )
     if section.url is not None:
         from ratchet.run.service import ServiceExecutor
@@ -208,6 +234,7 @@ def program_executor(
         keys=section.model_key,
         stdin=handover.stdin,
         output=handover.output,
+        containment=containment,
     )
 
 
@@ -234,13 +261,16 @@ def make_executor(
     redaction: RedactionRules | None = None,
     niceness: int = 0,
     gateway: str = "",
+    containment: AgentContainment | None = None,
 ) -> Executor:
     """The configured executor; candidates with code run in a sandbox of this machine.
 
     Raises:
-        ConfigError: It is Ray, and the agent has a local model.
+        ConfigError: It is Ray, and the agent has a local model; or it cannot contain the agent.
     """
     run = project.config.run
+    if project.config.agent.allow is not None:
+        check_executor(run.executor)
     if run.executor == "ray" and project.config.agent.model is not None:
         raise ConfigError(
             f'executor = "ray" under [run] and model = "{project.config.agent.model}" under [agent]'
@@ -262,6 +292,7 @@ def make_executor(
         ray_address=run.ray_address,
         niceness=niceness,
         import_per_candidate=project.config.imports_per_candidate,
+        containment=containment,
     )
     return with_sandbox(project, agent, usual)
 

@@ -177,25 +177,30 @@ def _contacts(
     seen: Counter[tuple[str, int]] = Counter()
     for act in acts:
         if act.kind == "connect":
-            seen[act.subject, act.port] += act.count
+            seen[_host(act.subject), act.port] += act.count
     requests: dict[tuple[str, int], Counter[str]] = {}
     for event in journals.of("request"):
         line = f"{event['method']} {event['path'] or '/'}"
-        requests.setdefault((event["host"], event["port"]), Counter())[line] += 1
+        requests.setdefault((_host(event["host"]), event["port"]), Counter())[line] += 1
     for exchange in passed_on:
         place = urlsplit(exchange.request.url)
         port = place.port or (443 if place.scheme == "https" else 80)
         line = f"{exchange.request.method} {exchange.request.path.partition('?')[0]}"
-        requests.setdefault((place.hostname or "", port), Counter())[line] += 1
+        requests.setdefault((_host(place.hostname or ""), port), Counter())[line] += 1
     if not seen:
-        seen.update((event["host"], event["port"]) for event in journals.of("connect"))
+        seen.update((_host(event["host"]), event["port"]) for event in journals.of("connect"))
     for address, lines in requests.items():
         seen[address] = seen[address] or sum(lines.values())
     return tuple(
         Contact(host=host, port=port, count=count, requests=dict(requests.get((host, port), {})))
         for (host, port), count in sorted(seen.items())
-        if not (is_loopback(host) and port in own_ports) and port
+        if not (host == "localhost" and port in own_ports) and port
     )
+
+
+def _host(name: str) -> str:
+    """A host's name; this machine has one."""
+    return "localhost" if is_loopback(name) else name
 
 
 def _programs(journals: Journals, acts: Sequence[Act]) -> tuple[Program, ...]:

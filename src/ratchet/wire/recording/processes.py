@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import termios
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -92,6 +93,9 @@ class Process:
         primary = secondary = -1
         if terminal:
             primary, secondary = os.openpty()
+            settings = termios.tcgetattr(secondary)
+            settings[3] &= ~termios.ECHO
+            termios.tcsetattr(secondary, termios.TCSANOW, settings)
             streams = {"stdin": secondary, "stdout": secondary}
             given += b"\x04"
         else:

@@ -41,6 +41,8 @@ from ratchet.worker.environment import PROVIDER_KEYS
 STDERR_TAIL = 8_000
 STDOUT = 200_000
 
+_WANTS_TERMINAL = re.compile(r"not a (?:tty|terminal)|Inappropriate ioctl", re.IGNORECASE)
+
 PLACEHOLDER = "sk-simulated"
 
 _OF_HOOK = re.compile(
@@ -75,7 +77,7 @@ def record(
         answering = SimulatedModel().answer if simulated else None
         with ModelRelay(answering=answering, ended=exchanges.append) as relay:
             placeholders = _placeholders(root, argv, run.variables) if simulated else {}
-            variables = {**placeholders, **run.variables}
+            variables = {**run.variables, **placeholders}
             around = Surroundings(root, folder, relay, variables, simulated=simulated)
             before = listing(root)
             if isinstance(run, CommandRun):
@@ -106,6 +108,7 @@ def record(
         loaded = {file for event in journals.of("end") for file in event["modules"].values()}
         lacking = missing(
             Sources(root, argv, loaded),
+            argv,
             journals,
             did,
             calls,
@@ -192,12 +195,7 @@ def _python_used(journals: Journals) -> PythonUsed | None:
         return None
     calling = {event["process"] for event in journals.calls.values()}
     chosen = next((event for event in started if event["process"] in calling), started[-1])
-    ends = [event for event in journals.of("end") if event["process"] == chosen["process"]]
-    return PythonUsed(
-        executable=chosen["executable"],
-        version=chosen["version"],
-        sdk=any(event["sdk"] for event in ends),
-    )
+    return PythonUsed(executable=chosen["executable"], version=chosen["version"], sdk=chosen["sdk"])
 
 
 def _notes(
@@ -226,6 +224,8 @@ def _notes(
             f"{len(unseen)} of {len(calls)} model calls came from a program or a library whose"
             " functions are not seen."
         )
+    if not ended.went_well and _WANTS_TERMINAL.search(ended.stderr + ended.stdout):
+        yield "Its error says that it wants a terminal: record it with one."
     if placeholders:
         names = ", ".join(placeholders)
         yield f"Keys that are not set were placeholders, for the simulated model: {names}."

@@ -197,7 +197,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     response_status: int
     """HTTP status of it; 0 for a command, and where none came."""
     seconds: float
-    """Of the command or the service's answer alone."""
+    """Of the command; of a service from its start to its answer."""
     overhead_s: float
     """What recording took besides, before and after."""
     calls: tuple[ModelCall, ...]

@@ -48,6 +48,7 @@ def run_service(
             " start there; or leave out --serve, and start it yourself."
         )
         return Ended(problem=problem)
+    started = time.monotonic()
     process = Process(run.serve, cwd=root, environ=around.variables, mark=str(folder))
     answered = Ended()
     problem = ""
@@ -61,9 +62,10 @@ def run_service(
         else:
             problem = f"The service ended with exit code {process.code} before it answered."
         code = process.code
+        seconds = time.monotonic() - started
     finally:
         process.end()
-    ended = process.ended(seconds=answered.seconds, code=code, timed_out=answered.timed_out)
+    ended = process.ended(seconds=seconds, code=code, timed_out=answered.timed_out)
     return ended.with_answer(answered, problem)
 
 
