@@ -56,7 +56,7 @@ def built(kind: Any, value: Any) -> Any:
         or inspect.isabstract(kind)
     ):
         return value
-    if value is None or isinstance(value, kind) or getattr(kind, "_is_protocol", False):
+    if value is None or typing.Protocol in kind.__bases__ or isinstance(value, kind):
         return value
     if issubclass(kind, enum.Enum):
         return kind(value)
