@@ -416,7 +416,7 @@ BAD_AGENTS = {
     ),
     "has no system prompt": (
         RESPONSES.replace('"instructions": " ".join(words), ', ""),
-        "has a system prompt",
+        "of which 0 have a system prompt",
     ),
 }
 

@@ -206,7 +206,7 @@ IDIOMS = (
                 f"desk = Agent(name='desk', instructions='{LONG}')\n"
                 "def state_of(session):\n    session.setdefault('agent', desk)\n    return session\n"
                 "async def main():\n"
-                "    queries = ['Plan the shelves of the small house by the river, for a budget of 300 please.',\n"
+                "    queries = ['FormerPlan the shelves of the small house by the river, for a budget of 300 please.',\n"
                 "        'Which shelves of the house would you leave as they are for the coming three years?']\n"
                 "    for query in queries:\n        print(await Runner.run(desk, query))\n"
                 "    print(await Runner.run(desk, 'Say in a single line what all of the shelves cost together now.'))\n"

@@ -11,11 +11,11 @@ import pytest
 from ratchet.cli.app import run
 from ratchet.types import InputError
 from ratchet.wire import RepositoryLook
-from ratchet.wire.applying import Again, again, commit, dry_run, undo
-from ratchet.wire.applying.doctor import diagnose
-from ratchet.wire.applying.plan import WiringStep
 from ratchet.wire.changes import Changes, FileChange, StepChanges
 from ratchet.wire.choices import Choices
+from ratchet.wire.former import Again, again, commit, dry_run, undo
+from ratchet.wire.former.doctor import diagnose
+from ratchet.wire.former.plan import WiringStep
 from tests.wire.wired import (
     AGENT,
     STEPS,

@@ -1,4 +1,4 @@
-"""A plan is checked, shown, and committed as a whole or not at all."""
+"""A plan is checked, shown, and written as a whole or not at all."""
 
 from __future__ import annotations
 
@@ -11,103 +11,90 @@ from pathlib import Path
 import pytest
 
 from ratchet.types import InputError, ShipError
-from ratchet.wire import look
-from ratchet.wire.applying import commit, dry_run, make_plan
-from ratchet.wire.applying.plan import WiringStep
-from ratchet.wire.changes import Changes, FileChange, Piece, StepChanges
-from tests.wire.wired import (
-    AGENT,
-    FILES,
-    STEPS,
-    choices_of,
-    git,
-    plan_of,
-    repository,
-    snapshot,
-    tree_hash,
-)
+from ratchet.wire.applying import Plan, PlannedFile, commit, make_plan, show, undo, wired, write
+from ratchet.wire.changes import Changes, FileChange, Piece
+from tests.repositories import git
+from tests.wire.plans import AGENT, FILES, plan_of, repository, state_of
+
+MESSAGE = "Wire shelves for Ratchet"
+BRANCH = "ratchet/init"
 
 
-def test_a_dry_run_shows_all_and_writes_nothing(tmp_path: Path) -> None:
+def test_a_plan_is_shown_and_nothing_is_written(tmp_path: Path) -> None:
     root = repository(tmp_path / "made")
-    before = tree_hash(root)
-    shown = dry_run(root, plan_of(root, workflow=True))
-    assert tree_hash(root) == before
-    for path in ("agent.py", "ratchet.toml", "requirements.txt", ".gitignore", "tasks.jsonl"):
-        assert f"+++ b/{path}\n" in shown
-    assert "+agent-ratchet" in shown
-    assert "+++ b/.github/workflows/ratchet-evidence.yml\n" in shown
+    before = state_of(root)
+    shown = show(plan_of(root))
+    assert state_of(root) == before
+    assert "+++ b/agent.py\n" in shown
+    assert "--- /dev/null\n+++ b/ratchet.toml\n" in shown
+    assert "\\ No newline at end of file" in shown
 
 
 def test_git_applies_the_diff_to_what_the_commit_holds(tmp_path: Path) -> None:
-    files = {**FILES, "requirements.txt": "anthropic"}  # without a line end
-    root = repository(tmp_path / "made", files)
+    root = repository(tmp_path / "made")
     plan = plan_of(root)
-    (tmp_path / "patch").write_text(dry_run(root, plan))
-    commit(root, plan, switch=False)
+    (tmp_path / "patch").write_text(show(plan))
+    commit(plan, BRANCH, MESSAGE, switch=False)
     git(root, "apply", "--index", str(tmp_path / "patch"))
-    assert git(root, "write-tree") == git(root, "rev-parse", "ratchet/init^{tree}")
+    assert git(root, "write-tree") == git(root, "rev-parse", f"{BRANCH}^{{tree}}")
 
 
-def test_the_wiring_is_one_commit_and_other_work_stays(tmp_path: Path) -> None:
+def test_the_wiring_is_one_commit_and_other_work_comes_along(tmp_path: Path) -> None:
     root = repository(tmp_path / "made")
     (root / "README.md").write_text("# Changed\n")
     (root / "staged.txt").write_text("new\n")
     git(root, "add", "staged.txt")
-    before = git(root, "status", "--porcelain"), snapshot(root)
-    made = commit(root, plan_of(root))
-    assert not made.switched
-    assert "uncommitted changes" in made.why_not
-    assert (git(root, "status", "--porcelain"), snapshot(root)) == before
-    assert git(root, "rev-list", "--count", "main..ratchet/init") == "1"
-    changed = git(root, "diff", "--name-only", "main", "ratchet/init").split()
-    assert "README.md" not in changed
-    assert ".ratchet-init.json" in changed
+    made = commit(plan_of(root), BRANCH, MESSAGE)
+    assert made.switched
+    assert git(root, "branch", "--show-current").strip() == BRANCH
+    assert git(root, "status", "--porcelain") == " M README.md\nA  staged.txt\n"
+    assert git(root, "rev-list", "--count", f"main..{BRANCH}").strip() == "1"
+    changed = git(root, "diff", "--name-only", "main", BRANCH).split()
+    assert changed == ["agent.py", "ratchet.toml", "requirements.txt"]
+    record = wired(root)
+    assert record is not None
+    assert [file.path for file in record.files] == changed
 
 
-def test_hooks_do_not_run(tmp_path: Path) -> None:
+def test_hooks_do_not_run_and_nothing_is_signed(tmp_path: Path) -> None:
     root = repository(tmp_path / "made")
-    for name in (
-        "pre-commit",
-        "commit-msg",
-        "post-commit",
-        "post-checkout",
-        "reference-transaction",
-    ):
+    git(root, "config", "commit.gpgsign", "true")
+    git(root, "config", "gpg.program", "false")
+    for name in ("pre-commit", "commit-msg", "post-checkout", "reference-transaction"):
         hook = root / ".git/hooks" / name
         hook.write_text(f"#!/bin/sh\necho {name} >> '{tmp_path}/ran'\nexit 1\n")
         hook.chmod(0o755)
-    assert commit(root, plan_of(root)).switched
+    assert commit(plan_of(root), BRANCH, MESSAGE).switched
+    undo(root)
     assert not (tmp_path / "ran").exists()
 
 
-ODD = {
-    "src 🚚/agent ä.py": AGENT.replace("\n", "\r\n").replace("A helper", "# é A helper"),
-    "requirements.txt": "anthropic>=0.40\r\n",
-    "bad\udcff.txt": "not UTF-8 \udcff\n",
-    "old.py": "print 'Python 2'\n",
-    "vendor/agent.py": AGENT,
-    **{f"agents/a{number}.py": AGENT for number in range(9)},
-}
+def test_data_that_git_ignores_is_written_and_not_committed_from_a_subfolder(
+    tmp_path: Path,
+) -> None:
+    files = {**{f"team/{path}": text for path, text in FILES.items()}, ".gitignore": "private/\n"}
+    root = repository(tmp_path / "made", files)
+    before = state_of(root)
+    ignored = FileChange("private/tasks.jsonl", "Tasks.", content='{"input": "secret"}\n')
+    plan = plan_of(root / "team", ignored)
+    made = commit(plan, BRANCH, MESSAGE)
+    assert made.ignored == ("private/tasks.jsonl",)
+    assert "private" not in git(root, "ls-tree", "-r", "--name-only", BRANCH)
+    assert (root / "team/private/tasks.jsonl").exists()
+    undone = undo(root / "team")
+    assert not undone.kept
+    assert state_of(root) == before
+    assert not (root / "team/private").exists()
 
 
-def test_odd_files_and_ten_agents_are_wired_and_their_line_ends_kept(tmp_path: Path) -> None:
-    root = repository(tmp_path / "a b's 🚚", ODD)
-    plan = plan_of(root)
-    assert commit(root, plan).switched
-    odd = (root / "src 🚚/agent ä.py").read_bytes()
-    assert b"import ratchet\r\n" in odd
-    assert b"\n" not in odd.replace(b"\r\n", b"")
-    assert (root / "agents/a8.py").read_text().count("ratchet.prompt") == 3
-    assert (root / "vendor/agent.py").read_text() == AGENT
-    assert not git(root, "status", "--porcelain")
+def test_only_ignored_files_make_no_commit(tmp_path: Path) -> None:
+    root = repository(tmp_path / "made", {**FILES, ".gitignore": "*.jsonl\n"})
+    plan = make_plan(root, [Changes((FileChange("tasks.jsonl", "Tasks.", content="{}\n"),))])
+    with pytest.raises(InputError, match="git ignores all"):
+        commit(plan, BRANCH, MESSAGE)
 
 
 # --- what is refused
-
-
-def _detached(root: Path) -> None:
-    git(root, "checkout", "-q", "--detach")
 
 
 def _dirty(root: Path) -> None:
@@ -131,7 +118,7 @@ def _untracked(root: Path) -> None:
 
 
 def _branch(root: Path) -> None:
-    git(root, "branch", "ratchet/init")
+    git(root, "branch", BRANCH)
 
 
 def _branch_in_the_way(root: Path) -> None:
@@ -139,13 +126,12 @@ def _branch_in_the_way(root: Path) -> None:
 
 
 def _merging(root: Path) -> None:
-    (root / ".git/MERGE_HEAD").write_text(git(root, "rev-parse", "HEAD") + "\n")
+    (root / ".git/MERGE_HEAD").write_text(git(root, "rev-parse", "HEAD"))
 
 
 @pytest.mark.parametrize(
     ("spoil", "sentence"),
     [
-        (_detached, "is detached"),
         (_dirty, "agent.py has uncommitted changes"),
         (_staged, "agent.py has uncommitted changes"),
         (_hidden, "agent.py differs from the last commit"),
@@ -160,32 +146,39 @@ def test_a_repository_that_is_not_ready_is_refused_and_stays(
 ) -> None:
     root = repository(tmp_path / "made")
     spoil(root)
-    refs, before = git(root, "for-each-ref"), snapshot(root)
+    before = state_of(root)
     with pytest.raises(ShipError, match=sentence):
-        commit(root, plan_of(root))
-    assert (git(root, "for-each-ref"), snapshot(root)) == (refs, before)
+        commit(plan_of(root), BRANCH, MESSAGE)
+    assert state_of(root) == before
 
 
-def test_a_folder_without_git_and_a_submodule_are_refused(tmp_path: Path) -> None:
+def test_a_folder_without_git_and_a_submodule_get_no_commit_and_are_written_in_place(
+    tmp_path: Path,
+) -> None:
     plain = tmp_path / "plain"
     plain.mkdir()
-    (plain / "agent.py").write_text(AGENT)
-    with pytest.raises(ShipError, match="not in a git repository"):
-        commit(plain, plan_of(plain))
+    for path, text in FILES.items():
+        (plain / path).write_text(text)
     inner, outer = repository(tmp_path / "inner"), repository(tmp_path / "outer")
     git(outer, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner), "part")
-    with pytest.raises(ShipError, match="submodule"):
-        commit(outer / "part", plan_of(outer / "part"))
-
-
-def _one_step(change: FileChange) -> tuple[WiringStep, ...]:
-    return (lambda root, found, choices: StepChanges(Changes((change,)), {}),)
+    for root, sentence in ((plain, "not in a git repository"), (outer / "part", "submodule")):
+        before = state_of(root)
+        with pytest.raises(ShipError, match=sentence):
+            commit(plan_of(root), BRANCH, MESSAGE)
+        write(plan_of(root))
+        with pytest.raises(InputError, match=r"written to .* before"):
+            write(Plan(root, (PlannedFile("more.txt", None, b"x", "More."),)))
+        record = wired(root)
+        assert record is not None
+        assert set(record.stored) == {"agent.py", "ratchet.toml", "requirements.txt"}
+        undo(root)
+        assert state_of(root) == before
+        assert wired(root) is None
 
 
 def _outside(root: Path) -> None:
-    target = root.parent / "outside.py"
-    target.write_text(AGENT)
-    (root / "linked.py").symlink_to(target)
+    (root.parent / "outside.py").write_text(AGENT)
+    (root / "linked.py").symlink_to(root.parent / "outside.py")
 
 
 def _linked_folder(root: Path) -> None:
@@ -203,8 +196,12 @@ def _read_only(root: Path) -> None:
         (_outside, FileChange("linked.py", "", (Piece(0, 0, "#"),)), "symbolic link"),
         (_linked_folder, FileChange("folder/new.py", "", content="x"), "symbolic link"),
         (_read_only, FileChange("agent.py", "", (Piece(0, 0, "# a\n"),)), "read-only"),
-        (None, FileChange("../new.py", "", content=""), "not a file of the repository"),
-        (None, FileChange(".git/config", "", content=""), "not a file of the repository"),
+        (None, FileChange("../new.py", "", content=""), "not a file of"),
+        (None, FileChange("a/../../new.py", "", content=""), "not a file of"),
+        (None, FileChange("/tmp/new.py", "", content=""), "not a file of"),
+        (None, FileChange("", "", content=""), "not a file of"),
+        (None, FileChange("new\0.py", "", content=""), "not a file of"),
+        (None, FileChange(".git/config", "", content=""), "not a file of"),
         (None, FileChange("agent.py", "", content="x = 1\n"), "nothing that exists"),
         (None, FileChange("agent.py/new.py", "", content="x = 1\n"), "is a file"),
         (None, FileChange("agent.py", "", (Piece(0, 0, "("),)), "would not parse"),
@@ -222,20 +219,19 @@ def test_a_plan_that_cannot_be_written_safely_is_refused(
     root = repository(tmp_path / "made")
     if spoil:
         spoil(root)
-    found = look(root)
     with pytest.raises(InputError, match=sentence):
-        make_plan(root, found, choices_of(found), _one_step(change))
+        make_plan(root, [Changes((change,))])
 
 
-def test_steps_that_contradict_one_another_are_refused(tmp_path: Path) -> None:
+def test_a_plan_that_was_made_elsewhere_does_not_lead_out_either(tmp_path: Path) -> None:
     root = repository(tmp_path / "made")
-    found = look(root)
-    steps: list[WiringStep] = [
-        lambda root, found, choices: StepChanges(config={"agent": {"entry": "a:b"}}),
-        lambda root, found, choices: StepChanges(config={"agent": {"entry": "c:d"}}),
-    ]
-    with pytest.raises(InputError, match=r"agent\.entry different values"):
-        make_plan(root, found, choices_of(found), steps)
+    (tmp_path / "notes.txt").write_text("mine\n")
+    for path in ("../notes.txt", str(tmp_path / "notes.txt")):
+        plan = Plan(root, (PlannedFile(path, b"mine\n", b"yours\n", "Theirs."),))
+        for apply in (write, lambda plan: commit(plan, BRANCH, MESSAGE)):
+            with pytest.raises(InputError, match="not a file of"):
+                apply(plan)
+    assert (tmp_path / "notes.txt").read_text() == "mine\n"
 
 
 def test_a_file_that_changed_since_the_plan_is_not_overwritten(tmp_path: Path) -> None:
@@ -244,15 +240,9 @@ def test_a_file_that_changed_since_the_plan_is_not_overwritten(tmp_path: Path) -
     (root / "agent.py").write_text("# another\n" + AGENT)
     git(root, "commit", "-aqm", "another")
     with pytest.raises(InputError, match="changed since the plan"):
-        commit(root, plan)
-
-
-def test_a_second_plan_says_that_the_project_is_wired(tmp_path: Path) -> None:
-    root = repository(tmp_path / "made")
-    commit(root, plan_of(root))
-    found = look(root)
-    with pytest.raises(InputError, match="exists; nothing that exists is overwritten"):
-        make_plan(root, found, choices_of(found), STEPS[1:])
+        commit(plan, BRANCH, MESSAGE)
+    with pytest.raises(InputError, match="changed since the plan"):
+        write(plan)
 
 
 # --- a kill at each step
@@ -262,15 +252,15 @@ import os, sys
 from pathlib import Path
 from ratchet.ship.repository import Repository
 from ratchet.wire.applying import commit
-from tests.wire.wired import plan_of
+from tests.wire.plans import plan_of
 
 root = Path(sys.argv[1])
 plan = plan_of(root)
 run, calls = Repository._run, []
-WRITING = ("hash-object", "mktree", "commit-tree", "update-ref", "switch")
+WRITING = ("hash-object", "mktree", "commit-tree", "update-ref", "config", "switch")
 
 def counted(self, *arguments, **options):
-    verb = next(one for one in arguments if one in WRITING or not one.startswith("-"))
+    verb = next(word for word in arguments if word in WRITING or not word.startswith("-"))
     calls.append(verb)
     if calls.count(verb) == 1 and killed == f"before {verb}":
         os._exit(9)
@@ -284,7 +274,7 @@ kills = [f"{when} {verb}" for verb in WRITING for when in ("before", "after")]
 for killed in [*kills, "never"]:
     child = os.fork()
     if not child:
-        commit(root, plan)
+        commit(plan, "ratchet/init", "Wire it")
         os._exit(0)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     tip = run(Repository(root, ""), "rev-parse", "--verify", "-q", "ratchet/init", ok=(0, 1))
@@ -297,8 +287,7 @@ for killed in [*kills, "never"]:
 
 
 def test_a_kill_around_any_writing_of_git_leaves_nothing_or_the_commit(tmp_path: Path) -> None:
-    files = {"agent.py": AGENT, "requirements.txt": "anthropic\n"}
-    root = repository(tmp_path / "made", files)
+    root = repository(tmp_path / "made")
     done = subprocess.run(
         [sys.executable, "-c", _KILLED, str(root)],
         capture_output=True,
@@ -308,9 +297,11 @@ def test_a_kill_around_any_writing_of_git_leaves_nothing_or_the_commit(tmp_path:
     )
     lines = [line.split(" ", 3) for line in done.stdout.splitlines()]
     made = {killed: tip != "none" for _, tip, _, killed in lines}
-    assert [code for code, *_ in lines] == ["9"] * 10 + ["0"]
+    assert [code for code, *_ in lines] == ["9"] * 12 + ["0"]
     assert [killed for killed, there in made.items() if there] == [
         "after update-ref",
+        "before config",
+        "after config",
         "before switch",
         "after switch",
         "never",

@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from ratchet.wire import RepositoryLook, look
-from ratchet.wire.applying import again, commit, make_plan, undo
 from ratchet.wire.changes import Piece, StepChanges, apply_pieces
 from ratchet.wire.choices import Choices
 from ratchet.wire.entry import wire_entry
 from ratchet.wire.entry.javascript_file import JavascriptFile
+from ratchet.wire.former import again, commit, make_plan, undo
 from ratchet.wire.project_files.package_json import in_package_json
 from ratchet.wire.recommending import recommend
 from tests.repositories import committed, git
@@ -47,7 +47,7 @@ export const planShelves = async ({ topic, shelves, language = 'en' }: Wanted) =
   const { text } = await generateText({
     model: first('m'),
     system: 'You plan the shelves of a public library and explain each choice.',
-    prompt: `Plan ${shelves} shelves about ${topic} in ${language}.`,
+    prompt: `FormerPlan ${shelves} shelves about ${topic} in ${language}.`,
   });
   return text;
 };

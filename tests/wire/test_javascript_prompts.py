@@ -17,13 +17,13 @@ from ratchet.cli.app import run
 from ratchet.source.javascript_prompts import declared_prompts
 from ratchet.types import PromptTemplate
 from ratchet.wire import look
-from ratchet.wire.applying import make_plan, write
-from ratchet.wire.applying.doctor import diagnose
-from ratchet.wire.applying.tokens import tokens_of
 from ratchet.wire.changes import Changes, apply_pieces
 from ratchet.wire.checking import CheckReport, check
 from ratchet.wire.codemods import bind_prompts
 from ratchet.wire.entry import wire_entry
+from ratchet.wire.former import make_plan, write
+from ratchet.wire.former.doctor import diagnose
+from ratchet.wire.former.tokens import tokens_of
 from ratchet.wire.recommending import recommend
 from tests.javascript.built import built
 from tests.node_packages import node
@@ -47,7 +47,7 @@ const STYLE = `Keep {{"tone": 1}} and \\`ticks\\`, it costs $${{RULES.length}} {
 export const ask = async ({{ question, shelves = 4 }}) => {{
   const messages = [
     {{ role: "system", content: RULES + "\\n" + STYLE }}, // both
-    {{ role: "user", content: `Plan ${{shelves}} shelves for ${{question.trim()}}, and
+    {{ role: "user", content: `FormerPlan ${{shelves}} shelves for ${{question.trim()}}, and
 explain each of the ${{shelves}} shelves in one or two short sentences.` }},
   ];
   const done = await new OpenAI().chat.completions.create({{ model: "m", messages }});

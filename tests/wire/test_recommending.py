@@ -10,7 +10,7 @@ import pytest
 
 from ratchet.types import InputError
 from ratchet.wire import look
-from ratchet.wire.applying import dry_run, make_plan
+from ratchet.wire.former import dry_run, make_plan
 from ratchet.wire.recommending import Recommendation, recommend
 from ratchet.wire.starters import StarterTasks, find_tasks
 from tests.wire.repositories import LOOK_ALIKES

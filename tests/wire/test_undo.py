@@ -1,418 +1,422 @@
-"""Undo removes what the wiring made, and nothing of the user's."""
+"""Undo gives back what was there before, and takes nothing that a person edited."""
 
 from __future__ import annotations
 
-import ast
+import json
 import os
+import shutil
 import subprocess
-import sys
-import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from ratchet.types import InputError
-from ratchet.wire import look
-from ratchet.wire.applying import undo, write
-from ratchet.wire.applying.record import RecordedPiece, recorded_file
-from ratchet.wire.applying.taken_back import take_back
-from ratchet.wire.changes import FileChange, Piece, apply_pieces
-from tests.wire.repositories import LOOK_ALIKES, LookAlike
-from tests.wire.wired import AGENT, FILES, git, plan_of, repository, snapshot, wired
-from tests.wire.wiring import wired_and_undone
+from ratchet.types import InputError, ShipError
+from ratchet.wire.applying import commit, undo, wired, write
+from tests.repositories import git
+from tests.wire.plans import AGENT, CONFIG, FILES, plan_of, repository, state_of
 
-LINES = (
-    "# a note: ((",
-    "COUNT = len([1, 2, 3])",
-    "import os",
-    "",
-    "def more(a, b=(1, 2)):",
-    "    return {'a': a, \"b\": b}",
-    "@tool",
-    "x = str(min(3, 4))",
-    "it's (",
-)
-WORDS = ("shelf", "read (aloud)", "é 🚚", "Mon day", "b'", "c,")
+MESSAGE = "Wire shelves for Ratchet"
+BRANCH = "ratchet/init"
 
 
-def _wired(tmp_path: Path) -> tuple[Path, dict[str, bytes]]:
-    before = {path: text.encode() for path, text in FILES.items()}
-    return wired(tmp_path / "made"), before
+def _wired(root: Path) -> Path:
+    commit(plan_of(root), BRANCH, MESSAGE)
+    return root
 
 
-def test_undo_gives_the_first_tree_again(tmp_path: Path) -> None:
-    root, before = _wired(tmp_path)
-    assert "ratchet" in (root / "agent.py").read_text()
-    report = undo(root)
-    assert not report.kept
-    assert snapshot(root) == before
-    assert git(root, "rev-parse", "HEAD^{tree}") == git(root, "rev-parse", "main^{tree}")
-    assert git(root, "rev-list", "--count", "main..HEAD") == "2"
-
-
-def test_files_written_without_git_are_taken_back_too(tmp_path: Path) -> None:
-    root = tmp_path / "plain 🚚"
-    for path, text in FILES.items():
-        root.mkdir(exist_ok=True)
-        (root / path).write_text(text)
-    before = snapshot(root)
-    write(root, plan_of(root))
-    assert (root / "ratchet.toml").exists()
-    undo(root, write=True)
-    assert snapshot(root) == before
-    with pytest.raises(InputError, match="was not wired"):
-        undo(root, write=True)
-
-
-# --- edits of the user
-
-_EDITS = st.lists(
-    st.tuples(
-        st.integers(0, 40),
-        st.sampled_from(["insert", "delete", "word"]),
-        st.integers(0, 400),
-        st.sampled_from(LINES),
-        st.sampled_from(WORDS),
-    ),
-    max_size=12,
-)
-
-
-def _edited(text: str, literal: bool, edits: list[tuple[str, int, str, str]]) -> str:
-    """A text that is not ours after edits: of whole lines, and of words in a literal."""
-    for kind, at, line, word in edits:
-        if kind == "word" and literal:
-            words = text.split(" ")
-            if len(words) > 2:
-                words[1 + at % (len(words) - 2)] = word.replace("'", "")
-                text = " ".join(words)
-        elif kind != "word" and not literal:
-            lines = text.splitlines(keepends=True)
-            inner = range(1, len(lines) - 1)  # the first and the last one are shared with ours
-            if not inner:
-                continue
-            number = inner[at % len(inner)]
-            if kind == "insert":
-                lines.insert(number, line + "\n")
-            elif "'''" not in lines[number] and '"""' not in lines[number]:
-                del lines[number]
-            text = "".join(lines)
-    return text
-
-
-@given(_EDITS)
-def test_undo_after_edits_gives_the_edits_of_the_first_file(
-    edits: list[tuple[int, str, int, str, str]],
-) -> None:
-    pieces = _PIECES
-    before = AGENT.encode()
-    kept, at = [], 0
-    for piece in pieces:
-        kept.append(before[at : piece.start].decode())
-        at = piece.end
-    kept.append(before[at:].decode())
-    for number, text in enumerate(kept):
-        mine = [tuple(one[1:]) for one in edits if one[0] % len(kept) == number]
-        literal = number > 0 and text.startswith(('"""', "'"))
-        kept[number] = _edited(text, literal, mine)  # type: ignore[arg-type]
-    wired = kept[0] + "".join(p.text + k for p, k in zip(pieces, kept[1:], strict=True))
-    wanted = kept[0] + "".join(
-        before[p.start : p.end].decode() + k for p, k in zip(pieces, kept[1:], strict=True)
-    )
-    recorded = recorded_file(FileChange("agent.py", "", pieces), before)
-    after = take_back(wired, "agent.py", recorded.pieces)
-    assert after.text == wanted
-    assert not after.kept
-
-
-def _pieces() -> tuple[Piece, ...]:
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder)
-        for path, text in FILES.items():
-            (root / path).write_text(text)
-        files = plan_of(root).changes.files
-    return next(one.pieces for one in files if one.path == "agent.py")
-
-
-_PIECES = _pieces()
-
-
-def _user(root: Path, text: str) -> None:
-    (root / "agent.py").write_text(text)
-    git(root, "commit", "-aqm", "the user's edits")
-
-
-def _ruff(text: str, *options: str) -> str:
-    return subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "ruff",
-            "format",
-            "--isolated",
-            *options,
-            "--stdin-filename",
-            "a.py",
-        ],
-        input=text,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
-
-
-@pytest.mark.parametrize(
-    "options",
-    [(), ("--line-length", "40"), ("--config", "format.quote-style='single'")],
-    ids=["usual", "narrow", "single quotes"],
-)
-def test_undo_after_a_formatter_gives_what_it_makes_of_the_first_file(
-    options: tuple[str, ...], tmp_path: Path
-) -> None:
-    root, _ = _wired(tmp_path)
-    _user(root, _ruff((root / "agent.py").read_text(), *options))
-    report = undo(root)
-    assert not report.kept
-    text = (root / "agent.py").read_text()
-    assert ast.dump(ast.parse(text)) == ast.dump(ast.parse(AGENT))
-    assert "ratchet" not in text
-    if not options:
-        assert _ruff(text) == _ruff(AGENT)
-
-
-@pytest.mark.parametrize("first", ["X = (\n{}\n)\n", "call(a=(\n{}\n), b=1)\n"])
-@pytest.mark.parametrize("made", ['str(ratchet.prompt("x", {}))', "str(_X)"])
-def test_strings_on_several_lines_keep_the_brackets_that_a_formatter_dropped(
-    first: str, made: str
-) -> None:
-    strings = '"You plan the shelves of a public library, "\n    "and say why."'
-    before = first.format(f"    {strings}")
-    start = before.index(strings)
-    piece = Piece(start, start + len(strings), made.format(strings))
-    recorded = recorded_file(FileChange("a.py", "", (piece,)), before.encode())
-    wired = apply_pieces(before.encode(), [piece]).decode()
-    after = take_back(_ruff(wired, "--line-length", "60"), "a.py", recorded.pieces)
-    assert ast.dump(ast.parse(after.text)) == ast.dump(ast.parse(before))
-    assert take_back(wired, "a.py", recorded.pieces).text == before
-
-
-def test_pieces_that_were_moved_in_their_file_are_removed(tmp_path: Path) -> None:
-    root, _ = _wired(tmp_path)
-    text = (root / "agent.py").read_text()
-    tone = next(line for line in text.splitlines(keepends=True) if line.startswith("TONE"))
-    tool = text[text.index("@ratchet.tool") : text.index("def ask")]
-    moved = text.replace(tone, "").replace(tool, "") + "\n\n" + tool + tone
-    _user(root, moved)
-    report = undo(root)
-    assert not report.kept
-    first_tone = next(line for line in AGENT.splitlines(keepends=True) if line.startswith("TONE"))
-    first_tool = AGENT[AGENT.index("@tool") : AGENT.index("def ask")]
-    wanted = AGENT.replace(first_tone, "").replace(first_tool, "")
-    assert (root / "agent.py").read_text() == wanted + "\n\n" + first_tool + first_tone
-
-
-def test_a_file_that_was_renamed_is_found(tmp_path: Path) -> None:
-    root, _ = _wired(tmp_path)
-    (root / "src").mkdir()
-    git(root, "mv", "agent.py", "src/helper.py")
-    git(root, "commit", "-qm", "renamed")
-    undo(root)
-    assert (root / "src/helper.py").read_text() == AGENT
-
-
-def test_line_ends_that_were_changed_stay(tmp_path: Path) -> None:
-    root, _ = _wired(tmp_path)
-    data = (root / "agent.py").read_bytes().replace(b"\n", b"\r\n")
-    (root / "agent.py").write_bytes(data)
-    git(root, "commit", "-aqm", "line ends")
-    undo(root)
-    assert (root / "agent.py").read_bytes() == AGENT.replace("\n", "\r\n").encode()
-
-
-@pytest.mark.parametrize("way", ["merge", "rebase", "squash"])
-def test_undo_after_the_branch_was_merged_removes_it_alone(way: str, tmp_path: Path) -> None:
-    root, _ = _wired(tmp_path)
+def _merged(root: Path) -> Path:
+    _wired(root)
     git(root, "switch", "-q", "main")
-    edited = AGENT.replace("Monday", "Tuesday").replace("httpx", "")
-    _user(root, edited)
-    if way == "rebase":
-        git(root, "switch", "-q", "ratchet/init")
-        git(root, "rebase", "-q", "main")
-        git(root, "switch", "-q", "main")
-        git(root, "merge", "-q", "--ff-only", "ratchet/init")
-    elif way == "merge":
-        git(root, "merge", "-q", "--no-ff", "-m", "wired", "ratchet/init")
-    else:
-        git(root, "merge", "-q", "--squash", "ratchet/init")
-        git(root, "commit", "-qm", "squashed")
-    git(root, "branch", "-D", "ratchet/init")
-    wanted = git(root, "rev-parse", "HEAD~1^{tree}" if way != "merge" else "HEAD^1^{tree}")
-    undo(root)
-    assert git(root, "rev-parse", "HEAD^{tree}") == wanted
-    assert git(root, "branch", "--show-current") == "ratchet/undo-init"
+    git(root, "merge", "-q", "--ff-only", BRANCH)
+    git(root, "branch", "-q", "-d", BRANCH)
+    return root
 
 
-def test_what_was_changed_in_our_pieces_is_kept_and_named(tmp_path: Path) -> None:
-    root, _ = _wired(tmp_path)
-    text = (root / "agent.py").read_text()
-    text = text.replace('prompt("tone"', 'prompt("voice"')
-    text = text.replace('closes at six in the evening.")', 'closes at seven.")')
-    _user(root, text)
-    report = undo(root)
-    kept = {(one.place.line, one.text.partition("(")[0]) for one in report.kept}
-    lines = text.splitlines()
-    named = {line: lines[line - 1] for line, _ in kept}
-    assert any("voice" in line for line in named.values())
-    assert any(line.startswith("_TODAY = ") for line in named.values())
-    after = (root / "agent.py").read_text()
-    compile(after, "agent.py", "exec")
-    # What the kept pieces need stays, and the others are gone.
-    assert "import ratchet\n" in after
-    assert "_TODAY.format(day=day)" in after
-    assert 'prompt("rules"' not in after
-    assert "side_effects" not in after
+ODD: dict[str, str | bytes] = {
+    **FILES,
+    "agent.py": AGENT.replace("\n", "\r\n").replace("Answers", "é Answers"),
+    "requirements.txt": "anthropic\r\n# é",
+    "bad\udcff.txt": b"not UTF-8 \xff\n",
+    "data.bin": bytes(range(256)),
+    "empty": b"",
+}
 
 
-def test_a_prompt_that_was_improved_keeps_its_new_text(tmp_path: Path) -> None:
-    root, _ = _wired(tmp_path)
-    text = (root / "agent.py").read_text()
-    _user(root, text.replace("Explain each choice", "Explain (shortly) each choice"))
-    assert not undo(root).kept
-    wanted = AGENT.replace("Explain each choice", "Explain (shortly) each choice")
-    assert (root / "agent.py").read_text() == wanted
+def _odd(root: Path) -> Path:
+    repository(root, ODD)
+    (root / "agent.py").chmod(0o755)
+    (root / "link").symlink_to("README.md")
+    (root / "out").symlink_to("/etc/hostname")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "odd")
+    (root / "untracked é.txt").write_text("mine")
+    return root
 
 
-MOVED = """\
-import anthropic
-
-def ask(question):
-    return anthropic.Anthropic().messages.create(
-        model="m",
-        system="You plan the shelves of a public library.",
-        messages=[question],
-    )
-"""
+def _converted(root: Path) -> Path:
+    repository(root, {**FILES, ".gitattributes": "*.py text eol=crlf\n"})
+    (root / "agent.py").unlink()
+    git(root, "checkout", "-q", "agent.py")
+    assert b"\r\n" in (root / "agent.py").read_bytes()
+    return root
 
 
-def _moved() -> tuple[str, tuple[RecordedPiece, ...]]:
-    literal = '"You plan the shelves of a public library."'
-    at, top = MOVED.index(literal), MOVED.index("def ask")
-    pieces = (
-        Piece(top, top, f'_ASK = ratchet.prompt("ask", {literal})\n\n\n'),
-        Piece(at, at + len(literal), "str(_ASK)"),
-    )
-    recorded = recorded_file(FileChange("a.py", "", pieces), MOVED.encode())
-    return apply_pieces(MOVED.encode(), pieces).decode(), recorded.pieces
+def _worktree(root: Path) -> Path:
+    repository(root.with_name("main"))
+    git(root.with_name("main"), "worktree", "add", "-q", "-b", "side", str(root))
+    return root
 
 
-@pytest.mark.parametrize("options", [None, (), ("--line-length", "40")])
-def test_a_text_that_was_moved_returns_as_it_is_now(options: tuple[str, ...] | None) -> None:
-    wired, pieces = _moved()
-    improved = wired.replace("public library", "small (public) library")
-    wanted = MOVED.replace("public library", "small (public) library")
-    for text, right in ((wired, MOVED), (improved, wanted)):
-        after = take_back(text if options is None else _ruff(text, *options), "a.py", pieces)
-        assert not after.kept
-        assert (after.text if options is None else _ruff(after.text)) == (
-            right if options is None else _ruff(right)
-        )
+def _shallow(root: Path) -> Path:
+    source = repository(root.with_name("source"))
+    (source / "README.md").write_text("# More\n")
+    git(source, "commit", "-qam", "more")
+    git(source, "clone", "-q", "--depth", "1", source.as_uri(), str(root))
+    return root
 
 
-def test_a_text_that_was_moved_stays_where_its_use_was_changed() -> None:
-    wired, pieces = _moved()
-    text = wired.replace("str(_ASK)", "str(_ASK).strip()")
-    assert take_back(text, "a.py", pieces).text == MOVED.replace('library."', 'library.".strip()')
-    text = wired.replace("str(_ASK)", "repr(_ASK)")
-    after = take_back(text, "a.py", pieces)
-    assert after.text == text
-    assert "_ASK is still used" in {one.why for one in after.kept}
+def _detached(root: Path) -> Path:
+    repository(root)
+    git(root, "checkout", "-q", "--detach")
+    return root
 
 
-def test_an_import_that_the_user_uses_too_is_kept(tmp_path: Path) -> None:
-    root, _ = _wired(tmp_path)
-    text = (root / "agent.py").read_text()
-    _user(root, text + "\n\n@ratchet.agent\ndef other(question):\n    return ask(question)\n")
-    report = undo(root)
-    assert [one.text for one in report.kept] == ["import ratchet"]
-    assert "ratchet is still used" in report.kept[0].why
-    assert (root / "agent.py").read_text().count("ratchet") == 2
+def _with_submodule(root: Path) -> Path:
+    inner = repository(root.with_name("inner"))
+    repository(root)
+    git(root, "-c", "protocol.file.allow=always", "submodule", "add", "-q", str(inner), "part")
+    git(root, "commit", "-qm", "part")
+    return root
 
 
-def test_created_files_that_were_edited_are_kept_unless_forced(tmp_path: Path) -> None:
-    root, before = _wired(tmp_path)
-    with (root / "ratchet.toml").open("a") as file:
-        file.write("\n[prove]\nalpha = 0.01\n")
-    git(root, "commit", "-aqm", "stricter")
-    report = undo(root)
-    assert [str(one.place) for one in report.kept] == ["ratchet.toml"]
-    assert "alpha = 0.01" in (root / "ratchet.toml").read_text()
-    assert not (root / "tasks.jsonl").exists()
-    undo(root, force=True, branch="ratchet/undo-again")
-    assert snapshot(root) == before
+def _ignoring(root: Path) -> Path:
+    return repository(root, {**FILES, ".gitignore": "ratchet.toml\n"})
 
 
-def test_pieces_that_were_removed_by_hand_are_not_missed(tmp_path: Path) -> None:
-    root, before = _wired(tmp_path)
-    _user(root, AGENT)
-    report = undo(root)
-    assert not report.kept
-    assert snapshot(root) == before
+KINDS = [
+    repository,
+    _odd,
+    _converted,
+    _worktree,
+    _shallow,
+    _detached,
+    _with_submodule,
+    _ignoring,
+]
 
 
-def test_what_a_kill_left_half_written_is_taken_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("make", KINDS)
+def test_undo_gives_the_very_same_repository_again(
+    make: Callable[[Path], Path], tmp_path: Path
 ) -> None:
-    root = repository(tmp_path / "made")
-    before = snapshot(root)
-    plan = plan_of(root)
-    written: list[str] = []
-
-    def stop(source: str, target: Path) -> None:
-        if len(written) == 3:
-            raise KeyboardInterrupt
-        written.append(str(target))
-        replace(source, target)
-
-    replace = os.replace
-    monkeypatch.setattr(os, "replace", stop)
-    with pytest.raises(KeyboardInterrupt):
-        write(root, plan)
-    monkeypatch.undo()
-    assert len(snapshot(root)) > len(before)
-    undo(root, write=True)
-    assert snapshot(root) == before
-
-
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        ("{", "not a record"),
-        ("[]", "not a record"),
-        ('{"version": 9, "ratchet": "9.1"}', "Ratchet 9.1, which is newer"),
-    ],
-)
-def test_a_record_that_cannot_be_read_is_refused(text: str, sentence: str, tmp_path: Path) -> None:
-    root, _ = _wired(tmp_path)
-    (root / ".ratchet-init.json").write_text(text)
-    with pytest.raises(InputError, match=sentence):
+    root = make(tmp_path / "made 🚚")
+    before = state_of(root)
+    commit(plan_of(root), BRANCH, MESSAGE)
+    assert b"ratchet.prompt" in (root / "agent.py").read_bytes()
+    assert undo(root, dry_run=True).deleted_branch == BRANCH
+    undone = undo(root)
+    assert not undone.kept
+    assert not undone.commit
+    assert state_of(root) == before
+    with pytest.raises(InputError, match="Nothing is wired"):
         undo(root)
 
 
-def test_a_record_that_leads_outside_touches_nothing(tmp_path: Path) -> None:
-    root, _ = _wired(tmp_path)
-    (tmp_path / "mine.py").write_text("import ratchet\n")
-    record = (root / ".ratchet-init.json").read_text()
-    (root / ".ratchet-init.json").write_text(record.replace('"agent.py"', '"../mine.py"'))
-    with pytest.raises(InputError, match="not a file of the repository"):
-        undo(root, write=True)
-    assert (tmp_path / "mine.py").read_text() == "import ratchet\n"
+@pytest.mark.parametrize("make", KINDS)
+def test_undo_of_a_merged_wiring_is_a_revert_on_the_branch_that_is_checked_out(
+    make: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    root = make(tmp_path / "made")
+    branch, tree = git(root, "branch", "--show-current"), git(root, "rev-parse", "HEAD^{tree}")
+    files = {name: value for name, value in state_of(root).items() if "(" not in name}
+    commit(plan_of(root), BRANCH, MESSAGE)
+    tip = git(root, "rev-parse", "HEAD").strip()
+    git(root, "switch", "-q", *([branch.strip()] if branch.strip() else ["--detach", "HEAD^"]))
+    git(root, "merge", "-q", "--ff-only", tip)
+    git(root, "branch", "-q", "-D", BRANCH)
+    undone = undo(root)
+    assert (undone.kept, undone.branch, undone.deleted_branch) == ((), branch.strip(), "")
+    assert undone.commit == git(root, "rev-parse", "HEAD").strip()
+    assert f"This reverts commit {tip}" in git(root, "log", "-1", "--format=%B")
+    assert git(root, "rev-parse", "HEAD^{tree}") == tree
+    assert git(root, "branch", "--show-current") == branch
+    assert {name: value for name, value in state_of(root).items() if "(" not in name} == files
+    assert wired(root) is None
 
 
-@pytest.mark.parametrize("case", LOOK_ALIKES, ids=lambda case: case.name)
-def test_a_look_alike_is_wired_once_and_taken_back(case: LookAlike, tmp_path: Path) -> None:
-    root = case.write(tmp_path)
-    found = look(root)
-    if found.entries:
-        assert set(wired_and_undone(root, found).values()) == {""}
+@pytest.mark.parametrize("make", [repository, _odd, _detached])
+def test_files_written_in_place_get_their_originals_back(
+    make: Callable[[Path], Path], tmp_path: Path
+) -> None:
+    root = make(tmp_path / "made")
+    before = state_of(root)
+    write(plan_of(root))
+    assert "?? ratchet.toml" in git(root, "status", "--porcelain")
+    assert undo(root, dry_run=True).removed == ("ratchet.toml",)
+    undone = undo(root)
+    assert not undone.kept
+    assert state_of(root) == before
+
+
+def test_a_wiring_that_was_squashed_into_other_work_takes_only_itself_back(tmp_path: Path) -> None:
+    root = repository(tmp_path / "made")
+    _wired(root)
+    (root / "README.md").write_text("# Mine\n")
+    git(root, "commit", "-qam", "mine")
+    messages = git(root, "log", "--format=* %B", "main..HEAD")
+    git(root, "switch", "-q", "main")
+    git(root, "merge", "-q", "--squash", BRANCH)
+    git(root, "commit", "-qm", f"Two things (#12)\n\n{messages}")
+    undone = undo(root)
+    assert not undone.kept
+    assert (root / "agent.py").read_text() == AGENT
+    assert not (root / "ratchet.toml").exists()
+    assert (root / "README.md").read_text() == "# Mine\n"
+
+
+def test_a_branch_that_was_never_checked_out_is_deleted(tmp_path: Path) -> None:
+    root = repository(tmp_path / "made")
+    before = state_of(root)
+    commit(plan_of(root), BRANCH, MESSAGE, switch=False)
+    assert wired(root) is None
+    assert undo(root).deleted_branch == BRANCH
+    assert state_of(root) == before
+
+
+def test_other_peoples_uncommitted_work_survives_undo(tmp_path: Path) -> None:
+    root = _wired(repository(tmp_path / "made"))
+    (root / "README.md").write_text("# Changed\n")
+    (root / "new.txt").write_text("new\n")
+    git(root, "add", "new.txt")
+    undo(root)
+    assert git(root, "status", "--porcelain") == " M README.md\nA  new.txt\n"
+    assert git(root, "branch", "--show-current").strip() == "main"
+
+
+# --- edits
+
+
+def _spaced(text: str) -> str:
+    return text.replace(" = ", "  =  ")
+
+
+@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize("place", ["branch", "merged", "in place"])
+@pytest.mark.parametrize("edit", ["white space", "line end", "content", "mode"])
+def test_a_created_file_that_was_edited_stays(
+    edit: str, place: str, committed: bool, tmp_path: Path
+) -> None:
+    root = repository(tmp_path / "made")
+    if place == "in place":
+        write(plan_of(root))
+    else:
+        (_wired if place == "branch" else _merged)(root)
+    file = root / "ratchet.toml"
+    if edit == "mode":
+        file.chmod(0o755)
+    else:
+        new = {"white space": _spaced(CONFIG), "line end": CONFIG + "\n", "content": "# mine\n"}
+        file.write_text(new[edit])
+    if committed:
+        git(root, "add", "-A")
+        git(root, "commit", "-qm", "mine")
+    kept = file.read_bytes(), file.stat().st_mode
+    assert [one.path for one in undo(root, dry_run=True).kept] == ["ratchet.toml"]
+    undone = undo(root)
+    assert [one.path for one in undone.kept] == ["ratchet.toml"]
+    assert "since" in undone.kept[0].why
+    assert (file.read_bytes(), file.stat().st_mode) == kept
+    assert (root / "agent.py").read_text() == AGENT
+    assert (root / "requirements.txt").read_text() == FILES["requirements.txt"]
+
+
+@pytest.mark.parametrize("committed", [True, False])
+@pytest.mark.parametrize("in_place", [True, False])
+def test_edits_elsewhere_in_a_changed_file_stay_and_the_wiring_leaves(
+    in_place: bool, committed: bool, tmp_path: Path
+) -> None:
+    root = repository(tmp_path / "made")
+    write(plan_of(root)) if in_place else _wired(root)
+    file = root / "agent.py"
+    file.write_text(file.read_text() + "\n\ndef more() -> None: ...\n")
+    if committed:
+        git(root, "commit", "-qam", "mine")
+    assert not undo(root).kept
+    assert file.read_text() == AGENT + "\n\ndef more() -> None: ...\n"
+    dirty = git(root, "status", "--porcelain", "agent.py")
+    assert bool(dirty) == (in_place or not committed)
+
+
+@pytest.mark.parametrize("in_place", [True, False])
+def test_an_edit_of_what_the_wiring_changed_keeps_the_whole_file(
+    in_place: bool, tmp_path: Path
+) -> None:
+    root = repository(tmp_path / "made")
+    write(plan_of(root)) if in_place else _merged(root)
+    file = root / "agent.py"
+    file.write_text(file.read_text().replace("a librarian", "the best librarian"))
+    edited = file.read_bytes()
+    undone = undo(root)
+    assert [one.path for one in undone.kept] == ["agent.py"]
+    assert file.read_bytes() == edited
+    assert not (root / "ratchet.toml").exists()
+    if in_place:  # its original stays stored until the file is put right
+        file.write_text(AGENT)
+        assert not undo(root).kept
+        assert not (root / ".ratchet").exists()
+
+
+def test_more_commits_on_the_branch_are_not_lost(tmp_path: Path) -> None:
+    root = _wired(repository(tmp_path / "made"))
+    (root / "README.md").write_text("# Mine\n")
+    git(root, "commit", "-qam", "mine")
+    undone = undo(root)
+    assert (undone.branch, undone.deleted_branch) == (BRANCH, "")
+    assert (root / "README.md").read_text() == "# Mine\n"
+    assert (root / "agent.py").read_text() == AGENT
+
+
+def test_a_revert_by_hand_is_seen_and_its_revert_too(tmp_path: Path) -> None:
+    root = _merged(repository(tmp_path / "made"))
+    git(root, "revert", "--no-edit", "HEAD")
+    assert wired(root) is None
+    git(root, "revert", "--no-edit", "HEAD")
+    assert wired(root) is not None
+    undo(root)
+    assert (root / "agent.py").read_text() == AGENT
+
+
+def test_a_second_wiring_after_undo_is_taken_back_too(tmp_path: Path) -> None:
+    root = _merged(repository(tmp_path / "made"))
+    undo(root)
+    _merged(root)
+    undo(root)
+    assert (root / "agent.py").read_text() == AGENT
+    assert wired(root) is None
+
+
+def test_of_two_wired_folders_one_has_to_be_named(tmp_path: Path) -> None:
+    files = {f"{folder}/{path}": text for folder in "ab" for path, text in FILES.items()}
+    root = repository(tmp_path / "made", files)
+    for folder in "ab":
+        commit(plan_of(root / folder), f"ratchet/{folder}", MESSAGE)
+    with pytest.raises(InputError, match="2 folders are wired: a, b"):
+        undo(root)
+    undo(root / "a")
+    assert (root / "a/agent.py").read_text() == AGENT
+    assert (root / "b/ratchet.toml").exists()
+    record = wired(root)
+    assert record is not None
+    assert record.folder == "b"
+
+
+# --- what a repository says is not trusted
+
+
+@pytest.mark.parametrize(
+    ("folder", "path"),
+    [
+        (".", "../notes.txt"),
+        (".", "a/../../notes.txt"),
+        ("..", "notes.txt"),
+        ("/", "ABSOLUTE"),
+        (".", "ABSOLUTE"),
+        (".", "linked/notes.txt"),
+        ("linked", "notes.txt"),
+        (".", ".git/config"),
+    ],
+)
+def test_a_record_that_leads_out_of_the_repository_changes_nothing(
+    folder: str, path: str, tmp_path: Path
+) -> None:
+    root = repository(tmp_path / "made")
+    (tmp_path / "notes.txt").write_text("mine\n")
+    (root / "linked").symlink_to(tmp_path)
+    git(root, "add", "-A")
+    path = path.replace(
+        "ABSOLUTE", str(tmp_path / "notes.txt").lstrip("/" if folder == "/" else "")
+    )
+    (tmp_path / "blob").write_text("mine\n")
+    after = git(root, "hash-object", "-w", str(tmp_path / "blob")).strip()
+    lines = f"Ratchet-Wired: {json.dumps(folder)}\nRatchet-Wrote: - {after} {json.dumps(path)}"
+    git(root, "commit", "-qm", f"Wire it\n\n{lines}")
+    before = state_of(root)
+    try:
+        undone = undo(root)
+    except InputError:
+        pass
+    else:
+        assert not undone.removed
+    assert (tmp_path / "notes.txt").read_text() == "mine\n"
+    assert state_of(root) == before
+
+
+def test_a_stored_record_that_leads_out_changes_nothing(tmp_path: Path) -> None:
+    root = repository(tmp_path / "made")
+    (tmp_path / "notes.txt").write_text("mine\n")
+    write(plan_of(root))
+    index = root / ".ratchet/init/files.json"
+    stored = json.loads(index.read_text())
+    for file in stored:
+        file["path"] = "../notes.txt"
+        file["after"] = "bWluZQo="
+        file["before"] = None
+        file["folders"] = [".."]
+    index.write_text(json.dumps(stored))
+    assert len(undo(root).kept) == 3
+    assert (tmp_path / "notes.txt").read_text() == "mine\n"
+    index.parent.mkdir(parents=True, exist_ok=True)
+    index.write_text("{")
+    with pytest.raises(InputError, match=r"files\.json cannot be read"):
+        undo(root)
+
+
+def test_originals_that_git_lacks_are_said(tmp_path: Path) -> None:
+    source = _merged(repository(tmp_path / "source"))
+    for number in range(2):
+        (source / "README.md").write_text(f"# {number}\n")
+        git(source, "commit", "-qam", "more")
+    bundle = tmp_path / "made"
+    git(source, "clone", "-q", "--depth", "3", source.as_uri(), str(bundle))
+    before = state_of(bundle)
+    with pytest.raises(ShipError, match="does not have what") as raised:
+        undo(bundle)
+    assert "git fetch --unshallow" in str(raised.value.hint)
+    assert state_of(bundle) == before
+    git(bundle, "fetch", "-q", "--unshallow")
+    assert not undo(bundle).kept
+
+
+def test_a_kill_half_way_through_writing_in_place_is_taken_back(tmp_path: Path) -> None:
+    root = repository(tmp_path / "made")
+    before = state_of(root)
+    write(plan_of(root))
+    (root / "ratchet.toml").unlink()
+    shutil.copy(root / "README.md", tmp_path / "spare")
+    (root / "agent.py").write_text(AGENT)
+    assert not undo(root).kept
+    assert state_of(root) == before
+
+
+def test_undo_runs_no_program_of_the_repository(tmp_path: Path) -> None:
+    root = repository(tmp_path / "made")
+    for name in ("post-checkout", "post-commit", "reference-transaction"):
+        hook = root / ".git/hooks" / name
+        hook.write_text(f"#!/bin/sh\ntouch '{tmp_path}/ran'\n")
+        hook.chmod(0o755)
+    _merged_by_plumbing(root)
+    (tmp_path / "ran").unlink(missing_ok=True)
+    undo(root)
+    assert not (tmp_path / "ran").exists()
+
+
+def _merged_by_plumbing(root: Path) -> None:
+    made = commit(plan_of(root), BRANCH, MESSAGE, switch=False)
+    environment = {**os.environ, "GIT_CONFIG_COUNT": "0"}
+    subprocess.run(
+        ["git", "-c", "core.hooksPath=/dev/null", "merge", "-q", "--ff-only", made.commit],
+        cwd=root,
+        env=environment,
+        check=True,
+    )

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ratchet.wire import RepositoryLook, look
-from ratchet.wire.applying import Plan, commit, make_plan
 from ratchet.wire.changes import Changes, FileChange, Piece, StepChanges
 from ratchet.wire.choices import Choices, PromptChoice
+from ratchet.wire.former import FormerPlan, commit, make_plan
 
 AGENT = '''\
 """A helper of a library."""
@@ -195,7 +195,7 @@ def start(root: Path, found: RepositoryLook, choices: Choices) -> StepChanges:
 STEPS: tuple[Callable[[Path, RepositoryLook, Choices], StepChanges], ...] = (bind, enter, start)
 
 
-def plan_of(root: Path, *, workflow: bool = False) -> Plan:
+def plan_of(root: Path, *, workflow: bool = False) -> FormerPlan:
     """The plan of a repository."""
     found = look(root)
     return make_plan(root, found, choices_of(found, workflow=workflow), STEPS)

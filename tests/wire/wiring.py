@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 from ratchet.wire import RepositoryLook
-from ratchet.wire.applying import again, commit, dry_run, make_plan, undo, write
+from ratchet.wire.former import again, commit, dry_run, make_plan, undo, write
 from ratchet.wire.recommending import recommend
 from tests.wire.wired import git, tree_hash
 

@@ -49,6 +49,10 @@ ModelName = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 HostAndPort = Annotated[str, Field(pattern=r"^[A-Za-z0-9.\-]+:\d{1,5}$")]
+AllowedHost = Annotated[
+    str, Field(pattern=r"^(((\*|(\*\.)?[A-Za-z0-9_.\-]+)|\[[0-9A-Fa-f:.]+\]):\d{1,5}|/.+)$")
+]
+"""`api.example.com:443`, `*.example.com:443`, `*:443`, `[::1]:5432`, or a unix socket's path."""
 EnvironmentVariable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Days = Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")]
@@ -273,6 +277,14 @@ class ProjectSection(Section):
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
+class AgentAllowSection(Section):
+    """[agent.allow]: what rollouts may do outside of themselves."""
+
+    hosts: Several[AllowedHost] = ()
+    programs: Several[Annotated[str, Field(min_length=1)]] = ()
+    folders: Several[Annotated[str, Field(min_length=1)]] = ()
+
+
 class AgentSection(Section):
     """[agent]: the agent; a function, a command, or a service."""
 
@@ -290,6 +302,8 @@ class AgentSection(Section):
     model_key: Annotated[tuple[EnvironmentVariable, ...], BeforeValidator(_one_or_more)] = ()
     path: Several[str] = (".",)
     python: Annotated[str, Field(min_length=1)] | None = None
+    prompts: Literal["declared", "calls"] = "declared"
+    allow: AgentAllowSection | None = None
     model: str | None = None
     device: Annotated[str, Field(min_length=1)] = "cpu"
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"

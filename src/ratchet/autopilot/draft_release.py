@@ -10,7 +10,6 @@ from ratchet.autopilot.project import Project
 from ratchet.autopilot.prompt_discovery import recall_prompts
 from ratchet.autopilot.pull_requests import text_options
 from ratchet.autopilot.release_notes import release_notes
-from ratchet.run.program import ProgramAgent
 from ratchet.ship import ship
 from ratchet.store import Store
 from ratchet.types import Release, ShipError
@@ -39,7 +38,7 @@ def draft_release(project: Project, store: Store) -> Release:
         )
     dataset = store.datasets.get(run.dataset_version)
     agent = project.load_agent()
-    if isinstance(agent, ProgramAgent):
+    if agent.prompts_in_calls:
         recall_prompts(store, agent, dataset)
     if project.source_candidate(agent).id != run.baseline_id:
         raise ShipError(

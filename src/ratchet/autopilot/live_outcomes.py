@@ -13,7 +13,7 @@ from ratchet.autopilot.recorded_scores import RecordedScores
 from ratchet.bind.recognise import Recogniser
 from ratchet.curate.recorded_values import user_of
 from ratchet.llm import price
-from ratchet.observe.system_prompts import system_prompts
+from ratchet.observe.system_prompts import leading_user_texts, system_prompts
 from ratchet.store import Store
 from ratchet.types import LiveOutcome
 from ratchet.types.trace import (
@@ -211,7 +211,8 @@ def _versions(recording: TraceRecording, prompts: Recogniser | None) -> dict[str
     """
     found: dict[str, str] = {}
     if prompts is not None and recording.first_call is not None:
-        for text in system_prompts(recording.first_call.attributes):
+        attributes = recording.first_call.attributes
+        for text in system_prompts(attributes) or leading_user_texts(attributes):
             if (seen := prompts.find(text)) is not None:
                 found[seen.name] = seen.version
     told = recording.attributes.get(RESOURCES)

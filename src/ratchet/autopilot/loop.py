@@ -57,7 +57,7 @@ from ratchet.llm import ChatClient, CoachUnavailable, paid_from
 from ratchet.prove import ExperimentPlan, RepetitionPlan
 from ratchet.run import FileLock
 from ratchet.run.paid import CappedRunner, PaidRunner, RolloutRunner
-from ratchet.run.program import AnyAgent, ProgramAgent
+from ratchet.run.program import AnyAgent
 from ratchet.ship import activate, check_clean, find_literal, make_patch, ship
 from ratchet.store import Store
 from ratchet.types import (
@@ -138,7 +138,7 @@ async def improve(
             for sentence in sentences:
                 watcher.message(sentence)
             check_task_inputs(agent, dataset.tasks)
-            if isinstance(agent, ProgramAgent):
+            if agent.prompts_in_calls:
                 if ship_it:
                     check_clean(project.root)
                 await discover_prompts(project, store, agent, dataset, watcher.message)
@@ -499,7 +499,7 @@ class _ImproveRun:
             now=time.time(),
         ):
             self.watcher.message(sentence)
-        if isinstance(self.agent, ProgramAgent):
+        if self.agent.prompts_in_calls:
             ids = [evaluation.rollout.id for evaluation in evaluations]
             if note := unrecognised(self.store, ids):
                 self.watcher.message(note)
@@ -711,7 +711,7 @@ class _ImproveRun:
         trained = _trained(self.baseline, candidate)
         if trained:
             return dict.fromkeys(trained, "Trained weights stand in no source file.")
-        if not isinstance(self.agent, ProgramAgent):
+        if not self.agent.prompts_in_calls:
             return {}
         reasons: dict[str, str] = {}
         root = repository_of(self.project.root)

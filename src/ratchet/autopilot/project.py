@@ -259,6 +259,7 @@ class Project:
             python="" if self.interpreter is None else self.interpreter.executable,
             model="" if model is None else model.version,
             variables=self.agent_variables,
+            prompts_in_calls=agent.prompts == "calls",
             in_files=tuple(declared_prompts(self.root, self.config.files_of_prompts).values()),
             **agent.parameters,
         )
@@ -319,7 +320,7 @@ class Project:
 
     def source_candidate(self, agent: AnyAgent) -> Candidate:
         """The user's own code in its present state, as a candidate."""
-        if agent.kind == "program":
+        if agent.prompts_in_calls:
             reason = f"The prompts of {agent.spec.entry}, as its model calls have them."
             resources = defaults(agent.declarations)
             if self.trains_weights and self.config.agent.model is not None:

@@ -11,12 +11,12 @@ import msgspec
 from ratchet.autopilot.code_sandbox import repository_of
 from ratchet.autopilot.failed_rollout import failure_of
 from ratchet.autopilot.project import Project
-from ratchet.autopilot.recorded_prompts import find_prompts
+from ratchet.autopilot.recorded_prompts import FoundPrompts, find_prompts
 from ratchet.autopilot.runner import Say, open_runner
 from ratchet.bind.recognise import shape_of
 from ratchet.bind.recorded_time import free_times
-from ratchet.observe.system_prompts import system_prompts
-from ratchet.run.program import ProgramAgent, source_files
+from ratchet.observe.system_prompts import leading_user_texts, system_prompts
+from ratchet.run.program import AnyAgent, source_files
 from ratchet.source.javascript_prompts import declared_prompts
 from ratchet.store import Store
 from ratchet.types import (
@@ -42,9 +42,11 @@ class FoundPrompt(msgspec.Struct, frozen=True):
     template: PromptTemplate
     count: int
     """Number of model calls that it was seen in."""
+    in_source: bool = False
+    """Whether exactly one literal of the source is it."""
 
 
-def recall_prompts(store: Store, agent: ProgramAgent, dataset: Dataset) -> bool:
+def recall_prompts(store: Store, agent: AnyAgent, dataset: Dataset) -> bool:
     """Give the agent its prompts, if they were discovered before; return whether they were."""
     body = store.journal.get(_identity(agent, dataset), KEY)
     if body is None:
@@ -54,7 +56,7 @@ def recall_prompts(store: Store, agent: ProgramAgent, dataset: Dataset) -> bool:
 
 
 async def discover_prompts(
-    project: Project, store: Store, agent: ProgramAgent, dataset: Dataset, say: Say
+    project: Project, store: Store, agent: AnyAgent, dataset: Dataset, say: Say
 ) -> None:
     """Give the agent its prompts: run it on some train tasks, and look at its model calls.
 
@@ -111,7 +113,7 @@ async def discover_prompts(
     _declare(agent, found, declared)
 
 
-def declared_in_source(agent: ProgramAgent) -> dict[str, Declaration]:
+def declared_in_source(agent: AnyAgent) -> dict[str, Declaration]:
     """The prompts that the source of a program declares with the npm package, by name."""
     root = Path(agent.spec.root).resolve()
     files = source_files(root, agent.spec.path)
@@ -138,12 +140,12 @@ def unrecognised(store: Store, rollout_ids: Sequence[str]) -> str:
     )
 
 
-def _identity(agent: ProgramAgent, dataset: Dataset) -> str:
+def _identity(agent: AnyAgent, dataset: Dataset) -> str:
     return content_hash(["prompts", agent.spec.entry, agent.source_version(), dataset.version])
 
 
 def _declare(
-    agent: ProgramAgent, found: Sequence[FoundPrompt], declared: Mapping[str, Declaration]
+    agent: AnyAgent, found: Sequence[FoundPrompt], declared: Mapping[str, Declaration]
 ) -> None:
     agent.declarations = {
         each.name: Declaration(each.name, each.template, located_by="text") for each in found
@@ -182,52 +184,58 @@ def _found_in(
     if not calls and not declared:
         raise AgentError(_no_call(project, len(rollouts)), hint=_how_to_reach(project))
     seen = find_prompts(spans, project.agent_name)
-    if declared and not seen.prompts:
+    times = [span.start_ns / 1e9 for span in calls]
+    found = _written(project, seen, times)
+    # Calls without a system prompt have their instructions in the user's message. What varies
+    # little there may also be the task: only a text of the source is a prompt.
+    in_messages = find_prompts(spans, project.agent_name, leading_user_texts)
+    found += [prompt for prompt in _written(project, in_messages, times) if prompt.in_source]
+    if declared and not found:
         return ()
-    if not seen.calls:
+    if not found:
         raise AgentError(
-            f"None of the agent's {len(calls)} model calls has a system prompt, and only those are"
-            " improved: system and developer messages, instructions, Anthropic's system.",
-            hint="Move the agent's instructions from the user's message to a system message.",
-        )
-    if not seen.prompts:
-        raise AgentError(
-            f"No prompt can be told from its data in the agent's {seen.calls} model calls."
-            f" {' '.join(seen.refused)}",
-            hint="Give more tasks; or register the template yourself: docs/gateway.md.",
+            f"No prompt can be told from its data in the agent's {len(calls)} model calls, of which"
+            f" {seen.calls} have a system prompt. {' '.join(seen.refused)}".rstrip(),
+            hint="A prompt is a system message, or a text of the source at the beginning of the"
+            " user's. Give more tasks; or register the template yourself: docs/gateway.md.",
         )
     for sentence in seen.refused:
         say(f"Left as they are: {sentence}")
-    times = [span.start_ns / 1e9 for span in calls]
-    found = tuple(
-        FoundPrompt(
-            name=name,
-            template=_as_written(project, free_times(template, min(times), max(times))),
-            count=proposal.count,
-        )
-        for (name, template), proposal in zip(
-            seen.prompts.items(), seen.discovery.proposals, strict=True
-        )
-    )
     return tuple(
-        one
-        for one in found
-        if one.name not in declared and not (declared and _consists_of(one.template, declared))
-    )
+        prompt
+        for prompt in {prompt.name: prompt for prompt in reversed(found)}.values()
+        if prompt.name not in declared
+        and not (declared and _consists_of(prompt.template, declared))
+    )[::-1]
 
 
-def _as_written(project: Project, template: PromptTemplate) -> PromptTemplate:
-    """The prompt with the slots that it has in the source, where exactly one literal is it.
+def _written(project: Project, seen: FoundPrompts, times: Sequence[float]) -> list[FoundPrompt]:
+    """The prompts with the slots that they have in the source, where exactly one literal is it.
 
     What was the same in all recorded calls may be an expression there, and differ in use.
     """
     from ratchet.ship import find_literal
 
-    return find_literal(repository_of(project.root), template).template or template
+    prompts = []
+    for (name, template), proposal in zip(
+        seen.prompts.items(), seen.discovery.proposals, strict=True
+    ):
+        timeless = free_times(template, min(times), max(times))
+        literal = find_literal(repository_of(project.root), timeless).template
+        prompts.append(
+            FoundPrompt(
+                name=name,
+                template=literal or timeless,
+                count=proposal.count,
+                in_source=literal is not None,
+            )
+        )
+    return prompts
 
 
 def _no_call(project: Project, rollouts: int) -> str:
-    what = "command" if project.config.agent.command is not None else "service"
+    section = project.config.agent
+    what = "agent" if section.entry else "command" if section.command else "service"
     return (
         f"No prompt was seen: in {rollouts} rollouts the {what} made no model call through the"
         " gateway."

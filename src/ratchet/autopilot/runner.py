@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from ratchet._waiting import WAITS
 from ratchet.autopilot.code_sandbox import source_code, with_sandbox
 from ratchet.autopilot.config import AgentSection
+from ratchet.autopilot.containment import check_executor, containment_of
 from ratchet.autopilot.import_binding import warning
 from ratchet.autopilot.project import Project
 from ratchet.run import (
@@ -34,6 +35,7 @@ from ratchet.worker.environment import variables_set
 
 if TYPE_CHECKING:
     from ratchet.observe.redaction import RedactionRules, Redactor
+    from ratchet.sandbox.containment import AgentContainment
 
 Say = Callable[[str], None]
 
@@ -73,6 +75,17 @@ async def open_runner(
         say(sentence)
     if project.interpreter is not None:
         say(f"The agent runs in its own environment, with {project.interpreter.executable}.")
+    containment: AgentContainment | None = None
+    if not project.config.run.server:  # whose runners contain what they run
+        containment, sentence = containment_of(
+            project.config.agent,
+            project.config.sandbox,
+            root=project.root,
+            state=project.state,
+            python="" if project.interpreter is None else project.interpreter.executable,
+        )
+        if sentence:
+            say(sentence)
     async with AsyncExitStack() as stack:
         state = project.prepare_state()
         held: int | None = None
@@ -81,8 +94,8 @@ async def open_runner(
             with WAITS.on("the workers of an interrupted run"):
                 held = await _when_free(workers, project.config.run.timeout_s + 10.0, say)
             stack.callback(workers.release)
-        if isinstance(agent, ProgramAgent) and not project.config.run.server:
-            runner = await _program_runner(stack, project, agent, queue, redactor, say)
+        if agent.prompts_in_calls and not project.config.run.server:
+            runner = await _gateway_runner(stack, project, agent, queue, redactor, containment, say)
             if take_over:
                 await asyncio.to_thread(requeue, store, queue, runner.name)
             yield await stack.enter_async_context(runner)
@@ -94,7 +107,13 @@ async def open_runner(
         else:
             assert not isinstance(agent, ProgramAgent)
             executor = make_executor(
-                project, agent, state, held, redaction=redactor.rules, niceness=niceness
+                project,
+                agent,
+                state,
+                held,
+                redaction=redactor.rules,
+                niceness=niceness,
+                containment=containment,
             )
         runner = Runner(store, queue, executor, redactor=redactor)
         if take_over:
@@ -103,15 +122,16 @@ async def open_runner(
         yield await stack.enter_async_context(runner)
 
 
-async def _program_runner(
+async def _gateway_runner(
     stack: AsyncExitStack,
     project: Project,
-    agent: ProgramAgent,
+    agent: AnyAgent,
     queue: str,
     redactor: Redactor,
+    containment: AgentContainment | None,
     say: Say,
 ) -> Runner:
-    """A runner of an agent in any language.
+    """A runner of an agent whose prompts are found, and replaced, in its model calls.
 
     It works through a server, which has the gateway for the agent's model calls, and which stores
     these calls before it accepts the outcome of their attempt.
@@ -120,23 +140,29 @@ async def _program_runner(
 
     if project.start_server is None:
         raise ConfigError(
-            f"{agent.spec.entry} is no Python function: it needs a server with a gateway, and this"
-            " program starts none.",
+            f"The prompts of {agent.spec.entry} are replaced in its model calls: it needs a server"
+            " with a gateway, and this program starts none.",
             hint="Use the command line: ratchet improve.",
         )
     url = await stack.enter_async_context(project.start_server(project))
     client = await stack.enter_async_context(AsyncClient(url, os.environ.get("RATCHET_KEY")))
     transport = RetryingTransport(ServerTransport(client), _ServerWatcher(url, say))
     run = project.config.run
-    executor = program_executor(
-        project.config.agent,
-        url,
-        folder=project.root,
-        state=project.state,
-        concurrency=run.concurrency,
-        timeout_s=run.timeout_s,
-        say=say,
-    )
+    if isinstance(agent, ProgramAgent):
+        executor = program_executor(
+            project.config.agent,
+            url,
+            folder=project.root,
+            state=project.state,
+            concurrency=run.concurrency,
+            timeout_s=run.timeout_s,
+            containment=containment,
+            say=say,
+        )
+    else:
+        executor = make_executor(
+            project, agent, project.state, None, gateway=url, containment=containment
+        )
     return Runner(transport, queue, executor, redactor=redactor)
 
 
@@ -149,6 +175,7 @@ def program_executor(
     concurrency: int | None,
     timeout_s: float,
     variables: Mapping[str, str] = MappingProxyType({}),
+    containment: AgentContainment | None = None,
     say: Say,
 ) -> Executor:
     """The executor of an agent in any language.
@@ -161,6 +188,7 @@ def program_executor(
         concurrency: Attempts at once; None for the kind's default.
         timeout_s: Seconds that one attempt may take.
         variables: Further environment variables of what is started.
+        containment: What keeps it from acting outside; None to let it.
         say: Called with a sentence when fewer run at once.
     """
     cores = os.cpu_count() or 1
@@ -182,6 +210,7 @@ def program_executor(
             base_urls=section.model_base_url,
             keys=section.model_key,
             say=say,
+            containment=containment,
         )
     if section.url is not None:
         from ratchet.run.service import ServiceExecutor
@@ -204,6 +233,7 @@ def program_executor(
         keys=section.model_key,
         stdin=handover.stdin,
         output=handover.output,
+        containment=containment,
     )
 
 
@@ -229,13 +259,17 @@ def make_executor(
     *,
     redaction: RedactionRules | None = None,
     niceness: int = 0,
+    gateway: str = "",
+    containment: AgentContainment | None = None,
 ) -> Executor:
     """The configured executor; candidates with code run in a sandbox of this machine.
 
     Raises:
-        ConfigError: It is Ray, and the agent has a local model.
+        ConfigError: It is Ray, and the agent has a local model; or it cannot contain the agent.
     """
     run = project.config.run
+    if project.config.agent.allow is not None:
+        check_executor(run.executor)
     if run.executor == "ray" and project.config.agent.model is not None:
         raise ConfigError(
             f'executor = "ray" under [run] and model = "{project.config.agent.model}" under [agent]'
@@ -247,7 +281,8 @@ def make_executor(
         agent,
         project.agent_spec,
         state=state,
-        store_url=project.store_url,
+        store_url=gateway or project.store_url,
+        gateway=gateway,
         concurrency=run.concurrency,
         timeout_s=run.timeout_s,
         memory_mb=run.memory_mb,
@@ -256,6 +291,7 @@ def make_executor(
         ray_address=run.ray_address,
         niceness=niceness,
         import_per_candidate=project.config.imports_per_candidate,
+        containment=containment,
     )
     return with_sandbox(project, agent, usual)
 
@@ -266,7 +302,7 @@ def make_fleet(project: Project, agent: AnyAgent, say: Say) -> Executor:
     from ratchet.run.fleet_executor import FleetExecutor
     from ratchet.run.fleet_queue import AgentBuild
 
-    run, program = project.config.run, isinstance(agent, ProgramAgent)
+    run = project.config.run
     assert run.server is not None
     if project.config.agent.runs_already:
         raise ConfigError(
@@ -280,7 +316,9 @@ def make_fleet(project: Project, agent: AnyAgent, say: Say) -> Executor:
         slots=run.server_concurrency,
         attempts=run.attempts,
         say=say,
-        baseline=project.source_candidate(agent) if agent.declarations and program else None,
+        baseline=project.source_candidate(agent)
+        if agent.declarations and agent.prompts_in_calls
+        else None,
     )
 
 

@@ -14,7 +14,6 @@ from rich.text import Text
 from ratchet.autopilot.prompt_discovery import recall_prompts
 from ratchet.cli.console import Folder, Json, out, print_json, project_in, short
 from ratchet.cli.selection import select_candidate
-from ratchet.run.program import ProgramAgent
 from ratchet.ship import make_patch
 from ratchet.ship.word_changes import ChangeOp, WordChange, folded, word_changes
 from ratchet.types import Candidate, PromptTemplate, resource_text
@@ -43,7 +42,7 @@ def diff(
     project = project_in(folder)
     agent = project.load_agent()
     with project.open_store() as store:
-        if isinstance(agent, ProgramAgent):
+        if agent.prompts_in_calls:
             recall_prompts(store, agent, project.dataset(skip_bad=True, needs=())[0])
         one = select_candidate(project, store, agent, before)
         other = select_candidate(project, store, agent, after)

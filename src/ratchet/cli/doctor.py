@@ -29,9 +29,9 @@ def doctor(
     """
     from ratchet.autopilot.config import read_config
     from ratchet.types import ConfigError
-    from ratchet.wire.applying.doctor import diagnose
-    from ratchet.wire.applying.fitting import Misfit
     from ratchet.wire.facts import Place
+    from ratchet.wire.former.doctor import diagnose
+    from ratchet.wire.former.fitting import Misfit
 
     found = diagnose(path)
     misfits = list(found.misfits)

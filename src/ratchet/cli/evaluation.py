@@ -33,7 +33,6 @@ from ratchet.cli.progress import TerminalWatcher
 from ratchet.cli.selection import select_candidates, select_tasks
 from ratchet.evaluate import broken, is_failure
 from ratchet.run import FileLock
-from ratchet.run.program import ProgramAgent
 from ratchet.store import Store
 from ratchet.types import Candidate
 
@@ -98,7 +97,7 @@ async def _evaluate(
     agent = project.load_agent()
     tasks = select_tasks(project, split, limit=limit, skip_bad=skip_bad, say=watcher.message)
     check_task_inputs(agent, tasks)
-    if isinstance(agent, ProgramAgent):
+    if agent.prompts_in_calls:
         dataset, _ = project.dataset(skip_bad=skip_bad, needs=())
         await discover_prompts(project, store, agent, dataset, watcher.message)
     candidates: list[Candidate] = select_candidates(project, store, agent, names or ["source"])

@@ -9,7 +9,7 @@ from rich.text import Text
 from ratchet.cli.console import counted, one_line, out, print_table, table
 
 if TYPE_CHECKING:
-    from ratchet.wire.facts import ProjectTests, RepositoryLook
+    from ratchet.wire.facts import FoundTests, RepositoryLook
 
 SHOWN = 25
 """Rows of a table; --json has all."""
@@ -128,7 +128,7 @@ def print_look(found: RepositoryLook) -> None:
         _say(f"Not read: {one.path} {one.reason}")
 
 
-def _size(tests: ProjectTests) -> str:
+def _size(tests: FoundTests) -> str:
     return f"{counted(tests.cases, 'test')} in {counted(tests.files, 'file')}, {tests.runner}"
 
 

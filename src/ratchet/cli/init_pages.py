@@ -14,10 +14,10 @@ from ratchet.cli.console import counted, out, print_json
 from ratchet.types import InputError
 
 if TYPE_CHECKING:
-    from ratchet.wire.applying import Plan
     from ratchet.wire.choices import Choices
     from ratchet.wire.coaching import Consultation
     from ratchet.wire.facts import RepositoryLook
+    from ratchet.wire.former import FormerPlan
     from ratchet.wire.recommending import PageSection, Question
 
 SHOWN = 20
@@ -82,9 +82,9 @@ def print_page(sections: Sequence[PageSection]) -> None:
             out.print(f"  {line}", markup=False)
 
 
-def print_plan(root: Path, plan: Plan, *, diff: bool) -> None:
+def print_plan(root: Path, plan: FormerPlan, *, diff: bool) -> None:
     """Print what a plan writes and leaves alone."""
-    from ratchet.wire.applying import dry_run as diff_of
+    from ratchet.wire.former import dry_run as diff_of
 
     out.print("\nWhat is written", style="bold")
     for one in plan.changes.files:
@@ -137,9 +137,9 @@ def check_wiring(
 
 def undo_wiring(path: Path, branch: str | None, *, force: bool, no_git: bool, json: bool) -> None:
     """Take a wiring back: by a commit, or in place where there is no git or none is wanted."""
-    from ratchet.wire.applying import undo
-    from ratchet.wire.applying.undo import BRANCH as UNDO_BRANCH
-    from ratchet.wire.applying.undo import find_record
+    from ratchet.wire.former import undo
+    from ratchet.wire.former.undo import BRANCH as UNDO_BRANCH
+    from ratchet.wire.former.undo import find_record
 
     plain = no_git or not in_git(find_record(path)[0])
     report = undo(path, branch=branch or UNDO_BRANCH, force=force, write=plain)

@@ -12,7 +12,7 @@ from typing import Any
 
 from ratchet.observe.project_paths import FILE_NAME, STATE_NAME, folder_with_config
 from ratchet.types import InputError
-from ratchet.wire.applying.undo import find_record
+from ratchet.wire.former.undo import find_record
 
 _NOT_PATHS = frozenset({"server", "redaction", "prices", "upstreams", "coach", "notify"})
 """Sections whose texts name addresses, patterns and models."""

@@ -35,7 +35,6 @@ from ratchet.cli.evaluation import means_of
 from ratchet.cli.progress import TerminalWatcher
 from ratchet.cli.selection import select_candidate, select_tasks
 from ratchet.cli.show import print_rollout
-from ratchet.run.program import ProgramAgent
 from ratchet.store import Store
 from ratchet.types import AgentError, InputError, Task, content_hash
 
@@ -107,7 +106,7 @@ async def _run(
 ) -> Batch:
     agent = project.load_agent()
     check_task_inputs(agent, tasks)
-    if isinstance(agent, ProgramAgent) and project.has_tasks():
+    if agent.prompts_in_calls and project.has_tasks():
         recall_prompts(store, agent, project.dataset(skip_bad=True, needs=())[0])
     selected = select_candidate(project, store, agent, name)
     judged = tuple(project.evaluators(agent)) if project.config.evaluators else ()

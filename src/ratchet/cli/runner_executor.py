@@ -22,6 +22,7 @@ from ratchet.autopilot.config import (
     apply_prices,
     read_config,
 )
+from ratchet.autopilot.containment import check_executor, containment_of
 from ratchet.autopilot.runner import program_executor
 from ratchet.observe.project_paths import FILE_NAME, folder_with_config, prepare_state
 from ratchet.observe.redaction import RedactionRules, Redactor, redactor_of
@@ -196,12 +197,20 @@ def runner_setup(
         check_placeholders(parse_command(options.command), "--command")
         own = section or AgentSection(command=options.command)
         section = AgentSection(
-            command=options.command, model_base_url=own.model_base_url, model_key=own.model_key
+            command=options.command,
+            model_base_url=own.model_base_url,
+            model_key=own.model_key,
+            allow=own.allow,
         )
     elif section is not None and section.entry is None:
         assert config is not None
         build = AgentBuild.of(Project(project_folder, config).load_agent())
     if section is not None and section.entry is None:
+        containment, sentence = containment_of(
+            section, _sandbox(config), root=project_folder, state=state
+        )
+        if sentence:
+            say(sentence)
         programs = program_executor(
             section,
             url,
@@ -210,6 +219,7 @@ def runner_setup(
             concurrency=cores,
             timeout_s=timeout_s,
             variables={} if model is None else model_variables(model.base_url, model.key),
+            containment=containment,
             say=say,
         )
         return RunnerSetup(
@@ -269,6 +279,17 @@ def runner_setup(
         spec = msgspec.structs.replace(spec, python=str(interpreter))
         agent = HostedAgent(host, spec)
     build = AgentBuild.of(agent)
+    containment, sentence = containment_of(
+        section or AgentSection(entry=spec.entry),
+        _sandbox(config),
+        root=project_folder,
+        state=state,
+        python=spec.python,
+    )
+    if sentence:
+        say(sentence)
+    else:
+        check_executor(kind)
     usual = executor_for(
         kind,
         agent,
@@ -282,6 +303,7 @@ def runner_setup(
         memory_mb=run.memory_mb,
         redaction=rules,
         import_per_candidate=per_candidate,
+        containment=containment,
     )
     chosen = _contained(project_folder, config, options, agent, usual, model)
     return RunnerSetup(
@@ -294,12 +316,16 @@ def runner_setup(
     )
 
 
+def _sandbox(config: Config | None) -> SandboxSection:
+    return SandboxSection() if config is None else config.sandbox
+
+
 def _why_no_sandbox(config: Config | None) -> str:
     """Why no candidate's code can run on this machine, as a sentence; empty when it can."""
     from ratchet.sandbox import SandboxUnavailable
     from ratchet.sandbox.levels import resolve_level
 
-    section = SandboxSection() if config is None else config.sandbox
+    section = _sandbox(config)
     try:
         resolve_level(section.level, unsafe=section.unsafe)
     except SandboxUnavailable as error:

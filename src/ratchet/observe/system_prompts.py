@@ -30,6 +30,20 @@ def system_prompts(attributes: Mapping[str, Any]) -> list[str]:
     return found
 
 
+def leading_user_texts(attributes: Mapping[str, Any]) -> list[str]:
+    """The texts of the first user's message of a model call that has no system prompt, unchanged.
+
+    Args:
+        attributes: As for `system_prompts`.
+    """
+    if system_prompts(attributes):
+        return []
+    for message in entries(attributes.get("gen_ai.input.messages")):
+        if message.get("role") == "user":
+            return list(_texts(message.get("parts")))
+    return []
+
+
 def was_cut(text: str) -> bool:
     """Whether a recorded text is only the beginning of what was sent."""
     return _CUT.search(text) is not None

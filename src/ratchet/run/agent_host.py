@@ -211,6 +211,7 @@ class HostedAgent:
         self.is_async = found.is_async
         self.declarations: dict[str, Declaration] = found.declarations
         """The resources declared in the agent's source and in its files of prompts, by name."""
+        self.prompts_in_calls = spec.prompts_in_calls
         self.optional = found.optional
         """Names of the parameters that have a default."""
         self.docstring = found.docstring

@@ -14,6 +14,9 @@ from typing import IO, Literal
 
 import msgspec
 
+from ratchet.sandbox.acts import Act
+from ratchet.sandbox.containment import AgentContainment, Contained
+
 TAIL_BYTES = 3_000
 """How much of the end of standard error, or of standard output, an error message shows."""
 
@@ -33,6 +36,8 @@ class ChildEnd(msgspec.Struct, frozen=True, kw_only=True):
     stdout: bytes
     stderr: bytes
     """The last bytes of standard error."""
+    denied: tuple[Act, ...] = ()
+    """What it tried outside of itself and was denied."""
 
     def sentence(self) -> str:
         """Describe an exit with an error code or by a signal."""
@@ -54,16 +59,32 @@ class ChildProcess:
         command: Program and arguments.
         cwd: Working folder.
         environ: The whole environment.
-        stdin: File to read standard input from.
+        stdin: File with its standard input, which comes through a pipe: programs that poll their
+            input, such as chat loops, cannot poll a file.
+        containment: What keeps it from acting outside; None to let it.
+        hosts: Hosts that it may reach when it is contained, such as the gateway.
+        writable: Folders that it may really write to when it is contained.
     """
 
     def __init__(
-        self, command: Sequence[str], *, cwd: Path, environ: Mapping[str, str], stdin: Path
+        self,
+        command: Sequence[str],
+        *,
+        cwd: Path,
+        environ: Mapping[str, str],
+        stdin: Path,
+        containment: AgentContainment | None = None,
+        hosts: Sequence[tuple[str, int]] = (),
+        writable: Sequence[Path] = (),
     ) -> None:
         self._command = command
         self._cwd = cwd
         self._environ = environ
         self._stdin = stdin
+        self._containment = containment
+        self._hosts = hosts
+        self._writable = writable
+        self._contained: Contained | None = None
 
     async def run(self, timeout_s: float, most_bytes: int) -> ChildEnd:
         """Run the process to its end.
@@ -74,16 +95,35 @@ class ChildProcess:
 
         Raises:
             OSError: The process cannot be started.
+            SandboxFailed: It cannot be contained.
             asyncio.CancelledError: The awaiting task was cancelled; the process is killed.
         """
         process = self._start()
+        try:
+            if self._contained is not None:
+                await self._contained.opened()
+            ended = await self._ended(process, timeout_s, most_bytes)
+            if self._contained is None:
+                return ended
+            if self._contained.failed:
+                raise OSError(self._contained.failed)
+            return msgspec.structs.replace(ended, denied=self._contained.denied())
+        finally:
+            if self._contained is not None:
+                await asyncio.shield(self._contained.close())
+
+    async def _ended(
+        self, process: subprocess.Popen[bytes], timeout_s: float, most_bytes: int
+    ) -> ChildEnd:
         assert process.stdout is not None
         assert process.stderr is not None
         out, err = _Whole(most_bytes), _Tail()
+        assert process.stdin is not None
         reading = [
             asyncio.create_task(_read(process.stdout, out)),
             asyncio.create_task(_read(process.stderr, err)),
         ]
+        writing = asyncio.create_task(_write(process.stdin, self._stdin))
         ending = asyncio.create_task(_ended(process.pid))
         flood = asyncio.create_task(out.full.wait())
         try:
@@ -96,9 +136,9 @@ class ChildProcess:
                 await asyncio.wait(reading, timeout=LINGER_S)
         finally:
             _kill_group(process.pid)
-            for task in (*reading, ending, flood):
+            for task in (*reading, writing, ending, flood):
                 task.cancel()
-            await asyncio.gather(*reading, ending, flood, return_exceptions=True)
+            await asyncio.gather(*reading, writing, ending, flood, return_exceptions=True)
             code = await _reaped(process)
         why: Literal["exit", "late", "flood"] = "exit"
         if out.full.is_set():
@@ -108,16 +148,28 @@ class ChildProcess:
         return ChildEnd(why=why, code=code, stdout=out.content(), stderr=err.content())
 
     def _start(self) -> subprocess.Popen[bytes]:
-        with open(self._stdin, "rb") as stdin:
+        if self._containment is None:
             return subprocess.Popen(
                 self._command,
                 cwd=self._cwd,
                 env=self._environ,
-                stdin=stdin,
+                stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
                 start_new_session=True,
             )
+        self._contained = self._containment.start(
+            self._command,
+            hosts=self._hosts,
+            writable=self._writable,
+            cwd=self._cwd,
+            env=self._environ,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+        return self._contained.process
 
 
 class _Whole:
@@ -166,6 +218,23 @@ async def _read(pipe: IO[bytes], into: _Whole | _Tail) -> None:
             into.add(part)
     finally:
         transport.close()
+
+
+async def _write(pipe: IO[bytes], source: Path) -> None:
+    """Write a file's content into a pipe, and close it; a program need not read it."""
+    loop = asyncio.get_running_loop()
+    transport, protocol = await loop.connect_write_pipe(
+        lambda: asyncio.streams.FlowControlMixin(loop=loop), pipe
+    )
+    writer = asyncio.StreamWriter(transport, protocol, None, loop)
+    try:
+        data = await asyncio.to_thread(source.read_bytes)
+        with contextlib.suppress(ConnectionError):
+            for begin in range(0, len(data), READ_BYTES):
+                writer.write(data[begin : begin + READ_BYTES])
+                await writer.drain()
+    finally:
+        writer.close()
 
 
 async def _ended(pid: int) -> None:

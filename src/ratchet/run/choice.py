@@ -15,6 +15,7 @@ from ratchet.worker.inprocess import AsyncExecutor
 
 if TYPE_CHECKING:
     from ratchet.observe.redaction import RedactionRules
+    from ratchet.sandbox.containment import AgentContainment
 
 AT_ONCE = 16
 """Default number of attempts at once for agents that wait rather than compute."""
@@ -46,6 +47,7 @@ def executor_for(
     ray_address: str | None = None,
     niceness: int = 0,
     import_per_candidate: bool = False,
+    containment: AgentContainment | None = None,
 ) -> Executor:
     """Make an executor of a kind.
 
@@ -67,6 +69,7 @@ def executor_for(
         niceness: How much lower the priority of worker processes is, as of nice(2).
         import_per_candidate: Whether each candidate has worker processes of its own, which bind it
             before they import the agent.
+        containment: What keeps worker processes from acting outside; None to let them.
 
     Raises:
         ConfigError: Executors of this kind import the agent once, or into another interpreter.
@@ -119,6 +122,7 @@ def executor_for(
         keep_open=keep_open,
         redaction=redaction,
         niceness=niceness,
+        containment=containment,
     )
 
 

@@ -24,7 +24,11 @@ from ratchet.bind import BINDING_VARIABLE, SEED_VARIABLE, Binding
 from ratchet.observe import BLOCKED_SUFFIX, capture
 from ratchet.observe.ids import attempt_span_id, attempt_trace_id
 from ratchet.run.child import ChildEnd, ChildProcess
+from ratchet.run.denials import with_denials
 from ratchet.run.handover import LAST_LINE, Handover, OutputFile, last_line, result_of
+from ratchet.run.reachable import hosts_of
+from ratchet.sandbox.containment import AgentContainment
+from ratchet.sandbox.limits import SandboxFailed
 from ratchet.types import (
     AgentError,
     AttemptStatus,
@@ -66,6 +70,7 @@ class CommandExecutor:
         environ: Environment to start from; that of this process when left out.
         stdin: As in a `Handover`.
         output: As in a `Handover`. With a file, one attempt runs at a time.
+        containment: What keeps the command from acting outside; None to let it.
     """
 
     def __init__(
@@ -83,8 +88,10 @@ class CommandExecutor:
         environ: Mapping[str, str] | None = None,
         stdin: str | None = None,
         output: str = "",
+        containment: AgentContainment | None = None,
     ) -> None:
         self._command = tuple(command)
+        self._containment = containment
         self._handover = Handover(words=self._command, stdin=stdin, output=output)
         self._folder = folder
         self._scratch = state / "tmp"
@@ -127,14 +134,19 @@ class CommandExecutor:
             cwd=self._folder,
             environ=self._variables(claim, folder),
             stdin=folder / (TASK_FILE if stdin is None else STDIN_FILE),
+            containment=self._containment,
+            hosts=hosts_of([self._server, *self._variables_given.values()]),
+            writable=[folder, *([written.path] if written is not None else [])],
         )
         try:
             ended = await child.run(self._timeout_s, MAX_OUTPUT_BYTES)
         except (OSError, ValueError) as error:
             return cut_off(claim, "failed", _not_started(error))
+        except SandboxFailed as error:
+            return cut_off(claim, "failed", error.message)
         finally:
             tool = await asyncio.shield(asyncio.to_thread(_delete_scratch, folder))
-        return self._outcome(claim, clock, ended, tool, written)
+        return with_denials(self._outcome(claim, clock, ended, tool, written), ended.denied)
 
     def _prepared(
         self, claim: Claim, resources: Mapping[str, Resource], stdin: bytes | None
@@ -153,7 +165,12 @@ class CommandExecutor:
 
     def _output_file(self) -> OutputFile | None:
         file = self._handover.file
-        return OutputFile(self._folder / file) if file else None
+        if not file:
+            return None
+        path = self._folder / file
+        if self._containment is not None:  # which can let it write a file that is there
+            path.touch()
+        return OutputFile(path)
 
     def _variables(self, claim: Claim, folder: Path) -> dict[str, str]:
         """Environment of the command."""

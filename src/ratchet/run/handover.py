@@ -164,7 +164,7 @@ class OutputFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self.path = self._path = path
         self._before = self._mark()
         if self._before is not None and time.time_ns() - self._before[2] < CLOCK_NS:
             time.sleep(CLOCK_NS / 1e9)  # what is written now shall have another time

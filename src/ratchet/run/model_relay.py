@@ -79,6 +79,8 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
     error: str
     """Why the upstream gave no whole answer; empty where it did."""
+    passed_on: bool = True
+    """Whether an upstream was asked; False where the relay answered by itself."""
 
 
 class ModelRelay:
@@ -187,7 +189,8 @@ class ModelRelay:
                 request.transport.abort()  # a cut answer must not look whole
         seconds = time.perf_counter() - started
         if self._told is not None:
-            self._told(sent.exchange(arrived, seconds, error))
+            exchange = sent.exchange(arrived, seconds, error)
+            self._told(msgspec.structs.replace(exchange, passed_on=own is None))
         assert sent.response is not None or error
         return sent.response or sent.nothing()
 

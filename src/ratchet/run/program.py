@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, Union
 
 import msgspec
 
 from ratchet.run.handover import Handover
+from ratchet.source.files import own_files
 from ratchet.source.secret_files import in_secret_place
-from ratchet.source.tree import SKIPPED
 from ratchet.types import Declaration
 from ratchet.types.hashing import HASH_LENGTH
 
@@ -25,14 +23,16 @@ PythonAgent: TypeAlias = Union["Agent", "HostedAgent"]
 """An agent of a function, loaded in this process or in an interpreter of its own."""
 
 AnyAgent: TypeAlias = Union["Agent", "HostedAgent", "ProgramAgent"]
-"""An agent in Python, or in any language."""
+"""An agent in Python, or in any language.
+
+`prompts_in_calls` says whether its prompts are those of its model calls, as the gateway sees them;
+else the source declares them.
+"""
 
 MAX_FILE_BYTES = 1_000_000
 """Of a larger file only the size counts."""
 
 MAX_FILES = 20_000
-
-GIT_TIMEOUT_S = 20.0
 
 
 class ProgramSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,6 +65,7 @@ class ProgramAgent:
 
     kind = "program"
     is_async = False
+    prompts_in_calls = True
     python = "any"
 
     def __init__(self, spec: ProgramSpec) -> None:
@@ -103,38 +104,13 @@ class ProgramAgent:
 
 
 def source_files(root: Path, folders: Sequence[str] = (".",)) -> list[Path]:
-    """The files below some folders of a project, sorted; without those that git ignores.
-
-    Without git, hidden folders and folders of installed packages are left out.
+    """The files below some folders of a project, sorted; without links and those git ignores.
 
     Args:
         root: The project's folder.
         folders: Folders relative to it.
     """
-    found: set[Path] = set()
-    for folder in folders:
-        place = (root / folder).resolve()
-        if place.is_relative_to(root) and place.is_dir():
-            listed = _known_to_git(place)
-            found.update(_walked(place) if listed is None else listed)
-    return sorted(file for file in found if file.is_file() and not file.is_symlink())[:MAX_FILES]
-
-
-def _known_to_git(folder: Path) -> list[Path] | None:
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    try:
-        listed = subprocess.run(
-            command, cwd=folder, capture_output=True, timeout=GIT_TIMEOUT_S, check=True
-        ).stdout
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return [folder / os.fsdecode(name) for name in listed.split(b"\0") if name]
-
-
-def _walked(folder: Path) -> Iterator[Path]:
-    for place, folders, files in os.walk(folder):
-        folders[:] = [name for name in folders if name[:1] != "." and name not in SKIPPED]
-        yield from (Path(place) / name for name in files)
+    return [file for file in own_files(root, folders) if not file.is_symlink()][:MAX_FILES]
 
 
 def _content_digest(file: Path) -> bytes:

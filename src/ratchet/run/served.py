@@ -20,9 +20,12 @@ from urllib.parse import urlsplit
 
 from ratchet.run.attempt_relay import AttemptRelay, AttemptRelays
 from ratchet.run.command import check_program
+from ratchet.run.denials import with_denials
 from ratchet.run.handover import Handover
+from ratchet.run.reachable import hosts_of
 from ratchet.run.served_process import ServedProcess, listens
 from ratchet.run.service import ServiceClient, ServiceFailure, service_outcome
+from ratchet.sandbox.containment import AgentContainment
 from ratchet.types import AgentError, AttemptStatus, Claim, Outcome, Resource
 from ratchet.worker.attempt import AttemptClock, cut_off, timed_out
 from ratchet.worker.environment import PROVIDER_KEYS, STORE_SECRETS, without
@@ -51,6 +54,7 @@ class ServedExecutor:
         keys: Further variables for the gateway's API key.
         say: Called with a sentence when fewer instances run than asked for.
         environ: Environment to start from; that of this process when left out.
+        containment: What keeps the service from acting outside; None to let it.
     """
 
     def __init__(
@@ -69,7 +73,9 @@ class ServedExecutor:
         keys: Sequence[str] = (),
         say: Callable[[str], None] | None = None,
         environ: Mapping[str, str] | None = None,
+        containment: AgentContainment | None = None,
     ) -> None:
+        self._containment = containment
         self._command = tuple(command)
         self._url = urlsplit(url)
         self._folder = folder
@@ -81,6 +87,7 @@ class ServedExecutor:
         self._say = say or (lambda _: None)
         base = os.environ if environ is None else environ
         self._environ = without(base, STORE_SECRETS, PROVIDER_KEYS)
+        self._server = server
         self._client = ServiceClient(handover, server)
         self._relays = AttemptRelays(server)
         self._numbers = itertools.count()
@@ -140,10 +147,12 @@ class ServedExecutor:
             error += instance.process.tail()
         finally:
             instance.relay.lead_to(None)
+            denied = instance.process.denied()
             await asyncio.shield(self._give_back(instance, usable))
-        return service_outcome(
+        outcome = service_outcome(
             cut_off(claim, status, error, clock), claim, output, self._url.geturl()
         )
+        return with_denials(outcome, denied)
 
     async def _take(self) -> _Instance:
         """An instance that runs no attempt, started if need be."""
@@ -184,6 +193,7 @@ class ServedExecutor:
     async def _end(self, instance: _Instance) -> None:
         self._all.discard(instance)
         await asyncio.to_thread(instance.process.kill)
+        await instance.process.release()
 
     async def _started(self, number: int) -> _Instance:
         """Start an instance, and wait until it listens.
@@ -195,16 +205,19 @@ class ServedExecutor:
         fixed = self._url.port or 80
         port = fixed if self._own_ports is False else _free_port()
         relay = self._relays.of(number)
+        relayed = relay.variables(self._base_urls, self._keys)
         process = ServedProcess(
             [filled_text(word, port, "[agent] serve") for word in self._command],
             folder=self._folder,
             environ={
                 **self._environ,
-                **relay.variables(self._base_urls, self._keys),
+                **relayed,
                 "PORT": str(port),
                 **self._variables,
             },
             log=self._logs / f"service-{number}.log",
+            containment=self._containment,
+            hosts=hosts_of([self._server, *relayed.values(), *self._variables.values()]),
         )
         ports = [port] if self._own_ports is not None else [port, fixed]
         taken = port != fixed and await listens(host, fixed)
@@ -217,6 +230,7 @@ class ServedExecutor:
             found = await process.listening(host, ports)
         except BaseException as error:
             await asyncio.to_thread(process.kill)
+            await process.release()
             if taken and isinstance(error, AgentError):
                 raise AgentError(
                     f"{error.message} Another program listens on port {fixed} already.",
@@ -232,6 +246,7 @@ class ServedExecutor:
                     f"Rollouts run one at a time: the service always listens on port {fixed}, and"
                     " not on the one in its variable PORT."
                 )
+        host, found = await process.place(host, found)
         place = f"[{host}]" if ":" in host else host
         url = self._url._replace(netloc=f"{place}:{found}").geturl()
         instance = _Instance(process, relay, url)

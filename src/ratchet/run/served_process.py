@@ -11,6 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ratchet._waiting import WAITS
+from ratchet.sandbox.acts import Act
+from ratchet.sandbox.containment import AgentContainment, Contained
 from ratchet.types import AgentError
 
 START_S = 120.0
@@ -34,11 +36,23 @@ class ServedProcess:
         folder: Working folder.
         environ: The whole environment.
         log: File for its output.
+        containment: What keeps it from acting outside; None to let it.
+        hosts: Hosts that it may reach when it is contained, such as the gateway.
     """
 
     def __init__(
-        self, command: Sequence[str], *, folder: Path, environ: Mapping[str, str], log: Path
+        self,
+        command: Sequence[str],
+        *,
+        folder: Path,
+        environ: Mapping[str, str],
+        log: Path,
+        containment: AgentContainment | None = None,
+        hosts: Sequence[tuple[str, int]] = (),
     ) -> None:
+        self._containment = containment
+        self._hosts = hosts
+        self._contained: Contained | None = None
         self._command = command
         self._folder = folder
         self._environ = environ
@@ -55,15 +69,28 @@ class ServedProcess:
         """
         log = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
         try:
-            self._process = subprocess.Popen(
-                self._command,
-                cwd=self._folder,
-                env=self._environ,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
+            if self._containment is None:
+                self._process = subprocess.Popen(
+                    self._command,
+                    cwd=self._folder,
+                    env=self._environ,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+            else:
+                self._contained = self._containment.start(
+                    self._command,
+                    hosts=self._hosts,
+                    cwd=self._folder,
+                    env=self._environ,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+                self._process = self._contained.process
         except (OSError, ValueError) as error:
             raise AgentError(f"The service cannot be started: {error}.") from None
         finally:
@@ -82,14 +109,17 @@ class ServedProcess:
 
         Raises:
             AgentError: It ended, or listens at none of them within START_S.
+            SandboxFailed: It cannot be contained.
         """
+        if self._contained is not None:
+            await self._contained.opened()
         places = " or ".join(str(port) for port in ports)
         loop = asyncio.get_running_loop()
         until = loop.time() + START_S
         with WAITS.on(f"the service to listen on port {places}"):
             while True:
                 for port in ports:
-                    if await listens(host, port):
+                    if await self._listens(host, port):
                         return port
                 if self.over():
                     raise AgentError(f"{self.ending()} before it listened.{self.tail()}")
@@ -99,6 +129,29 @@ class ServedProcess:
                         f"{self.tail()}"
                     )
                 await asyncio.sleep(POLL_S)
+
+    async def _listens(self, host: str, port: int) -> bool:
+        if self._contained is None or not self._contained.own_network:
+            return await listens(host, port)
+        there = await self._contained.reached(port)
+        if there is not None:
+            there.close()
+        return there is not None
+
+    async def place(self, host: str, port: int) -> tuple[str, int]:
+        """The host and port at which a port of it is reached from here."""
+        if self._contained is None or not self._contained.own_network:
+            return host, port
+        return "127.0.0.1", await self._contained.published(port)
+
+    def denied(self) -> tuple[Act, ...]:
+        """What it tried outside of itself, and was denied, since the last call."""
+        return () if self._contained is None else self._contained.denied()
+
+    async def release(self) -> None:
+        """End its containment, after its own end."""
+        if self._contained is not None:
+            await self._contained.close()
 
     def over(self) -> bool:
         """Whether its process has ended."""
@@ -154,7 +207,8 @@ class ServedProcess:
         if self._process is not None:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-            self._process.wait()
+            with contextlib.suppress(ChildProcessError):
+                self._process.wait()
 
 
 async def listens(host: str, port: int) -> bool:

@@ -35,8 +35,10 @@ import msgspec
 from ratchet.bind import Binding
 from ratchet.client import is_server
 from ratchet.run.attempt_relay import AttemptRelays
+from ratchet.run.denials import with_denials
 from ratchet.run.left_outcomes import OUTBOX
 from ratchet.run.worker_pool import WorkerLost, WorkerPool, WorkerSlot
+from ratchet.sandbox.containment import AgentContainment
 from ratchet.source.prompt_files import with_texts
 from ratchet.types import AgentError, Claim, Outcome, RatchetError, Resource
 from ratchet.worker.agent import AgentSpec
@@ -80,6 +82,7 @@ class WorkerExecutor:
         keep_open: File descriptor that workers hold open while they live, such as a lock's.
         redaction: Redaction rules of orphaned workers; the built-in rules when left out.
         niceness: How much lower the workers' priority is, as of nice(2).
+        containment: What keeps the workers from acting outside; None to let them.
     """
 
     def __init__(
@@ -99,6 +102,7 @@ class WorkerExecutor:
         keep_open: int | None = None,
         redaction: RedactionRules | None = None,
         niceness: int = 0,
+        containment: AgentContainment | None = None,
     ) -> None:
         count = workers or slots
         if source is None:
@@ -125,7 +129,7 @@ class WorkerExecutor:
             redaction={} if redaction is None else msgspec.to_builtins(redaction),
         )
         self._relays = AttemptRelays(gateway) if gateway else None
-        self._worker_pool = WorkerPool(setup, state / "logs", keep_open, self._relays)
+        self._worker_pool = WorkerPool(setup, state / "logs", keep_open, self._relays, containment)
         self._slots = slots
         self._free = asyncio.Semaphore(slots)
         self._worker_slots = [WorkerSlot(self._worker_pool, number) for number in range(count)]
@@ -252,7 +256,7 @@ class WorkerExecutor:
     def _blame(self, claim: Claim, lost: WorkerLost) -> Outcome:
         if self._capacity > 1:
             self._suspects.add(claim.rollout.task_id)
-        return cut_off(claim, lost.status, lost.error, lost.clock)
+        return with_denials(cut_off(claim, lost.status, lost.error, lost.clock), lost.denied)
 
     def _in_background(self, opening: Coroutine[Any, Any, object]) -> None:
         """Start a worker; an attempt that needs it raises the error if it does not start."""

@@ -13,7 +13,10 @@ import msgspec
 
 from ratchet.bind import Binding
 from ratchet.run.attempt_relay import AttemptRelays
+from ratchet.run.denials import sentence, with_denials
 from ratchet.run.worker_process import WorkerProcess
+from ratchet.sandbox.acts import Act
+from ratchet.sandbox.containment import AgentContainment
 from ratchet.types import AgentError, Claim, Outcome, Resource
 from ratchet.worker.attempt import AttemptClock, timed_out
 from ratchet.worker.environment import binding_file_name
@@ -55,6 +58,7 @@ class WorkerPool:
         logs: Folder for the workers' output.
         keep_open: File descriptor that workers hold open while they live, such as a lock's.
         relays: Lead model clients that live longer than an attempt to the gateway; None without.
+        containment: What keeps the workers from acting outside; None to let them.
     """
 
     def __init__(
@@ -63,7 +67,9 @@ class WorkerPool:
         logs: Path,
         keep_open: int | None,
         relays: AttemptRelays | None = None,
+        containment: AgentContainment | None = None,
     ) -> None:
+        self._containment = containment
         self.setup = setup
         self.relays = relays
         self._logs = logs
@@ -95,13 +101,16 @@ class WorkerPool:
         setup = msgspec.structs.replace(self.setup, binding=binding, import_variables=variables)
         for _ in range(START_TRIES):
             worker = WorkerProcess(
-                number, self._logs / f"worker-{number}.log", self._keep_open, setup.agent.python
+                number,
+                self._logs / f"worker-{number}.log",
+                self._keep_open,
+                setup.agent.python,
+                self._containment,
             )
             self._all.add(worker)
             try:
                 async with asyncio.timeout(START_S):
-                    await worker.open()
-                    await worker.send(setup)
+                    await worker.open(setup)
                     message = await worker.receive()
             except TimeoutError:
                 worker.kill()
@@ -112,12 +121,15 @@ class WorkerPool:
                 await self.end(worker)
                 raise
             if isinstance(message, WorkerReady):
+                worker.loaded()
                 return worker
+            denied = worker.denied()
+            why = f" {sentence(denied)}" if denied else ""
             if isinstance(message, AgentUnusable):
                 await self.end(worker)
-                raise AgentError(message.error)
+                raise AgentError(f"{message.error}{why}")
             how = how or await worker.ended()
-            tail = worker.log_tail(0)
+            tail = worker.log_tail(0) + why
             await self.end(worker)
         raise AgentError(
             f"A worker process for the agent {self.setup.agent.entry!r} {how} while starting."
@@ -131,6 +143,7 @@ class WorkerPool:
         worker.kill()
         await worker.ended()
         worker.close()
+        await worker.release()
         self._sweep(worker)
 
     def hold(self, worker: WorkerProcess, outcome: Outcome) -> None:
@@ -191,6 +204,8 @@ class WorkerLost(Exception):
         self.shared = shared
         """Whether another attempt may be the cause."""
         self.clock = clock
+        self.denied: tuple[Act, ...] = ()
+        """What it tried outside of itself, and was denied."""
 
 
 class _Running:
@@ -309,7 +324,10 @@ class WorkerSlot:
             done, _ = await asyncio.wait({running.ended}, timeout=self._limit_s)
             if not done:
                 self._lose(worker, "timed_out", timed_out(self._timeout_s))
-            return await running.ended
+            return await self._over(worker, await running.ended)
+        except WorkerLost as lost:
+            lost.denied = worker.denied()
+            raise
         except asyncio.CancelledError:
             del self._running[key]
             if not self._shared:
@@ -323,6 +341,17 @@ class WorkerSlot:
             self._running.pop(key, None)
             if self._relay is not None:
                 self._relay.lead_to(None)
+
+    async def _over(self, worker: WorkerProcess, outcome: Outcome) -> Outcome:
+        """An outcome with what was denied, once nothing of its attempt is left in the worker.
+
+        Attempts that run at the same time in one worker cannot be told apart: what was denied in it
+        is named by the one that ends next, and what they write is kept as long as the worker.
+        """
+        if not self._shared and not await worker.settled() and worker is self._worker:
+            self._worker = None
+            self._pool.retire(worker)
+        return with_denials(outcome, worker.denied())
 
     async def close(self) -> None:
         """End the worker, and those that were retired."""

@@ -11,8 +11,20 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
+
+from ratchet.run.reachable import hosts_of, model_hosts
+from ratchet.sandbox.acts import Act
+from ratchet.sandbox.containment import AgentContainment, Contained
 from ratchet.worker.environment import SECRETS, without
-from ratchet.worker.messages import HEADER, FromWorker, ToWorker, decode_from_worker, frame
+from ratchet.worker.messages import (
+    HEADER,
+    FromWorker,
+    ToWorker,
+    WorkerSetup,
+    decode_from_worker,
+    frame,
+)
 
 LOG_BYTES = 64 * 1024 * 1024
 """Size at which a log is truncated while an attempt runs."""
@@ -29,9 +41,19 @@ class WorkerProcess:
         log: File for the worker's output.
         keep_open: File descriptor that the worker holds open while it lives.
         python: Path of the interpreter that it runs in; empty for this one.
+        containment: What keeps it from acting outside; None to let it.
     """
 
-    def __init__(self, number: int, log: Path, keep_open: int | None, python: str = "") -> None:
+    def __init__(
+        self,
+        number: int,
+        log: Path,
+        keep_open: int | None,
+        python: str = "",
+        containment: AgentContainment | None = None,
+    ) -> None:
+        self._containment = containment
+        self._contained: Contained | None = None
         self.number = number
         self._log = log
         self._python = python or sys.executable
@@ -43,26 +65,78 @@ class WorkerProcess:
         self._reader: asyncio.StreamReader | None = None
         self._writer: asyncio.StreamWriter | None = None
 
-    async def open(self) -> None:
-        """Start the process in its own session: a terminal's Ctrl-C reaches the parent only."""
+    async def open(self, setup: WorkerSetup) -> None:
+        """Start the process in its own session: a terminal's Ctrl-C reaches the parent only.
+
+        Args:
+            setup: First message to it.
+
+        Raises:
+            OSError: It cannot be started.
+            SandboxFailed: It cannot be contained.
+        """
         mine, theirs = socket.socketpair()
         held = [theirs.fileno(), *([] if self._keep_open is None else [self._keep_open])]
         log = os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND, 0o600)
         try:
-            self._process = subprocess.Popen(  # noqa: ASYNC220 - returns at once
-                # -P: the user's modules in this folder must not shadow the standard library.
-                [self._python, "-P", "-m", "ratchet.worker", *map(str, held)],
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env=without(os.environ, SECRETS),
-                pass_fds=held,
-                start_new_session=True,
-            )
+            # -P: the user's modules in this folder must not shadow the standard library.
+            command = [self._python, "-P", "-m", "ratchet.worker", *map(str, held)]
+            environ = without(os.environ, SECRETS)
+            if self._containment is None:
+                self._process = subprocess.Popen(  # noqa: ASYNC220 - returns at once
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env=environ,
+                    pass_fds=held,
+                    start_new_session=True,
+                )
+            else:
+                os.makedirs(setup.outbox, exist_ok=True)
+                given = {**environ, **setup.agent.variables}
+                self._contained = self._containment.start(
+                    command,
+                    hosts=[
+                        *hosts_of([setup.gateway, *setup.import_variables.values()]),
+                        *(() if setup.gateway else model_hosts(given)),
+                    ],
+                    writable=[setup.outbox],
+                    env=environ,
+                    pass_fds=held,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+                self._process = self._contained.process
         finally:
             os.close(log)
             theirs.close()
         self._reader, self._writer = await asyncio.open_connection(sock=mine)
+        if self._contained is not None:
+            await self._contained.opened()
+            # A worker that outlives its parent reaches no server: it leaves its outcomes.
+            scratch = self._contained.base
+            setup = msgspec.structs.replace(setup, scratch=scratch, server="", contained=True)
+        await self.send(setup)
+
+    def loaded(self) -> None:
+        """Note that the agent is loaded: what it has started until now may stay."""
+        if self._contained is not None:
+            self._contained.keep()
+
+    async def settled(self) -> bool:
+        """After an attempt: end and undo what it left behind, where the worker is contained.
+
+        Returns:
+            Whether the next attempt may run in this worker.
+        """
+        return self._contained is None or await self._contained.settled()
+
+    def denied(self) -> tuple[Act, ...]:
+        """What the worker tried outside of itself, and was denied, since the last call."""
+        return () if self._contained is None else self._contained.denied()
 
     async def send(self, message: ToWorker) -> None:
         """Send a message.
@@ -119,6 +193,11 @@ class WorkerProcess:
             await asyncio.sleep(0.01)
         self.kill()
         return "stopped answering"
+
+    async def release(self) -> None:
+        """End its containment, after its own end."""
+        if self._contained is not None:
+            await self._contained.close()
 
     def close(self) -> None:
         """Close the socket, and discard unsent messages."""

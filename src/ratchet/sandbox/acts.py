@@ -23,6 +23,10 @@ was started. write: a file or folder was opened to write, made or changed. delet
 or renamed. signal: to another process. process: control over another process or the machine.
 lookup: a host's name was asked for, and not connected to."""
 
+ActEnd = Literal["allowed", "denied", "copied"]
+"""allowed: it was done. denied: it failed. copied: it was done to a copy of what is outside, which
+is thrown away."""
+
 BOOT = Path(__file__).parent / "inside" / "boot.py"
 
 
@@ -34,7 +38,7 @@ class Act(msgspec.Struct, frozen=True):
     """A host's name or address, a path without symbolic links, a process id, or a system call."""
     port: int = 0
     """Of a host."""
-    allowed: bool = True
+    end: ActEnd = "allowed"
     count: int = 1
     """How often it was done."""
 
@@ -45,7 +49,7 @@ class ActReader:
     def __init__(self) -> None:
         self._file = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `close`
         self._at = 0
-        self._acts: dict[tuple[str, str, int, bool], Act] = {}
+        self._acts: dict[tuple[str, str, int, str], Act] = {}
         self.blind = ""
         """Why acts are not seen; empty when they are."""
         self.failed = ""
@@ -87,7 +91,7 @@ class ActReader:
             self.failed = row[1]
         else:
             act = Act(*row[1:])
-            key = (act.kind, act.subject, act.port, act.allowed)
+            key = (act.kind, act.subject, act.port, act.end)
             before = self._acts.get(key)
             count = act.count + (before.count if before else 0)
             self._acts[key] = msgspec.structs.replace(act, count=count)

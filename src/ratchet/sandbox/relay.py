@@ -21,6 +21,7 @@ _LOCAL = ("localhost", "127.0.0.1")
 _MOST = 64
 """Maximum concurrent connections."""
 _CONNECT_S = 20.0
+_TOLD_S = 5.0
 _CHUNK = 65_536
 
 
@@ -136,22 +137,81 @@ class TcpRelay:
         await asyncio.gather(*running, return_exceptions=True)
 
 
+class DialedRelay:
+    """Forwards connections that a keeper made to one listener, as it tells of each."""
+
+    def __init__(self) -> None:
+        self._server: asyncio.Server | None = None
+        self._told: dict[int, asyncio.Future[RelayAddress]] = {}
+        self._running: set[asyncio.Task[None]] = set()
+
+    async def open(self, listener: socket.socket) -> None:
+        """Accept connections from this listener, which is closed with this relay."""
+        listener.setblocking(False)
+        self._server = await asyncio.start_server(self._accept, sock=listener)
+
+    def tell(self, port: int, address: RelayAddress) -> None:
+        """Name the destination of the connection that comes from a port."""
+        if not (known := self._future(port)).done():
+            known.set_result(address)
+
+    def _future(self, port: int) -> asyncio.Future[RelayAddress]:
+        return self._told.setdefault(port, asyncio.get_running_loop().create_future())
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+        port = writer.get_extra_info("peername")[1]
+        try:
+            async with asyncio.timeout(_TOLD_S):
+                address = await self._future(port)
+        except TimeoutError:  # of another process on this machine
+            writer.close()
+            return
+        finally:
+            self._told.pop(port, None)
+        await _carry(reader, writer, address)
+
+    async def close(self) -> None:
+        """Close all connections and the listener."""
+        if self._server is not None:
+            self._server.close()
+        running = list(self._running)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+
 async def _carry(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: RelayAddress
 ) -> None:
-    there: asyncio.StreamWriter | None = None
     try:
         async with asyncio.timeout(_CONNECT_S):
             back, there = await asyncio.open_connection(address.host, address.port)
+    except (OSError, TimeoutError):
+        writer.close()  # the sandbox sees that the connection was closed
+        return
+    await join(reader, writer, back, there)
+
+
+async def join(
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    back: asyncio.StreamReader,
+    there: asyncio.StreamWriter,
+) -> None:
+    """Copy what comes on either of two connections to the other one, until both have ended."""
+    try:
         async with asyncio.TaskGroup() as both:
             both.create_task(_copy(reader, there))
             both.create_task(_copy(back, writer))
-    except (OSError, TimeoutError, ExceptionGroup):
-        pass  # the sandbox sees that the connection was closed
+    except (OSError, ExceptionGroup):
+        pass
     finally:
-        for each in (writer, there):
-            if each is not None:
-                each.close()
+        writer.close()
+        there.close()
 
 
 async def _copy(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:

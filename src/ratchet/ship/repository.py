@@ -99,6 +99,21 @@ class Repository:
         """
         return self._run(*arguments).stdout.decode(errors="surrogateescape").strip()
 
+    def output(
+        self, *arguments: str, stdin: bytes | None = None, ok: Sequence[int] = (0,)
+    ) -> bytes:
+        """Run a git command and return its output as it is.
+
+        Args:
+            arguments: The command.
+            stdin: Its input.
+            ok: Codes that it may end with.
+
+        Raises:
+            ShipError: It ended with another.
+        """
+        return self._run(*arguments, stdin=stdin, ok=ok).stdout
+
     def check_idle(self) -> None:
         """Raise ShipError during a merge, rebase, cherry-pick, revert or bisect."""
         for name, what in _UNDER_WAY.items():
@@ -148,6 +163,18 @@ class Repository:
             if "R" in state or "C" in state:
                 next(entries, None)  # the original path of a rename
             yield state, path
+
+    def ignored(self, paths: Sequence[str]) -> list[str]:
+        """Those of some paths, relative to the root, that git ignores."""
+        stdin = b"".join(b"./" + os.fsencode(path) + b"\0" for path in paths)
+        done = self._run(
+            *("check-ignore", "-z", "--stdin"),
+            stdin=stdin,
+            ok=(0, 1),
+            environment={"GIT_LITERAL_PATHSPECS": "0"},  # which this command refuses
+        )
+        ignored = os.fsdecode(done.stdout).split("\0")
+        return [path.removeprefix("./") for path in ignored if path]
 
     def commit_of(self, revision: str) -> str | None:
         """Full hash of the commit that a revision names, or None."""

@@ -2,46 +2,45 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
+import re
 from pathlib import Path
+
+from ratchet.source.files import PACKAGES, is_environment
 
 SECRET_NAMES = frozenset(
     {
-        ".aws",
-        ".azure",
-        ".docker",
-        ".env",
-        ".envrc",
-        ".git",
-        ".git-credentials",
-        ".gnupg",
-        ".kube",
-        ".netrc",
-        ".npmrc",
-        ".pgpass",
-        ".pypirc",
-        ".ratchet",
-        ".ssh",
-        "id_ecdsa",
-        "id_ed25519",
-        "id_rsa",
+        *(".aws", ".azure", ".docker", ".git", ".gnupg", ".kube", ".ratchet", ".ssh"),
+        *(".env", ".envrc", ".git-credentials", ".netrc", "_netrc", ".npmrc", ".pgpass", ".pypirc"),
+        *("id_dsa", "id_ecdsa", "id_ed25519", "id_rsa", "secrets.toml"),
     }
 )
 """Names of files and folders, at any depth. `.git` contains credentials of remotes and every
-committed version of the task file."""
+committed version of the task file; `.streamlit/secrets.toml` is the file of Streamlit."""
+
+SECRET_PATTERNS = (
+    *(".env.*", ".env-*", ".env_*", "*.env"),
+    *("*.pem", "*.key", "*.p12", "*.pfx", "*.keystore", "*.jks", "*.kdbx", "*.ppk"),
+    *("*credentials*.json", "client_secret*.json", "*service[-_]account*.json"),
+    *("token.json", "token.pickle", "secrets.json", "secrets.y*ml", "*.tfvars"),
+)
+"""Names of files by their form."""
 
 HOME_NAMES = SECRET_NAMES | {".bash_history", ".config", ".python_history", ".zsh_history"}
 """The same for a home folder."""
 
-_EXAMPLES = (".example", ".sample", ".template", ".dist")
-_NOT_SEARCHED = frozenset({"__pycache__", "node_modules", "site-packages"})
+_SECRET = re.compile("|".join(map(fnmatch.translate, SECRET_PATTERNS)), re.IGNORECASE)
+_EXAMPLE = re.compile(
+    r"(?:^|[._-])(?:example|sample|template|dist|schema)(?:[._-]|$)", re.IGNORECASE
+)
 
 
 def is_secret(name: str) -> bool:
     """Whether a file or folder of that name has secrets: `.env.test` but not `.env.example`."""
-    if name.startswith((".env.", ".env-")):
-        return not name.endswith(_EXAMPLES)
-    return name in SECRET_NAMES
+    if name in SECRET_NAMES:
+        return True
+    return _SECRET.match(name) is not None and _EXAMPLE.search(name) is None
 
 
 def in_secret_place(path: Path) -> bool:
@@ -54,19 +53,19 @@ def secret_files(root: Path) -> list[Path]:
 
     Installed packages are not searched; a virtual environment is not secret, whatever its name.
     """
-    found: list[Path] = []
+    secret: list[Path] = []
     for folder, folders, files in os.walk(root):
         searched = []
         for name in folders:
-            if name in _NOT_SEARCHED or os.path.isfile(os.path.join(folder, name, "pyvenv.cfg")):
+            if name in PACKAGES or is_environment(os.path.join(folder, name)):
                 continue
             if is_secret(name):
-                found.append(Path(folder, name))
+                secret.append(Path(folder, name))
             else:
                 searched.append(name)
         folders[:] = searched
-        found += [Path(folder, name) for name in files if is_secret(name)]
-    return sorted(found)
+        secret += [Path(folder, name) for name in files if is_secret(name)]
+    return sorted(secret)
 
 
 def checkouts(root: Path) -> list[Path]:

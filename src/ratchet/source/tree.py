@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import functools
-import os
 import tokenize
 import warnings
 from collections.abc import Iterator, Sequence
@@ -12,21 +11,8 @@ from pathlib import Path
 
 import msgspec
 
+from ratchet.source.files import walk
 from ratchet.types import InputError
-
-SKIPPED = frozenset(
-    {
-        "__pycache__",
-        "node_modules",
-        "site-packages",
-        "dist-packages",
-        "venv",
-        "env",
-        "build",
-        "dist",
-    }
-)
-"""Folders, besides hidden ones, that contain no source of the repository itself."""
 
 MAX_FILES = 20_000
 
@@ -82,15 +68,9 @@ class SourceTree:
             InputError: There are too many to be a repository's own.
         """
         found: list[Path] = []
-        for folder, folders, names in os.walk(self.root):
-            folders[:] = sorted(
-                name
-                for name in folders
-                if not name.startswith(".")
-                and name not in SKIPPED
-                and not os.path.exists(os.path.join(folder, name, "pyvenv.cfg"))
-            )
-            found += (Path(folder, name) for name in sorted(names) if name.endswith(".py"))
+        for file in walk(self.root):
+            if file.suffix == ".py":
+                found.append(file)
             if len(found) > MAX_FILES:
                 raise InputError(
                     f"{self.root} holds more than {MAX_FILES} Python files.",

@@ -6,6 +6,10 @@ from typing import Literal
 
 import msgspec
 
+from ratchet.wire.looking.inventory import LanguageShare as LanguageShare
+from ratchet.wire.looking.inventory import PassedOver as PassedOver
+from ratchet.wire.looking.inventory import Place as Place
+
 EntryKind = Literal[
     "function",
     "graph",
@@ -50,25 +54,6 @@ EffectKind = Literal[
     "database read",
     "web read",
 ]
-
-
-class Place(msgspec.Struct, frozen=True, order=True):
-    """Where a fact stands."""
-
-    path: str
-    """Relative to the repository, with forward slashes."""
-    line: int = 0
-    """Counts from 1; 0 means the whole file. In a notebook, lines of code cells are counted."""
-
-    def __str__(self) -> str:
-        return f"{self.path}:{self.line}" if self.line else self.path
-
-
-class LanguageShare(msgspec.Struct, frozen=True):
-    """A programming language of the repository."""
-
-    name: str
-    files: int
 
 
 class Manifest(msgspec.Struct, frozen=True):
@@ -206,7 +191,7 @@ class SecretName(msgspec.Struct, frozen=True):
     reason: str
 
 
-class ProjectTests(msgspec.Struct, frozen=True):
+class FoundTests(msgspec.Struct, frozen=True):
     """Tests of a project, and the command that runs them."""
 
     project: str
@@ -254,13 +239,6 @@ class TaskDataSite(msgspec.Struct, frozen=True):
     reason: str
 
 
-class PassedOver(msgspec.Struct, frozen=True):
-    """Files that were not taken for the agent's own."""
-
-    path: str
-    reason: str
-
-
 class RepositoryLook(msgspec.Struct, frozen=True):
     """All facts of one look."""
 
@@ -281,7 +259,7 @@ class RepositoryLook(msgspec.Struct, frozen=True):
     tools: tuple[ToolSite, ...]
     side_effects: tuple[SideEffect, ...]
     secrets: tuple[SecretName, ...]
-    tests: tuple[ProjectTests, ...]
+    tests: tuple[FoundTests, ...]
     tracing: tuple[TracingUse, ...]
     task_data: tuple[TaskDataSite, ...]
     left_out: tuple[PassedOver, ...]

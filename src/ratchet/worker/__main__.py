@@ -168,6 +168,7 @@ def _serve(
     """Run attempts one after another until the parent is gone; return the unstored outcomes."""
     resources: dict[str, Resource] = {}
     unstored: dict[AttemptKey, Outcome] = {}
+    place = os.getcwd()
     while (message := parent.receive()) is not None:
         if isinstance(message, OutcomesStored):
             for key in message.keys:
@@ -181,6 +182,8 @@ def _serve(
             binding_file.publish(
                 Binding(resources=resources, candidate_id=rollout.candidate_id, files=files)
             )
+        if setup.contained:
+            os.chdir(place)
         os.environ[SEED_VARIABLE] = str(message.claim.rollout.seed)
         if setup.gateway:
             os.environ.update(gateway_variables(setup.gateway, message.claim))

@@ -48,6 +48,8 @@ class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
     """Path of the interpreter that runs it; empty for that of the tool."""
     variables: dict[str, str] = {}
     """Environment variables of the agent's processes, such as those that lead to that model."""
+    prompts_in_calls: bool = False
+    """Whether its prompts are found in its model calls, at the gateway."""
     in_files: tuple[Declaration, ...] = ()
     """Prompts in files, which the agent reads and does not declare."""
     arguments: dict[str, Any] | None = None
@@ -86,6 +88,12 @@ class Agent:
         self._check_settings()
         self._loaded = _loaded_files()
         self._in_files = _declared_in_files(spec)
+        self._discovered: dict[str, Declaration] = {}
+
+    @property
+    def prompts_in_calls(self) -> bool:
+        """Whether its prompts are those of its model calls, since its source declares none."""
+        return self.spec.prompts_in_calls
 
     def _check_settings(self) -> None:
         """Check [agent.arguments] and [agent.construct].
@@ -113,8 +121,15 @@ class Agent:
 
     @property
     def declarations(self) -> dict[str, Declaration]:
-        """The resources declared in the agent's source and in its files of prompts, by name."""
-        return {**declarations(), **self._in_files}
+        """The resources declared in the agent's source and in its files of prompts, by name.
+
+        Those that were discovered in its model calls, where its prompts are found there.
+        """
+        return {**declarations(), **self._in_files, **self._discovered}
+
+    @declarations.setter
+    def declarations(self, discovered: dict[str, Declaration]) -> None:
+        self._discovered = discovered
 
     @property
     def optional(self) -> tuple[str, ...]:

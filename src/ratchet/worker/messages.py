@@ -49,6 +49,8 @@ class WorkerSetup(msgspec.Struct, frozen=True, tag=True, kw_only=True):
     binding: Binding | None = None
     """The one candidate that the worker serves, bound before the agent is imported; None for a
     worker that serves all."""
+    contained: bool = False
+    """Whether the folders that it works in are laid anew for each attempt."""
     redaction: dict[str, Any] = {}
     """`RedactionRules` of an orphaned worker as builtins: other workers need not import them."""
 

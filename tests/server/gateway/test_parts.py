@@ -212,7 +212,15 @@ def test_instructions_are_found_where_each_dialect_has_them() -> None:
         (("instructions",), "a"),
         (("input", 0, "content", 0, "text"), "b"),
     ]
-    assert responses.system_texts({"input": "only a question"}) == []
+    # Without any, the first message of the user may hold them.
+    assert responses.system_texts({"input": "Sort this mail: hi"}) == [
+        (("input",), "Sort this mail: hi")
+    ]
+    asked = [{"role": "user", "content": "Sort this: hi"}, {"role": "user", "content": "And?"}]
+    for dialect in (chat, messages):
+        assert dialect.system_texts({"messages": asked}) == [
+            (("messages", 0, "content"), "Sort this: hi")
+        ]
 
 
 def test_replaced_texts_leave_the_rest_shared_and_the_original_alone() -> None:

@@ -201,7 +201,8 @@ def test_a_request_with_none_of_the_prompts_is_left_alone_and_the_span_says_so(
     assert found.request is request
     assert list(found.attributes) == ["ratchet.prompt.not_replaced"]
     # Where there is nothing to look at, there is nothing to say.
-    assert run(PromptSubstituter(world.store)(BOT, chat(), CHAT)) is None
+    nothing = {"model": "m", "messages": []}
+    assert run(PromptSubstituter(world.store)(BOT, nothing, CHAT)) is None
 
 
 def test_several_prompts_of_one_request_are_replaced_each_by_its_own(world: World) -> None:
@@ -563,6 +564,8 @@ def hello(content: Any = "Hi") -> Any:
     return [{"role": "user", "content": content}]
 
 
+OTHER: Any = {"role": "system", "content": "Be brief."}
+
 CALLS: dict[str, tuple[Call, Callable[[Any], Any], Any]] = {
     "chat, system": (
         lambda o, a: o.chat.completions.create(
@@ -622,10 +625,15 @@ CALLS: dict[str, tuple[Call, Callable[[Any], Any], Any]] = {
         lambda sent: sent["system"],
         [{"type": "text", "text": NEW, "cache_control": {"type": "ephemeral"}}],
     ),
-    "chat, the user's words": (
+    "chat, the user's words beside a system message": (
+        lambda o, a: o.chat.completions.create(model="m", messages=[OTHER, *hello(OLD)]),
+        lambda sent: sent["messages"],
+        [OTHER, *hello(OLD)],
+    ),
+    "chat, the prompt in the user's message": (
         lambda o, a: o.chat.completions.create(model="m", messages=hello(OLD)),
         lambda sent: sent["messages"],
-        hello(OLD),
+        hello(NEW),
     ),
 }
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from ratchet.source import in_secret_place
-from ratchet.source.tree import SKIPPED
+from ratchet.source.files import own_files
 
 MAX_BYTES = 256 * 1024 * 1024
 """Maximum size of a repository to copy."""
@@ -62,7 +60,7 @@ class Copies:
 
     def _listed(self) -> list[Path]:
         if self._files is None:
-            files = [file for file in self._found() if self._may(file)]
+            files = [file for file in own_files(self.root) if self._may(file)]
             size = sum(file.stat().st_size for file in files)
             if size > MAX_BYTES:
                 raise ValueError(f"{self.root} has {size} bytes; {MAX_BYTES} are copied at most")
@@ -76,21 +74,3 @@ class Copies:
         if file.is_symlink() and not file.resolve().is_relative_to(self.root):
             return False
         return file.is_file() and not any(file.is_relative_to(one) for one in self._leave_out)
-
-    def _found(self) -> list[Path]:
-        try:
-            listed = subprocess.run(
-                ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-                cwd=self.root,
-                capture_output=True,
-                timeout=30,
-                check=True,
-            ).stdout
-        except (OSError, subprocess.SubprocessError):
-            return list(self._walked())
-        return [self.root / os.fsdecode(name) for name in listed.split(b"\0") if name]
-
-    def _walked(self) -> Iterator[Path]:
-        for folder, folders, names in os.walk(self.root):
-            folders[:] = [f for f in folders if not f.startswith(".") and f not in SKIPPED]
-            yield from (Path(folder, name) for name in names)

@@ -20,7 +20,7 @@ from ratchet.observe.model_apis.bounded_json import (
     size_of,
 )
 from ratchet.observe.model_apis.engine_tokens import ChoiceTokens, for_training
-from ratchet.observe.model_apis.request_texts import Path, texts_of, with_texts
+from ratchet.observe.model_apis.request_texts import Path, instructions_of, with_texts
 from ratchet.observe.model_apis.settings import settings
 from ratchet.observe.model_apis.streamed_calls import (
     StreamedCall,
@@ -45,7 +45,6 @@ __all__ = [
 OPERATION = "chat"
 
 _TEXTS = ("text",)
-_LEADING = ("system", "developer")
 _FIELDS = {"reference": ("reference_ids",), "document_url": ("document_url", "document_name")}
 """Recorded fields of parts, by type: Mistral's."""
 
@@ -115,16 +114,11 @@ def choice_tokens(response: Mapping[str, Any]) -> list[ChoiceTokens]:
 
 
 def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
-    """Texts of system and developer messages, with their paths."""
-    messages = request.get("messages")
-    if not isinstance(messages, list):
-        return []
-    found: list[tuple[Path, str]] = []
-    for position, message in enumerate(messages):
-        if isinstance(message, dict) and message.get("role") in _LEADING:
-            path = ("messages", position, "content")
-            found.extend(texts_of(message.get("content"), path, _TEXTS))
-    return found
+    """Texts of system and developer messages, with their paths.
+
+    Without any, those of the first user's message, which may hold the instructions.
+    """
+    return instructions_of(request.get("messages"), "messages", _TEXTS)
 
 
 _OF_RESPONSE = ("id", "model", "service_tier", "prompt_token_ids", "ratchet", "error")

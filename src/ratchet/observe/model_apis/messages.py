@@ -19,7 +19,12 @@ from ratchet.observe.model_apis.bounded_json import (
 )
 from ratchet.observe.model_apis.engine_tokens import no_tokens as choice_tokens
 from ratchet.observe.model_apis.engine_tokens import without_tokens as training_request
-from ratchet.observe.model_apis.request_texts import Path, texts_of, with_texts
+from ratchet.observe.model_apis.request_texts import (
+    Path,
+    instructions_of,
+    texts_of,
+    with_texts,
+)
 from ratchet.observe.model_apis.settings import settings
 from ratchet.observe.model_apis.usage import usage_of_messages
 
@@ -87,8 +92,12 @@ def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
-    """Texts of the system prompt, with their paths."""
-    return texts_of(request.get("system"), ("system",), _TEXTS)
+    """Texts of the system prompt, with their paths.
+
+    Without one, those of the first user's message, which may hold the instructions.
+    """
+    texts = texts_of(request.get("system"), ("system",), _TEXTS)
+    return texts or instructions_of(request.get("messages"), "messages", _TEXTS)
 
 
 def assembly() -> MessagesAssembly:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
+LEADING = ("system", "developer")
+"""Roles of messages that instruct the model."""
+
 Path: TypeAlias = tuple[str | int, ...]
 """Keys and indices that lead to a text, such as ("messages", 0, "content")."""
 
@@ -43,6 +46,38 @@ def texts_of(content: Any, path: Path, kinds: tuple[str, ...]) -> list[tuple[Pat
         and part.get("type") in kinds
         and isinstance(part.get("text"), str)
     ]
+
+
+def leading_texts(messages: Any, key: str, kinds: tuple[str, ...]) -> list[tuple[Path, str]]:
+    """Texts of system and developer messages.
+
+    Args:
+        messages: The messages.
+        key: Their key in the request.
+        kinds: Types of parts that have a text.
+    """
+    return [
+        text
+        for position, message in enumerate(messages if isinstance(messages, list) else ())
+        if isinstance(message, dict) and message.get("role") in LEADING
+        for text in texts_of(message.get("content"), (key, position, "content"), kinds)
+    ]
+
+
+def instructions_of(messages: Any, key: str, kinds: tuple[str, ...]) -> list[tuple[Path, str]]:
+    """Texts of system and developer messages; without any, those of the first user's message.
+
+    Args:
+        messages: The messages.
+        key: Their key in the request.
+        kinds: Types of parts that have a text.
+    """
+    if leading := leading_texts(messages, key, kinds):
+        return leading
+    for position, message in enumerate(messages if isinstance(messages, list) else ()):
+        if isinstance(message, dict) and message.get("role") == "user":
+            return texts_of(message.get("content"), (key, position, "content"), kinds)
+    return []
 
 
 def _replaced(value: Any, path: Path, text: str) -> Any:

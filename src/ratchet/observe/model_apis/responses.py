@@ -20,7 +20,12 @@ from ratchet.observe.model_apis.bounded_json import (
 )
 from ratchet.observe.model_apis.engine_tokens import no_tokens as choice_tokens
 from ratchet.observe.model_apis.engine_tokens import without_tokens as training_request
-from ratchet.observe.model_apis.request_texts import Path, texts_of, with_texts
+from ratchet.observe.model_apis.request_texts import (
+    Path,
+    instructions_of,
+    leading_texts,
+    with_texts,
+)
 from ratchet.observe.model_apis.settings import settings
 from ratchet.observe.model_apis.usage import WEB_SEARCHES, usage_attributes
 
@@ -38,7 +43,6 @@ __all__ = [
 OPERATION = "chat"
 
 _TEXTS = ("input_text", "output_text", "text")
-_LEADING = ("system", "developer")
 _ITEMS = {
     "mcp_list_tools": ("id", "server_label", "tools", "error"),
     "mcp_approval_request": ("id", "server_label", "name", "arguments"),
@@ -107,15 +111,17 @@ def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
-    """The instructions, and the texts of system and developer messages, with their paths."""
-    found: list[tuple[Path, str]] = []
-    if isinstance(request.get("instructions"), str):
-        found.append((("instructions",), request["instructions"]))
+    """The instructions, and the texts of system and developer messages, with their paths.
+
+    Without any, those of the first user's message, which may hold the instructions.
+    """
     given = request.get("input")
-    for position, item in enumerate(given if isinstance(given, list) else ()):
-        if isinstance(item, dict) and item.get("role") in _LEADING:
-            found.extend(texts_of(item.get("content"), ("input", position, "content"), _TEXTS))
-    return found
+    if isinstance(request.get("instructions"), str):
+        leading = leading_texts(given, "input", _TEXTS)
+        return [(("instructions",), request["instructions"]), *leading]
+    if isinstance(given, str):
+        return [(("input",), given)]
+    return instructions_of(given, "input", _TEXTS)
 
 
 def assembly() -> ResponsesAssembly:

@@ -9,6 +9,8 @@ TYPE_CHECKING = False  # `typing` is slow to import
 if TYPE_CHECKING:
     from .attempts import Attempt
 
+ALLOWED, DENIED, COPIED = "allowed", "denied", "copied"
+"""What became of an act: it was done, it failed, it was done to a copy that is thrown away."""
 _MOST = 10_000
 
 
@@ -21,11 +23,11 @@ class ActLog:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._repeated: dict[tuple[str, str, int, bool], int] = {}
+        self._repeated: dict[tuple[str, str, int, str], int] = {}
 
-    def add(self, attempt: Attempt, allowed: bool) -> None:
-        """Note an act."""
-        key = (attempt.kind, attempt.subject, attempt.port, allowed)
+    def add(self, attempt: Attempt, end: str) -> None:
+        """Note an act, and what became of it."""
+        key = (attempt.kind, attempt.subject, attempt.port, end)
         if key in self._repeated:
             self._repeated[key] += 1
         elif len(self._repeated) < _MOST:

@@ -16,9 +16,12 @@ CONNECT, SOCKET, PROGRAM, WRITE, DELETE = "connect", "socket", "program", "write
 """Kinds: a host and port; a unix socket's path; a program's path; a file's path."""
 SIGNAL, PROCESS = "signal", "process"
 """Kinds: a signal to a process; control over another one or over the machine."""
+LOOKUP = "lookup"
+"""Kind: a host's name that was asked for, and that nothing connected to."""
 
 NAME_SERVICE = 53
 _MOST_MESSAGES = 16
+_MEMORY = re.compile(r"/proc/\d+/(task/\d+/)?mem")
 _NAMED = re.compile(rb'"name":"([A-Za-z0-9_.-]+)"')
 
 # The argument with the folder's descriptor (None: none), and that with the path.
@@ -86,7 +89,7 @@ def attempts(notice: Notice) -> list[Attempt]:
     if name in ("execve", "execveat"):
         path = real(_path(notice, (None, 0) if name == "execve" else (0, 1)), follow=False)
         # A shell tries the folders of its PATH one after another.
-        return [Attempt(PROGRAM, path)] if os.access(path, os.X_OK) else []
+        return [Attempt(PROGRAM, path)] if os.path.isfile(path) else []
     if name == "connect":
         return _to(notice, arguments[1], arguments[2])
     if name == "sendto":
@@ -102,8 +105,13 @@ def attempts(notice: Notice) -> list[Attempt]:
         if name in table:
             path = _path(notice, table[name])
             follow = name in _FOLLOWS and not _stays_at_link(notice)
-            made.append(Attempt(kind, real(path, follow=follow)))
+            made.append(_change(kind, real(path, follow=follow)))
     return made
+
+
+def _change(kind: str, path: str) -> Attempt:
+    # Writing to this file changes the memory of a process.
+    return Attempt(PROCESS if _MEMORY.fullmatch(path) else kind, path)
 
 
 def payloads(notice: Notice) -> list[bytes]:

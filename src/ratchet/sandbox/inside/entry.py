@@ -59,6 +59,10 @@ def main(control: int, config: int) -> NoReturn:
         from . import keeper
 
         keeper.watch(read)
+    if read["mode"] == "contain":
+        from . import containment
+
+        containment.contain(control, read)
     if read["mode"] == "command":
         from . import command
 

@@ -145,15 +145,22 @@ def until_ended(
     Args:
         started: The program.
         decide: Answers a call.
-        readers: What else to call when a descriptor is readable.
+        readers: What else to call when a descriptor is readable; may change meanwhile.
     """
-    readers = dict(readers or {})
+    readers = {} if readers is None else readers
     pidfd = os.pidfd_open(started.pid)
+    waited: set[int] = set()
     poll = select.poll()
-    for descriptor in (pidfd, started.listener, *readers):
+    for descriptor in (pidfd, started.listener):
         if descriptor >= 0:
             poll.register(descriptor, select.POLLIN)
     while True:
+        for descriptor in readers.keys() ^ waited:
+            if descriptor in readers:
+                poll.register(descriptor, select.POLLIN)
+            else:
+                poll.unregister(descriptor)
+        waited = set(readers)
         ready = dict(poll.poll())
         if pidfd in ready:
             break
@@ -162,8 +169,9 @@ def until_ended(
                 poll.unregister(started.listener)  # none of its processes is left
             elif (notice := notices.receive(started.listener)) is not None:
                 decide(notice)
-        for descriptor in ready.keys() & readers.keys():
-            readers[descriptor]()
+        for descriptor in ready.keys() & waited:
+            if descriptor in readers:
+                readers[descriptor]()
     os.close(pidfd)
     _, started.status = os.waitpid(started.pid, 0)
     started.failed()

@@ -57,13 +57,19 @@ class Ruleset:
         rules: Paths with their access (READ, LIST, WRITE, DEVICE). Missing paths are skipped.
         ports: TCP ports on any host that may be connected to; None leaves TCP unrestricted.
         api: The Landlock version to use.
+        programs: The only files that may be executed; None for all that may be read.
 
     Raises:
         OSError: The kernel refused it.
     """
 
     def __init__(
-        self, rules: Iterable[tuple[str, str]], *, ports: tuple[int, ...] | None, api: int
+        self,
+        rules: Iterable[tuple[str, str]],
+        *,
+        ports: tuple[int, ...] | None,
+        api: int,
+        programs: Iterable[str] | None = None,
     ) -> None:
         found = architecture()
         assert found is not None
@@ -85,23 +91,29 @@ class Ruleset:
             self._numbers["landlock_create_ruleset"], described, len(described), 0
         )
         for path, access in rules:
-            self._allow(path, access)
+            self._allow(path, access, without=0 if programs is None else EXECUTE)
+        for path in programs or ():
+            self._allow(path, READ)
         for port in ports or () if net else ():
             rule = struct.pack("=QQ", _CONNECT_TCP, port)
             kernel.system_call(self._numbers["landlock_add_rule"], self._fd, _NET_PORT, rule, 0)
 
-    def _allow(self, path: str, access: str) -> None:
+    def _allow(self, path: str, access: str, without: int = 0) -> None:
         try:
             fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
         except OSError:
             return  # a missing path needs no permission
         try:
-            rights = {
-                READ: EXECUTE | READ_FILE | READ_DIR,
-                LIST: READ_DIR,
-                WRITE: _ON_FILES | READ_DIR | (_MAKE & ~_MAKE_DEVICES) | _REFER,
-                DEVICE: READ_FILE | WRITE_FILE | _TRUNCATE | _IOCTL_DEVICE,
-            }[access] & self._handled
+            rights = (
+                {
+                    READ: EXECUTE | READ_FILE | READ_DIR,
+                    LIST: READ_DIR,
+                    WRITE: _ON_FILES | READ_DIR | (_MAKE & ~_MAKE_DEVICES) | _REFER,
+                    DEVICE: READ_FILE | WRITE_FILE | _TRUNCATE | _IOCTL_DEVICE,
+                }[access]
+                & self._handled
+                & ~without
+            )
             if not stat.S_ISDIR(os.fstat(fd).st_mode):
                 rights &= _ON_FILES
             if rights:

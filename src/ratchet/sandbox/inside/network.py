@@ -47,12 +47,22 @@ def _move() -> None:
     Raises:
         OSError: The kernel refused a step.
     """
-    found = architecture()
-    if found is None:
+    unshare(_NEW_NETWORK)
+    _raise_loopback()
+
+
+def unshare(namespaces: int) -> None:
+    """Move this single-threaded process into a user namespace and others, as the same user.
+
+    Raises:
+        OSError: The kernel refused it.
+    """
+    known = architecture()
+    if known is None:
         raise OSError("system calls of this machine are not known")
     user, group = os.geteuid(), os.getegid()
     kernel.dumpable(True)  # otherwise root owns this process's own files in /proc
-    kernel.system_call(found[1]["unshare"], _NEW_USER | _NEW_NETWORK)
+    kernel.system_call(known[1]["unshare"], _NEW_USER | namespaces)
     for name, text in (
         ("setgroups", "deny"),
         ("uid_map", f"{user} {user} 1"),
@@ -60,7 +70,30 @@ def _move() -> None:
     ):
         with open(f"/proc/self/{name}", "w") as file:
             file.write(text)
+
+
+def lead_all_here() -> None:
+    """In an own network: make every address one of this machine, so that nothing leads out.
+
+    A connection meets a listener here or is refused at once (`ip route add local default dev lo`).
+
+    Raises:
+        OSError: The kernel refused it.
+    """
+    import socket
+
     _raise_loopback()
+    loopback = socket.if_nametoindex("lo")
+    with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 0) as routing:
+        for family in (socket.AF_INET, socket.AF_INET6):
+            # struct rtmsg, and the attribute RTA_OIF: rtnetlink(7)
+            route = struct.pack("=8BI", family, 0, 0, 0, 255, 3, 254, 2, 0)
+            route += struct.pack("=HHi", 8, 4, loopback)
+            head = struct.pack("=IHHII", 16 + len(route), 24, 0x405, 1, 0)
+            routing.send(head + route)
+            error = struct.unpack_from("=i", routing.recv(4096), 16)[0]
+            if error and family == socket.AF_INET:  # a kernel may have no IPv6
+                raise OSError(-error, os.strerror(-error))
 
 
 def _raise_loopback() -> None:

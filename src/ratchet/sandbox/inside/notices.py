@@ -62,10 +62,22 @@ class Notice:
         """Put an open file of this process in the place of a descriptor of the caller.
 
         Raises:
+            OSError: The caller is gone.
+        """
+        self._add(_REPLACE, number, descriptor, flags)
+
+    def add(self, descriptor: int, flags: int) -> int:
+        """Give the caller an open file of this process; return its number there.
+
+        Raises:
             OSError: The caller is gone, or has no room for it.
         """
-        asked = struct.pack("=QIIII", self.id, _REPLACE, descriptor, number, flags)
-        fcntl.ioctl(self._listener, _ADD_DESCRIPTOR, asked)
+        return self._add(0, 0, descriptor, flags)
+
+    def _add(self, how: int, number: int, descriptor: int, flags: int) -> int:
+        asked = bytearray(struct.pack("=QIIII", self.id, how, descriptor, number, flags))
+        there: int = fcntl.ioctl(self._listener, _ADD_DESCRIPTOR, asked)
+        return there
 
     def _send(self, value: int, error: int, flags: int) -> None:
         try:
@@ -109,6 +121,9 @@ class Notice:
             OSError: There is none.
         """
         named = self.text(address)
+        for own in ("/proc/self/", "/proc/thread-self/"):  # which names another process here
+            if named.startswith(own):
+                return f"/proc/{self.pid}/{named.removeprefix(own)}"
         if named.startswith("/"):
             return named
         folder = struct.unpack("=i", struct.pack("=I", folder & 0xFFFFFFFF))[0]

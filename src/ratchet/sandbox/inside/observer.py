@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import socket
 
+from .act_log import ALLOWED
 from .attempts import (
     CONNECT,
     NAME_SERVICE,
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
 
     from .notices import Notice
 
-    Report = Callable[[Attempt, bool], None]
+    Report = Callable[[Attempt, str], None]
 
 _DEVICES = ("/dev/", "/proc/", "/sys/")
 _RESOLVERS = "/run/systemd/resolve/"
@@ -78,11 +80,12 @@ class Observer:
                 continue
             elif notice.name == "connect":
                 self._asking.discard((notice.pid, notice.arguments[0]))
-            elif attempt.kind == PROGRAM and notice.pid == self._executed:
-                self._executed = 0
-                continue
+            elif attempt.kind == PROGRAM:
+                own, self._executed = notice.pid == self._executed, 0
+                if own or not os.access(attempt.subject, os.X_OK):
+                    continue
             if not is_noise(attempt):
-                self._report(attempt, True)
+                self._report(attempt, ALLOWED)
 
     def _ask(self, notice: Notice, asks: bool) -> None:
         asks = asks or any(a.port == NAME_SERVICE for a in attempts(notice))

@@ -99,11 +99,7 @@ def _sockets(network: str) -> list[Rule]:
     if network == "relay":
         rules += [Rule("socket", argument=1, mask=0xF, values=(_STREAM,), refuse_these=False)]
         rules += [Rule("socket", argument=2, values=(0, 6), refuse_these=False)]
-        # With this flag sending opens a TCP connection, which Landlock does not check.
-        rules += [
-            Rule(name, argument=at, mask=_FAST_OPEN, values=(_FAST_OPEN,))
-            for name, at in (("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3))
-        ]
+        rules += [_fast_open("sendto", 3), _fast_open("sendmsg", 2), _fast_open("sendmmsg", 3)]
     elif network == "loopback":
         families, rules = (_UNIX, _INET, _INET6, _NETLINK), []
     elif network == "open":
@@ -148,6 +144,45 @@ def acts(*, every_send: bool) -> tuple[Rule, ...]:
     return (*rules, *_ABSENT)
 
 
+_CONTROLS = _names(
+    """
+ptrace process_vm_readv process_vm_writev pidfd_getfd pidfd_send_signal rt_sigqueueinfo
+mount umount2 pivot_root move_mount open_tree fsopen unshare setns bpf perf_event_open
+init_module finit_module kexec_load reboot
+"""
+)
+
+
+def contained(*, mounts: bool, truncation: bool, scoped: bool) -> tuple[Rule, ...]:
+    """Rules of a contained program: its acts are decided by a supervisor, the rest as in `base`.
+
+    Args:
+        mounts: Its file system and network are its own; else nothing but the supervisor's answers
+            and Landlock's rules is between it and those of the machine.
+        truncation: Landlock treats truncation as writing.
+        scoped: Signals to processes outside are confined by other means.
+    """
+    # The first rule that matches decides.
+    rules = [] if mounts else [_fast_open("sendmsg", 2), _fast_open("sendmmsg", 3)]
+    rules += [*acts(every_send=False), *(Rule(name, notify=True) for name in _CONTROLS)]
+    rules.append(Rule("kill", notify=True))
+    if not scoped:
+        rules += [Rule(name, notify=True) for name in ("tkill", "tgkill")]
+        rules.append(Rule("fcntl", argument=1, values=_SIGNALS_BY_FILE))
+    rules.append(
+        Rule("socket", argument=1, mask=0xF, values=(_STREAM,), refuse_these=False, notify=True)
+    )
+    return (*rules, *base(mounts=mounts, network="loopback", truncation=truncation))
+
+
+def _fast_open(name: str, flags: int) -> Rule:
+    """With this flag sending opens a TCP connection, which no rule on connections sees."""
+    return Rule(name, argument=flags, mask=_FAST_OPEN, values=(_FAST_OPEN,))
+
+
+_SIGNALS_BY_FILE = (8, 10, 15)
+"""F_SETOWN, F_SETSIG, F_SETOWN_EX"""
+
 _ABSENT = tuple(
     Rule(name, errno.ENOSYS) for name in ("io_uring_setup", "io_uring_enter", "io_uring_register")
 )
@@ -170,6 +205,6 @@ def one_request(*, own: int, scoped: bool, grouped: bool) -> tuple[Rule, ...]:
             Rule("kill", argument=0, values=(0, own), refuse_these=False),
             Rule("tgkill", argument=0, values=(own,), refuse_these=False),
             Rule("tkill"),
-            Rule("fcntl", argument=1, values=(8, 10, 15)),  # F_SETOWN, F_SETSIG, F_SETOWN_EX
+            Rule("fcntl", argument=1, values=_SIGNALS_BY_FILE),
         ]
     return tuple(rules)

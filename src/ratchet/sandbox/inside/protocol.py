@@ -24,8 +24,15 @@ HEADER = struct.Struct("=BI")
 
 READY, FAILED, ENDED = 1, 2, 3
 """From the sandbox: ready for requests; failed, with the reason; a request's processes are gone."""
+LISTENING, DIALED, SETTLED, REACHED = 4, 5, 6, 7
+"""From a keeper: a listener (with its descriptor) or a connection (with its port) for a host; a
+rollout is over, with whether the next one may follow in the same program; a connection into the
+program's own network, if there is one."""
 RUN, STOP = 1, 2
 """Sent to the sandbox: run a request (with its descriptors); stop the running one."""
+KEEP, SETTLE, REACH = 3, 4, 5
+"""Sent to a keeper: the processes that are there now may stay; a rollout is over; connect to a port
+of the program's own network."""
 
 END = struct.Struct("=QBid?")
 """Request number, verdict, exit status as from `os.waitstatus_to_exitcode`, CPU seconds, and

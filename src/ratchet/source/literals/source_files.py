@@ -6,16 +6,12 @@ import re
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from ratchet.source.files import SKIPPED
 from ratchet.source.generated_files import generated_notice
 from ratchet.source.secret_files import in_secret_place
-from ratchet.source.tree import SKIPPED
 
 MAX_BYTES: Final = 1_000_000
 
-_FOLDERS = (SKIPPED - {"env"}) | {
-    *("vendor", "third_party", "bower_components", "out", "target", "coverage", "htmlcov"),
-    *(".venv", ".next", ".nuxt", ".output", ".svelte-kit", ".turbo", ".cache", ".tox", ".nox"),
-}
 _LOCK_FILES = frozenset(
     {
         *("package-lock.json", "npm-shrinkwrap.json", "pnpm-lock.yaml", "yarn.lock", "bun.lock"),
@@ -46,7 +42,7 @@ def is_searched(path: str) -> bool:
     pure = PurePosixPath(path)
     return not (
         in_secret_place(Path(path))
-        or any(folder in _FOLDERS for folder in pure.parts[:-1])
+        or any(folder in SKIPPED for folder in pure.parts[:-1])
         or pure.name in _LOCK_FILES
         or pure.suffix.removeprefix(".") in _DATA
         or _MINIFIED.search(pure.name)

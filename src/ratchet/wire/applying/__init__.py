@@ -1,22 +1,23 @@
-"""Writes the wiring as one commit, takes it back, does it again, and says what no longer fits."""
+"""Writes a plan as one commit or in place, and takes it back."""
 
-from ratchet.wire.applying.again import Again, again
-from ratchet.wire.applying.commit import Committed, commit, write
-from ratchet.wire.applying.doctor import Diagnosis, diagnose
-from ratchet.wire.applying.plan import Plan, dry_run, make_plan
-from ratchet.wire.applying.undo import UndoReport, undo
+from ratchet.wire.applying.commit import BRANCH, Committed, commit
+from ratchet.wire.applying.plan import Plan, PlannedFile, make_plan, show
+from ratchet.wire.applying.record import Record
+from ratchet.wire.applying.stored import write
+from ratchet.wire.applying.undo import KeptFile, Undone, undo, wired
 
 __all__ = [
-    "Again",
+    "BRANCH",
     "Committed",
-    "Diagnosis",
+    "KeptFile",
     "Plan",
-    "UndoReport",
-    "again",
+    "PlannedFile",
+    "Record",
+    "Undone",
     "commit",
-    "diagnose",
-    "dry_run",
     "make_plan",
+    "show",
     "undo",
+    "wired",
     "write",
 ]

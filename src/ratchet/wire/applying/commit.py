@@ -1,4 +1,4 @@
-"""Writes a plan: as one commit on a branch of its own, or as plain files.
+"""Writes a plan as one commit on a branch of its own.
 
 The commit is made from git's objects alone: index, work tree and stashes stay as they are, no hook
 runs, and the branch appears in one step, so that a kill leaves nothing or the whole commit.
@@ -6,20 +6,16 @@ runs, and the branch appears in one step, so that a kill leaves nothing or the w
 
 from __future__ import annotations
 
-import os
-import shutil
-import stat
-import tempfile
 import time
-from collections.abc import Mapping
-from pathlib import Path
 
 import msgspec
 
 from ratchet.ship import Repository
 from ratchet.ship.repository import Blob
 from ratchet.types import InputError, ShipError
-from ratchet.wire.applying.plan import Plan, contents, read, record_path
+from ratchet.wire.applying.plan import Plan, PlannedFile, check_unchanged, read
+from ratchet.wire.applying.record import WiredFile, message_of
+from ratchet.wire.applying.stored import store_and_write
 
 BRANCH = "ratchet/init"
 
@@ -34,69 +30,88 @@ class Committed(msgspec.Struct, frozen=True):
     """Whether the work tree is on the branch now."""
     why_not: str = ""
     """Why it is not."""
+    ignored: tuple[str, ...] = ()
+    """Files that git ignores: they were written and are in no commit."""
 
 
-def commit(root: Path, plan: Plan, branch: str = BRANCH, *, switch: bool = True) -> Committed:
-    """Commit a plan to a new branch.
+def commit(plan: Plan, branch: str, message: str, *, switch: bool = True) -> Committed:
+    """Commit a plan to a new branch. What git ignores is written beside it, and not committed.
 
     Args:
-        root: The repository, or a folder of one.
         plan: What is written.
         branch: Name of the new branch.
-        switch: Check the branch out, if no tracked file of the work tree is changed.
+        message: Of the commit; what was written is listed at its end.
+        switch: Check the branch out.
 
     Raises:
         InputError: There is nothing to write, or a file changed since the plan was made.
-        ShipError: It is no git repository, or a submodule; HEAD is detached; a merge or the like is
-            under way; a file of the plan has uncommitted changes; or the branch exists.
+        ShipError: It is no git repository, or a submodule; a merge or the like is under way; a file
+            of the plan has uncommitted changes; or the branch exists.
     """
-    root = root.resolve()
-    if not plan.changes.files:
-        raise InputError("There is nothing to wire: the plan is empty.")
-    prompts = sum(one.way != "leave" for one in plan.choices.prompts)
-    message = (
-        f"Wire {plan.choices.agent} for Ratchet\n\n"
-        + "".join(f"{one.path}: {one.purpose}\n" for one in plan.changes.files)
-        + f"\n{prompts} prompts are bound. Take it back with: ratchet init --undo\n"
-    )
-    return commit_contents(root, contents(root, plan), message, branch, switch=switch)
-
-
-def commit_contents(
-    root: Path, made: Mapping[str, bytes | None], message: str, branch: str, *, switch: bool
-) -> Committed:
-    """Commit new contents of files to a new branch; None removes a file. Raises as `commit`."""
-    repository = Repository.open(root)
-    if repository.head_branch() is None:
-        raise ShipError(
-            f"HEAD of {repository.root} is detached.",
-            hint="Check a branch out first: git switch BRANCH",
-        )
+    if not plan.files:
+        raise InputError("There is nothing to write: the plan is empty.")
+    check_unchanged(plan)
+    repository = Repository.open(plan.root)
     repository.check_idle()
     _check_name(repository, branch)
+    paths = {repository.prefix + file.path: file.path for file in plan.files}
+    ignored = [paths[path] for path in repository.ignored(list(paths))]
+    files = [file for file in plan.files if file.path not in ignored]
+    if not files:
+        raise InputError(
+            f"git ignores all that would be committed: {', '.join(ignored)}.",
+            hint="Write it without a commit: --no-git",
+        )
     head = repository.head()
-    blobs: dict[str, Blob | None] = {}
-    present = _committed(repository, root, head, list(made))
-    for path, data in made.items():
-        inner, old = repository.prefix + path, present[path]
-        mode = old.mode if old else "100644"
-        blobs[inner] = Blob(mode, repository.store_blob(data, inner)) if data is not None else None
-    commit = repository.store_commit(head, blobs, message, time.time())
-    changed = repository.changed_paths(head, commit)
-    if not set(changed) <= set(blobs):
-        raise ShipError(f"The commit would change {sorted(set(changed) - set(blobs))} too.")
-    if not repository.create_branch(branch, commit):
+    wired, blobs = [], {}
+    for file in files:
+        old = _committed(repository, plan, head, file)
+        whole = repository.prefix + file.path
+        blob = Blob(old.mode if old else "100644", repository.store_blob(file.after, whole))
+        blobs[whole] = blob
+        wired.append(WiredFile(file.path, old.hash if old else "", blob.hash))
+    folder = repository.prefix.rstrip("/") or "."
+    text = message_of(message, folder, wired)
+    made = repository.store_commit(head, blobs, text, time.time())
+    stray = set(repository.changed_paths(head, made)) - set(blobs)
+    if stray:
+        raise ShipError(f"The commit would change {', '.join(sorted(stray))} too.")
+    if not repository.create_branch(branch, made):
         raise _exists(branch)
-    why_not = _switch(repository, branch) if switch else "It was not asked for."
-    return Committed(branch, commit, not why_not, why_not)
+    origin = repository.head_branch()
+    repository.text("config", origin_key(branch), f"refs/heads/{origin}" if origin else head)
+    store_and_write(Plan(plan.root, tuple(file for file in plan.files if file.path in ignored)))
+    refused = repository.switch(branch) if switch else "it was not asked for"
+    why_not = f"{refused.strip().rstrip('.')}. Later: git switch {branch}" if refused else ""
+    return Committed(branch, made, not refused, why_not, tuple(ignored))
 
 
-def _switch(repository: Repository, branch: str) -> str:
-    changed = [path for state, path in repository.changes() if state != "??"]
-    if changed:
-        return f"{changed[0]} has uncommitted changes. When they are committed: git switch {branch}"
-    refused = repository.switch(branch)
-    return f"git refused: {refused}. Later: git switch {branch}" if refused else ""
+def origin_key(branch: str) -> str:
+    """The setting of this clone that says where a branch was begun; it goes with the branch."""
+    return f"branch.{branch}.ratchet-origin"
+
+
+def _committed(repository: Repository, plan: Plan, head: str, file: PlannedFile) -> Blob | None:
+    """A file as HEAD has it; refuse one that differs: its changes would come along."""
+    whole = repository.prefix + file.path
+    old = repository.blob(head, whole)
+    why = ""
+    if old is not None and old.mode == "120000":
+        raise ShipError(f"{file.path} is a symbolic link in the last commit.")
+    if old is None and read(plan.root, file.path) is not None:
+        why = "is not in the last commit"
+    elif any(repository.changes([whole])):
+        why = "has uncommitted changes"
+    elif old is not None and file.before is not None:
+        # Files of a sparse checkout, or assumed unchanged, are not in git's status.
+        same = repository.store_blob(file.before, whole, write=False) == old.hash
+        why = "" if same else "differs from the last commit"
+    elif old is not None:
+        why = "is in the last commit and not in the work tree"
+    if why:
+        hint = f"Commit it first: git add {file.path} && git commit. Or write in place: --no-git"
+        raise ShipError(f"{file.path} {why}.", hint=hint)
+    return old
 
 
 def _check_name(repository: Repository, branch: str) -> None:
@@ -113,86 +128,3 @@ def _exists(branch: str) -> ShipError:
         f"The branch {branch} exists.",
         hint=f"Merge it, or delete it: git branch -D {branch}. Or name another: --branch NAME",
     )
-
-
-def _committed(
-    repository: Repository, root: Path, head: str, paths: list[str]
-) -> dict[str, Blob | None]:
-    """The files as HEAD has them; refuse one that differs: its changes would come along."""
-    found: dict[str, Blob | None] = {}
-    inner = [repository.prefix + path for path in paths]
-    changed = {path: state for state, path in repository.changes(inner)}
-    for path, whole in zip(paths, inner, strict=True):
-        old, data = repository.blob(head, whole), read(root, path)
-        if old is not None and old.mode == "120000":
-            raise ShipError(f"{path} is a symbolic link in the last commit.")
-        if old is None and data is not None:
-            why = "is not in the last commit"
-        elif whole in changed:
-            why = "has uncommitted changes"
-        elif old is not None and data is not None:
-            # Files of a sparse checkout, or assumed unchanged, are not in git's status.
-            same = repository.store_blob(data, whole, write=False) == old.hash
-            why = "" if same else "differs from the last commit"
-        else:
-            why = ""
-        if why:
-            raise ShipError(f"{path} {why}.", hint=f"Commit it first: git add {path} && git commit")
-        found[path] = old
-    return found
-
-
-def write(root: Path, plan: Plan) -> None:
-    """Write a plan as plain files, for a folder without git, or one who commits on their own.
-
-    The record is written first, so that `ratchet init --undo` also takes back what a kill left
-    half done.
-
-    Raises:
-        InputError: There is nothing to write, or a file changed since the plan was made.
-    """
-    root = root.resolve()
-    if not plan.changes.files:
-        raise InputError("There is nothing to wire: the plan is empty.")
-    made = contents(root, plan)
-    record = record_path(plan.choices.project)
-    write_contents(root, {record: made[record], **made})
-
-
-def write_contents(root: Path, made: Mapping[str, bytes | None]) -> None:
-    """Write files, each in one step; None removes one, and folders that are empty then."""
-    for path, data in made.items():
-        whole = root / path
-        present = read(root, path) is not None
-        if data is None:
-            whole.unlink(missing_ok=True)
-            _remove_empty(whole.parent, root)
-            continue
-        whole.parent.mkdir(parents=True, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=whole.parent, prefix=".ratchet-")
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(data)
-            if present:
-                shutil.copymode(whole, temporary)
-            else:
-                os.chmod(temporary, 0o666 & ~_umask())
-            os.replace(temporary, whole)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-
-
-def _remove_empty(folder: Path, root: Path) -> None:
-    while folder != root and folder.is_relative_to(root):
-        try:
-            folder.rmdir()
-        except OSError:
-            return
-        folder = folder.parent
-
-
-def _umask() -> int:
-    mask = os.umask(stat.S_IWGRP | stat.S_IWOTH)
-    os.umask(mask)
-    return mask

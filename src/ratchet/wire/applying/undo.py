@@ -1,227 +1,368 @@
-"""Takes a wiring back: exactly what was made, whatever the user edited around it."""
+"""Takes a wiring back: the revert of its commit, or the stored originals.
+
+A file that was edited is never deleted, and the branch stays the one that undo was called on; only
+from a branch that holds nothing but the wiring does it go back to where that was begun.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+import time
+from pathlib import Path, PurePosixPath
 
 import msgspec
 
-from ratchet.types import InputError
-from ratchet.wire.applying.commit import commit_contents, write_contents
-from ratchet.wire.applying.plan import read, unreadable
-from ratchet.wire.applying.record import (
-    NAME,
-    Record,
-    RecordedFile,
-    decoded,
-    encoded,
-    read_record,
-    record_text,
+from ratchet.ship import Repository
+from ratchet.ship.repository import Blob
+from ratchet.types import InputError, ShipError
+from ratchet.wire.applying.commit import origin_key
+from ratchet.wire.applying.merging import Edited, taken_out
+from ratchet.wire.applying.plan import read, why_unreadable
+from ratchet.wire.applying.record import PATTERN, UNDONE, Record, record_in, taken_back_by
+from ratchet.wire.applying.stored import (
+    forget,
+    is_stored,
+    remove_file,
+    stored_files,
+    write_file,
 )
-from ratchet.wire.applying.taken_back import TakenBack, take_back
-from ratchet.wire.applying.tokens import fingerprint
-from ratchet.wire.facts import Place
-from ratchet.wire.looking.files import RepositoryFiles
 
-BRANCH = "ratchet/undo-init"
+MESSAGE = "Take the wiring for Ratchet back"
 
 
-class KeptPlace(msgspec.Struct, frozen=True):
-    """Something that the wiring made and undo leaves, because the user changed or uses it."""
+class KeptFile(msgspec.Struct, frozen=True):
+    """A file that undo left as it is."""
 
-    place: Place
-    text: str
-    """What stands there, on one line; empty for a whole file."""
+    path: str
     why: str
-
-
-class UndoReport(msgspec.Struct, frozen=True):
-    """What undo did."""
-
-    changed: tuple[str, ...]
-    """Files without our pieces now."""
-    removed: tuple[str, ...]
-    """Files that were created and are removed."""
-    kept: tuple[KeptPlace, ...]
-    branch: str = ""
-    """Of the commit; empty if files were written, or nothing was there to do."""
-    commit: str = ""
-    switched: bool = False
-    why_not: str = ""
-    """Why the work tree is not on the branch."""
+    """As a clause."""
 
 
 class Undone(msgspec.Struct, frozen=True):
-    """A repository after undo, in memory."""
+    """What undo did, or would do."""
 
-    contents: dict[str, bytes | None]
-    """New bytes by path; None for a file that is removed. Unchanged files are not in it."""
-    kept: tuple[KeptPlace, ...]
-    files: dict[str, TakenBack]
-    """By path, those that existed before the wiring."""
-    edited: tuple[str, ...]
-    """Created files that the user edited."""
-    record: Record
-    """What is left of it."""
-    moved: dict[str, str]
-    """New path of files that were renamed, by the recorded one."""
+    restored: tuple[str, ...]
+    """Files that are as they were before the wiring, or without what it changed."""
+    removed: tuple[str, ...]
+    """Files that it had created."""
+    kept: tuple[KeptFile, ...]
+    branch: str = ""
+    """The branch that the work tree is on; empty for none."""
+    commit: str = ""
+    """Full hash of the revert; empty if there is none."""
+    deleted_branch: str = ""
+    """A branch that held nothing but the wiring."""
 
 
-def undo(
-    root: Path,
-    *,
-    branch: str = BRANCH,
-    switch: bool = True,
-    force: bool = False,
-    write: bool = False,
-) -> UndoReport:
-    """Take the wiring of a repository back.
+class _Step(msgspec.Struct, frozen=True):
+    path: str
+    before: bytes | None
+    after: bytes
+    folders: tuple[str, ...] = ()
+
+
+def wired(root: Path) -> Record | None:
+    """The wiring of a folder that was not taken back yet; None if there is none.
 
     Args:
-        root: The repository, or the folder of a project in it.
-        branch: The new branch for the commit.
-        switch: Check the branch out, if no tracked file is changed.
-        force: Remove created files also where the user edited them.
-        write: Write the files instead of a commit.
+        root: The folder that was wired, or one above or below it.
 
     Raises:
-        InputError: There is no record of a wiring, or several and none in this folder.
-        ShipError: As for `commit`.
+        InputError: There are several, and none is of this very folder.
     """
-    root, path = find_record(root)
-    record = read_record(decoded(_read(root, path)), path)
-    undone = undone_of(root, record, force=force)
-    made = dict(undone.contents)
-    made[path] = encoded(record_text(undone.record)) if undone.record.files else None
-    changed = tuple(one for one, data in undone.contents.items() if data is not None)
-    removed = tuple(one for one, data in undone.contents.items() if data is None)
-    report = UndoReport(changed, removed, undone.kept)
-    if not undone.contents and undone.record.files:
-        return report
-    if write:
-        write_contents(root, {**undone.contents, path: made[path]})
-        return report
-    message = f"Take the wiring of {record.agent} for Ratchet back\n"
-    if undone.kept:
-        message += "\nKept, because it was changed or is used:\n"
-        message += "".join(f"{one.place}: {one.why}\n" for one in undone.kept)
-    done = commit_contents(root, made, message, branch, switch=switch)
-    return msgspec.structs.replace(
-        report,
-        branch=done.branch,
-        commit=done.commit,
-        switched=done.switched,
-        why_not=done.why_not,
+    root = root.resolve()
+    try:
+        repository = _repository(root)
+    except ShipError:
+        return None
+    record = _active(repository, root) if repository else None
+    place = _stored_at(root)
+    stored = tuple(file.path for file in stored_files(place)) if place else ()
+    if record is None:
+        return Record(".", (), "", stored) if stored else None
+    return msgspec.structs.replace(record, stored=stored)
+
+
+def undo(root: Path, *, dry_run: bool = False) -> Undone:
+    """Take the wiring of a folder back.
+
+    Args:
+        root: The folder that was wired, or one above or below it.
+        dry_run: Say what would be done; do nothing.
+
+    Raises:
+        InputError: Nothing was wired here, or several folders were.
+        ShipError: A merge or the like is under way, or git does not have the originals.
+    """
+    root = root.resolve()
+    repository = _repository(root)
+    record = _active(repository, root) if repository else None
+    place = _stored_at(root)
+    branch = (repository.head_branch() or "") if repository else ""
+    if repository is not None:
+        repository.check_idle()
+    if record is None and place is None:
+        unmerged = _unmerged(repository) if repository else ""
+        if repository is None or not unmerged:
+            raise InputError(
+                f"Nothing is wired in {root}.", hint="See what it is: ratchet init --look"
+            )
+        if not dry_run:
+            _delete(repository, unmerged)
+        return Undone((), (), (), branch, deleted_branch=unmerged)
+    done = _from_store(place, dry_run) if place else Undone((), (), ())
+    done = msgspec.structs.replace(done, branch=branch)
+    if repository is not None and record is not None:
+        done = _from_commit(repository, record, done, dry_run)
+    return done
+
+
+def _from_store(root: Path, dry_run: bool) -> Undone:
+    """Bring the stored originals of a folder back."""
+    stored = stored_files(root)
+    steps = [_Step(file.path, file.before, file.after, file.folders) for file in stored]
+    changes, kept = _changes(root, steps)
+    if not dry_run:
+        _write(root, steps, changes)
+        edited = {file.path for file in kept}
+        forget(root, [file for file in stored if file.before and file.path in edited])
+    return _undone(changes, kept)
+
+
+def _from_commit(repository: Repository, record: Record, done: Undone, dry_run: bool) -> Undone:
+    """Go back to where a branch was begun that holds the wiring alone; else revert."""
+    origin = _origin(repository, record)
+    if not origin or not (dry_run or _go_back(repository, origin)):
+        return _revert(repository, record, done, dry_run)
+    created = tuple(file.path for file in record.files if not file.before)
+    changed = tuple(file.path for file in record.files if file.before)
+    return Undone(
+        (*done.restored, *changed),
+        (*done.removed, *created),
+        done.kept,
+        origin.removeprefix("refs/heads/") if origin.startswith("refs/") else "",
+        deleted_branch=done.branch,
     )
 
 
-def undone_of(root: Path, record: Record, *, force: bool = False) -> Undone:
-    """The files of a repository without what a record names."""
-    contents: dict[str, bytes | None] = {}
-    kept: list[KeptPlace] = []
-    files: dict[str, TakenBack] = {}
-    edited: list[str] = []
-    left: list[RecordedFile] = []
-    moved: dict[str, str] = {}
-    for recorded in record.files:
-        path = recorded.path
-        data = read(root, path)
-        if data is None and recorded.pieces:
-            path = _renamed(root, recorded) or path
-            moved |= {recorded.path: path} if path != recorded.path else {}
-            data = read(root, path)
+def _revert(repository: Repository, record: Record, done: Undone, dry_run: bool) -> Undone:
+    """Revert on the branch that is checked out: its files, and the work tree's with their edits."""
+    root = repository.root if record.folder == "." else repository.root / record.folder
+    prefix = "" if record.folder == "." else f"{record.folder}/"
+    head = repository.head()
+    steps: list[_Step] = []
+    blobs: dict[str, Blob | None] = {}
+    kept: list[KeptFile] = []
+    for file in record.files:
+        whole = prefix + file.path
+        there, before = repository.blob(head, whole), _bytes(repository, file.before)
+        current = repository.content(head, whole)
+        try:
+            read(root, file.path)
+            new = taken_out(current, before, _bytes(repository, file.after) or b"")
+            _check_edit(file.path, current, new, there is not None and there.mode == "100755")
+        except (Edited, InputError) as error:
+            kept.append(KeptFile(file.path, str(error).rstrip(".")))
+            continue
+        if there is not None and new != current:
+            made = None if new is None else repository.store_blob(new, None, write=not dry_run)
+            blobs[whole] = Blob(there.mode, made) if made else None
+        old, wrote = (_bytes(repository, name, whole) for name in (file.before, file.after))
+        folders = tuple(map(str, PurePosixPath(file.path).parents))[:-1] if old is None else ()
+        steps.append(_Step(file.path, old, wrote or b"", folders))
+    changes, edited = _changes(root, steps)
+    kept += edited
+    for file_kept in edited:
+        blobs.pop(prefix + file_kept.path, None)
+    commit = ""
+    if not dry_run:
+        _write(root, steps, changes)
+        commit = _commit(repository, head, blobs, record.commit) if blobs else ""
+    undone = _undone(changes, kept)
+    return msgspec.structs.replace(
+        done,
+        restored=(*done.restored, *undone.restored),
+        removed=(*done.removed, *undone.removed),
+        kept=(*done.kept, *undone.kept),
+        commit=commit,
+    )
+
+
+def _commit(repository: Repository, head: str, blobs: dict[str, Blob | None], of: str) -> str:
+    """Commit the revert to what is checked out; the index follows for these files."""
+    text = f"{MESSAGE}\n\nThis reverts commit {of}.\n\n{UNDONE}: {of}\n"
+    commit = repository.store_commit(head, blobs, text, time.time())
+    repository.text("update-ref", "-m", "ratchet init --undo", "HEAD", commit, head)
+    repository.text("reset", "--quiet", "HEAD", "--", *blobs)
+    return commit
+
+
+def _changes(root: Path, steps: list[_Step]) -> tuple[dict[str, bytes | None], list[KeptFile]]:
+    """New bytes of each file of the work tree that changes, and the files that stay."""
+    changes: dict[str, bytes | None] = {}
+    kept = []
+    for step in steps:
+        try:
+            current = read(root, step.path)
+            new = taken_out(current, step.before, step.after)
+            executable = current is not None and bool((root / step.path).stat().st_mode & 0o111)
+            _check_edit(step.path, current, new, executable)
+        except (Edited, InputError) as error:
+            kept.append(KeptFile(step.path, str(error).rstrip(".")))
+            continue
+        if new != current:
+            changes[step.path] = new
+    return changes, kept
+
+
+def _check_edit(path: str, current: bytes | None, new: bytes | None, executable: bool) -> None:
+    """Raise Edited where a file must stay although its bytes are known."""
+    if current is not None and new is None and executable:
+        raise Edited("its mode was changed since")  # nothing is created executable
+    if current and new and why_unreadable(path, new) and not why_unreadable(path, current):
+        raise Edited("without what the wiring wrote, it would not parse")
+
+
+def _write(root: Path, steps: list[_Step], changes: dict[str, bytes | None]) -> None:
+    folders = {step.path: step.folders for step in steps}
+    for path, data in changes.items():
         if data is None:
-            continue
-        text = decoded(data)
-        if recorded.created:
-            if force or fingerprint(text, path) == recorded.created:
-                contents[path] = None
-            else:
-                edited.append(path)
-                kept.append(KeptPlace(Place(path), "", "it was changed; --force removes it"))
-                left.append(recorded)
-            continue
-        after = take_back(text, path, recorded.pieces)
-        made = encoded(after.text)
-        if after.replaced and unreadable(path, made) and not unreadable(path, data):
-            problem = unreadable(path, made)
-            kept.append(
-                KeptPlace(Place(path), "", f"without our pieces it does not parse: {problem}")
-            )
-            left.append(recorded)
-            continue
-        files[path] = after
-        if after.replaced:
-            contents[path] = made
-        kept += [KeptPlace(Place(path, one.line), one.text, one.why) for one in after.kept]
-        pieces = tuple(recorded.pieces[one.number] for one in after.kept)
-        if pieces:
-            left.append(msgspec.structs.replace(recorded, path=path, pieces=pieces))
-    rest = msgspec.structs.replace(record, files=tuple(left))
-    return Undone(contents, tuple(kept), files, tuple(edited), rest, moved)
+            remove_file(root, path, folders[path])
+        else:
+            write_file(root / path, data)
 
 
-def find_record(folder: Path) -> tuple[Path, str]:
-    """The repository that was wired, and the path of its record in it.
+def _undone(changes: dict[str, bytes | None], kept: list[KeptFile]) -> Undone:
+    return Undone(
+        tuple(path for path, data in changes.items() if data is not None),
+        tuple(path for path, data in changes.items() if data is None),
+        tuple(kept),
+    )
 
-    Raises:
-        InputError: There is none, or there are several below the folder.
-    """
-    folder = folder.resolve()
-    if not folder.is_dir():
-        raise InputError(f"{folder} is not a folder.")
-    found = [folder / NAME] if (folder / NAME).is_file() else []
-    if not found:
-        found = [folder / path for path in _records(RepositoryFiles(folder))]
-    if not found:
-        found = [one / NAME for one in folder.parents if (one / NAME).is_file()][:1]
-    if not found:
+
+def _bytes(repository: Repository, blob: str, path: str = "") -> bytes | None:
+    """Bytes of a blob; with a path, as they are in the work tree. None for no blob."""
+    if not blob:
+        return None
+    form = ["--filters", f"--path={path}"] if path else ["blob"]
+    try:
+        return repository.output("cat-file", *form, blob)
+    except ShipError:
+        raise ShipError(
+            f"git does not have what {path or 'a file'} was before the wiring.",
+            hint="In a shallow clone: git fetch --unshallow",
+        ) from None
+
+
+def _repository(root: Path) -> Repository | None:
+    """The repository of a folder; None where there is no git."""
+    if not any((folder / ".git").exists() for folder in (root, *root.parents)):
+        return None
+    try:
+        return Repository.open(root)
+    except ShipError:
+        if _stored_at(root) is None:
+            raise
+        return None  # a submodule, or a repository without a commit: what is stored is enough
+
+
+def _active(repository: Repository, root: Path) -> Record | None:
+    """The newest wiring in the history of HEAD that was not taken back since."""
+    query = ("log", "--extended-regexp", f"--grep={PATTERN}", "--format=%H%n%B%x00", "HEAD")
+    taken_back: set[str] = set()
+    records: dict[str, Record] = {}
+    for entry in repository.output(*query).decode(errors="replace").split("\0"):
+        commit, _, message = entry.strip().partition("\n")
+        if any(commit.startswith(short) for short in taken_back):
+            continue
+        taken_back.update(taken_back_by(message))
+        record = record_in(message, commit)
+        if record is not None and _is_there(repository, record):
+            records.setdefault(record.folder, record)
+    near = {
+        folder: record
+        for folder, record in records.items()
+        if (place := (repository.root / folder).resolve()).is_relative_to(root)
+        or root.is_relative_to(place)
+    }
+    own = str(PurePosixPath(repository.prefix or "."))
+    if own in near:
+        return near[own]
+    if len(near) > 1:
         raise InputError(
-            f"{folder} was not wired by ratchet init: there is no {NAME}.",
-            hint="See what it is: ratchet init --look",
+            f"{len(near)} folders are wired: {', '.join(sorted(near))}.", hint="Name one of them."
         )
-    if len(found) > 1:
-        names = ", ".join(str(one.parent.relative_to(folder)) for one in found)
-        raise InputError(
-            f"{len(found)} projects were wired: {names}.", hint="Name the folder of one."
-        )
-    record = read_record(decoded(_read(found[0].parent, NAME)), str(found[0]))
-    depth = 0 if record.project == "." else len(Path(record.project).parts)
-    root = found[0].parents[depth]
-    return root, found[0].relative_to(root).as_posix()
+    return next(iter(near.values()), None)
 
 
-def _records(files: RepositoryFiles) -> Iterator[str]:
-    yield from (path for path in files.paths if path.rpartition("/")[2] == NAME)
+def _is_there(repository: Repository, record: Record) -> bool:
+    """Whether something of a wiring is left; a rebase hides which commit took it back."""
+    prefix = "" if record.folder == "." else f"{record.folder}/"
+    for file in record.files:
+        blob = repository.blob("HEAD", prefix + file.path)
+        if blob is not None and blob.hash != file.before:
+            return True
+    return False
 
 
-def _read(root: Path, path: str) -> bytes:
-    data = read(root, path)
-    if data is None:
-        raise InputError(f"{root / path} is not there any more.")
-    return data
+def _origin(repository: Repository, record: Record) -> str:
+    """Where the branch was begun that is checked out, if it holds the wiring and nothing else."""
+    branch = repository.head_branch()
+    if branch is None or repository.head() != record.commit:
+        return ""
+    origin = _setting(repository, origin_key(branch))
+    pushed = _setting(repository, f"branch.{branch}.remote")
+    prefix = "" if record.folder == "." else f"{record.folder}/"
+    if not origin or pushed or any(repository.changes([prefix + f.path for f in record.files])):
+        return ""
+    begun = repository.commit_of(origin)
+    parents = repository.parents(record.commit)
+    return origin if begun and parents and repository.is_ancestor(parents[0], begun) else ""
 
 
-def _renamed(root: Path, recorded: RecordedFile) -> str:
-    """The one file that holds all pieces of a file that is gone; empty if there is none."""
-    ending = "." + recorded.path.rpartition(".")[2]
-    fitting: list[str] = []
-    for path in RepositoryFiles(root).paths:
-        if path.endswith(ending) and not (root / path).is_symlink():
-            try:
-                text = decoded((root / path).read_bytes())
-            except OSError:
-                continue
-            # Most texts hold none of it: only one that may hold all is taken apart.
-            if all(_core(one.inserted) in text for one in recorded.pieces):
-                fitting.append(path)
-    return fitting[0] if len(fitting) == 1 else ""
+def _go_back(repository: Repository, origin: str) -> bool:
+    """Check out where a branch was begun, and delete it; False where git refuses."""
+    branch = repository.head_branch() or ""
+    name = origin.removeprefix("refs/heads/")
+    if name != origin:
+        refused = repository.switch(name)
+    else:
+        refused = ""
+        try:
+            repository.text("switch", "--quiet", "--detach", origin)
+        except ShipError as error:
+            refused = str(error)
+    if refused:
+        return False
+    _delete(repository, branch)
+    return True
 
 
-def _core(inserted: str) -> str:
-    """The longest word of a piece."""
-    return max(inserted.split(), key=len, default="")
+def _unmerged(repository: Repository) -> str:
+    """A branch with a wiring that was begun at the one that is checked out, and not merged."""
+    current = repository.head_branch()
+    here = f"refs/heads/{current}" if current else repository.head()
+    pattern = r"^branch\..*\.ratchet-origin$"
+    listed = repository.output("config", "--get-regexp", pattern, ok=(0, 1)).decode()
+    for line in listed.splitlines():
+        key, _, origin = line.partition(" ")
+        branch = key.removeprefix("branch.").removesuffix(".ratchet-origin")
+        tip = repository.commit_of(f"refs/heads/{branch}")
+        if origin == here and tip and record_in(repository.message(tip), tip):
+            return branch
+    return ""
 
 
-__all__ = ["KeptPlace", "UndoReport", "Undone", "find_record", "undo", "undone_of"]
+def _delete(repository: Repository, branch: str) -> None:
+    tip = repository.commit_of(f"refs/heads/{branch}")
+    if tip:
+        repository.delete_ref(f"refs/heads/{branch}", tip)
+    repository.output("config", "--remove-section", f"branch.{branch}", ok=(0, 128))
+
+
+def _setting(repository: Repository, key: str) -> str:
+    return repository.output("config", "--get", key, ok=(0, 1)).decode().strip()
+
+
+def _stored_at(root: Path) -> Path | None:
+    """The folder, this one or one above, whose files were written in place."""
+    return next((folder for folder in (root, *root.parents) if is_stored(folder)), None)

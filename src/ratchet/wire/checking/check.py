@@ -20,9 +20,6 @@ import msgspec
 
 from ratchet.sandbox.interpreter import find_interpreter
 from ratchet.types import InputError
-from ratchet.wire.applying.plan import read
-from ratchet.wire.applying.record import Record, decoded, read_record
-from ratchet.wire.applying.undo import find_record, undone_of
 from ratchet.wire.checking import command, service
 from ratchet.wire.checking.bytecode import compiled_once
 from ratchet.wire.checking.called import (
@@ -63,7 +60,10 @@ from ratchet.wire.checking.wired_project import (
 )
 from ratchet.wire.entry.service_app import ServiceApp
 from ratchet.wire.facts import PromptSite, RepositoryLook
-from ratchet.wire.looking.look import look
+from ratchet.wire.former.plan import read
+from ratchet.wire.former.record import FormerRecord, decoded, read_record
+from ratchet.wire.former.undo import find_record, undone_of
+from ratchet.wire.looking.former_look import look
 from ratchet.wire.project_files.config_file import test_of_releases
 
 _PROMPT = re.compile(r"\bprompt\(\s*[\"']([\w.-]+)[\"']")
@@ -134,7 +134,7 @@ class _Run:
     def __init__(
         self,
         root: Path,
-        record: Record,
+        record: FormerRecord,
         facts: RepositoryLook,
         python: Path,
         variables: Mapping[str, str],

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import msgspec
 
-from ratchet.wire.applying.locate import pairs_of
-from ratchet.wire.applying.record import Record, RecordedFile
 from ratchet.wire.choices import Choices
 from ratchet.wire.entry.javascript import program_paths
 from ratchet.wire.entry.javascript_file import is_javascript, javascript_files
@@ -18,6 +16,8 @@ from ratchet.wire.entry.javascript_marks import JavascriptMarks
 from ratchet.wire.entry.modules import Modules
 from ratchet.wire.entry.side_effects import Marks
 from ratchet.wire.facts import Place, RepositoryLook, SideEffect
+from ratchet.wire.former.locate import pairs_of
+from ratchet.wire.former.record import FormerRecord, FormerRecordedFile
 
 _IMPORT = re.compile(
     r"\s*(?:import|from)\s+ratchet\b|[^\n(]*(?:from|require\()\s*[\"']agent-ratchet"
@@ -26,13 +26,13 @@ _SETTING_UP = re.compile(r"(?:^|\.)(?:[A-Z]\w*|get_or_create\w*|create_collectio
 _MARK = re.compile(r"\bside_effects\s*=\s*True\b|\bsideEffects\s*:\s*true\b")
 
 
-def without_marks(record: Record) -> Record:
+def without_marks(record: FormerRecord) -> FormerRecord:
     """A record without the marks of tools that act: what is undone by it leaves them denied."""
     files = tuple(_without_marks(one) for one in record.files)
     return msgspec.structs.replace(record, files=files)
 
 
-def _without_marks(file: RecordedFile) -> RecordedFile:
+def _without_marks(file: FormerRecordedFile) -> FormerRecordedFile:
     marks = {number for number, one in enumerate(file.pieces) if _MARK.search(one.inserted)}
     if not marks:
         return file
@@ -45,7 +45,7 @@ def _without_marks(file: RecordedFile) -> RecordedFile:
 
 
 def would_act(
-    root: Path, record: Record, facts: RepositoryLook, also: Sequence[str] = ()
+    root: Path, record: FormerRecord, facts: RepositoryLook, also: Sequence[str] = ()
 ) -> tuple[str, Place] | None:
     """The first call that would act if the tree were run, or None.
 
@@ -84,7 +84,7 @@ def would_act(
 
 
 def _in_another_language(
-    root: Path, record: Record, facts: RepositoryLook
+    root: Path, record: FormerRecord, facts: RepositoryLook
 ) -> tuple[str, Place] | None:
     """What acts in the files that a program of JavaScript or TypeScript leads to, unmarked."""
     files = {

@@ -1,1 +1,6 @@
-"""Reads a repository: its agents, prompts, tools, effects, tests, tracing and data."""
+"""`look`: an inventory of a repository. Nothing of it is run, and nothing is decided."""
+
+from ratchet.wire.looking.inventory import Inventory
+from ratchet.wire.looking.survey import look
+
+__all__ = ["Inventory", "look"]

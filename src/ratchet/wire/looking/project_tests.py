@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from ratchet.wire.facts import Manifest, Place, ProjectTests
+from ratchet.wire.facts import FoundTests, Manifest, Place
 from ratchet.wire.looking.files import RepositoryFiles, standing_of
 from ratchet.wire.looking.manifests import project_of
 
@@ -51,7 +51,7 @@ class _Declared:
     runs: str
 
 
-def find_tests(files: RepositoryFiles, manifests: tuple[Manifest, ...]) -> Iterator[ProjectTests]:
+def find_tests(files: RepositoryFiles, manifests: tuple[Manifest, ...]) -> Iterator[FoundTests]:
     """Tests by project and language; a command without a test in its project is none."""
     groups: dict[tuple[str, str], _Found] = defaultdict(_Found)
     for path in files.paths:
@@ -77,7 +77,7 @@ def find_tests(files: RepositoryFiles, manifests: tuple[Manifest, ...]) -> Itera
         declared = next(
             (one for one in _declared(files, project, language) if _fits(one, language)), None
         )
-        yield ProjectTests(
+        yield FoundTests(
             project,
             runner,
             declared.command if declared else command,

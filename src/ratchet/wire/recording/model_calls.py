@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from ratchet.observe.model_apis import DIALECTS, ModelApi
 from ratchet.observe.model_apis.bounded_json import decoded, mapping
-from ratchet.run.model_relay import Exchange
+from ratchet.run.model_relay import Exchange, RelayedRequest
 from ratchet.wire.recording.python_hook.ratchet_recording_hook.shapes import is_model_request
 from ratchet.wire.recording.python_hook.ratchet_recording_hook.values import is_secret_name
 from ratchet.wire.recording.recording import ModelText
@@ -26,25 +26,39 @@ _ENDINGS = {
     ":streamGenerateContent": "gemini",
     "/api/chat": "ollama",
     "/api/generate": "ollama",
-    "/converse": "bedrock",
-    "/converse-stream": "bedrock",
-    "/invoke": "bedrock",
-    "/invoke-with-response-stream": "bedrock",
+    "/generate": "tgi",
+    "/generate_stream": "tgi",
+    "/completion": "llama.cpp",
 }
 """Dialects by the end of a path."""
 
 
-def is_model_call(exchange: Exchange) -> bool:
-    """Whether an exchange asked a model."""
-    return exchange.request.method == "POST" and is_model_request(
-        exchange.request.path, request_of(exchange)
+def asks_model(request: RelayedRequest, body: Any) -> bool:
+    """Whether a request with a decoded body asks a model.
+
+    One of an unknown form to this machine is for a program of the owner's own.
+    """
+    if request.method != "POST" or not is_model_request(request.path, body):
+        return False
+    return bool(dialect_of(request.path, body)) or not is_loopback(
+        urlsplit(request.url).hostname or ""
     )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host is this machine."""
+    return host in ("localhost", "::1", "0.0.0.0") or host.startswith("127.")  # noqa: S104
 
 
 def request_of(exchange: Exchange) -> Any:
     """The decoded body of a request; None where it is no JSON."""
+    return body_of(exchange.request)
+
+
+def body_of(request: RelayedRequest) -> Any:
+    """The decoded body of a request that arrived; None where it is no JSON."""
     try:
-        return decoded(exchange.request.body)
+        return decoded(request.body)
     except ValueError:
         return None
 
@@ -55,7 +69,7 @@ def dialect_of(path: str, request: Any) -> str:
     named = next((name for end, name in _ENDINGS.items() if path.endswith(end)), "")
     if not named and "contents" in mapping(request):
         return "gemini"
-    return named
+    return "bedrock" if not named and path.startswith("/model/") else named
 
 
 def api_of(dialect: str) -> ModelApi | None:
@@ -111,6 +125,26 @@ def texts_of(content: Any) -> list[str]:
             if isinstance(content.get(key), (str, list)):
                 return texts_of(content[key])
     return []
+
+
+def called_tools(request: Body) -> list[str]:
+    """Names of the tools that were called since the last message of the user."""
+    called: list[str] = []
+    for key in ("messages", "contents", "input"):
+        value = request.get(key)
+        for message in value if isinstance(value, list) else []:
+            message = mapping(message)
+            content = message.get("content", message.get("parts"))
+            results = isinstance(content, list) and any(
+                mapping(part).get("type") == "tool_result"
+                or "toolResult" in mapping(part)
+                or "functionResponse" in mapping(part)
+                for part in content
+            )
+            if message.get("role") == "user" and not results:
+                called = []
+            called += [call["name"] for call in _said(message)[1]]
+    return called
 
 
 def answer_of(exchange: Exchange, dialect: str) -> str:

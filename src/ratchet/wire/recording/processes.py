@@ -16,6 +16,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from ratchet.sandbox.acts import Act, Watch
+
 KEPT = 1_000_000
 """Most bytes of an output that are kept, from its end."""
 TELL_EVERY_S = 15.0
@@ -24,15 +26,37 @@ PATIENCE_S = 3.0
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
-    """How a command ended."""
+    """How a command or a service ended."""
 
-    code: int | None
-    """None where it was ended at its time limit."""
-    stdout: str
-    stderr: str
-    seconds: float
+    code: int | None = None
+    """None where it did not end by itself."""
+    timed_out: bool = False
+    stdout: str = ""
+    stderr: str = ""
+    seconds: float = 0.0
     problem: str = ""
-    """Why it could not be started."""
+    """Why it could not be started or reached, as a sentence."""
+    response: str = ""
+    status: int = 0
+    acts: tuple[Act, ...] = ()
+    """What it did, as its system calls say."""
+    blind: str = ""
+    """Why these were not seen, as a clause; empty when they were."""
+
+    @property
+    def went_well(self) -> bool:
+        """Whether it did what was asked of it."""
+        answered = self.code == 0 or 200 <= self.status < 400
+        return answered and not self.problem and not self.timed_out
+
+    def with_answer(self, answer: Ended, problem: str) -> Ended:
+        """The same with a service's answer."""
+        return msgspec.structs.replace(
+            self,
+            response=answer.response,
+            status=answer.status,
+            problem=self.problem or answer.problem or problem,
+        )
 
 
 class Process:
@@ -74,7 +98,8 @@ class Process:
             streams["stderr"] = subprocess.PIPE
         if terminal:
             streams["stderr"] = secondary
-        self.process = subprocess.Popen(
+        self._watch = Watch()
+        self.process = self._watch.start(
             tuple(argv), cwd=cwd, env=dict(environ), start_new_session=True, **streams
         )
         if terminal:
@@ -134,14 +159,23 @@ class Process:
         return False
 
     @property
-    def stdout(self) -> str:
-        """What it printed so far."""
-        return self._output[0].text()
+    def code(self) -> int | None:
+        """Its exit code; None while it runs."""
+        return self.process.poll()
 
-    @property
-    def stderr(self) -> str:
-        """What it printed for people so far."""
-        return self._output[1].text()
+    def ended(self, *, seconds: float, code: int | None = None, timed_out: bool = False) -> Ended:
+        """All that is known of it, once it was ended."""
+        failed = self._watch.failed
+        return Ended(
+            code=127 if failed else code,
+            timed_out=timed_out,
+            stdout=self._output[0].text(),
+            stderr=self._output[1].text(),
+            seconds=seconds,
+            problem=f"It could not be started: {failed}." if failed else "",
+            acts=self._watch.acts(),
+            blind=self._watch.blind,
+        )
 
 
 def wait_for_port(

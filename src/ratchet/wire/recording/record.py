@@ -2,37 +2,51 @@
 
 from __future__ import annotations
 
-import shlex
+import os
+import re
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from ratchet.run.model_relay import Exchange, ModelRelay
+from ratchet.wire.recording.commands import run_command
 from ratchet.wire.recording.journals import Journals
+from ratchet.wire.recording.missing import Sources, missing
 from ratchet.wire.recording.model_calls import (
     answer_of,
+    asks_model,
     dialect_of,
-    is_model_call,
     is_streamed,
     path_without_keys,
     request_of,
     texts_of_request,
 )
-from ratchet.wire.recording.processes import Ended, Process
+from ratchet.wire.recording.outside import Outside, listing, outside
+from ratchet.wire.recording.processes import Ended
 from ratchet.wire.recording.recording import (
     CommandRun,
+    Missing,
     ModelCall,
     PythonUsed,
     Recording,
     ServiceRun,
 )
-from ratchet.wire.recording.surroundings import Surroundings
+from ratchet.wire.recording.services import run_service
+from ratchet.wire.recording.simulated_model import SimulatedModel
+from ratchet.wire.recording.surroundings import PYTHON_HOOK, Surroundings, read_dotenv
+from ratchet.worker.environment import PROVIDER_KEYS
 
 STDERR_TAIL = 8_000
 STDOUT = 200_000
+
+PLACEHOLDER = "sk-simulated"
+
+_OF_HOOK = re.compile(
+    r'^ +File "[^"\n]*ratchet_recording_hook[^\n]*\n(?:    [^\n]*\n)*', re.MULTILINE
+)
+"""Lines of a traceback that are not the program's."""
 
 
 def record(
@@ -54,76 +68,86 @@ def record(
     """
     began = time.perf_counter()
     root = root.resolve()
+    argv = run.argv if isinstance(run, CommandRun) else run.serve
     exchanges: list[Exchange] = []
     with tempfile.TemporaryDirectory(prefix="ratchet-recording-") as name:
         folder = Path(name).resolve()
-        with ModelRelay(ended=exchanges.append) as relay:
-            around = Surroundings(root, folder, relay, run.variables, simulated=simulated)
+        answering = SimulatedModel().answer if simulated else None
+        with ModelRelay(answering=answering, ended=exchanges.append) as relay:
+            placeholders = _placeholders(root, argv, run.variables) if simulated else {}
+            variables = {**placeholders, **run.variables}
+            around = Surroundings(root, folder, relay, variables, simulated=simulated)
+            before = listing(root)
             if isinstance(run, CommandRun):
-                ended = _run_command(run, root, around, folder, say, timeout_s)
+                ended = run_command(run, root, around, folder, say, timeout_s)
             else:
-                raise NotImplementedError
+                ended = run_service(run, root, around, folder, say, timeout_s)
+            port = urlsplit(relay.url).port
         journals = Journals(folder)
-    clean: Callable[[Any], Any] = around.without_secrets
+    did = outside(
+        journals,
+        ended.acts,
+        [exchange for exchange in exchanges if exchange.passed_on and not _asks_model(exchange)],
+        root=root,
+        home=Path.home(),
+        hidden=(folder, PYTHON_HOOK),
+        before=before,
+        after=listing(root),
+        own_ports=[port] if port else [],
+    )
+
+    def clean(text: str) -> str:
+        return _OF_HOOK.sub("", str(around.without_secrets(text)))
+
     calls = _model_calls(exchanges, journals, around)
+    said = clean((ended.stderr + ended.problem)[-STDERR_TAIL:])
+    lacking: tuple[Missing, ...] = ()
+    if not ended.went_well or not calls:
+        loaded = {file for event in journals.of("end") for file in event["modules"].values()}
+        lacking = missing(
+            Sources(root, argv, loaded),
+            journals,
+            did,
+            calls,
+            root=root,
+            environ=around.owner,
+            dotenv=around.dotenv,
+            said=said + ended.stdout[-STDERR_TAIL:] + ended.response[-STDERR_TAIL:],
+            simulated=simulated,
+        )
     return Recording(
         run=run,
         root=str(root),
         simulated=simulated,
         exit_code=ended.code,
-        timed_out=ended.code is None and not ended.problem,
+        timed_out=ended.timed_out,
         stdout=clean(ended.stdout[-STDOUT:]),
-        stderr_tail=clean((ended.problem or ended.stderr)[-STDERR_TAIL:]),
-        response="",
-        response_status=0,
+        stderr_tail=said,
+        response=clean(ended.response),
+        response_status=ended.status,
         seconds=round(ended.seconds, 3),
         overhead_s=round(time.perf_counter() - began - ended.seconds, 3),
         calls=calls,
         constructors=journals.constructors(),
-        contacts=(),
-        writes=(),
-        programs=(),
-        variables=(),
-        missing=(),
-        data_files_read=(),
+        contacts=did.contacts,
+        writes=did.writes,
+        programs=did.programs,
+        variables=did.variables,
+        missing=lacking,
+        data_files_read=did.data_files_read,
         python=_python_used(journals),
-        notes=(),
+        notes=tuple(_notes(argv, journals, ended, calls, did, placeholders)),
     )
 
 
-def _run_command(
-    run: CommandRun,
-    root: Path,
-    around: Surroundings,
-    folder: Path,
-    say: Callable[[str], None],
-    timeout_s: float,
-) -> Ended:
-    started = time.perf_counter()
-    try:
-        process = Process(
-            run.argv,
-            cwd=root,
-            environ=around.variables,
-            mark=str(folder),
-            stdin=run.stdin,
-            terminal=run.terminal,
-        )
-    except OSError as error:
-        problem = f"{run.argv[0]} cannot be started: {error.strerror or error}."
-        return Ended(code=127, stdout="", stderr="", seconds=0.0, problem=problem)
-    try:
-        code = process.wait(timeout_s, say, shlex.join(run.argv))
-        seconds = time.perf_counter() - started
-    finally:
-        process.end()
-    return Ended(code=code, stdout=process.stdout, stderr=process.stderr, seconds=seconds)
+def _asks_model(exchange: Exchange) -> bool:
+    return asks_model(exchange.request, request_of(exchange))
 
 
 def _model_calls(
     exchanges: list[Exchange], journals: Journals, around: Surroundings
 ) -> tuple[ModelCall, ...]:
-    asked = [exchange for exchange in exchanges if is_model_call(exchange)]
+    asked = [exchange for exchange in exchanges if _asks_model(exchange)]
     asked.sort(key=lambda exchange: exchange.request.number)
     return tuple(
         _model_call(number, exchange, journals, around) for number, exchange in enumerate(asked)
@@ -146,6 +170,8 @@ def _model_call(
         request=request,
         texts=texts_of_request(request),
         response=around.without_secrets(answer_of(exchange, dialect)),
+        answer=exchange.body,
+        content_type=exchange.content_type,
         status=exchange.status,
         streamed=is_streamed(exchange),
         seconds=round(exchange.seconds, 3),
@@ -169,3 +195,51 @@ def _python_used(journals: Journals) -> PythonUsed | None:
         version=chosen["version"],
         sdk=any(event["sdk"] for event in ends),
     )
+
+
+def _notes(
+    argv: Sequence[str],
+    journals: Journals,
+    ended: Ended,
+    calls: Sequence[ModelCall],
+    did: Outside,
+    placeholders: Mapping[str, str],
+) -> Iterator[str]:
+    """What could not be seen, for people."""
+    if ended.blind:
+        yield (
+            f"System calls could not be watched: {ended.blind}. The hosts, files and programs are"
+            " those that Python told of, and files of the project."
+        )
+    python = re.match(r"(?:python|pypy)[\d.]*$", Path(argv[0]).name) if argv else None
+    if python and not journals.of("start"):
+        yield (
+            "This interpreter does not load what stands on PYTHONPATH (options -I, -E and -S are"
+            " reasons), so no functions were seen: the command is the entry."
+        )
+    unseen = [call for call in calls if not call.stack]
+    if unseen and not (python and not journals.of("start")):
+        yield (
+            f"{len(unseen)} of {len(calls)} model calls came from a program or a library whose"
+            " functions are not seen."
+        )
+    if placeholders:
+        names = ", ".join(placeholders)
+        yield f"Keys that are not set were placeholders, for the simulated model: {names}."
+    if not calls:
+        hosts = ", ".join(f"{contact.host}:{contact.port}" for contact in did.contacts)
+        seen = (
+            f" It contacted {hosts}; a client that reads no base URL is not seen." if hosts else ""
+        )
+        yield f"No model call was seen.{seen}"
+
+
+def _placeholders(root: Path, argv: Sequence[str], variables: Mapping[str, str]) -> dict[str, str]:
+    """Values for keys that the program needs and nobody has set."""
+    sources = Sources(root, argv)
+    text = sources.text().lower()
+    # Frameworks that name no provider call OpenAI.
+    providers = {name for name in PROVIDER_KEYS if name.partition("_")[0].lower() in text}
+    known = {**read_dotenv(root), **os.environ, **variables}
+    wanted = {"OPENAI_API_KEY"} | providers | sources.keys()
+    return {name: PLACEHOLDER for name in sorted(wanted) if not known.get(name)}

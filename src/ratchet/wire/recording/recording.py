@@ -101,13 +101,16 @@ class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
     """Of the model, with the port where it is not the usual one."""
     dialect: str
     """`openai-chat`, `openai-responses`, `openai-completions`, `openai-embeddings`, `anthropic`,
-    `gemini`, `ollama`, `bedrock`; empty where the form is another one."""
+    `gemini`, `ollama`, `bedrock`, `tgi`, `llama.cpp`; empty where the form is another one."""
     request: Any
     """The decoded body; None where it is no JSON."""
     texts: tuple[ModelText, ...]
     """Every text of a system's, developer's or user's message, in order."""
     response: str
     """The answer's text; of a call of tools, their names and arguments as JSON."""
+    answer: bytes
+    """The answer's body as it came, for a replay."""
+    content_type: str
     status: int
     """0 where no answer came."""
     streamed: bool

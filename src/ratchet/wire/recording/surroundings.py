@@ -22,6 +22,8 @@ PROVIDERS = {
 }
 """Variables that the providers' libraries read in any language, with what they stand for."""
 
+_OTHERS = ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL")
+
 _BASE_URL = re.compile(r"(?:BASE_URL|API_BASE|API_URL|BASE_PATH|ENDPOINT)$")
 _LINE = re.compile(r"^\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*?)\s*$", re.MULTILINE)
 _SHORTEST = 8
@@ -65,6 +67,9 @@ class Surroundings:
             "hooks": _hooks(self.owner, folder),
         }
         (folder / "settings.json").write_text(json.dumps(settings))
+        self.hooks: dict[str, str] = settings["hooks"]
+        self.providers = {name: relay.address_of(self.bases[name]) for name in _OTHERS}
+        """Base URLs for programs in languages without a hook."""
         self.variables = {
             **self.owner,
             **{name: value for name, (value, _) in settings["set"].items()},

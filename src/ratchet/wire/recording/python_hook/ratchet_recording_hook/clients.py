@@ -43,6 +43,8 @@ class Watched:
         self._relay = relay
         self._simulated = simulated
         self._numbers = itertools.count()
+        self._hosts: set[str] = set()
+        """Hosts of models that were called."""
         place = urlsplit(relay)
         self.host, self.port = place.hostname, place.port
 
@@ -56,7 +58,10 @@ class Watched:
         if place.scheme not in ("http", "https") or not place.netloc:
             return None
         model = method == "POST" and is_model_request(place.path, decoded)
-        if not model and not (self._simulated and about_models(place.path)):
+        if model:
+            self._hosts.add(place.netloc)
+        of_model = self._simulated and (place.netloc in self._hosts or about_models(place.path))
+        if not model and not of_model:
             port = place.port or (443 if place.scheme == "https" else 80)
             self._journal.write(
                 "request", method=method, host=place.hostname or "", port=port, path=place.path

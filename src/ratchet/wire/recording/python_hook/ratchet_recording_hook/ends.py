@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import opcode
 import sys
+import threading
 from typing import Any, Callable
 
 _RETURNS = {code for name, code in opcode.opmap.items() if name.startswith("RETURN_")}
@@ -77,13 +78,16 @@ class _Traced:
 
     def __init__(self, ended: Ended) -> None:
         self._ended = ended
+        self._pending: Any = None
 
     def watch(self, frame: Any) -> bool:
         current: Any = sys._getframe(1)
         while current is not None and current is not frame:
             current = current.f_back
-        if current is None or sys.gettrace() not in (None, getattr):
-            return False  # of another thread, or a debugger's
+        if sys.gettrace() not in (None, getattr):
+            return False  # a debugger's
+        if current is None and not self._main_thread_traces():
+            return False
         items: list[Any] = []
         errors: list[Any] = [None, -1]
 
@@ -96,10 +100,22 @@ class _Traced:
 
         frame.f_trace_lines = False
         frame.f_trace = trace
-        # For each new function `getattr(frame, "call", None)` says None: it is not traced. Being
-        # written in C, it costs less than any function of ours.
-        sys.settrace(getattr)
-        return True
+        if current is not None:
+            _trace_this_thread()
+        return current is not None
+
+    def _main_thread_traces(self) -> bool:
+        """Let the main thread trace, whose frames wait for this one; False where that fails."""
+        try:
+            import ctypes
+
+            if self._pending is None:
+                kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+                self._pending = kind(_trace_this_thread)
+                return bool(ctypes.pythonapi.Py_AddPendingCall(self._pending, None) == 0)
+        except (ImportError, AttributeError, OSError):
+            return False
+        return threading.current_thread() is not threading.main_thread()
 
     def _left(self, frame: Any, value: Any, items: list[Any], errors: list[Any]) -> None:
         generator = frame.f_code.co_flags & _GENERATORS
@@ -109,3 +125,11 @@ class _Traced:
             self._ended(frame, raised=errors[0])
         elif generator and len(items) < _MOST_ITEMS:
             items.append(value)
+
+
+def _trace_this_thread(_: Any = None) -> int:
+    # For each new function `getattr(frame, "call", None)` says None: it is not traced. Being
+    # written in C, it costs less than any function of ours.
+    if sys.gettrace() is None:
+        sys.settrace(getattr)
+    return 0

@@ -36,7 +36,8 @@ _AS_TEXT = (datetime.date, datetime.time, decimal.Decimal, uuid.UUID, pathlib.Pu
 
 def is_secret_name(name: str) -> bool:
     """Whether a key, parameter or variable of that name holds a secret."""
-    return _SECRET_NAME.search(name.replace("-", "_")) is not None
+    named = _SECRET_NAME.search(name.replace("-", "_")) is not None
+    return named and name not in ("PWD", "OLDPWD")
 
 
 def without_secrets(text: str) -> str:

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ratchet.wire.applying.record import RecordedPiece
-from ratchet.wire.applying.tokens import CLOSING, OPENING, TextToken, tokens_of
+from ratchet.wire.former.record import RecordedPiece
+from ratchet.wire.former.tokens import CLOSING, OPENING, TextToken, tokens_of
 
 _NEAR = 12
 """Tokens of each side that are compared."""

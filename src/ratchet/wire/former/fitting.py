@@ -8,8 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from ratchet.wire.applying.record import Record, RecordedPrompt, text_of
 from ratchet.wire.facts import Place, PromptSite, RepositoryLook
+from ratchet.wire.former.record import FormerRecord, RecordedPrompt, text_of
 
 
 class Misfit(msgspec.Struct, frozen=True):
@@ -23,7 +23,7 @@ class Misfit(msgspec.Struct, frozen=True):
 
 
 def matched_prompts(
-    record: Record, prompts: Iterable[PromptSite], moved: Mapping[str, str]
+    record: FormerRecord, prompts: Iterable[PromptSite], moved: Mapping[str, str]
 ) -> dict[tuple[Place, str], RecordedPrompt]:
     """The recorded prompt that each prompt is, by its place and name; new ones are not in it.
 
@@ -58,7 +58,7 @@ def _same_text(one: RecordedPrompt, prompt: PromptSite, _: Mapping[str, str]) ->
 
 
 def agent_misfits(
-    root: Path, record: Record, found: RepositoryLook, moved: Mapping[str, str]
+    root: Path, record: FormerRecord, found: RepositoryLook, moved: Mapping[str, str]
 ) -> Iterator[Misfit]:
     """Recorded prompts and the entry that a look at the repository, without its wiring, lacks.
 

@@ -13,15 +13,15 @@ from typing import Any
 import msgspec
 
 from ratchet.types import InputError
-from ratchet.wire.applying.fitting import Misfit, agent_misfits
-from ratchet.wire.applying.record import NAME, Record, decoded, read_record
-from ratchet.wire.applying.undo import Undone, find_record, undone_of
-from ratchet.wire.applying.view import view
 from ratchet.wire.entry.javascript_file import is_javascript
 from ratchet.wire.entry.javascript_marks import marked_names
 from ratchet.wire.entry.package_import import PACKAGE
 from ratchet.wire.facts import Place, RepositoryLook
-from ratchet.wire.looking.look import look
+from ratchet.wire.former.fitting import Misfit, agent_misfits
+from ratchet.wire.former.record import NAME, FormerRecord, decoded, read_record
+from ratchet.wire.former.undo import FormerUndone, find_record, undone_of
+from ratchet.wire.former.view import view
+from ratchet.wire.looking.former_look import look
 from ratchet.wire.project_files.config_file import NAME as CONFIG
 from ratchet.wire.project_files.dependency import manifest_of
 from ratchet.wire.project_files.package_json import nearest_package
@@ -72,7 +72,7 @@ def diagnose(folder: Path) -> Diagnosis:
     return Diagnosis(str(root), project, count, tuple(dict.fromkeys(misfits)))
 
 
-def _wired(folder: Path) -> tuple[Path, str, Record | None]:
+def _wired(folder: Path) -> tuple[Path, str, FormerRecord | None]:
     try:
         root, path = find_record(folder)
     except InputError:
@@ -93,11 +93,11 @@ def _tables(root: Path, path: str) -> tuple[dict[str, Any], list[Misfit]]:
         return {}, [Misfit(Place(path), f"It cannot be read: {error}.", "Fix it.")]
 
 
-def _is_python(tables: Mapping[str, Any], record: Record | None) -> bool:
+def _is_python(tables: Mapping[str, Any], record: FormerRecord | None) -> bool:
     return "entry" in tables.get("agent", {}) or (record is not None and record.run == "python")
 
 
-def _gone(record: Record, undone: Undone) -> Iterator[Misfit]:
+def _gone(record: FormerRecord, undone: FormerUndone) -> Iterator[Misfit]:
     """Pieces that stood in files which are there, and stand there no more."""
     for recorded in record.files:
         path = undone.moved.get(recorded.path, recorded.path)
@@ -132,7 +132,7 @@ def _unmarked(root: Path, found: RepositoryLook) -> Iterator[Misfit]:
             )
 
 
-def _unmarked_scripts(root: Path, found: RepositoryLook, record: Record) -> Iterator[Misfit]:
+def _unmarked_scripts(root: Path, found: RepositoryLook, record: FormerRecord) -> Iterator[Misfit]:
     """Tools in JavaScript that act outside and are not marked, of those that may not act."""
     acting = {one.tool for one in found.side_effects if one.acts and one.tool}
     for tool in found.tools:
@@ -148,7 +148,7 @@ def _unmarked_scripts(root: Path, found: RepositoryLook, record: Record) -> Iter
             )
 
 
-def _npm_dependency(root: Path, record: Record) -> Iterator[Misfit]:
+def _npm_dependency(root: Path, record: FormerRecord) -> Iterator[Misfit]:
     """Manifests that lack the npm package which their files import."""
     folders = {
         nearest_package(root, one.path)

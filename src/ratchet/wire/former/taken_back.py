@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ratchet.wire.applying.locate import FoundPieces, locate, pairs_of, whole_lines
-from ratchet.wire.applying.plan import unreadable
-from ratchet.wire.applying.record import DEFINING, RecordedPiece, encoded
-from ratchet.wire.applying.tokens import is_name, tokens_of
+from ratchet.wire.former.locate import FoundPieces, locate, pairs_of, whole_lines
+from ratchet.wire.former.plan import unreadable
+from ratchet.wire.former.record import DEFINING, RecordedPiece, encoded
+from ratchet.wire.former.tokens import is_name, tokens_of
 
 
 class KeptPiece(msgspec.Struct, frozen=True):

@@ -10,12 +10,15 @@ import msgspec
 
 from ratchet._version import __version__
 from ratchet.types import InputError
-from ratchet.wire.applying.fitting import Misfit, agent_misfits, matched_prompts
-from ratchet.wire.applying.locate import pairs_of
-from ratchet.wire.applying.plan import Plan, WiringStep, check, make_plan, read, record_path
-from ratchet.wire.applying.record import (
-    Record,
-    RecordedFile,
+from ratchet.wire.changes import Changes, FileChange, Piece
+from ratchet.wire.choices import Choices
+from ratchet.wire.facts import EntryPoint, RepositoryLook
+from ratchet.wire.former.fitting import Misfit, agent_misfits, matched_prompts
+from ratchet.wire.former.locate import pairs_of
+from ratchet.wire.former.plan import FormerPlan, WiringStep, check, make_plan, read, record_path
+from ratchet.wire.former.record import (
+    FormerRecord,
+    FormerRecordedFile,
     RecordedPiece,
     decoded,
     encoded,
@@ -26,14 +29,11 @@ from ratchet.wire.applying.record import (
     recorded_prompt,
     small_pieces,
 )
-from ratchet.wire.applying.taken_back import carried
-from ratchet.wire.applying.tokens import fingerprint
-from ratchet.wire.applying.undo import KeptPlace, Undone, find_record, undone_of
-from ratchet.wire.applying.view import view
-from ratchet.wire.changes import Changes, FileChange, Piece
-from ratchet.wire.choices import Choices
-from ratchet.wire.facts import EntryPoint, RepositoryLook
-from ratchet.wire.looking.look import look
+from ratchet.wire.former.taken_back import carried
+from ratchet.wire.former.tokens import fingerprint
+from ratchet.wire.former.undo import FormerUndone, KeptPlace, find_record, undone_of
+from ratchet.wire.former.view import view
+from ratchet.wire.looking.former_look import look
 from ratchet.wire.project_files.config_file import NAME as CONFIG
 from ratchet.wire.project_files.config_file import config_file
 
@@ -46,7 +46,7 @@ class Again(msgspec.Struct, frozen=True):
 
     root: str
     """The repository: what the plan's paths are relative to."""
-    plan: Plan
+    plan: FormerPlan
     """Of what is new; without changes if nothing is."""
     kept: tuple[KeptPlace, ...]
     """What the user edited, which stays."""
@@ -85,13 +85,13 @@ def again(
     misfits = tuple(agent_misfits(root, record, found, undone.moved))
     if not changes:
         left = Changes(left_alone=plan.left_alone)
-        return Again(str(root), Plan(choices, left, plan.config, {}), undone.kept, misfits)
+        return Again(str(root), FormerPlan(choices, left, plan.config, {}), undone.kept, misfits)
     own = _record_change(root, path, record, choices, changes)
     whole = Changes((*changes, own), plan.left_alone)
     before = {one.path: read(root, one.path) for one in whole.files}
     check(whole, before)
     hashes = {one: hash_of(data) for one, data in before.items()}
-    return Again(str(root), Plan(choices, whole, plan.config, hashes), undone.kept, misfits)
+    return Again(str(root), FormerPlan(choices, whole, plan.config, hashes), undone.kept, misfits)
 
 
 def _recommended(found: RepositoryLook, project: str) -> Choices:
@@ -106,7 +106,7 @@ def _recommended(found: RepositoryLook, project: str) -> Choices:
 
 
 def _as_before(
-    choices: Choices, entries: Sequence[EntryPoint], record: Record, undone: Undone
+    choices: Choices, entries: Sequence[EntryPoint], record: FormerRecord, undone: FormerUndone
 ) -> Choices:
     """Choices with the names and answers of the first wiring; new prompts get new names."""
     known = matched_prompts(record, (one.prompt for one in choices.prompts), undone.moved)
@@ -134,7 +134,9 @@ def _as_before(
     )
 
 
-def _new(root: Path, folder: Path, plan: Plan, record: Record, undone: Undone) -> list[FileChange]:
+def _new(
+    root: Path, folder: Path, plan: FormerPlan, record: FormerRecord, undone: FormerUndone
+) -> list[FileChange]:
     """What a plan for the repository without its wiring has, and the repository with it lacks."""
     known = {undone.moved.get(one.path, one.path): one for one in record.files}
     found = []
@@ -152,7 +154,11 @@ def _new(root: Path, folder: Path, plan: Plan, record: Record, undone: Undone) -
 
 
 def _new_content(
-    root: Path, change: FileChange, recorded: RecordedFile | None, plan: Plan, record: Record
+    root: Path,
+    change: FileChange,
+    recorded: FormerRecordedFile | None,
+    plan: FormerPlan,
+    record: FormerRecord,
 ) -> FileChange | None:
     data = read(root, change.path)
     if data is None:
@@ -172,8 +178,8 @@ def _new_pieces(
     root: Path,
     folder: Path,
     change: FileChange,
-    recorded: RecordedFile | None,
-    undone: Undone,
+    recorded: FormerRecordedFile | None,
+    undone: FormerUndone,
 ) -> FileChange | None:
     before = (folder / change.path).read_bytes()
     pieces = small_pieces(change.pieces, before)
@@ -207,7 +213,7 @@ def _keys(pieces: Sequence[RecordedPiece], path: str) -> list[tuple[str, str]]:
 
 
 def _record_change(
-    root: Path, path: str, record: Record, choices: Choices, changes: Sequence[FileChange]
+    root: Path, path: str, record: FormerRecord, choices: Choices, changes: Sequence[FileChange]
 ) -> FileChange:
     """The record with what is new in it."""
     files = {one.path: one for one in record.files}

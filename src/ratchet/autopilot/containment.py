@@ -1,0 +1,114 @@
+"""The containment of a project's agent, from [agent.allow] and [sandbox]."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ratchet.types import ConfigError
+
+if TYPE_CHECKING:
+    from ratchet.autopilot.config import AgentAllowSection, AgentSection, SandboxSection
+    from ratchet.sandbox.containment import AgentContainment, Allowance
+
+NOT_CONTAINED = (
+    "Rollouts are not contained: the agent acts in them as it does for you. A section [agent.allow]"
+    " in ratchet.toml contains them."
+)
+"""What is said of a project without the section."""
+
+_UNSAFE = (
+    "Rollouts are not contained, as this machine cannot do it and unsafe = true under [sandbox]"
+    " allows it: the agent acts in them as it does for you."
+)
+_RUNS_ALREADY = (
+    "Rollouts are not contained: the agent runs already at {url}, and acts there as it does for"
+    " you. With serve under [agent] Ratchet starts it, and contains it."
+)
+
+
+def containment_of(
+    agent: AgentSection,
+    sandbox: SandboxSection,
+    *,
+    root: Path,
+    state: Path,
+    python: str = "",
+) -> tuple[AgentContainment | None, str]:
+    """The containment of an agent, and a sentence for people where there is none.
+
+    Args:
+        agent: Its section.
+        sandbox: The section with the level.
+        root: The project's folder, which the folders are relative to.
+        state: Ratchet's own folder, which the agent cannot read.
+        python: The agent's interpreter; empty for this one.
+
+    Raises:
+        SandboxUnavailable: This machine cannot contain it.
+    """
+    if agent.allow is None:
+        return None, NOT_CONTAINED
+    if agent.runs_already:
+        return None, _RUNS_ALREADY.format(url=agent.url)
+    # Imported late: most commands start no agent.
+    from ratchet.sandbox.containment import AgentContainment
+    from ratchet.sandbox.limits import SandboxUnavailable
+
+    try:
+        made = AgentContainment(
+            allowance(agent.allow, root),
+            root=root,
+            python=python,
+            hidden=[state],
+            level=sandbox.level,
+        )
+    except SandboxUnavailable:
+        if sandbox.unsafe:
+            return None, _UNSAFE
+        raise
+    return made, ""
+
+
+def allowance(section: AgentAllowSection, root: Path) -> Allowance:
+    """What a section allows; its folders are made where they are missing."""
+    from ratchet.sandbox.containment import Allowance
+
+    folders = []
+    for name in section.folders:
+        path = Path(os.path.normpath(root / os.path.expanduser(name)))
+        if not path.exists():
+            with contextlib.suppress(OSError):  # then it is not written to
+                path.mkdir(parents=True)
+        folders.append(str(path))
+    return Allowance(
+        hosts=tuple(host_and_port(text) for text in section.hosts),
+        programs=section.programs,
+        folders=tuple(folders),
+    )
+
+
+def host_and_port(text: str) -> tuple[str, int]:
+    """A host and port; port 0 for the path of a unix socket."""
+    if text.startswith("/"):
+        return os.path.realpath(text), 0
+    host, _, port = text.rpartition(":")
+    host = host.strip("[]").lower()
+    return "localhost" if host in ("127.0.0.1", "::1") else host, int(port)
+
+
+def check_executor(kind: str) -> None:
+    """Check that the attempts of an executor of this kind can be contained.
+
+    Raises:
+        ConfigError: They run in a process that cannot be.
+    """
+    if kind in ("inline", "ray"):
+        where = "Ratchet's own process" if kind == "inline" else "processes of the cluster"
+        raise ConfigError(
+            f'executor = "{kind}" under [run] and [agent.allow] exclude each other: attempts run in'
+            f" {where}, which is not contained.",
+            hint='Set executor = "auto"; or remove [agent.allow], and rollouts act for real.',
+        )

@@ -1,0 +1,204 @@
+"""Verifies a wiring: the recorded input runs again, as wired and contained."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from ratchet.cli.wiring_probe import CHANGE, ProbeAnswer, ProbeRequest
+from ratchet.run.model_relay import Answer, Exchange, ModelRelay, RelayedRequest
+from ratchet.wire.deriving.derive import Wiring
+from ratchet.wire.deriving.sent_texts import nearest_call, system_texts, unlike
+from ratchet.wire.recording.model_calls import asks_model, body_of, request_of, texts_of_request
+from ratchet.wire.recording.recording import Recording
+
+SECONDS = 180.0
+"""How long both rollouts may take, besides the recorded run's own time twice."""
+
+
+NO_KEY = "ratchet-check-no-key"
+
+
+class SeenCall(NamedTuple):
+    """A model call of the wired agent."""
+
+    started_at: float
+    """In seconds since the epoch."""
+    exchange: Exchange
+
+
+class Finding(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that was verified, or was not."""
+
+    name: str
+    holds: bool | None
+    """None where it could not be verified."""
+    said: str
+
+
+class Verification(msgspec.Struct, frozen=True, kw_only=True):
+    """What running a wiring showed."""
+
+    works: bool
+    """Whether the recorded input ran to its end as wired."""
+    findings: tuple[Finding, ...]
+    denied: tuple[str, ...]
+    """What it tried and may not do."""
+    why: str
+    """Why it does not work, with what to do; empty when it does."""
+    agent_s: float = 0.0
+    """Seconds that the agent itself ran."""
+
+
+def _unchanged(request: RelayedRequest) -> RelayedRequest:
+    """A request as it would be with the agent's own prompts."""
+    body = request.body.replace(CHANGE.encode(), b"")
+    return msgspec.structs.replace(request, body=body)
+
+
+class Replay:
+    """Answers model calls as they were answered in the recorded run; a context manager.
+
+    A call that was not recorded, such as one with a changed prompt, gets the answer of the recorded
+    call whose texts are most like it.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self._calls = recording.calls
+        self._relay = ModelRelay(answering=self._answer, ended=self._ended)
+        self.seen: list[SeenCall] = []
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Lead the gateway's calls here."""
+        url = self._relay.url
+        return {
+            "OPENAI_BASE_URL": f"{url}/v1",
+            "OPENAI_API_BASE": f"{url}/v1",
+            "OPENAI_API_KEY": NO_KEY,
+            "ANTHROPIC_BASE_URL": url,
+            "ANTHROPIC_API_KEY": NO_KEY,
+        }
+
+    def __enter__(self) -> Replay:
+        self._relay.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._relay.__exit__(*error)
+
+    def _answer(self, request: RelayedRequest) -> Answer:
+        call = nearest_call(self._calls, body_of(_unchanged(request)))
+        return Answer(pieces=(call.answer,), status=call.status, content_type=call.content_type)
+
+    def _ended(self, exchange: Exchange) -> None:
+        if asks_model(exchange.request, request_of(exchange)):
+            self.seen.append(SeenCall(time.time() - exchange.seconds, exchange))
+
+
+def verify(root: Path, wiring: Wiring, recording: Recording, replay: Replay) -> Verification:
+    """Run the wired agent on the recorded input, with its own prompts and with changed ones.
+
+    Args:
+        root: The project's folder, with the wiring in place.
+        wiring: The wiring.
+        recording: The recorded run.
+        replay: Answers the model calls.
+    """
+    prompts = system_texts(recording)
+    request = ProbeRequest(task_input=wiring.task_input, prompts=prompts)
+    answer = _probed(root, request, replay.variables, SECONDS + 2 * recording.seconds)
+    seen = list(replay.seen)
+    if answer.own is None or answer.own.status != "succeeded":
+        error = answer.error or (answer.own.error if answer.own else "")
+        denied = answer.own.denied if answer.own else ()
+        return Verification(works=False, findings=(), denied=denied, why=f"{error} {answer.hint}")
+    own = [call.exchange for call in seen if call.started_at < answer.started_changed_at]
+    changed = [call.exchange for call in seen if call.started_at >= answer.started_changed_at]
+    findings = (
+        _calls(recording, own),
+        _same_prompts(recording, own),
+        _change_arrives(prompts, changed),
+        _same_shape(wiring.output, answer.own.output),
+    )
+    works = findings[0].holds is not False
+    return Verification(
+        works=works,
+        findings=findings,
+        denied=answer.own.denied,
+        why="" if works else findings[0].said,
+        agent_s=answer.own.seconds + (answer.changed.seconds if answer.changed else 0.0),
+    )
+
+
+def _probed(
+    root: Path, request: ProbeRequest, variables: Mapping[str, str], seconds: float
+) -> ProbeAnswer:
+    words = [sys.executable, "-P", "-m", "ratchet.cli.wiring_probe", str(root)]
+    try:
+        ended = subprocess.run(
+            words,
+            input=msgspec.json.encode(request),
+            capture_output=True,
+            env={**os.environ, **variables},
+            cwd=root,
+            timeout=seconds,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return ProbeAnswer(error=f"It did not end within {seconds:.0f} s.")
+    try:
+        return msgspec.json.decode(ended.stdout, type=ProbeAnswer)
+    except msgspec.DecodeError:
+        tail = ended.stderr.decode(errors="replace").strip()[-1_500:]
+        return ProbeAnswer(error=f"The check ended with exit code {ended.returncode}. {tail}")
+
+
+def _calls(recording: Recording, own: Sequence[Exchange]) -> Finding:
+    expected, got = len(recording.calls), len(own)
+    if not got and expected:
+        said = "No model call reached the gateway."
+        return Finding(name="model calls", holds=False, said=said)
+    said = f"{got} model calls, as recorded." if got == expected else f"{got} of {expected} calls."
+    return Finding(name="model calls", holds=True if got == expected else None, said=said)
+
+
+def _same_prompts(recording: Recording, own: Sequence[Exchange]) -> Finding:
+    sent = [texts_of_request(request_of(exchange)) for exchange in own]
+    different = unlike(recording, sent)
+    if not different:
+        said = "The same prompts, to the byte."
+        return Finding(name="prompts", holds=True, said=said)
+    return Finding(name="prompts", holds=None, said=f"Prompts differ: {'; '.join(different[:3])}")
+
+
+def _change_arrives(prompts: Sequence[str], changed: Sequence[Exchange]) -> Finding:
+    if not prompts:
+        said = "No system prompt was sent, so none can be replaced at the gateway."
+        return Finding(name="changed prompt", holds=None, said=said)
+    arrived = sum(CHANGE.encode() in exchange.request.body for exchange in changed)
+    said = f"A changed prompt arrived in {arrived} of {len(changed)} calls."
+    return Finding(name="changed prompt", holds=arrived > 0, said=said)
+
+
+def _same_shape(recorded: Any, output: Any) -> Finding:
+    one, other = _shape(recorded), _shape(output)
+    if one == other:
+        return Finding(name="answer", holds=True, said=f"The answer is {one}, as recorded.")
+    return Finding(name="answer", holds=None, said=f"The answer is {other}; recorded was {one}.")
+
+
+def _shape(value: Any) -> str:
+    if isinstance(value, dict):
+        return f"an object with {', '.join(sorted(map(str, value)))}" if value else "an object"
+    if isinstance(value, list):
+        return "a list"
+    names = {"str": "text", "bool": "true or false", "int": "a number", "float": "a number"}
+    return names.get(type(value).__name__, "nothing")

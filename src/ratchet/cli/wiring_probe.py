@@ -1,0 +1,155 @@
+"""Runs a wired agent on one input, with its own prompts and with changed ones.
+
+    python -m ratchet.cli.wiring_probe FOLDER < request.json
+
+For the verification of a wiring, in a process of its own: the agent may be imported here. Standard
+input holds a `ProbeRequest`, standard output a `ProbeAnswer` as JSON.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from contextlib import redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from ratchet.autopilot import Project, open_runner
+from ratchet.autopilot.agent_model import agent_model
+from ratchet.cli.project_server import project_server
+from ratchet.store import Store
+from ratchet.types import (
+    Candidate,
+    Declaration,
+    PromptTemplate,
+    RatchetError,
+    Rollout,
+    Task,
+    defaults,
+)
+
+QUEUE = "probe"
+CHANGE = " (A check of the wiring changed this prompt: ratchet-check-7c1f.)"
+"""What each prompt of the second rollout ends with."""
+
+
+class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """What to run."""
+
+    task_input: Any
+    prompts: tuple[str, ...]
+    """System prompts of the recorded run, for an agent whose prompts are found in its calls."""
+
+
+class ProbeRollout(msgspec.Struct, frozen=True, kw_only=True):
+    """One rollout."""
+
+    status: str
+    output: Any
+    error: str
+    denied: tuple[str, ...]
+    """What it tried and may not do."""
+    seconds: float
+    """Of the attempt itself."""
+
+
+class ProbeAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What came out; with an error nothing could be run."""
+
+    own: ProbeRollout | None = None
+    """With the agent's own prompts."""
+    changed: ProbeRollout | None = None
+    """With changed ones; None without any prompt."""
+    started_changed_at: float = 0.0
+    """When the second rollout began, in seconds since the epoch."""
+    error: str = ""
+    hint: str = ""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the probe; the exit code is 1 when it could not run at all."""
+    folder = Path((arguments or sys.argv[1:])[0]).resolve()
+    request = msgspec.json.decode(sys.stdin.buffer.read(), type=ProbeRequest)
+    try:
+        with redirect_stdout(sys.stderr):  # the agent may print while it is imported
+            answer = asyncio.run(_probe(folder, request))
+    except RatchetError as error:
+        answer = ProbeAnswer(error=error.message, hint=error.hint or "")
+    sys.stdout.buffer.write(msgspec.json.encode(answer))
+    return 1 if answer.error else 0
+
+
+async def _probe(folder: Path, request: ProbeRequest) -> ProbeAnswer:
+    project = Project.find(folder, project_server)
+    with agent_model(project, _say), project.open_store() as store:
+        agent = project.load_agent()
+        if agent.prompts_in_calls:
+            agent.declarations = {
+                name: Declaration(name, PromptTemplate(text, engine="plain"), located_by="text")
+                for name, text in _named(request.prompts).items()
+            }
+        own = project.source_candidate(agent)
+        changed = own.derive(
+            {
+                name: _changed(resource)
+                for name, resource in defaults(agent.declarations).items()
+                if isinstance(resource, PromptTemplate)
+            },
+            algorithm="probe",
+        )
+        first = await _rollout(project, store, agent, own, request.task_input)
+        between = time.time()
+        second = None
+        if changed.id != own.id:
+            second = await _rollout(project, store, agent, changed, request.task_input)
+    return ProbeAnswer(own=first, changed=second, started_changed_at=between)
+
+
+async def _rollout(
+    project: Project, store: Store, agent: Any, candidate: Candidate, task_input: Any
+) -> ProbeRollout:
+    store.candidates.put(candidate, time.time())
+    queue = f"{QUEUE}-{time.time_ns()}"  # a unique queue: no other runner claims from it
+    rollout = Rollout.of(
+        Task("recorded", task_input),
+        candidate.id,
+        scope=[queue],
+        seed_parts=[0],
+        queue=queue,
+        purpose="check",
+        max_attempts=1,
+    )
+    async with open_runner(project, store, agent, queue, _say, take_over=False) as runner:
+        ended = (await runner.run([rollout], [candidate]))[rollout.id]
+    spans = store.spans.of(rollout.id)
+    denied = dict.fromkeys(
+        str(span.attributes["ratchet.denied"])
+        for span in spans
+        if "ratchet.denied" in span.attributes
+    )
+    return ProbeRollout(
+        status=ended.status,
+        output=ended.output,
+        error=ended.error,
+        denied=tuple(denied),
+        seconds=ended.duration_s or 0.0,
+    )
+
+
+def _named(texts: tuple[str, ...]) -> dict[str, str]:
+    return {f"recorded_{number}": text for number, text in enumerate(texts, 1)}
+
+
+def _changed(prompt: PromptTemplate) -> PromptTemplate:
+    return PromptTemplate(prompt.text + CHANGE, prompt.engine)
+
+
+def _say(sentence: str) -> None:
+    print(sentence, file=sys.stderr)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""What a contained agent tried outside of itself, as spans of its attempt and as a sentence."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+
+import msgspec
+
+from ratchet.observe.ids import attempt_span_id, attempt_trace_id, new_span_id
+from ratchet.sandbox.acts import Act
+from ratchet.types import Outcome, Span
+
+MOST_NAMED = 10
+"""Attempts that an error message names; the spans name all."""
+
+
+def with_denials(outcome: Outcome, acts: Sequence[Act]) -> Outcome:
+    """An outcome with what was denied in its attempt: a span for each, named in its error if any.
+
+    An attempt that succeeded all the same has spans alone.
+
+    Args:
+        outcome: The attempt's outcome.
+        acts: What the agent tried.
+    """
+    kept = [act for act in acts if act.end != "allowed"]
+    if not kept:
+        return outcome
+    roots = [span for span in outcome.spans if span.parent_id is None]
+    trace = roots[0].trace_id if roots else attempt_trace_id(outcome.rollout_id, outcome.fence)
+    parent = roots[0].span_id if roots else attempt_span_id(outcome.rollout_id, outcome.fence)
+    at = int((outcome.ended_at or outcome.started_at) * 1e9)
+    spans = [
+        Span(
+            trace_id=trace,
+            span_id=f"{new_span_id():016x}",
+            parent_id=parent,
+            name=act.end,
+            start_ns=at,
+            end_ns=at,
+            status="error",
+            message=sentence([act]),
+            attributes={
+                "ratchet.act.kind": act.kind,
+                "ratchet.act.subject": act.subject,
+                "ratchet.act.port": act.port,
+                "ratchet.act.count": act.count,
+            },
+        )
+        for act in kept
+    ]
+    error = outcome.error
+    if outcome.status != "succeeded":
+        error = f"{error}\n{sentence(kept)}".strip()
+    return msgspec.structs.replace(outcome, error=error, spans=(*outcome.spans, *spans))
+
+
+def kept_of(outcome: Outcome) -> list[Act]:
+    """What was denied in an attempt, or done in copies, from its spans."""
+    made = []
+    for span in outcome.spans:
+        if "ratchet.act.kind" in span.attributes:
+            values = {
+                name.removeprefix("ratchet.act."): value for name, value in span.attributes.items()
+            }
+            made.append(msgspec.convert({**values, "end": span.name}, Act))
+    return made
+
+
+def sentence(kept: Sequence[Act]) -> str:
+    """What was denied, how it is allowed, and what was done in copies, as sentences."""
+    texts = []
+    if denied := [act for act in kept if act.end == "denied"]:
+        texts.append(f"It tried {_listed([described(act) for act in denied])}; denied.")
+    if copied := [act for act in kept if act.end == "copied"]:
+        tried = _listed([described(act) for act in copied])
+        texts.append(f"It tried {tried}; that was done in copies, which are gone.")
+    keys: dict[str, list[str]] = {}
+    for act in kept:
+        key, value = allowing(act)
+        if key and value not in keys.setdefault(key, []):
+            keys[key].append(value)
+    if keys:
+        what = "it" if len(kept) == 1 else "them"
+        settings = _listed([f"{key} = {json.dumps(values)}" for key, values in keys.items()])
+        texts.append(f"Allow {what} with {settings} under [agent.allow] in ratchet.toml.")
+    return " ".join(texts)
+
+
+def described(act: Act) -> str:
+    """An act, as the object of `It tried`."""
+    match act.kind:
+        case "connect":
+            return _place(act)
+        case "lookup":
+            return f"to look up {act.subject}"
+        case "socket":
+            return f"the unix socket {act.subject}"
+        case "program":
+            return f"to start {os.path.basename(act.subject)}"
+        case "write":
+            return f"to write {act.subject}"
+        case "delete":
+            return f"to delete {act.subject}"
+        case "signal":
+            return f"to send a signal to process {act.subject}"
+        case "process":
+            return f"to control other processes ({act.subject})"
+
+
+def allowing(act: Act) -> tuple[str, str]:
+    """The key under [agent.allow] that allows an act, and its value; empty for what none allows."""
+    match act.kind:
+        case "connect":
+            return "hosts", _place(act)
+        case "socket" if act.subject.startswith("/"):
+            return "hosts", act.subject
+        case "program":
+            return "programs", os.path.basename(act.subject)
+        case "write" | "delete":
+            return "folders", os.path.dirname(act.subject)
+        case _:
+            return "", ""
+
+
+def _place(act: Act) -> str:
+    host = f"[{act.subject}]" if ":" in act.subject else act.subject
+    return f"{host}:{act.port}"
+
+
+def _listed(parts: Sequence[str]) -> str:
+    shown = list(dict.fromkeys(parts))
+    if (more := len(shown) - MOST_NAMED) > 0:
+        shown = [*shown[:MOST_NAMED], f"{more} more"]
+    return shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} and {shown[-1]}"

@@ -1,0 +1,348 @@
+"""Answers the calls of a contained program: what leads outside is denied, and named."""
+
+from __future__ import annotations
+
+import errno
+import os
+import socket
+import struct
+
+from . import process_table
+from .act_log import COPIED, DENIED
+from .attempts import (
+    CONNECT,
+    DELETE,
+    NAME_SERVICE,
+    PROGRAM,
+    SIGNAL,
+    SOCKET,
+    WRITE,
+    Attempt,
+    attempts,
+)
+from .names import Names
+from .observer import is_noise
+
+TYPE_CHECKING = False  # `typing` is slow to import
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from .notices import Notice
+
+    Report = Callable[[Attempt, str], None]
+    Serve = Callable[[str, str, int], None]
+
+_LOOPBACK = ("127.", "::1")
+_EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - as an address to connect to: this machine
+_LISTENS = "0A"
+_NONBLOCKING, _CLOSED_BY_EXEC = 0o4000, 0o2000000
+_MAKES_FOLDERS = ("mkdir", "mkdirat")
+_ATTRIBUTES = frozenset({"chmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchownat"})
+_ATTRIBUTES |= {"utime", "utimes", "futimesat", "utimensat"}
+
+
+class Guard:
+    """Decides about the calls of one contained program.
+
+    Namespaces and Landlock's rules hold whatever is decided here: the memory that a decision
+    depends on may change before the kernel reads it. Where they do not hold, as for sockets, no
+    such call is let through; the guard connects instead, and passes the connection in.
+
+    Args:
+        config: `hosts` (names and ports that may be reached), `programs`, and `writable` (folders
+            that may be changed, because they are copies or allowed).
+        names: The name service.
+        report: Called with what was denied, or done in a copy.
+        own_network: The program's network is its own.
+        truncation: Without one: Landlock has a rule for truncation.
+        original: Whether a path is a copy of one outside.
+        serve: Called to let an address and port of its own network lead to a host.
+        dial: Without one: makes a connection to a host.
+        ask: Without one: makes a connection to the name service, of that socket type.
+    """
+
+    def __init__(
+        self,
+        config: dict[str, Any],
+        names: Names,
+        report: Report,
+        *,
+        own_network: bool,
+        truncation: bool,
+        original: Callable[[str], bool],
+        serve: Serve,
+        dial: Callable[[str, int], socket.socket],
+        ask: Callable[[int], socket.socket],
+    ) -> None:
+        self._hosts = [(host.lower(), port) for host, port in config["hosts"]]
+        self._programs = frozenset(config["programs"])
+        self._program_folders = tuple(f"{path}/" for path in config["programs"])
+        self._writable = tuple(f"{path.rstrip('/')}/" for path in config["writable"])
+        self._names = names
+        self._report = report
+        self._own_network = own_network
+        self._unruled = frozenset() if own_network else _ATTRIBUTES
+        if not own_network and not truncation:
+            self._unruled |= {"truncate"}
+        self._original = original
+        self._serve = serve
+        self._dial = dial
+        self._ask = ask
+        self._served: set[tuple[str, int]] = set()
+        self._datagrams: set[str] = set()
+        """Sockets that stand for those of datagrams, which nothing can be sent on."""
+
+    def decide(self, notice: Notice) -> None:
+        """Answer a call."""
+        try:
+            if notice.name == "socket":
+                self._socket(notice)
+                return
+            seen = attempts(notice)
+            if notice.name == "connect" and seen:
+                self._connect(notice, seen[0])
+                return
+            error = 0
+            for attempt in seen:
+                error = error or self._refusal(notice, attempt)
+        except (OSError, ValueError) as problem:
+            notice.refuse(getattr(problem, "errno", None) or errno.EFAULT)
+            return
+        if error:
+            notice.refuse(error)
+        elif notice.name in self._unruled:
+            # It would be done to what the path is by then. That a file is not executable, or is
+            # older, harms nobody; that it still has its content may.
+            notice.refuse(errno.EPERM) if notice.name == "truncate" else notice.done()
+        else:
+            notice.let()
+
+    def _deny(self, attempt: Attempt, error: int) -> int:
+        self._report(attempt, DENIED)
+        return error
+
+    def _refusal(self, notice: Notice, attempt: Attempt) -> int:
+        """The errno that a call gets for an attempt; 0 for none."""
+        kind, subject = attempt.kind, attempt.subject
+        if kind == PROGRAM:
+            return 0 if self._may_run(subject) else self._deny(attempt, errno.EACCES)
+        if kind in (WRITE, DELETE):
+            return self._change(notice, attempt)
+        if kind == SIGNAL:
+            return self._signal(notice, attempt)
+        if kind == CONNECT:  # a datagram
+            return self._datagram(attempt)
+        return self._deny(attempt, errno.EACCES if kind == SOCKET else errno.EPERM)
+
+    def _may_run(self, path: str) -> bool:
+        actual = os.path.realpath(path)
+        return actual in self._programs or actual.startswith(self._program_folders)
+
+    def _change(self, notice: Notice, attempt: Attempt) -> int:
+        path = attempt.subject
+        there = os.path.lexists(path)
+        if f"{path}/".startswith(self._writable) or is_noise(attempt):
+            if there and not is_noise(attempt) and self._original(path):
+                self._report(attempt, COPIED)
+            return 0
+        changes_nothing = there if notice.name in _MAKES_FOLDERS else not there
+        if changes_nothing and (attempt.kind == DELETE or notice.name in _MAKES_FOLDERS):
+            return 0  # it fails by itself
+        # The mounts, or Landlock, refuse the others with an error of their own.
+        return self._deny(attempt, errno.EPERM if notice.name in self._unruled else 0)
+
+    def _signal(self, notice: Notice, attempt: Attempt) -> int:
+        target = int(attempt.subject)
+        probe = notice.name == "kill" and notice.arguments[1] & 0xFFFFFFFF == 0
+        if self._own_network:  # and its processes are its own, too: the kernel finds no other
+            outside = target not in (0, -1) and not os.path.exists(f"/proc/{abs(target)}")
+        else:
+            outside = target == -1 or (
+                target != 0 and abs(target) not in process_table.processes(os.getpid())
+            )
+        if not outside:
+            return 0
+        if probe:
+            return errno.ESRCH
+        return self._deny(attempt, errno.EPERM)
+
+    def _datagram(self, attempt: Attempt) -> int:
+        address, port = attempt.subject, attempt.port
+        if self._own_network and (
+            port == NAME_SERVICE or (_is_loopback(address) and _has_listener(port, "udp"))
+        ):
+            return 0
+        return self._deny(self._named(attempt), errno.ECONNREFUSED)
+
+    def _named(self, attempt: Attempt) -> Attempt:
+        address = attempt.subject
+        if _is_loopback(address) or address in _EVERYWHERE:
+            return Attempt(CONNECT, "localhost", attempt.port)
+        return Attempt(CONNECT, self._names.name(address), attempt.port)
+
+    def _allowed(self, attempt: Attempt) -> bool:
+        for host, port in self._hosts:
+            # `*.example.com` is every name below it.
+            named = host in ("*", attempt.subject) or (
+                host.startswith("*.") and attempt.subject.endswith(host[1:])
+            )
+            if named and port == attempt.port:
+                return True
+        return False
+
+    def _connect(self, notice: Notice, attempt: Attempt) -> None:
+        if attempt.kind == SOCKET:
+            self._connect_unix(notice, attempt)
+            return
+        address, port = attempt.subject, attempt.port
+        if not self._own_network and self._descriptor(notice) in self._datagrams:
+            if port == NAME_SERVICE:
+                self._pass(notice, self._ask(socket.SOCK_DGRAM))
+            else:
+                notice.refuse(self._datagram(attempt) if port else errno.ENETUNREACH)
+            return
+        named = self._named(attempt)
+        if port == 0 or (self._own_network and port == NAME_SERVICE):
+            notice.let() if self._own_network else notice.refuse(errno.ECONNREFUSED)
+        elif (address, port) in self._served:
+            notice.let()
+        elif self._allowed(named):
+            if self._own_network:
+                self._serve(address, named.subject, port)
+                self._served.add((address, port))
+                notice.let()
+            else:
+                self._pass(notice, self._dial(named.subject, port))
+        elif port == NAME_SERVICE:
+            self._pass(notice, self._ask(socket.SOCK_STREAM))
+        elif named.subject == "localhost" and self._listens_inside(port):
+            if self._own_network:
+                notice.let()
+            else:
+                own = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+                own.connect((address, port))
+                self._pass(notice, own)
+        else:
+            notice.refuse(self._deny(named, errno.ECONNREFUSED))
+
+    def serves(self, address: str, port: int) -> None:
+        """Note that an address and port of its own network lead to a host."""
+        self._served.add((address, port))
+
+    def knows(self, name: str) -> bool:
+        """Whether a host of that name may be reached at a port."""
+        return any(self._allowed(Attempt(CONNECT, name, port)) for _, port in self._hosts)
+
+    def _connect_unix(self, notice: Notice, attempt: Attempt) -> None:
+        """Connect in its place: only then the other end's process is known for sure."""
+        path = attempt.subject
+        listed = (path, 0) in self._hosts
+        if not listed and not self._held_inside(_unix_sockets(path)):
+            notice.refuse(self._deny(attempt, errno.EACCES))
+            return
+        made = socket.socket(socket.AF_UNIX)
+        try:
+            if path.startswith("@"):
+                made.connect("\0" + path[1:])
+            else:  # a path may be longer than an address
+                os.chdir(os.path.dirname(path))
+                made.connect(f"./{os.path.basename(path)}")
+        except OSError:
+            made.close()
+            raise
+        finally:
+            os.chdir("/")
+        there = struct.unpack("3i", made.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+        # It is 0 for a process outside of this one's namespace.
+        if listed or there in process_table.processes(os.getpid()):
+            self._pass(notice, made)
+        else:
+            made.close()
+            notice.refuse(self._deny(attempt, errno.EACCES))
+
+    def _socket(self, notice: Notice) -> None:
+        """A socket that is no stream: of datagrams, or raw."""
+        family = notice.arguments[0] & 0xFFFFFFFF
+        kind = notice.arguments[1] & 0xF
+        on_network = family in (socket.AF_INET, socket.AF_INET6)
+        in_sequence = family == socket.AF_UNIX and kind == socket.SOCK_SEQPACKET
+        if family == socket.AF_NETLINK or in_sequence or (on_network and self._own_network):
+            notice.let()
+        elif on_network or family == socket.AF_UNIX:
+            # Nothing that is sent on it goes anywhere, whatever the address.
+            other, inert = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            other.close()
+            self._datagrams.add(f"socket:[{os.fstat(inert.fileno()).st_ino}]")
+            flags = notice.arguments[1]
+            inert.setblocking(not flags & _NONBLOCKING)
+            number = notice.add(inert.fileno(), flags & _CLOSED_BY_EXEC)
+            inert.close()
+            notice.done(number)
+        else:
+            notice.refuse(errno.EPERM)
+
+    def _pass(self, notice: Notice, made: socket.socket) -> None:
+        """Put a connection in the place of the caller's socket."""
+        number = notice.arguments[0] & 0xFFFFFFFF
+        with open(f"/proc/{notice.pid}/fdinfo/{number}") as file:
+            flags = int(file.read().partition("flags:")[2].split()[0], 8)
+        made.setblocking(not flags & _NONBLOCKING)
+        with made:
+            notice.replace(number, made.fileno(), flags & _CLOSED_BY_EXEC)
+        notice.done()
+
+    def _descriptor(self, notice: Notice) -> str:
+        return os.readlink(f"/proc/{notice.pid}/fd/{notice.arguments[0] & 0xFFFFFFFF}")
+
+    def _listens_inside(self, port: int) -> bool:
+        return self._held_inside(_listeners(port))
+
+    def _held_inside(self, sockets: set[str]) -> bool:
+        """Whether a process of this sandbox has one of these sockets of its network."""
+        if self._own_network or not sockets:
+            return bool(sockets)
+        for pid in process_table.processes(os.getpid()):
+            try:
+                for name in os.listdir(f"/proc/{pid}/fd"):
+                    if os.readlink(f"/proc/{pid}/fd/{name}") in sockets:
+                        return True
+            except OSError:
+                continue
+        return False
+
+
+def _is_loopback(address: str) -> bool:
+    return address.startswith(_LOOPBACK) or address in _EVERYWHERE
+
+
+def _listeners(port: int) -> set[str]:
+    """The sockets that listen on a TCP port, as descriptors name them (proc_net_tcp)."""
+    return {f"socket:[{row[9]}]" for row in _sockets("tcp", port) if row[3] == _LISTENS}
+
+
+def _unix_sockets(path: str) -> set[str]:
+    """The unix sockets of that name; one may have been given it from another folder."""
+    name = os.path.basename(path)
+    sockets = set()
+    with open("/proc/self/net/unix", encoding="utf-8", errors="surrogateescape") as file:
+        for line in file:
+            row = line.rstrip("\n").split(None, 7)
+            if len(row) == 8 and os.path.basename(row[7]) == name:
+                sockets.add(f"socket:[{row[6]}]")
+    return sockets
+
+
+def _has_listener(port: int, kind: str) -> bool:
+    return bool(_sockets(kind, port))
+
+
+def _sockets(kind: str, port: int) -> list[list[str]]:
+    rows = []
+    for family in ("", "6"):
+        try:
+            with open(f"/proc/self/net/{kind}{family}") as file:
+                rows += [row for line in file if (row := line.split())[0] != "sl"]
+        except OSError:
+            continue
+    return [row for row in rows if int(row[1].rpartition(":")[2], 16) == port]

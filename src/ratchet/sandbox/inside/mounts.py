@@ -1,0 +1,228 @@
+"""The files of a contained program: all readable, some copied when written, none changed outside.
+
+Folders that are copied on write are overlays (overlayfs) with their changes in memory. They can be
+laid anew, without a trace of what was changed. Source: `overlayfs.rst` of the kernel, and
+mount_setattr(2).
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import struct
+
+from . import kernel, scratch
+from .syscalls import architecture
+
+TYPE_CHECKING = False  # `typing` is slow to import
+if TYPE_CHECKING:
+    from typing import Any
+
+_READ_ONLY, _NO_SUID, _NO_DEVICES, _REMOUNT, _BIND, _RECURSIVE = 1, 2, 4, 32, 4096, 16384
+_DETACH = 2
+_PRIVATE = 1 << 18
+_AT_FOLDER, _AT_RECURSIVE = -100, 0x8000
+
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+_ACCELERATORS = ("nvidia", "dri", "kfd", "dxg", "accel")
+"""Beginnings of the names of devices that compute."""
+SHARED_MEMORY = "/dev/shm"  # noqa: S108 - it is the program's own
+_MASK_BYTES = "4k"
+
+
+def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
+    """Make one mount(2) call.
+
+    Raises:
+        OSError: The kernel refused it.
+    """
+    call = _number("mount")
+    kernel.system_call(
+        call, os.fsencode(source), os.fsencode(target), kind.encode(), flags, options.encode()
+    )
+
+
+def _set_recursively(path: str, *, on: int = 0, off: int = 0, propagation: int = 0) -> None:
+    described = struct.pack("=4Q", on, off, propagation, 0)
+    kernel.system_call(
+        _number("mount_setattr"), _AT_FOLDER, os.fsencode(path), _AT_RECURSIVE, described, 32
+    )
+
+
+def _detach(path: str) -> None:
+    kernel.system_call(_number("umount2"), os.fsencode(path), _DETACH)
+
+
+def _number(name: str) -> int:
+    known = architecture()
+    assert known is not None
+    return known[1][name]
+
+
+def _held(path: str) -> int:
+    return os.open(path, os.O_PATH | os.O_CLOEXEC)
+
+
+def _of(descriptor: int) -> str:
+    return f"/proc/self/fd/{descriptor}"
+
+
+class Mounts:
+    """The mounts of one program, made by a process with a mount namespace of its own.
+
+    Args:
+        config: `base` (a folder for this sandbox alone), `copies` (folders that are copied on
+            write), `folders` (those that are really written to), `hidden`, `programs`.
+    """
+
+    def __init__(self, config: dict[str, Any]) -> None:
+        self._copies: list[str] = config["copies"]
+        self._laid = 0
+        self._begun: list[set[str]] = []
+        mount("proc", "/proc", "proc", _NO_SUID | _NO_DEVICES)
+        # Root could otherwise change the kernel's settings in it from any namespace.
+        mount("", "/proc", flags=_REMOUNT | _BIND | _READ_ONLY | _NO_SUID | _NO_DEVICES)
+        lower = {path: _held(path) for path in self._copies}
+        inner = {path: _held(path) for path in _mounted_below(self._copies)}
+        _set_recursively("/", on=_READ_ONLY, propagation=_PRIVATE)
+        # What is mounted here is hidden below the copies, but reached by its descriptor.
+        mount("stage", config["base"], "tmpfs", _NO_SUID | _NO_DEVICES, "mode=0700")
+        self._stage = _of(_held(config["base"]))
+        self._lower = {path: _of(descriptor) for path, descriptor in lower.items()}
+        self._over: list[tuple[str, str]] = [(path, _of(held)) for path, held in inner.items()]
+        """What is mounted on the copies: place and source."""
+        for number, path in enumerate(config["folders"]):
+            self._over.append((path, self._staged(f"folder-{number}", path)))
+            _set_recursively(self._over[-1][1], off=_READ_ONLY)
+        own = f"{self._stage}/own"
+        os.mkdir(own, 0o700)
+        self._over.append((config["base"], _of(_held(own))))
+        for path in config["programs"]:  # so that rules on them hold on each new copy, too
+            if _within(path, self._copies) and not _within(path, config["folders"]):
+                self._over.append((path, _of(_held(path))))
+        self._hidden: list[str] = config["hidden"]
+        self._nothing = f"{self._stage}/nothing"
+        os.close(os.open(self._nothing, os.O_CREAT | os.O_WRONLY, 0o000))
+        self._devices()
+        self._lay()
+
+    def _staged(self, name: str, path: str) -> str:
+        place = f"{self._stage}/{name}"
+        if os.path.isdir(path):
+            os.mkdir(place)
+        else:
+            os.close(os.open(place, os.O_CREAT | os.O_WRONLY))
+        mount(path, place, flags=_BIND | _RECURSIVE)
+        return _of(_held(place))
+
+    def _devices(self) -> None:
+        names = [name for name in os.listdir("/dev") if name.startswith(_ACCELERATORS)]
+        held = {name: _held(f"/dev/{name}") for name in (*DEVICES, *names) if _is_there(name)}
+        mount("dev", "/dev", "tmpfs", _NO_SUID, "mode=0755")
+        for name, descriptor in held.items():
+            if stat.S_ISDIR(os.fstat(descriptor).st_mode):
+                os.mkdir(f"/dev/{name}")
+            else:
+                os.close(os.open(f"/dev/{name}", os.O_CREAT | os.O_WRONLY))
+            mount(_of(descriptor), f"/dev/{name}", flags=_BIND | _RECURSIVE)
+            os.close(descriptor)
+        for name, target in _LINKS:
+            os.symlink(target, f"/dev/{name}")
+        for name in ("shm", "pts"):
+            os.mkdir(f"/dev/{name}")
+        mount("devpts", "/dev/pts", "devpts", _NO_SUID, "newinstance,ptmxmode=0666,mode=620")
+        mount("shm", SHARED_MEMORY, "tmpfs", _NO_SUID | _NO_DEVICES, "mode=1777")
+        mount("", "/dev", flags=_REMOUNT | _BIND | _READ_ONLY | _NO_SUID)
+
+    def _lay(self) -> None:
+        """Mount the copies, and all that is mounted on them."""
+        self._laid += 1
+        steps = [(path, 0, path) for path in self._copies]
+        steps += [(path, 1, source) for path, source in self._over]
+        steps += [(path, 2, "") for path in self._hidden]
+        masks = []
+        # Parents before their children, which may lie in a folder that is hidden.
+        for path, order, source in sorted(steps, key=lambda step: (step[0].count("/"), step[1])):
+            if order == 0:
+                self._overlay(path)
+            elif order == 1:
+                if not os.path.lexists(path):
+                    os.makedirs(path)
+                mount(source, path, flags=_BIND | _RECURSIVE)
+            elif os.path.isdir(path):
+                mount("none", path, "tmpfs", 0, f"size={_MASK_BYTES},mode=0500")
+                masks.append(path)
+            elif os.path.lexists(path):
+                mount(self._nothing, path, flags=_BIND)
+        for path in masks:
+            mount("", path, flags=_REMOUNT | _BIND | _READ_ONLY)
+        self._begun = [set(os.listdir(self._upper(path))) for path in self._copies]
+
+    def _overlay(self, path: str) -> None:
+        upper, work = self._upper(path), f"{self._upper(path)}-work"
+        os.makedirs(upper)
+        os.mkdir(work)
+        lower = self._lower[path]
+        os.chmod(upper, stat.S_IMODE(os.stat(lower).st_mode))
+        options = f"userxattr,lowerdir={lower},upperdir={upper},workdir={work}"
+        mount("copy", path, "overlay", _NO_SUID | _NO_DEVICES, options)
+
+    def _upper(self, path: str) -> str:
+        return f"{self._stage}/{self._laid}/{self._copies.index(path)}"
+
+    def original(self, path: str) -> bool:
+        """Whether a path in the copies is one that is outside, too."""
+        for folder in reversed(self._copies):
+            if _within(path, [folder]):
+                inner = path[len(folder.rstrip("/")) + 1 :]
+                return os.path.lexists(f"{self._lower[folder]}/{inner}")
+        return False
+
+    def dirty(self) -> bool:
+        """Whether anything was changed in the copies."""
+        uppers = [self._upper(path) for path in self._copies]
+        changed = any(
+            set(os.listdir(upper)) != begun
+            for upper, begun in zip(uppers, self._begun, strict=True)
+        )
+        return changed or bool(os.listdir(SHARED_MEMORY))
+
+    def renew(self) -> None:
+        """Lay the copies anew, without what was changed in them."""
+        before = f"{self._stage}/{self._laid}"
+        for path in reversed(self._copies):
+            _detach(path)
+        _detach(SHARED_MEMORY)
+        mount("shm", SHARED_MEMORY, "tmpfs", _NO_SUID | _NO_DEVICES, "mode=1777")
+        self._lay()
+        if scratch.empty(before):
+            os.rmdir(before)
+
+
+_LINKS = (
+    ("ptmx", "pts/ptmx"),
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+)
+
+
+def _is_there(name: str) -> bool:
+    return os.path.exists(f"/dev/{name}")
+
+
+def _mounted_below(folders: list[str]) -> list[str]:
+    """Places below folders where something else is mounted; without those that are hidden."""
+    places = []
+    with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:
+        for line in file:
+            place = line.split()[4].encode("utf-8", "surrogateescape")
+            path = os.fsdecode(place.decode("unicode_escape").encode("latin-1"))
+            if _within(path, folders) and path not in folders and os.path.exists(path):
+                places.append(path)
+    return sorted(set(places))
+
+
+def _within(path: str, folders: list[str]) -> bool:
+    return any(path == folder or path.startswith(f"{folder.rstrip('/')}/") for folder in folders)

@@ -1,0 +1,85 @@
+"""A name service that knows no network: it answers each name with an address of its own."""
+
+from __future__ import annotations
+
+import struct
+
+from .attempts import question
+
+TYPE_CHECKING = False  # `typing` is slow to import
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_ADDRESS = 1
+_FIRST = 198 << 24 | 18 << 16
+"""198.18.0.0/15, which no host on a network has (RFC 2544)."""
+_MOST = 1 << 17
+_TIME_TO_LIVE_S = 60
+_RESPONSE, _AUTHORITATIVE, _RECURSION = 0x8000, 0x0400, 0x0180
+
+
+class Names:
+    """The names that a program asked for, each with an address that stands for it.
+
+    Args:
+        table: Names of the machine's own table by their address.
+        searched: Domains that resolvers append to a name.
+    """
+
+    def __init__(self, table: dict[str, str], searched: Iterable[str] = ()) -> None:
+        self._names = {address: name.lower() for address, name in table.items()}
+        self._addresses: dict[str, str] = {}
+        for address, name in self._names.items():
+            self._addresses.setdefault(name, address)
+        self._searched = tuple(f".{domain.lower()}" for domain in searched)
+        self.asked: list[str] = []
+        """Names that were asked for since this list was cleared."""
+
+    def address(self, name: str) -> str:
+        """The address that stands for a name."""
+        name = name.lower()
+        if name not in self._addresses:
+            number = _FIRST + (len(self._addresses) + 1) % _MOST
+            address = ".".join(str(byte) for byte in number.to_bytes(4, "big"))
+            self._addresses[name] = address
+            self._names[address] = name
+        return self._addresses[name]
+
+    def name(self, address: str) -> str:
+        """The name that an address stands for; the address itself for another one."""
+        return self._names.get(address, address)
+
+    def answer(self, query: bytes) -> bytes:
+        """Answer a DNS query (RFC 1035); nothing for bytes that are none."""
+        try:
+            number, flags = struct.unpack_from("!HH", query)
+            name, kind, end = question(query)
+        except (struct.error, ValueError, IndexError):
+            return b""
+        # With a domain appended the name would be another one; it is asked for as it is, too.
+        missing = name not in self._addresses and name.endswith(self._searched)
+        reply = _RESPONSE | _AUTHORITATIVE | _RECURSION & flags | (3 if missing else 0)
+        found = b""
+        if not missing and kind == _ADDRESS:
+            self.asked.append(name)
+            raw = bytes(int(part) for part in self.address(name).split("."))
+            found = struct.pack("!HHHIH", 0xC00C, kind, 1, _TIME_TO_LIVE_S, 4) + raw
+        head = struct.pack("!6H", number, reply, 1, 1 if found else 0, 0, 0)
+        return head + query[12:end] + found
+
+
+def resolver_settings() -> tuple[list[str], list[str]]:
+    """Addresses of name servers, and the domains that are searched, by resolv.conf(5)."""
+    servers: list[str] = []
+    searched: list[str] = []
+    try:
+        with open("/etc/resolv.conf", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                word, *values = line.split() or [""]
+                if word == "nameserver" and values:
+                    servers.append(values[0].partition("%")[0])
+                elif word in ("search", "domain"):
+                    searched = values
+    except OSError:
+        pass
+    return servers or ["127.0.0.1", "::1"], searched

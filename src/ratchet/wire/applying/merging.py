@@ -1,0 +1,57 @@
+"""Takes what a wiring changed out of a file that may have been edited since."""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from pathlib import Path
+
+from ratchet.types import ShipError
+
+_TIMEOUT_S = 30.0
+
+
+class Edited(Exception):
+    """A file was edited where the wiring changed it; the message is a clause."""
+
+
+def taken_out(current: bytes | None, before: bytes | None, after: bytes) -> bytes | None:
+    """A file without what the wiring changed; None if it is not there then.
+
+    Args:
+        current: The file as it is; None if it is gone.
+        before: As it was before the wiring; None if the wiring created it.
+        after: As the wiring wrote it.
+
+    Raises:
+        Edited: It cannot be told what is the wiring's. A created file that was edited in any way
+            is the user's.
+    """
+    if current is None or current == before:
+        return current
+    if current == after:
+        return before
+    if before is None:
+        raise Edited("it was edited since; remove it by hand if nothing of it is needed")
+    with tempfile.TemporaryDirectory(prefix="ratchet-undo-") as folder:
+        names = []
+        for name, data in (("current", current), ("after", after), ("before", before)):
+            (Path(folder) / name).write_bytes(data)
+            names.append(name)
+        try:
+            done = subprocess.run(
+                ["git", "merge-file", "-p", "-q", *names],
+                cwd=folder,
+                capture_output=True,
+                timeout=_TIMEOUT_S,
+                check=False,
+            )
+        except FileNotFoundError:
+            raise ShipError(
+                "git is not installed, or not on PATH.", hint="Install git and run this again."
+            ) from None
+        except subprocess.TimeoutExpired:
+            raise Edited("its edits could not be told apart in time") from None
+    if done.returncode:
+        raise Edited("it was edited where the wiring had changed it")
+    return done.stdout

@@ -1,0 +1,1 @@
+"""From a recorded run to a wiring: pure functions of a `Recording`."""

@@ -1,0 +1,124 @@
+"""Everything that a recorded run says about how to wire its agent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import msgspec
+
+from ratchet.wire.deriving.allowed import OutsideAct, outside_acts
+from ratchet.wire.deriving.entry import EntryPoint, entry_points
+from ratchet.wire.deriving.owner_input import OwnerValue, as_text, owner_values, reached
+from ratchet.wire.deriving.program import program_template
+from ratchet.wire.deriving.prompts import SentPrompt, sent_prompts
+from ratchet.wire.recording.recording import Recording, ServiceRun
+
+
+class Wiring(msgspec.Struct, frozen=True, kw_only=True):
+    """One way to run the agent for a task."""
+
+    mode: Literal["entry", "command", "service"]
+    label: str
+    """The function with its place, the command, or the URL."""
+    agent: dict[str, Any]
+    """The table [agent] of ratchet.toml."""
+    task_input: Any
+    """The recorded input, as a task has it; None where the command takes none."""
+    output: Any
+    """What came out in the recorded run."""
+    fields: tuple[str, ...]
+    """Names of the input's fields; empty if it is one value."""
+    parameter: str
+    """Name of that one value."""
+
+
+class Derived(msgspec.Struct, frozen=True, kw_only=True):
+    """What a recorded run says."""
+
+    wirings: tuple[Wiring, ...]
+    """The ways to run it, best first."""
+    inputs: tuple[OwnerValue, ...]
+    """What the owner gave that is the task's input."""
+    prompts: tuple[SentPrompt, ...]
+    acts: tuple[OutsideAct, ...]
+
+
+def derive(
+    recording: Recording,
+    root: Path,
+    paths: Iterable[str],
+    *,
+    chosen: Sequence[str] = (),
+    allowed: Iterable[str] = (),
+) -> Derived:
+    """Derive the wirings of a recorded run.
+
+    Args:
+        recording: The recorded run.
+        root: The project's folder.
+        paths: Its files, relative to it.
+        chosen: Values that the owner names as the task's input.
+        allowed: Hosts, programs and folders that the owner allows.
+    """
+    values = owner_values(recording)
+    inputs = _chosen(values, chosen) if chosen else reached(recording, values)
+    python = recording.python
+    wirings = []
+    if inputs and python is not None and python.sdk:
+        wirings = [_of_entry(entry) for entry in entry_points(recording, inputs)]
+    wirings.append(_of_program(recording, _for_program(inputs)))
+    texts = [as_text(value.value) for value in inputs]
+    return Derived(
+        wirings=tuple(wirings),
+        inputs=inputs,
+        prompts=sent_prompts(root, paths, recording, texts),
+        acts=outside_acts(recording, allowed),
+    )
+
+
+def _chosen(values: Sequence[OwnerValue], chosen: Sequence[str]) -> tuple[OwnerValue, ...]:
+    return tuple(value for value in values if as_text(value.value) in chosen)
+
+
+def _for_program(inputs: Sequence[OwnerValue]) -> tuple[OwnerValue, ...]:
+    """The inputs of a program, whose arguments are not seen: texts with a space say most."""
+    sentences = tuple(value for value in inputs if " " in as_text(value.value).strip())
+    return sentences or tuple(inputs)
+
+
+def _of_entry(entry: EntryPoint) -> Wiring:
+    agent: dict[str, Any] = {"entry": entry.entry}
+    if entry.path != ".":
+        agent["path"] = [entry.path]
+    agent["prompts"] = "calls"
+    agent["arguments"] = entry.arguments
+    if entry.construct is not None:
+        agent["construct"] = entry.construct
+    parameter = next(
+        (name for name, template in entry.arguments.items() if template == "{input}"), "input"
+    )
+    return Wiring(
+        mode="entry",
+        label=f"{entry.entry} ({entry.place})",
+        agent=agent,
+        task_input=entry.task_input,
+        output=entry.output,
+        fields=entry.fields,
+        parameter=parameter,
+    )
+
+
+def _of_program(recording: Recording, inputs: Sequence[OwnerValue]) -> Wiring:
+    template = program_template(recording, inputs)
+    service = isinstance(recording.run, ServiceRun)
+    return Wiring(
+        mode="service" if service else "command",
+        label=template.settings["url" if service else "command"],
+        agent=template.settings,
+        task_input=template.task_input,
+        output=template.output,
+        fields=template.fields,
+        parameter=inputs[0].name or "input" if inputs else "input",
+    )

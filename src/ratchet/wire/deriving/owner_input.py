@@ -1,0 +1,137 @@
+"""What the owner gave the agent in the recorded run, and which part of it is the task's input."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+from urllib.parse import parse_qsl, urlsplit
+
+import msgspec
+
+from ratchet.wire.recording.recording import Recording, ServiceRun
+
+Place = Literal["word", "stdin", "query", "body"]
+
+SHORT = 3
+"""A text of so few characters occurs in prompts by chance."""
+
+
+class OwnerValue(msgspec.Struct, frozen=True, kw_only=True):
+    """A value that the owner wrote: a word of the command, its standard input, a leaf of a body."""
+
+    place: Place
+    path: tuple[str | int, ...]
+    """Index of the word or of the line; keys and indices of a body; name of a query's field."""
+    value: Any
+    """A text; in a body also a number or a truth value."""
+    prefix: str = ""
+    """What stands before it in its word, as `--question=`."""
+
+    @property
+    def name(self) -> str:
+        """A name for it: the option before it, or its key in the body."""
+        if self.place in ("body", "query"):
+            keys = [key for key in self.path if isinstance(key, str)]
+            return keys[-1] if keys else "input"
+        return self.prefix.strip("-=").replace("-", "_")
+
+
+def owner_values(recording: Recording) -> tuple[OwnerValue, ...]:
+    """The values that may be the task's input, in the order in which they were written."""
+    run = recording.run
+    if isinstance(run, ServiceRun):
+        query = parse_qsl(urlsplit(run.url).query)
+        fields = [OwnerValue(place="query", path=(name,), value=text) for name, text in query]
+        return (*fields, *_leaves(body_of(run), ()))
+    values = list(_words(run.argv))
+    for index, line in enumerate((run.stdin or "").splitlines()):
+        if line.strip():
+            values.append(OwnerValue(place="stdin", path=(index,), value=line))
+    return tuple(values)
+
+
+def reached(recording: Recording, values: Sequence[OwnerValue]) -> tuple[OwnerValue, ...]:
+    """Those values that reached a model call: in an argument of its functions, or in its texts.
+
+    What reached none is part of how the program is started, such as a module's name or a port.
+    """
+    return tuple(value for value in values if _reached(recording, value))
+
+
+def _reached(recording: Recording, value: OwnerValue) -> bool:
+    text = as_text(value.value)
+    for call in recording.calls:
+        for frame in call.stack:
+            if any(as_text(argument.value) == text for argument in frame.arguments):
+                return True
+        if len(text) > SHORT and any(
+            text in sent.text for sent in call.texts if sent.role != "system"
+        ):
+            return True
+    return False
+
+
+def as_text(value: Any) -> str:
+    """A value as it would stand in a command line."""
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False) if value is not None else ""
+
+
+def body_of(run: ServiceRun) -> Any:
+    """The body of a request: decoded, or the text itself where it is no JSON; None without one."""
+    if not run.data:
+        return None
+    try:
+        return json.loads(run.data)
+    except ValueError:
+        return run.data
+
+
+def _words(argv: Sequence[str]) -> Iterator[OwnerValue]:
+    """The words after the program's own: an interpreter's module or script belongs to it."""
+    option = ""
+    for index in range(_begin(argv), len(argv)):
+        word = argv[index]
+        if word.startswith("-") and not _is_number(word):
+            name, equals, value = word.partition("=")
+            option = "" if equals else name
+            if equals and value:
+                yield OwnerValue(place="word", path=(index,), value=value, prefix=f"{name}=")
+            continue
+        yield OwnerValue(place="word", path=(index,), value=word, prefix=option)
+        option = ""
+
+
+def _begin(argv: Sequence[str]) -> int:
+    """Index of the first word that may be input.
+
+    The words up to a module (`-m NAME`) or a script, or the first word, name the program.
+    """
+    for index, word in enumerate(argv[:-1]):
+        if word == "-m":
+            return index + 2
+    for index, word in enumerate(argv):
+        if word.endswith((".py", ".js", ".mjs", ".ts", ".sh", ".rb", ".go")):
+            return index + 1
+    return 1
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _leaves(value: Any, path: tuple[str | int, ...]) -> Iterator[OwnerValue]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _leaves(inner, (*path, key))
+    elif isinstance(value, list):
+        for index, inner in enumerate(value):
+            yield from _leaves(inner, (*path, index))
+    elif value is not None:
+        yield OwnerValue(place="body", path=path, value=value)

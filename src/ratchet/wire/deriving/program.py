@@ -1,0 +1,160 @@
+"""The recorded command or request as a template with the task's input in its places."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from ratchet.wire.deriving.entry import escaped
+from ratchet.wire.deriving.owner_input import OwnerValue, body_of
+from ratchet.wire.recording.recording import Recording, ServiceRun
+
+_PLACEHOLDER = re.compile(r"\{input(\.\w+)*\}")
+
+
+class ProgramTemplate(msgspec.Struct, frozen=True, kw_only=True):
+    """How a task runs the owner's command, or is sent to the owner's service."""
+
+    settings: dict[str, Any]
+    """Keys of [agent]: `command` and `stdin`, or `url`, `serve`, `body` and `output`."""
+    task_input: Any
+    """The recorded input, as a task has it."""
+    output: Any
+    """What the program answered in the recorded run."""
+    fields: tuple[str, ...]
+    """Names of the task input's fields; empty if it is one value."""
+
+
+def program_template(recording: Recording, inputs: Sequence[OwnerValue]) -> ProgramTemplate:
+    """The owner's command with placeholders in the places of the inputs.
+
+    Args:
+        recording: The recorded run.
+        inputs: The owner's values that are the task's input.
+    """
+    names = _field_names(inputs)
+    slots = {
+        value: f"{{input.{name}}}" if len(inputs) > 1 else "{input}"
+        for value, name in zip(inputs, names, strict=True)
+    }
+    task_input = (
+        {name: value.value for value, name in zip(inputs, names, strict=True)}
+        if len(inputs) > 1
+        else (inputs[0].value if inputs else None)
+    )
+    run = recording.run
+    settings: dict[str, Any]
+    if isinstance(run, ServiceRun):
+        settings = _request_settings(run, slots)
+        if run.serve:
+            settings["serve"] = shlex.join(run.serve)
+        if (place := answer_place(_decoded(recording.response), recording)) is not None:
+            settings["output"] = place
+    else:
+        words = [escaped(word) for word in run.argv]
+        for value, slot in slots.items():
+            if value.place == "word":
+                index = value.path[0]
+                assert isinstance(index, int)
+                joined = value.prefix if value.prefix.endswith("=") else ""
+                words[index] = f"{joined}{slot}"
+        settings = {"command": " ".join(map(_quoted, words))}
+        if run.stdin is not None:
+            settings["stdin"] = _stdin(run.stdin, slots)
+    return ProgramTemplate(
+        settings=settings,
+        task_input=task_input,
+        output=_decoded(recording.response)
+        if isinstance(run, ServiceRun)
+        else recording.stdout.strip(),
+        fields=names if len(inputs) > 1 else (),
+    )
+
+
+def _request_settings(run: ServiceRun, slots: Mapping[OwnerValue, str]) -> dict[str, Any]:
+    url, _, query = run.url.partition("?")
+    settings: dict[str, Any] = {"url": url}
+    if run.method != "POST":
+        settings["method"] = run.method
+    named = {value.path[0]: slot for value, slot in slots.items() if value.place == "query"}
+    if query:
+        settings["query"] = {
+            name: named.get(name, escaped(text))
+            for name, text in parse_qsl(query, keep_blank_values=True)
+        }
+    body = body_of(run)
+    if body is not None:
+        leaves = {value.path: slot for value, slot in slots.items() if value.place == "body"}
+        placed = _placed(body, (), leaves)
+        settings["body"] = placed if isinstance(placed, str) else json.dumps(placed)
+    return settings
+
+
+def _stdin(text: str, slots: Mapping[OwnerValue, str]) -> str:
+    """Standard input with placeholders in the lines that are the task's input."""
+    lines = text.splitlines(keepends=True)
+    named = {value.path[0]: slot for value, slot in slots.items() if value.place == "stdin"}
+    if not named:
+        return str(escaped(text))
+    return "".join(
+        named[index] + line[len(line.rstrip("\r\n")) :]
+        if index in named
+        else line.replace("{", "{{").replace("}", "}}")
+        for index, line in enumerate(lines)
+    )
+
+
+def _quoted(word: str) -> str:
+    """A word as a command line has it; placeholders stay readable."""
+    return word if _PLACEHOLDER.fullmatch(word) else shlex.quote(word)
+
+
+def answer_place(response: Any, recording: Recording) -> str | None:
+    """Where a service's answer holds what the model said last; None for the whole answer."""
+    said = [call.response.strip() for call in recording.calls if call.response.strip()]
+    if not said or not isinstance(response, dict | list):
+        return None
+    for text in reversed(said):
+        for place, leaf in _leaves(response, ()):
+            if isinstance(leaf, str) and (leaf.strip() == text or text in leaf):
+                return ".".join(map(str, place))
+    return None
+
+
+def _decoded(response: str) -> Any:
+    try:
+        return json.loads(response)
+    except ValueError:
+        return response
+
+
+def _leaves(value: Any, path: tuple[str | int, ...]) -> list[tuple[tuple[str | int, ...], Any]]:
+    if isinstance(value, dict):
+        return [leaf for key, inner in value.items() for leaf in _leaves(inner, (*path, key))]
+    if isinstance(value, list):
+        return [leaf for key, inner in enumerate(value) for leaf in _leaves(inner, (*path, key))]
+    return [(path, value)]
+
+
+def _placed(value: Any, path: tuple[Any, ...], slots: dict[tuple[Any, ...], str]) -> Any:
+    if path in slots:
+        return slots[path]
+    if isinstance(value, dict):
+        return {key: _placed(inner, (*path, key), slots) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_placed(inner, (*path, index), slots) for index, inner in enumerate(value)]
+    return escaped(value)
+
+
+def _field_names(inputs: Sequence[OwnerValue]) -> tuple[str, ...]:
+    names: list[str] = []
+    for number, value in enumerate(inputs, 1):
+        name = value.name or f"word_{number}"
+        names.append(name if name not in names else f"{name}_{number}")
+    return tuple(names)

@@ -1,0 +1,76 @@
+"""The texts that went to the model: recorded ones, and those of the wired agent beside them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from typing import Any
+
+from ratchet.wire.recording.model_calls import texts_of_request
+from ratchet.wire.recording.recording import ModelCall, ModelText, Recording
+
+
+def system_texts(recording: Recording) -> tuple[str, ...]:
+    """The distinct system prompts of the recorded run, in order."""
+    texts = [sent.text for call in recording.calls for sent in call.texts if sent.role == "system"]
+    return tuple(dict.fromkeys(text for text in texts if text.strip()))
+
+
+def unlike(recording: Recording, others: Sequence[Sequence[ModelText]]) -> list[str]:
+    """How the texts of other calls differ from the recorded ones, a clause for each.
+
+    Calls may come in another order, since they may be made at once.
+    """
+    left = [[sent.text for sent in texts] for texts in others]
+    clauses = []
+    for call in recording.calls:
+        texts = [sent.text for sent in call.texts]
+        if texts in left:
+            left.remove(texts)
+            continue
+        nearest = max(left, key=lambda other: _likeness(texts, other), default=None)
+        if nearest is None:
+            clauses.append(f"call {call.number + 1} was not made again")
+            continue
+        left.remove(nearest)
+        clauses.append(_difference(call.number + 1, "\n".join(texts), "\n".join(nearest)))
+    return clauses
+
+
+def nearest_call(calls: Sequence[ModelCall], request: Any) -> ModelCall:
+    """The recorded call that a request repeats, or whose texts are most like it.
+
+    Args:
+        calls: At least one.
+        request: The decoded body of a request.
+    """
+    for call in calls:
+        if call.request == request:
+            return call
+    texts = [sent.text for sent in texts_of_request(request)]
+    return max(calls, key=lambda call: _likeness([sent.text for sent in call.texts], texts))
+
+
+def _likeness(texts: Sequence[str], other: Sequence[str]) -> float:
+    one, two = "\n".join(texts)[:4_000], "\n".join(other)[:4_000]
+    return difflib.SequenceMatcher(None, one, two, autojunk=False).quick_ratio()
+
+
+def _difference(number: int, recorded: str, sent: str) -> str:
+    at = next(
+        (
+            index
+            for index, (before, after) in enumerate(zip(recorded, sent, strict=False))
+            if before != after
+        ),
+        min(len(recorded), len(sent)),
+    )
+    begin = max(0, at - 15)
+    return (
+        f"call {number} has “{_short(sent[begin : at + 25])}” where the recorded one had"
+        f" “{_short(recorded[begin : at + 25])}”"
+    )
+
+
+def _short(text: str) -> str:
+    return " ".join(text.split())

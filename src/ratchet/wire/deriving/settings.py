@@ -1,0 +1,62 @@
+"""`ratchet.toml` and the task file of a wiring."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from ratchet.wire.deriving.allowed import OutsideAct
+from ratchet.wire.deriving.derive import Wiring
+from ratchet.wire.deriving.starters import Starters
+from ratchet.wire.project_files.toml_text import toml_text
+
+TASKS = "tasks.jsonl"
+
+_HEAD = (
+    "# How Ratchet runs, scores and improves this agent. Written by: ratchet init -- {command}\n\n"
+)
+_COMMENTS = {
+    "agent": "What a rollout runs for each task; {input} stands for the task's input.",
+    "agent.prompts": "Nothing is declared in the source: prompts are found in the model calls.",
+    "agent.arguments": "What each parameter gets.",
+    "agent.construct": "Arguments of the class.",
+    "agent.allow": "What rollouts may do outside of their own copy of the project.",
+    "evaluators": "What scores an answer; ratchet evaluators lists more.",
+}
+
+
+def settings_text(
+    wiring: Wiring,
+    acts: Sequence[OutsideAct],
+    starters: Starters,
+    *,
+    command: str,
+    python: str = "",
+) -> str:
+    """The content of `ratchet.toml`.
+
+    Args:
+        wiring: How the agent runs.
+        acts: What the recorded run did outside; those allowed are written.
+        starters: The tasks to begin with.
+        command: The recorded command, for the comment at the top.
+        python: Interpreter of the agent, where it is not found by itself.
+    """
+    agent: dict[str, Any] = dict(wiring.agent)
+    if python and wiring.mode == "entry":
+        agent["python"] = python
+    agent["allow"] = {
+        key: [act.subject for act in acts if act.allow and act.key == key]
+        for key in ("hosts", "programs", "folders")
+    }
+    tables: dict[str, Any] = {"agent": agent}
+    if starters.evaluator:
+        tables["evaluators"] = [{"use": starters.evaluator}]
+    return _HEAD.format(command=command.replace("\n", "\n# ")) + toml_text(tables, _COMMENTS)
+
+
+def tasks_text(starters: Starters) -> str:
+    """The content of the task file: one JSON object a line."""
+    lines = (json.dumps(task, ensure_ascii=False) for task in starters.tasks)
+    return "".join(f"{line}\n" for line in lines)

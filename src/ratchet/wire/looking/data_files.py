@@ -1,0 +1,80 @@
+"""Data files of a repository, with the names of their columns; no value is kept."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from ratchet.curate.csv_rows import CsvRows
+from ratchet.wire.looking.inventory import DataTable
+from ratchet.wire.looking.listing import FileListing
+
+MAX_TABLES = 400
+"""Files of data that are opened at most, outermost first."""
+HEAD = 200_000
+"""Bytes of a table that are read; of a JSON list, which is no table before its end, all."""
+
+_FORMS = {"csv": "csv", "tsv": "tsv", "jsonl": "jsonl", "ndjson": "jsonl", "json": "json"}
+
+
+def find_data_files(listing: FileListing) -> Iterator[DataTable]:
+    """Files of rows, outermost first; JSON that is no list of objects is left out."""
+    paths = [path for path in listing.paths if path.rpartition(".")[2].lower() in _FORMS]
+    paths.sort(key=lambda path: (path.count("/"), path))
+    for path in paths[:MAX_TABLES]:
+        form = _FORMS[path.rpartition(".")[2].lower()]
+        text, whole = listing.head(path, HEAD)
+        if form == "json" and text.lstrip()[:1] not in ("[", "{"):
+            continue
+        if form == "json" and not whole:
+            text, whole = listing.text(path) or "", True
+        rows = _rows(form, text, whole)
+        if columns := _columns(rows):
+            yield DataTable(path, form, columns, len(rows), whole)
+
+
+def rows_of(root: Path, table: DataTable) -> list[dict[str, Any]]:
+    """All rows of a table; none if it cannot be read any more."""
+    try:
+        text = (root / table.path).read_text(encoding="utf-8-sig", errors="replace")
+    except OSError:
+        return []
+    return _rows(table.form, text, True)
+
+
+def _rows(form: str, text: str, whole: bool) -> list[dict[str, Any]]:
+    """Rows of a table; of one that was cut, those before the cut."""
+    try:
+        if form in ("csv", "tsv"):
+            lines = list(io.StringIO(text, newline=""))
+            usual = "\t" if form == "tsv" else ","
+            table = CsvRows(lines if whole else lines[:-1], usual, HEAD)
+            return [dict(row.cells) for row in table if not row.error]
+        if form == "jsonl":
+            lines = [line for line in text.splitlines() if line.strip()]
+            values = [json.loads(line) for line in (lines if whole else lines[:-1])]
+        else:
+            values = _list(json.loads(text))
+    except (ValueError, RecursionError):
+        return []
+    return values if values and all(isinstance(value, dict) for value in values) else []
+
+
+def _list(data: object) -> list[Any]:
+    """A list of objects, alone or as the only list of an object."""
+    if isinstance(data, dict):
+        lists = [value for value in data.values() if isinstance(value, list) and value]
+        data = lists[0] if len(lists) == 1 else None
+    return data if isinstance(data, list) else []
+
+
+def _columns(rows: Sequence[dict[str, Any]]) -> tuple[str, ...]:
+    """Keys that most rows have, with a value."""
+    counts = Counter(
+        key for row in rows for key, value in row.items() if value not in (None, "", [], {})
+    )
+    return tuple(key for key, count in counts.items() if 2 * count > len(rows))

@@ -1,0 +1,45 @@
+"""Takes the inventory of a repository. Reads its files; runs and imports nothing of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ratchet.wire.looking.commands import find_commands
+from ratchet.wire.looking.data_files import find_data_files
+from ratchet.wire.looking.inventory import Inventory, PassedOver
+from ratchet.wire.looking.listing import FileListing
+from ratchet.wire.looking.projects import find_frameworks, find_projects
+from ratchet.wire.looking.running_tests import find_tests
+
+
+def look(path: Path) -> Inventory:
+    """Read a folder and say what it holds.
+
+    Args:
+        path: The folder of a repository, or of a project in one.
+
+    Raises:
+        InputError: It is no folder, or has too many files.
+    """
+    listing = FileListing(path)
+    frameworks = find_frameworks(listing)
+    projects = find_projects(listing, frameworks)
+    commands = find_commands(listing, frameworks)
+    tests = tuple(find_tests(listing, projects))
+    tables = tuple(find_data_files(listing))
+    return Inventory(
+        root=str(listing.root),
+        git=listing.git,
+        files=len(listing.paths),
+        languages=listing.languages(),
+        projects=tuple(projects),
+        frameworks=frameworks,
+        commands=commands,
+        tests=tests,
+        data_files=tables,
+        prompts=(),
+        secret=tuple(listing.secret),
+        passed_over=tuple(
+            PassedOver(place, reason) for place, reason in sorted(listing.passed_over.items())
+        ),
+    )

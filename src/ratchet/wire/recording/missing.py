@@ -1,0 +1,364 @@
+"""All that a command lacked, at once: variables, modules, programs, hosts, files."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from ratchet.source.files import SKIPPED
+from ratchet.source.tree import SourceTree, imports_of
+from ratchet.wire.recording.journals import Journals
+from ratchet.wire.recording.outside import Outside
+from ratchet.wire.recording.python_hook.ratchet_recording_hook.values import is_secret_name
+from ratchet.wire.recording.recording import Missing, ModelCall
+
+ASK_S = 30.0
+"""Seconds that an interpreter may take to say which modules it has."""
+PROBE_S = 1.0
+MOST_HOSTS = 20
+MOST_BYTES = 1_000_000
+
+_EXAMPLES = (".env.example", ".env.sample", ".env.template", "env.example", "example.env")
+_NAME = re.compile(r"^\s*(?:export\s+)?([A-Z][A-Z0-9_]+)\s*=", re.MULTILINE)
+_MENTIONED = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b")
+_JAVASCRIPT = re.compile(r"process\.env(?:\.([A-Z][A-Z0-9_]+)|\[['\"]([A-Z][A-Z0-9_]+)['\"]\])")
+_NODE_MODULE = re.compile(r"Cannot find (?:module|package) '([^'./][^']*)'")
+_KEY = re.compile(r"(?:KEY|TOKEN|SECRET)$")
+_WHICH = """
+import sys, json
+from importlib.util import find_spec
+sys.path[:] = json.loads(sys.argv[1]) or sys.path
+absent = []
+for name in sys.argv[2:]:
+    try:
+        absent += [] if find_spec(name) else [name]
+    except (ImportError, ValueError):
+        absent.append(name)
+print(json.dumps(absent))
+"""
+
+
+class Sources:
+    """What the repository's files say that they need.
+
+    Args:
+        root: The repository's folder.
+        argv: The command.
+        loaded: Files that the run loaded, relative to the root.
+    """
+
+    def __init__(self, root: Path, argv: Sequence[str], loaded: Iterable[str] = ()) -> None:
+        self._root = root
+        self._tree = SourceTree(root)
+        self._begun = [root / file for file in loaded] + list(self._named(argv))
+
+    def _named(self, argv: Sequence[str]) -> Iterator[Path]:
+        for word in argv:
+            place = self._root / word
+            if word.endswith(".py") and place.is_file():
+                yield place
+            elif (file := self._tree.find(word.partition(":")[0])) is not None:
+                yield file
+                main = file.with_name("__main__.py")
+                if file.name == "__init__.py" and main.is_file():
+                    yield main
+
+    @cached_property
+    def files(self) -> list[Path]:
+        """Python files that the command loads, directly or not."""
+        left, seen = list(self._begun), set(self._begun)
+        while left:
+            module = self._tree.read(left.pop())
+            for file in self._tree.loads(module) if module else ():
+                if file not in seen:
+                    seen.add(file)
+                    left.append(file)
+        return sorted(seen)
+
+    def modules(self) -> dict[str, str]:
+        """Names of packages that must be installed, with a place that imports each."""
+        places: dict[str, str] = {}
+        for file in self.files:
+            module = self._tree.read(file)
+            if module is None:
+                continue
+            optional = set(_optional(module.tree))
+            for imported in imports_of(module):
+                name = imported.module.partition(".")[0]
+                beside = file.with_name(f"{name}.py").exists() or file.with_name(name).is_dir()
+                own = self._tree.find(name) or self._tree.is_folder(name) or beside
+                if name and not own and imported.line not in optional:
+                    places.setdefault(name, self._place(file, imported.line))
+        return {
+            name: place for name, place in places.items() if name not in sys.stdlib_module_names
+        }
+
+    def variables(self) -> dict[str, tuple[str, bool]]:
+        """Names of variables that are read, with a place and whether it fails without it."""
+        reads: dict[str, tuple[str, bool]] = {}
+        for file in self.files:
+            module = self._tree.read(file)
+            for node in ast.walk(module.tree) if module else ():
+                name, needed = _read_variable(node)
+                if name and (name not in reads or needed):
+                    reads[name] = (self._place(file, getattr(node, "lineno", 0)), needed)
+        for file, text in self._javascript:
+            for match in _JAVASCRIPT.finditer(text):
+                line = text.count("\n", 0, match.start()) + 1
+                reads.setdefault(match[1] or match[2], (self._place(file, line), False))
+        return reads
+
+    @cached_property
+    def _javascript(self) -> list[tuple[Path, str]]:
+        if not (self._root / "package.json").exists():
+            return []
+        endings = {".js", ".mjs", ".cjs", ".ts", ".mts", ".tsx", ".jsx"}
+        return [
+            (file, file.read_text(errors="replace"))
+            for file in sorted(self._root.rglob("*"))
+            if file.suffix in endings
+            and not SKIPPED & set(file.relative_to(self._root).parts)
+            and file.stat().st_size < MOST_BYTES
+        ]
+
+    @cached_property
+    def examples(self) -> dict[str, str]:
+        """Names in the project's example of `.env`, with that file's name."""
+        return {
+            name: example
+            for example in _EXAMPLES
+            if (self._root / example).is_file()
+            for name in _NAME.findall((self._root / example).read_text(errors="replace"))
+        }
+
+    def text(self) -> str:
+        """All that these files say."""
+        read = [module.text for file in self.files if (module := self._tree.read(file))]
+        return "\n".join([*read, *(text for _, text in self._javascript)])
+
+    def keys(self) -> set[str]:
+        """Names of variables that hold keys."""
+        return {name for name in {*self.variables(), *self.examples} if _KEY.search(name)}
+
+    def node_packages(self) -> list[str]:
+        """Dependencies of `package.json` that are not installed."""
+        try:
+            manifest = json.loads((self._root / "package.json").read_text())
+            names = list(manifest.get("dependencies", {}))
+        except (OSError, ValueError, AttributeError):
+            return []
+        folders = [folder / "node_modules" for folder in (self._root, *self._root.parents)]
+        return [name for name in names if not any((folder / name).exists() for folder in folders)]
+
+    def _place(self, file: Path, line: int) -> str:
+        return f"{file.relative_to(self._root).as_posix()}:{line}"
+
+
+def missing(
+    sources: Sources,
+    journals: Journals,
+    did: Outside,
+    calls: Sequence[ModelCall],
+    *,
+    root: Path,
+    environ: Mapping[str, str],
+    dotenv: Mapping[str, str],
+    said: str,
+    simulated: bool,
+) -> tuple[Missing, ...]:
+    """All that lacked in a run that ended early, each with what to do.
+
+    Args:
+        sources: What the repository's files say.
+        journals: What the hooks wrote.
+        did: What the run did outside of itself.
+        calls: The model calls.
+        root: The repository's folder.
+        environ: The owner's environment.
+        dotenv: Variables of the project's `.env`.
+        said: What the program printed at its end.
+        simulated: Whether the simulated model answered.
+    """
+    found = [
+        *_variables(sources, journals, {**dotenv, **environ}, said),
+        *_modules(sources, journals, root, environ, said),
+        *_programs(journals, environ),
+        *_files(journals),
+        *_hosts(journals, did),
+        *([] if simulated else _refusals(calls)),
+    ]
+    return tuple({(entry.kind, entry.name): entry for entry in reversed(found)}.values())[::-1]
+
+
+def _variables(
+    sources: Sources, journals: Journals, known: Mapping[str, str], said: str
+) -> Iterator[Missing]:
+    reads, text = sources.variables(), sources.text().upper()
+    absent = {event["name"]: event["file"] for event in journals.of("variable")}
+    present = {event["name"] for event in journals.of("variable") if event["present"]}
+    fix = "Set it in the environment or in .env."
+    reasons: dict[str, str] = {}
+    for name, (place, needed) in reads.items():
+        if needed or is_secret_name(name):
+            reasons[name] = f"{place} reads it, and states no default."
+    for name, file in sources.examples.items():
+        if name in text:
+            reasons.setdefault(name, f"{file} names it, and the program reads it.")
+    for name in dict.fromkeys(_MENTIONED.findall(said)):
+        if name in absent or name in reads or name in sources.examples or is_secret_name(name):
+            asked = f"{absent[name]} asks for it" if absent.get(name) else "the program asks for it"
+            reasons.setdefault(name, f"{asked[0].upper()}{asked[1:]}, and its error names it.")
+    for name, why in reasons.items():
+        if not known.get(name) and name not in present:
+            yield Missing(kind="variable", name=name, why=why, fix=fix)
+
+
+def _modules(
+    sources: Sources, journals: Journals, root: Path, environ: Mapping[str, str], said: str
+) -> Iterator[Missing]:
+    started = journals.of("start")
+    if started:
+        wanted = sources.modules()
+        crashed = {
+            error["name"]: "The program's error names it."
+            for event in journals.of("crash")
+            for error in event["errors"]
+            if error["type"] == "ModuleNotFoundError" and error["name"]
+        }
+        ends = journals.of("end")
+        path = ends[-1]["path"] if ends else []
+        absent = _absent(started[-1]["executable"], path, sorted(wanted), root, environ)
+        python = started[-1]["executable"]
+        for name, why in {
+            **crashed,
+            **{name: f"{wanted[name]} imports it." for name in absent},
+        }.items():
+            yield Missing(kind="module", name=name, why=why, fix=_install(root, python))
+    lacking = [*_NODE_MODULE.findall(said)]
+    for name in dict.fromkeys([*lacking, *(sources.node_packages() if lacking else [])]):
+        why = "package.json requires it, and it is not installed."
+        yield Missing(kind="module", name=name, why=why, fix="Run: npm install")
+
+
+def _absent(
+    python: str, path: Sequence[str], names: Sequence[str], root: Path, environ: Mapping[str, str]
+) -> list[str]:
+    """Modules that an interpreter does not have; it is asked."""
+    if not names:
+        return []
+    command = [python, "-c", _WHICH, json.dumps(list(path)), *names]
+    try:
+        answer = subprocess.run(
+            command, cwd=root, env=dict(environ), capture_output=True, timeout=ASK_S, check=True
+        )
+        return [str(name) for name in json.loads(answer.stdout)]
+    except (OSError, ValueError, subprocess.SubprocessError):
+        return []
+
+
+def _install(root: Path, python: str) -> str:
+    if (root / "uv.lock").exists():
+        return "Run: uv sync"
+    if (root / "poetry.lock").exists():
+        return "Run: poetry install"
+    if (root / "requirements.txt").exists():
+        return f"Run: {python} -m pip install -r requirements.txt"
+    if (root / "pyproject.toml").exists() or (root / "setup.py").exists():
+        return f"Run: {python} -m pip install -e ."
+    return f"Install the package that provides it, with {python} -m pip."
+
+
+def _programs(journals: Journals, environ: Mapping[str, str]) -> Iterator[Missing]:
+    for event in journals.of("program"):
+        name = event["path"]
+        if shutil.which(name, path=environ.get("PATH")) is None:
+            why = "The program tried to start it."
+            fix = f"Install {name}, so that it is on the PATH."
+            yield Missing(kind="program", name=name, why=why, fix=fix)
+
+
+def _files(journals: Journals) -> Iterator[Missing]:
+    for event in journals.of("crash"):
+        for error in event["errors"]:
+            lacking = error["type"] == "FileNotFoundError" and error["file"]
+            if lacking and not any(
+                started["path"] == error["file"] for started in journals.of("program")
+            ):
+                why = "The program ended because it is not there."
+                fix = "Put it there, or run the command in the folder where it is."
+                yield Missing(kind="file", name=error["file"], why=why, fix=fix)
+
+
+def _hosts(journals: Journals, did: Outside) -> Iterator[Missing]:
+    for event in journals.of("unknown_host"):
+        why = "Its name could not be resolved."
+        fix = "Correct the address, or start what has this name."
+        yield Missing(kind="host", name=event["host"], why=why, fix=fix)
+    for contact in did.contacts[:MOST_HOSTS]:
+        if contact.host.startswith("unix:"):
+            continue
+        try:
+            socket.create_connection((contact.host, contact.port), PROBE_S).close()
+        except OSError as error:
+            why = f"No connection could be made: {error.strerror or error}."
+            fix = f"Start {_service(contact.port)} that listens there."
+            name = f"{contact.host}:{contact.port}"
+            yield Missing(kind="host", name=name, why=why, fix=fix)
+
+
+def _service(port: int) -> str:
+    try:
+        return f"the service ({socket.getservbyport(port)})"
+    except OSError:
+        return "the service"
+
+
+def _refusals(calls: Sequence[ModelCall]) -> Iterator[Missing]:
+    for call in calls:
+        if call.status in (0, 401, 403):
+            why = f"It answered {call.status}." if call.status else "It gave no answer."
+            fix = "Set a valid key; or record with --simulated, which needs none."
+            yield Missing(kind="host", name=call.host, why=why, fix=fix)
+
+
+def _optional(tree: ast.Module) -> Iterator[int]:
+    """Lines of imports that may fail: in a `try` for it, or for a type checker alone."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Try):
+            caught = " ".join(
+                ast.unparse(handler.type) for handler in node.handlers if handler.type
+            )
+            bare = any(handler.type is None for handler in node.handlers)
+            if bare or re.search(r"ImportError|ModuleNotFoundError|\bException\b", caught):
+                yield from _lines([*node.body, *node.handlers])
+        elif isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            yield from _lines(node.body)
+
+
+def _lines(nodes: Iterable[ast.AST]) -> Iterator[int]:
+    for node in nodes:
+        for inner in ast.walk(node):
+            if isinstance(inner, ast.Import | ast.ImportFrom):
+                yield inner.lineno
+
+
+def _read_variable(node: ast.AST) -> tuple[str, bool]:
+    """Name of a variable that a node reads without a default, and whether it fails without it."""
+    if isinstance(node, ast.Subscript) and ast.unparse(node.value).endswith("environ"):
+        if isinstance(node.ctx, ast.Load) and isinstance(node.slice, ast.Constant):
+            return str(node.slice.value), True
+    elif isinstance(node, ast.keyword | ast.Assign) and isinstance(node.value, ast.Call):
+        call = node.value
+        reads = re.search(r"(?:environ\.get|getenv)$", ast.unparse(call.func))
+        if reads and len(call.args) == 1 and not call.keywords:
+            name = call.args[0]
+            return (str(name.value), False) if isinstance(name, ast.Constant) else ("", False)
+    return "", False

@@ -1,0 +1,216 @@
+"""What a recorded run did outside of itself: hosts, files, programs, variables."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TypeAlias
+from urllib.parse import urlsplit
+
+import msgspec
+
+from ratchet.run.model_relay import Exchange
+from ratchet.sandbox.acts import Act
+from ratchet.source.files import SKIPPED
+from ratchet.wire.recording.journals import Journals
+from ratchet.wire.recording.model_calls import is_loopback
+from ratchet.wire.recording.recording import (
+    Change,
+    Contact,
+    FileWrite,
+    Place,
+    Program,
+    Variable,
+)
+
+Listing: TypeAlias = Mapping[str, tuple[int, int]]
+"""Size and time of change of a project's files, by path."""
+
+MOST_FILES = 50_000
+
+_CACHES = re.compile(
+    r"(?:^|/)(?:__pycache__|\.pytest_cache|\.mypy_cache|\.ruff_cache|\.git)(?:/|$)|\.pyc(?:\.\d+)?$"
+)
+_DEVICES = ("/dev/", "/proc/", "/sys/")
+_OWN_VARIABLES = ("RATCHET_", "PYTHONPATH", "NODE_OPTIONS")
+
+
+class Outside(msgspec.Struct, frozen=True, kw_only=True):
+    """What was done, each once."""
+
+    contacts: tuple[Contact, ...]
+    writes: tuple[FileWrite, ...]
+    programs: tuple[Program, ...]
+    variables: tuple[Variable, ...]
+    data_files_read: tuple[str, ...]
+
+
+def listing(root: Path) -> Listing:
+    """The files of a project, without installed packages and hidden folders."""
+    files: dict[str, tuple[int, int]] = {}
+    for folder, folders, names in os.walk(root):
+        folders[:] = [
+            name
+            for name in folders
+            if name not in SKIPPED
+            and name[:1] != "."
+            and not os.path.exists(os.path.join(folder, name, "pyvenv.cfg"))
+        ]
+        for name in names:
+            path = os.path.join(folder, name)
+            try:
+                stat = os.stat(path)
+            except OSError:
+                continue
+            files[path] = (stat.st_size, stat.st_mtime_ns)
+        if len(files) > MOST_FILES:
+            break
+    return files
+
+
+def outside(
+    journals: Journals,
+    acts: Sequence[Act],
+    passed_on: Sequence[Exchange],
+    *,
+    root: Path,
+    home: Path,
+    hidden: Sequence[Path],
+    before: Listing,
+    after: Listing,
+    own_ports: Iterable[int],
+) -> Outside:
+    """What hooks, system calls and listings of the project say together.
+
+    Args:
+        journals: What the hooks wrote.
+        acts: What the watcher of system calls saw; empty where it is blind.
+        passed_on: What the relay passed on and was no model call.
+        root: The repository's folder.
+        home: The owner's home folder.
+        hidden: Folders of the recording itself.
+        before: The project's files before.
+        after: The project's files afterwards.
+        own_ports: Ports of loopback that belong to the recording.
+    """
+    writes = _Writes(root, home, hidden, before, after)
+    for act in acts:
+        if act.kind in ("write", "delete"):
+            writes.add(act.subject, "deleted" if act.kind == "delete" else "changed")
+    for event in journals.of("write"):
+        writes.add(event["path"], event["how"])
+    for path in before.keys() | after.keys():
+        if before.get(path) != after.get(path):
+            writes.add(path, "deleted" if path not in after else "changed")
+    return Outside(
+        contacts=_contacts(journals, acts, passed_on, frozenset(own_ports)),
+        writes=writes.all(),
+        programs=_programs(journals, acts),
+        variables=_variables(journals),
+        data_files_read=tuple(
+            dict.fromkeys(
+                os.path.relpath(event["path"], root).replace(os.sep, "/")
+                for event in journals.of("read")
+            )
+        ),
+    )
+
+
+class _Writes:
+    """Files that were written, the last change of each."""
+
+    def __init__(
+        self, root: Path, home: Path, hidden: Sequence[Path], before: Listing, after: Listing
+    ) -> None:
+        self._root, self._home = root, home
+        self._hidden = [str(folder) for folder in hidden]
+        self._before, self._after = before, after
+        self._changes: dict[str, list[Change]] = {}
+
+    def add(self, path: str, how: Change) -> None:
+        if path.startswith(_DEVICES) or _CACHES.search(path):
+            return
+        if any(path == folder or path.startswith(folder + os.sep) for folder in self._hidden):
+            return
+        self._changes.setdefault(path, []).append(how)
+
+    def all(self) -> tuple[FileWrite, ...]:
+        found = []
+        for path, changes in self._changes.items():
+            how = self._change(path, changes)
+            place, shown = self._place(path)
+            # A scratch file that came and went is no trace of the run.
+            if how is not None and not os.path.isdir(path):
+                found.append(FileWrite(path=shown, place=place, how=how))
+        return tuple(found)
+
+    def _change(self, path: str, changes: Sequence[Change]) -> Change | None:
+        if path in self._after or os.path.exists(path):
+            inside = path in self._after
+            new = path not in self._before if inside else "created" in changes
+            return "created" if new else "changed"
+        there_before = path in self._before or changes[0] == "deleted"
+        return "deleted" if there_before else None
+
+    def _place(self, path: str) -> tuple[Place, str]:
+        whole = Path(path)
+        temporary = (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm")  # noqa: S108
+        if whole.is_relative_to(self._root):
+            return "project", whole.relative_to(self._root).as_posix()
+        if any(whole.is_relative_to(folder) for folder in temporary):
+            return "temp", path
+        if whole.is_relative_to(self._home):
+            return "home", f"~/{whole.relative_to(self._home).as_posix()}"
+        return "elsewhere", path
+
+
+def _contacts(
+    journals: Journals,
+    acts: Sequence[Act],
+    passed_on: Sequence[Exchange],
+    own_ports: frozenset[int],
+) -> tuple[Contact, ...]:
+    seen: Counter[tuple[str, int]] = Counter()
+    for act in acts:
+        if act.kind == "connect":
+            seen[act.subject, act.port] += act.count
+    requests: dict[tuple[str, int], Counter[str]] = {}
+    for event in journals.of("request"):
+        line = f"{event['method']} {event['path'] or '/'}"
+        requests.setdefault((event["host"], event["port"]), Counter())[line] += 1
+    for exchange in passed_on:
+        place = urlsplit(exchange.request.url)
+        port = place.port or (443 if place.scheme == "https" else 80)
+        line = f"{exchange.request.method} {exchange.request.path.partition('?')[0]}"
+        requests.setdefault((place.hostname or "", port), Counter())[line] += 1
+    if not seen:
+        seen.update((event["host"], event["port"]) for event in journals.of("connect"))
+    for address, lines in requests.items():
+        seen[address] = seen[address] or sum(lines.values())
+    return tuple(
+        Contact(host=host, port=port, count=count, requests=dict(requests.get((host, port), {})))
+        for (host, port), count in sorted(seen.items())
+        if not (is_loopback(host) and port in own_ports) and port
+    )
+
+
+def _programs(journals: Journals, acts: Sequence[Act]) -> tuple[Program, ...]:
+    counts: Counter[str] = Counter()
+    for act in acts:
+        if act.kind == "program":
+            counts[act.subject] += act.count
+    if not counts:
+        counts.update(event["path"] for event in journals.of("program"))
+    return tuple(Program(path=path, count=count) for path, count in counts.items())
+
+
+def _variables(journals: Journals) -> tuple[Variable, ...]:
+    present: dict[str, bool] = {}
+    for event in journals.of("variable"):
+        if event["file"] and not event["name"].startswith(_OWN_VARIABLES):
+            present[event["name"]] = event["present"] or present.get(event["name"], False)
+    return tuple(Variable(name=name, present=there) for name, there in present.items())

@@ -1,0 +1,270 @@
+"""`ratchet init -- COMMAND`: recorded, derived, verified, committed, and taken back."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.simulated_model import simulated_model
+from tests.repositories import committed, git
+from tests.server.gateway.upstreams import StubUpstream
+
+SHOP = {
+    "support/__init__.py": "",
+    "support/agent.py": """
+        import json, os, urllib.request
+
+        SYSTEM = "You answer for the shop. Say unknown where you don't know."
+
+        def ask(system, question):
+            base = os.environ.get("OPENAI_BASE_URL", "https://api.openai.com/v1")
+            body = {"model": "m", "messages": [
+                {"role": "system", "content": system}, {"role": "user", "content": question}]}
+            request = urllib.request.Request(
+                base + "/chat/completions", json.dumps(body).encode(),
+                {"content-type": "application/json", "authorization": "Bearer k"})
+            with urllib.request.urlopen(request) as response:
+                return json.load(response)["choices"][0]["message"]["content"]
+
+        def answer(question: str, tone: str = "kind"):
+            ask("Sort the question into order, refund or other. Say one word.", question)
+            return ask(f"{SYSTEM} Be {tone}.", question)
+    """,
+    "support/__main__.py": """
+        import sys
+        from support.agent import answer
+        print(answer(sys.argv[1], tone="brief"))
+    """,
+}
+
+
+@pytest.fixture
+def upstream() -> Iterator[StubUpstream]:
+    model = simulated_model()
+    yield model
+    model.close()
+
+
+class Wired:
+    """A repository, and `ratchet` in it."""
+
+    def __init__(self, root: Path, upstream: StubUpstream) -> None:
+        self.root = root
+        self.environ = {
+            **{name: text for name, text in os.environ.items() if "RATCHET" not in name},
+            "OPENAI_BASE_URL": upstream.url,
+            "OPENAI_API_KEY": "sk-of-the-owner",
+        }
+
+    def ratchet(self, *words: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "ratchet", *words],
+            cwd=self.root,
+            env=self.environ,
+            capture_output=True,
+            text=True,
+            timeout=240,
+        )
+
+    def init(self, *words: str) -> dict[str, Any]:
+        done = self.ratchet("init", "--json", *words)
+        assert done.returncode == 0, done.stderr
+        return dict(json.loads(done.stdout))
+
+    @property
+    def branch(self) -> str:
+        return git(self.root, "branch", "--show-current").strip()
+
+    @property
+    def is_clean(self) -> bool:
+        return git(self.root, "status", "--short") == ""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        return tomllib.loads((self.root / "ratchet.toml").read_text())
+
+
+def repository(tmp_path: Path, upstream: StubUpstream, files: dict[str, str]) -> Wired:
+    root = tmp_path / "shop"
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(textwrap.dedent(text).lstrip())
+    committed(root)
+    return Wired(root, upstream)
+
+
+def test_a_command_is_wired_by_its_outermost_function_with_the_input(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    shop = repository(tmp_path, upstream, SHOP)
+    before = git(shop.root, "rev-parse", "HEAD^{tree}")
+    said = shop.init("--", sys.executable, "-m", "support", "Where is my pan?")
+    assert said["mode"] == "entry"
+    agent = shop.settings["agent"]
+    assert agent["entry"] == "support.agent:answer"
+    assert agent["arguments"] == {"question": "{input}", "tone": "brief"}
+    assert agent["allow"] == {"hosts": [], "programs": [], "folders": []}
+    assert {finding["name"]: finding["holds"] for finding in said["findings"]} == {
+        "model calls": True,
+        "prompts": True,
+        "changed prompt": True,
+        "answer": True,
+    }
+    assert [(prompt["path"], prompt["line"]) for prompt in said["prompts"]] == [
+        ("support/agent.py", 3),
+        ("support/agent.py", 16),
+    ]
+    assert shop.branch == "ratchet/init"
+    assert shop.is_clean
+    done = shop.ratchet("run", "Where is my cup?", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["rollouts"][0]["output"] == "cup?"
+    assert shop.ratchet("init", "--undo").returncode == 0
+    assert shop.branch == "main"
+    assert git(shop.root, "rev-parse", "HEAD^{tree}") == before
+    assert shop.is_clean
+
+
+def test_what_is_wired_learns_with_ten_answered_tasks_and_declares_nothing(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    one_prompt = (
+        SHOP["support/agent.py"]
+        .replace('ask("Sort', 'str("Sort')
+        .replace('one word.", question)', 'one word.")')
+    )
+    shop = repository(tmp_path, upstream, {**SHOP, "support/agent.py": one_prompt})
+    shop.init("--", sys.executable, "-m", "support", "Where is my pan?")
+    products = ["pan", "cup", "jar", "mug", "pot", "lid", "fork", "bowl", "tray", "dish"]
+    rows = [{"id": name, "input": f"What is {name}", "expected": name.upper()} for name in products]
+    (shop.root / "tasks.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    with (shop.root / "ratchet.toml").open("a") as file:
+        file.write('\n[[evaluators]]\nuse = "exact_match"\n\n[improve]\nalgorithm = "few_shot"\n')
+    git(shop.root, "commit", "-qam", "Tasks")
+    done = shop.ratchet("eval", "--split", "all", "--json")
+    assert done.returncode == 0, done.stderr
+    improved = shop.ratchet("improve", "--json")
+    assert improved.returncode == 0, improved.stderr
+    assert json.loads(improved.stdout)["verdict"] in ("promote", "not_proved")
+    assert "Output: " in shop.ratchet("diff", "source", "best").stdout
+
+
+def test_a_command_without_the_sdk_is_run_with_the_input_as_a_word(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    script = """
+        body=$(printf '{"model":"m","messages":[{"role":"system","content":"You answer for us."},'\\
+        '{"role":"user","content":"%s"}]}' "$2")
+        curl -s "$OPENAI_BASE_URL/chat/completions" -H 'content-type: application/json' -d "$body" |
+        sed 's/.*"content": *"\\([^"]*\\)".*/\\1/'
+    """
+    shop = repository(tmp_path, upstream, {"agent.sh": script})
+    said = shop.init("--", "sh", "agent.sh", "--question", "Where is my pan?")
+    assert said["mode"] == "command"
+    assert shop.settings["agent"]["command"] == "sh agent.sh --question {input}"
+    assert all(finding["holds"] for finding in said["findings"])
+
+
+def test_a_chat_loop_is_given_the_input_as_a_line(tmp_path: Path, upstream: StubUpstream) -> None:
+    loop = """
+        import sys
+        from support.agent import ask
+        while True:
+            line = input("you: ")
+            if line == "bye":
+                break
+            print("agent:", ask("You answer for the shop, in one word.", line))
+    """
+    shop = repository(tmp_path, upstream, {**SHOP, "chat.py": loop})
+    said = shop.init("--stdin", "Where is my pan?\nbye", "--", sys.executable, "chat.py")
+    # ask() got the input too; but with it the prompt would stand in the settings.
+    assert said["mode"] == "command"
+    assert shop.settings["agent"]["stdin"] == "{input}\nbye\n"
+
+
+def test_a_run_that_fails_wires_nothing_and_says_why(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    shop = repository(tmp_path, upstream, SHOP)
+    done = shop.ratchet("init", "--yes", "--", sys.executable, "-m", "support")
+    assert done.returncode == 3
+    assert "The agent's own run failed" in done.stderr
+    assert "IndexError" in done.stderr
+    assert "Traceback" not in done.stderr.split("Its last output:")[0]
+    assert shop.is_clean
+
+
+def test_a_run_without_a_model_call_wires_nothing(tmp_path: Path, upstream: StubUpstream) -> None:
+    shop = repository(tmp_path, upstream, SHOP)
+    done = shop.ratchet("init", "--yes", "--", sys.executable, "-c", "print('hello')")
+    assert done.returncode == 3
+    assert "made no model call" in done.stderr
+
+
+def test_without_a_command_the_candidates_are_named_and_none_is_taken(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    manifest = '[project]\nname = "support"\nversion = "1"\nscripts = { support = "support:main" }'
+    shop = repository(tmp_path, upstream, {**SHOP, "pyproject.toml": manifest})
+    done = shop.ratchet("init")
+    assert done.returncode == 2
+    assert "needs the command that runs the agent today" in done.stderr
+    assert "support" in done.stderr
+    assert shop.is_clean
+
+
+def test_a_second_wiring_is_refused_with_the_way_back(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    shop = repository(tmp_path, upstream, SHOP)
+    words = ("--", sys.executable, "-m", "support", "Where is my pan?")
+    shop.init(*words)
+    done = shop.ratchet("init", "--yes", *words)
+    assert done.returncode == 2
+    assert "ratchet init --undo" in done.stderr
+
+
+def test_a_dry_run_shows_the_files_and_writes_none(tmp_path: Path, upstream: StubUpstream) -> None:
+    shop = repository(tmp_path, upstream, SHOP)
+    words = ("--", sys.executable, "-m", "support", "Where is my pan?")
+    done = shop.ratchet("init", "--dry-run", *words)
+    assert done.returncode == 0, done.stderr
+    assert '+entry = "support.agent:answer"' in done.stdout
+    assert shop.is_clean
+
+
+def test_outside_of_git_the_files_are_written_in_place_and_taken_back(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    shop = repository(tmp_path, upstream, SHOP)
+    subprocess.run(["rm", "-rf", shop.root / ".git"], check=True)
+    words = ("--", sys.executable, "-m", "support", "Where is my pan?")
+    shop.init("--no-git", *words)
+    assert (shop.root / "tasks.jsonl").exists()
+    assert shop.ratchet("init", "--undo").returncode == 0
+    assert not (shop.root / "ratchet.toml").exists()
+    assert not (shop.root / "tasks.jsonl").exists()
+
+
+def test_rows_of_data_with_the_parameters_as_columns_are_starter_tasks(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    rows = "question,sql\nHow many pans?,SELECT 1\nHow many cups?,SELECT 2\n"
+    shop = repository(tmp_path, upstream, {**SHOP, "data/asked.csv": rows})
+    shop.init("--", sys.executable, "-m", "support", "Where is my pan?")
+    tasks = [json.loads(line) for line in (shop.root / "tasks.jsonl").read_text().splitlines()]
+    assert [(task["input"], task.get("expected")) for task in tasks] == [
+        ("Where is my pan?", None),
+        ("How many pans?", "SELECT 1"),
+        ("How many cups?", "SELECT 2"),
+    ]
+    assert shop.settings["evaluators"] == [{"use": "sql"}]
