@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 import time
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
 
 from ratchet.observe import plain
-from ratchet.types import InputError
-from ratchet.worker.attempt import MAX_OUTPUT_BYTES
+from ratchet.types import ConfigError, InputError
 from ratchet.worker.placeholders import filled, filled_text, has_placeholders, value_at
 
 LAST_LINE = "last_line"
@@ -93,10 +93,42 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
         self.request(given)
         self.fields(given)
 
+    def check_output(self, is_program: bool, *, is_command: bool) -> None:
+        """Check where the answer is.
+
+        Raises:
+            ConfigError: An agent of this kind has none there.
+        """
+        if self.output and not is_program:
+            raise ConfigError("output belongs to an agent with command or url.")
+        if not is_command or self.output in ("", LAST_LINE):
+            return
+        path = PurePosixPath(self.file)
+        if not self.file or path.is_absolute() or ".." in path.parts:
+            raise ConfigError(
+                f'output should be "{LAST_LINE}" or "{FILE}PATH", a path below ratchet.toml; or'
+                " be left out: then the answer is all that the command prints."
+            )
+
     @property
     def file(self) -> str:
         """Path of the file that holds the answer, relative to the project; empty for none."""
         return self.output[len(FILE) :] if self.output.startswith(FILE) else ""
+
+
+def parse_command(line: str) -> tuple[str, ...]:
+    """Split a command line into program and arguments as a shell would; no shell runs it.
+
+    Raises:
+        ConfigError: It is empty, or a quote is not closed.
+    """
+    try:
+        parts = tuple(shlex.split(line))
+    except ValueError as error:
+        raise ConfigError(f"The command {line!r} cannot be read: {error}.") from None
+    if not parts:
+        raise ConfigError("The command is empty.", hint='Give one: --command "node agent.js"')
+    return parts
 
 
 def result_of(stdout: bytes) -> object:
@@ -159,6 +191,9 @@ class OutputFile:
         Raises:
             InputError: The command has not written it, or it cannot be read.
         """
+        # Imported late: reading a project is fast.
+        from ratchet.worker.attempt import MAX_OUTPUT_BYTES
+
         after = self._mark()
         if after is None or after == self._before:
             raise InputError(f"The command wrote no {self._path.name}, where its answer should be.")
