@@ -147,7 +147,7 @@ class AgentContainment:
             "copies": copies,
             "folders": folders,
             "hidden": hidden,
-            "writable": [*copies, *folders, base, _SHARED_MEMORY],
+            "writable": [*copies, *folders, base, *([_SHARED_MEMORY] if mounts else [])],
             "rules": [] if mounts else _rules(base, folders, hidden),
             "relay": 0,
         }
@@ -563,7 +563,7 @@ def _copies(root: str, folders: Sequence[str], environ: Mapping[str, str]) -> li
 
 def _rules(base: str, folders: Sequence[str], hidden: Sequence[str]) -> list[tuple[str, str]]:
     """Landlock's rules where files cannot be copies: everything is read, few folders written."""
-    view = FileView(read=("/",), write=(*folders, _SHARED_MEMORY), hide=tuple(hidden))
+    view = FileView(read=("/",), write=tuple(folders), hide=tuple(hidden))
     return [*landlock_rules(view, base), ("/dev/tty", landlock.DEVICE)]
 
 
