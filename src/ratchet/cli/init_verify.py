@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from ratchet.cli.console import counted
 from ratchet.cli.wiring_probe import CHANGE, ProbeAnswer, ProbeRequest
 from ratchet.run.model_relay import Answer, Exchange, ModelRelay, RelayedRequest
 from ratchet.wire.deriving.derive import Wiring
@@ -172,7 +173,11 @@ def _calls(recording: Recording, own: Sequence[Exchange]) -> Finding:
     if not got and expected:
         said = "No model call reached the gateway."
         return Finding(name="model calls", holds=False, said=said)
-    said = f"{got} model calls, as recorded." if got == expected else f"{got} of {expected} calls."
+    said = (
+        f"{counted(got, 'model call')}, as recorded."
+        if got == expected
+        else f"{got} of {counted(expected, 'call')}."
+    )
     return Finding(name="model calls", holds=True if got == expected else None, said=said)
 
 
