@@ -144,13 +144,11 @@ def init(
             hint="Later: ratchet evaluators generate, and ratchet datasets synthesize.",
         )
     if look:
-        found = look_at(path)
-        if json:
-            print_json(found)
-        else:
-            from ratchet.cli.init_look import print_look
+        from ratchet.cli.init_look import print_look
+        from ratchet.wire.looking import look as take_inventory
 
-            print_look(found)
+        inventory = take_inventory(path)
+        print_json(inventory) if json else print_look(inventory)
         return
     given = _Given(project, entry, tuple(allow_tool or ()), workflow, coach, no_git)
     if advice:

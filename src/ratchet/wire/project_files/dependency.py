@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from ratchet.wire.changes import Changes, FileChange, LeftAlone, Piece
 from ratchet.wire.facts import Place, RepositoryLook
-from ratchet.wire.looking.frameworks import FRAMEWORKS
+from ratchet.wire.looking.former_frameworks import FRAMEWORKS
 from ratchet.wire.project_files.requirement import NAMED, PACKAGE, TOO_OLD, requirement
 from ratchet.wire.project_files.text_manifests import (
     in_conda,
