@@ -148,6 +148,7 @@ def test_candidates_for_the_command_come_from_everything_that_states_one(tmp_pat
         "uvicorn server:app",
         "make serve",
         "yarn run dev",
+        "yarn start",
         "streamlit run page.py",
     }
     assert [(passed.path, passed.reason) for passed in inventory.passed_over] == [
@@ -251,6 +252,9 @@ FOR_PEOPLE = {
     "docstring": 'def prompt():\n    """Return the prompt. You should always use this."""\n',
     "answer": 'messages = [AIMessage(content="You are welcome. Do not hesitate to ask.")]\n',
     "tool answer": 'def prompt_tool(q):\n    if q:\n        return "You are allowed one bag."\n',
+    "schema": '{"instructions": {"description": "The instructions that the user has given."}}\n',
+    "steps": 'report = {"instructions": ["Open the page of the run", "Look for an error in it"]}\n',
+    "key": 'Task(config=self.tasks_config["write_the_final_report_task"])\n',
     "html": 'PROMPT_PAGE = "<html><body>You are here, do not leave the page</body></html>"\n',
     "sql": 'system_query = "SELECT role FROM users WHERE the_user = you"\n',
 }

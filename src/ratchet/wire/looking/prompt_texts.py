@@ -73,7 +73,7 @@ _OPENS = re.compile(
     re.I,
 )
 """How prompts begin."""
-_CASTS = re.compile(r"\W*you are an? ", re.I)
+_CASTS = re.compile(r"\W*(?:you are an? |i want you to act as )", re.I)
 _SPEAKS = re.compile(
     r"\byou (?:are|will|must|should|can|have|need)\b|\bdo not\b|\bdon't\b|\bnever\b|\balways\b"
     r"|\byour (?:task|job|role|goal|answer|response|output)\b|\bmake sure\b|\bensure\b|\bjson\b"
@@ -97,6 +97,7 @@ _CODE = re.compile(
     r"|WITH \w+ AS|MATCH ?\(|https?://|[{\[]\s*\"|import |from \w+ import|def |class |function "
     r"|\(?\^|[.#]?[\w-]+\s*\{)"
 )
+_WORD = re.compile(r"[^\W\d_]{2}")
 _SHOWN = 200
 _LEAST, _LEAST_OF_JSON = 3, 12
 """Words of a prompt; in JSON, most short texts are data."""
@@ -120,11 +121,13 @@ def find_prompts(listing: FileListing) -> Iterator[PromptText]:
 def _whole_file(listing: FileListing, path: str) -> Iterator[PromptText]:
     name = path.rpartition("/")[2].lower()
     named = _PROMPT_FILE.search(path) or _PROMPT_NAME.search(name)
-    if _OTHER_TEXT.match(name) or not (named or name.endswith((".prompt", ".prompty"))):
+    if _OTHER_TEXT.match(name):
         return
     text = (listing.text(path) or "").strip()
-    if _OPENS.match(text) or len(_SPEAKS.findall(text)) >= 2:
-        yield PromptText(Place(path), "", _begin(text), len(text), "its name and words say so")
+    tells = _OPENS.match(text) or len(_SPEAKS.findall(text)) >= 2
+    named = named or name.endswith((".prompt", ".prompty")) or _CASTS.match(text)
+    if text and named and tells:
+        yield PromptText(Place(path), "", _begin(text), len(text), "it tells a model what to do")
 
 
 def _in_source(path: str, text: str) -> Iterator[PromptText]:
@@ -133,7 +136,7 @@ def _in_source(path: str, text: str) -> Iterator[PromptText]:
     least = _LEAST_OF_JSON if path.endswith(".json") else _LEAST
     for literal in sorted(literals, key=lambda literal: (literal.span[0], -literal.span[1])):
         value = literal.value
-        words = len(re.findall(r"[^\W\d_]{2,}", value))
+        words = sum(_WORD.search(word) is not None for word in value.split())
         if literal.span[0] < end or words < least or _CODE.match(value):
             continue  # a part of a prompt, too short, or no prose
         plain = plain or blanked(text, literals)
@@ -167,16 +170,21 @@ def _why(path: str, text: str, literal: Literal, words: int, around: Surrounding
         name = around.function
     # A bare `prompt` may be what somebody would type.
     telling = bool(literal.slots) or "{" in value or _snake(name) not in ("prompt", "prompts")
-    if name and (tells or _SURELY.search(_snake(name)) or (words >= 8 and telling)):
+    agent = next((call for call in calls if _AGENT_CALL.search(call)), "")
+    if label == "description" and not agent:
+        return ""  # of a tool or a field
+    given = any(calls) or name == around.function or "instruction" not in name
+    surely = given and _SURELY.search(_snake(name)) is not None
+    if name and (tells or surely or (words >= 8 and telling)):
         return f"it is called {name}"
     if label and _PROMPT_FILE.search(path) and (words >= 25 or (words >= 8 and tells)):
         return "its file is one of prompts"
-    agent = next((call for call in calls if _AGENT_CALL.search(call)), "")
-    if agent and (not label or _PARTS.match(_snake(label))) and (tells or words >= 5):
+    spoken = tells or agent == "SystemMessage" or (words >= 5 and "essage" not in agent)
+    if agent and spoken and (not label or _PARTS.match(_snake(label))):
         return f"it is given to {agent}"
     if any(map(_MODEL_CALL.match, calls)) and (opens or speaks >= 2):
         return f"it is given to {inner} and tells what to do"
-    is_data = literal.language in ("JSON", "TOML", "YAML") or label == "description"
+    is_data = literal.language in ("JSON", "TOML", "YAML")
     if not is_data and _CASTS.match(value):
         return "it tells a model who it is"
     if not is_data and words >= 12 and ((opens and speaks) or speaks >= 4):
