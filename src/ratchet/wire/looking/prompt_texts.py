@@ -125,8 +125,8 @@ def _whole_file(listing: FileListing, path: str) -> Iterator[PromptText]:
         return
     text = (listing.text(path) or "").strip()
     tells = _OPENS.match(text) or len(_SPEAKS.findall(text)) >= 2
-    named = named or name.endswith((".prompt", ".prompty")) or _CASTS.match(text)
-    if text and named and tells:
+    is_named = bool(named) or name.endswith((".prompt", ".prompty")) or bool(_CASTS.match(text))
+    if text and is_named and tells:
         yield PromptText(Place(path), "", _begin(text), len(text), "it tells a model what to do")
 
 
