@@ -21,6 +21,9 @@ _MANIFESTS = (
 _LOCKS = {"uv.lock": "uv lock", "poetry.lock": "poetry lock", "pdm.lock": "pdm lock"}
 
 
+_ELSE = "The agent can be run as a command, which needs nothing installed."
+
+
 class Edited(msgspec.Struct, frozen=True):
     """A manifest with the SDK."""
 
@@ -72,18 +75,10 @@ def with_sdk(root: Path, manifest: str, python: Path) -> Edited | LeftAlone | No
         version = resolved_version(root, read, python)
         piece = with_requirement(read, version)
     except (Unedited, Unresolved) as error:
-        why = f"{manifest} stays as it is: {error}. {_by_hand(file, python)}"
+        why = f"{manifest} stays as it is: {error}. {_ELSE}"
         return LeftAlone(PACKAGE, Place(manifest), why)
     change = FileChange(manifest, "Ratchet's SDK.", (piece,))
     return Edited(change, version, _install(file, python))
-
-
-def _by_hand(file: Path, python: Path) -> str:
-    return (
-        f"Install {PACKAGE} into the agent's environment by hand where that works"
-        f" ({python} -m pip install {PACKAGE}), or run the agent as a command, which needs nothing"
-        " installed."
-    )
 
 
 def _install(file: Path, python: Path) -> str:

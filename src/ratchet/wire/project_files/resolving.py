@@ -35,6 +35,16 @@ _PINNED = re.compile(rf"^{PACKAGE}==(\S+)", re.M)
 _ADDED = re.compile(rf"Using version [\^~>=]*(\S+) for {PACKAGE}")
 
 
+_FRAME = re.compile("[\u2570\u2500\u25b6\u251c\u2502\u00d7]")
+_ASIDE = re.compile(r"\[?notice|WARNING|hint:")
+_WRONG = re.compile(r"ERROR|error|Because|No solution")
+_WRONG_MARK = re.compile(r"^(?:ERROR|error):\s*")
+_ABSENT = re.compile(
+    rf"{PACKAGE} was not found in|No matching distribution found for {PACKAGE}\b.*|"
+    rf"Could not find a matching version of package {PACKAGE}"
+)
+
+
 class Unresolved(Exception):
     """The requirements do not resolve with the SDK, or nobody can say; the message is a clause."""
 
@@ -68,7 +78,7 @@ def _poetry(root: Path, manifest: PythonManifest, folder: Path) -> str:
     done = _ran(command, folder)
     version = _ADDED.search(done.stdout)
     if done.returncode or version is None:
-        raise Unresolved(f"Poetry says: {_last_line(done)}")
+        raise Unresolved(f"Poetry says: {_said(done)}")
     return version[1].rstrip(".")
 
 
@@ -89,11 +99,17 @@ def _pip(root: Path, manifest: PythonManifest, python: Path, folder: Path) -> st
     version = _found(done, by_uv)
     if not done.returncode and version:
         return version
+    if _ABSENT.search(_said(done)):
+        raise Unresolved(f"no index that {_name(by_uv)} asks has a version of {PACKAGE}")
     alone = _ran([*resolver, *_files(own, by_uv)], whole.parent)
-    name = "uv" if by_uv else "pip"
+    name = _name(by_uv)
     if alone.returncode:
-        raise Unresolved(f"it does not resolve by itself here; {name} says: {_last_line(alone)}")
-    raise Unresolved(f"with {PACKAGE} it does not resolve; {name} says: {_last_line(done)}")
+        raise Unresolved(f"it does not resolve by itself here; {name} says: {_said(alone)}")
+    raise Unresolved(f"with {PACKAGE} it does not resolve; {name} says: {_said(done)}")
+
+
+def _name(by_uv: bool) -> str:
+    return "uv" if by_uv else "pip"
 
 
 def _uv_command(uv: str, python: Path) -> list[str]:
@@ -163,10 +179,10 @@ def _ran(command: Sequence[str], folder: Path) -> subprocess.CompletedProcess[st
     return subprocess.CompletedProcess(list(command), process.returncode, out, err)
 
 
-def _last_line(done: subprocess.CompletedProcess[str]) -> str:
-    """What a resolver said last that tells something."""
-    lines = [line.strip(" ╰─▶×\t") for line in (done.stderr or done.stdout).splitlines()]
-    telling = [line for line in lines if line and not re.match(r"\[?notice|WARNING|hint:", line)]
-    errors = [line for line in telling if re.match(r"ERROR|error|Because|No solution", line)]
-    said = (errors or telling or ["nothing"])[-1]
-    return re.sub(r"^(?:ERROR|error):\s*", "", said)[:300].rstrip(".")
+def _said(done: subprocess.CompletedProcess[str]) -> str:
+    """What a resolver said is wrong, in one line."""
+    lines = (_FRAME.sub("", line).strip() for line in (done.stderr or done.stdout).splitlines())
+    telling = [line for line in lines if line and not _ASIDE.match(line)]
+    first = next((at for at, line in enumerate(telling) if _WRONG.match(line)), 0)
+    said = " ".join(_WRONG_MARK.sub("", line) for line in telling[first:]) or "nothing"
+    return said[:300].rstrip(".")
