@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
+import pytest
+
+from ratchet.sandbox.containment import why_no_mounts
 from tests.wire.recording.recorded import project, recorded
 
 AGENT = """
@@ -60,3 +64,34 @@ def test_tools_schemas_streams_and_embeddings_without_a_key(tmp_path: Path) -> N
     assert "look_up" in recording.calls[0].response
     assert not recording.contacts
     assert any("placeholders" in note for note in recording.notes)
+
+
+@pytest.mark.skipif(bool(why_no_mounts()), reason=why_no_mounts())
+def test_nothing_is_real_while_the_simulated_model_answers(tmp_path: Path, upstream: str) -> None:
+    root = project(
+        tmp_path,
+        main="""
+        import http.client, os, pathlib, subprocess
+        from asking import ask
+        print(ask("Where?"))
+        pathlib.Path("report.md").write_text("report")
+        pathlib.Path("old.txt").unlink()
+        subprocess.run(["ls"], capture_output=True, check=True)
+        try:
+            http.client.HTTPConnection(os.environ["SHOP"]).request("POST", "/orders", "{}")
+        except ConnectionRefusedError:
+            print("refused")
+        """,
+    )
+    (root / "old.txt").write_text("there")
+    with socket.create_server(("127.0.0.1", 0)) as shop:
+        place = f"127.0.0.1:{shop.getsockname()[1]}"
+        recording = recorded(root, "main.py", simulated=True, upstream=upstream, SHOP=place)
+    assert recording.stdout.splitlines() == [recording.calls[0].response, "refused"]
+    assert not (root / "report.md").exists()
+    assert (root / "old.txt").exists()
+    writes = {write.path: write.how for write in recording.writes}
+    assert writes == {"report.md": "created", "old.txt": "deleted"}
+    [contact] = recording.contacts
+    assert contact.requests == {"POST /orders": 1}
+    assert [Path(program.path).name for program in recording.programs] == ["ls"]

@@ -11,7 +11,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from ratchet.run.model_relay import Exchange, ModelRelay
+from ratchet.sandbox.acts import Watch
+from ratchet.sandbox.limits import SandboxUnavailable
 from ratchet.wire.recording.commands import run_command
+from ratchet.wire.recording.contained import ContainedWatch
 from ratchet.wire.recording.journals import Journals
 from ratchet.wire.recording.missing import Sources, missing
 from ratchet.wire.recording.model_calls import (
@@ -80,11 +83,12 @@ def record(
             variables = {**run.variables, **placeholders}
             around = Surroundings(root, folder, relay, variables, simulated=simulated)
             before = listing(root)
+            port = urlsplit(relay.url).port or 0
+            watch, uncontained = _watch(root, folder, port, simulated=simulated)
             if isinstance(run, CommandRun):
-                ended = run_command(run, root, around, folder, say, timeout_s)
+                ended = run_command(run, watch, root, around, folder, say, timeout_s)
             else:
-                ended = run_service(run, root, around, folder, say, timeout_s)
-            port = urlsplit(relay.url).port
+                ended = run_service(run, watch, root, around, folder, say, timeout_s)
         journals = Journals(folder)
     did = outside(
         journals,
@@ -95,7 +99,8 @@ def record(
         hidden=(folder, PYTHON_HOOK),
         before=before,
         after=listing(root),
-        own_ports=[port] if port else [],
+        contained=isinstance(watch, ContainedWatch),
+        own_ports=[port],
     )
 
     def clean(text: str) -> str:
@@ -142,8 +147,20 @@ def record(
         missing=lacking,
         data_files_read=did.data_files_read,
         python=_python_used(journals),
-        notes=tuple(_notes(argv, journals, ended, calls, did, placeholders)),
+        notes=(*_notes(argv, journals, ended, calls, did, placeholders), *uncontained),
     )
+
+
+def _watch(
+    root: Path, folder: Path, port: int, *, simulated: bool
+) -> tuple[Watch | ContainedWatch, Sequence[str]]:
+    """What starts the command: contained with a simulated model; and why not, as a note."""
+    if not simulated:
+        return Watch(), ()
+    try:
+        return ContainedWatch(root, hosts=[("127.0.0.1", port)], writable=[folder]), ()
+    except SandboxUnavailable as error:
+        return Watch(), (f"It ran uncontained, and acted for real. {error}",)
 
 
 def _asks_model(exchange: Exchange) -> bool:
