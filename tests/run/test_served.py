@@ -24,8 +24,15 @@ from tests.run.executing import alive, use
 from tests.server.gateway.upstreams import StubUpstream
 
 from ratchet.run import served_process
+from ratchet.run.denials import kept_of
 from ratchet.run.handover import Handover
 from ratchet.run.served import ServedExecutor
+from ratchet.sandbox.containment import (
+    AgentContainment,
+    Allowance,
+    why_no_mounts,
+    why_no_supervision,
+)
 from ratchet.types import AgentError, Claim, Outcome
 
 Claims = Callable[..., list[Claim]]
@@ -381,6 +388,51 @@ def test_a_cancelled_attempts_process_does_not_serve_the_next_one(
     before, cancelled, then = use(executor, work)
     assert cancelled
     assert before != then
+
+
+@pytest.mark.parametrize(
+    ("level", "at_once"),
+    [
+        pytest.param(
+            "bubblewrap",
+            2,
+            marks=pytest.mark.skipif(why_no_mounts() != "", reason=why_no_mounts()),
+        ),
+        pytest.param(
+            "landlock",
+            1,
+            marks=pytest.mark.skipif(why_no_supervision() != "", reason=why_no_supervision()),
+        ),
+    ],
+)
+def test_a_contained_service_on_a_fixed_port_answers_and_what_it_tries_is_named(
+    service: MakeService, claims: Claims, tmp_path: Path, level: str, at_once: int
+) -> None:
+    port, outside = free_port(), tmp_path / "outside"
+    executor = service(
+        f"""
+        def ANSWER(given):
+            try:
+                open({str(outside)!r}, "w").write("reached")
+            except OSError:
+                pass
+            url = os.environ["OPENAI_BASE_URL"] + "/models"
+            return [given, json.load(urllib.request.urlopen(url))["said"]]
+        serve({port})
+        """,
+        url=f"http://127.0.0.1:{port}/",
+    )
+    folder = executor._folder
+    executor._containment = AgentContainment(Allowance(), root=folder, level=level)
+    asked = claims(*range(4))
+    outcomes = run(executor, asked)
+    assert [outcome.output for outcome in outcomes] == [
+        [n, f"/gateway/{claim.rollout.id}@1/openai/v1/models"] for n, claim in enumerate(asked)
+    ]
+    assert executor.slots == at_once
+    assert not outside.exists()
+    named = [act for outcome in outcomes for act in kept_of(outcome)]
+    assert {act.kind for act in named} <= {"write"}
 
 
 def test_keys_of_providers_and_of_the_store_do_not_reach_a_service(
