@@ -57,11 +57,15 @@ http.createServer(async (request, response) => {
 PYTHON = """
 import http.server, json, os, subprocess, sys, time, urllib.request
 
+TYPE = "application/json"
+
 class Service(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         task = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        answer = json.dumps(ANSWER(task["input"])).encode()
+        answer = ANSWER(task["input"])
+        answer = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
         self.send_response(200)
+        self.send_header("content-type", TYPE)
         self.send_header("content-length", str(len(answer)))
         self.end_headers()
         self.wfile.write(answer)
@@ -164,6 +168,27 @@ def test_a_value_in_the_body_keeps_its_type_and_braces_can_be_written() -> None:
         "text": '3 of {n} in ["a\\"",1]',
         "n": 3,
     }
+
+
+def test_the_events_of_a_stream_are_one_answer(service: MakeService, claims: Claims) -> None:
+    events = (
+        b'data: {"type": "start"}\n\n'
+        b'event: delta\r\ndata: {"delta": {"text": "On its"}}\r\n\r\n'
+        b': still here\n\ndata: {"delta": {"text": " way."}}\n\ndata: [DONE]\n\n'
+    )
+    source = f"""
+        TYPE = "text/event-stream"
+        ANSWER = lambda given: {events!r}
+        serve(os.environ["PORT"])
+    """
+    (text,) = run(service(source, handover=Handover(output="delta.text")), claims("q"))
+    assert text.output == "On its way."
+    (missing,) = run(service(source, handover=Handover(output="answer")), claims("q"))
+    assert missing.error.startswith(
+        "The service answered, and none of its events has 'answer', which output names."
+    )
+    (whole,) = run(service(source), claims("q"))
+    assert whole.output[0] == {"type": "start"}
 
 
 def test_instances_are_reused_and_restarted_after_a_crash_with_their_last_output(
