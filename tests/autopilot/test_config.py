@@ -34,6 +34,8 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
             "output": None,
             "arguments": None,
             "constructing": None,
+            "prompts": "declared",
+            "allow": None,
             "name": None,
             "model_base_url": (),
             "model_key": (),

@@ -139,8 +139,7 @@ def test_objects_are_built_by_the_types_that_are_annotated_and_returned_by_their
     )
     assert outcome.error == ""
     assert outcome.output == {
-        "name": "Human Message Answer Human Order Customer <Tone.KIND: 'kind'> b.txt dict dict"
-        " str",
+        "name": "Human Message Answer Human Order Customer <Tone.KIND: 'kind'> b.txt dict dict str",
         "orders": [{"id": 7, "when": "2024-05-10", "tone": "kind"}],
     }
 

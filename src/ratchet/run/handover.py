@@ -14,6 +14,7 @@ import msgspec
 from ratchet.observe import plain
 from ratchet.types import ConfigError, InputError
 from ratchet.worker.placeholders import filled, filled_text, has_placeholders, value_at
+from ratchet.worker.results import joined
 
 LAST_LINE = "last_line"
 FILE = "file:"
@@ -170,6 +171,29 @@ def result_at(body: bytes, path: str) -> object:
     except (msgspec.DecodeError, RecursionError):
         raise InputError(f"the response is no JSON, and output names {path!r} in it.") from None
     return plain(value_at(data, path.split("."), "the response"))
+
+
+def result_of_events(body: bytes, path: str) -> object:
+    """The result in a stream of server-sent events: what they hold at a dotted path, or all data.
+
+    Texts are joined to one. Events that have nothing at the path are left out.
+
+    Raises:
+        InputError: None has.
+    """
+    found: list[object] = []
+    for event in body.replace(b"\r\n", b"\n").split(b"\n\n"):
+        lines = [line[5:].removeprefix(b" ") for line in event.split(b"\n") if line[:5] == b"data:"]
+        data = b"\n".join(lines)
+        if not lines or data == b"[DONE]":
+            continue
+        try:
+            found.append(result_at(data, path) if path else result_of(data))
+        except InputError:
+            continue
+    if path and not found:
+        raise InputError(f"none of its events has {path!r}, which output names.")
+    return joined(found)
 
 
 class OutputFile:
