@@ -153,7 +153,6 @@ def _look_or_undo(root: Path, *, undo: bool, dry_run: bool, json: bool) -> None:
     if undo:
         from ratchet.cli.init_undo import undo_wiring
 
-<<<<<<< HEAD
         undo_wiring(root, dry_run=dry_run, json=json)
         return
     from ratchet.cli.init_look import print_look
@@ -162,32 +161,6 @@ def _look_or_undo(root: Path, *, undo: bool, dry_run: bool, json: bool) -> None:
     inventory = look(root)
     if json:
         print_json(inventory)
-=======
-    if coach and (look or _wired(path)):
-        raise InputError(
-            "The coach is asked when a repository is wired for the first time.",
-            hint="Later: ratchet evaluators generate, and ratchet datasets synthesize.",
-        )
-    if look:
-        from ratchet.cli.init_look import print_look
-        from ratchet.wire.looking import look as take_inventory
-
-        inventory = take_inventory(path)
-        print_json(inventory) if json else print_look(inventory)
-        return
-    given = _Given(project, entry, tuple(allow_tool or ()), workflow, coach, no_git)
-    if advice:
-        _advise(path, given, json=json)
-        return
-    asks = not (yes or dry_run or json)
-    if asks and not sys.stdin.isatty():
-        raise InputError(
-            "ratchet init asks questions, and there is no terminal to answer them.",
-            hint="Take the defaults with --yes, or see them first with --dry-run.",
-        )
-    if _wired(path):
-        _again(path, given, branch, dry_run=dry_run, asks=asks, json=json)
->>>>>>> work-look
     else:
         print_look(inventory)  # type: ignore
 
