@@ -14,6 +14,7 @@ import msgspec
 
 from ratchet.cli.console import counted
 from ratchet.cli.wiring_probe import CHANGE, ProbeAnswer, ProbeRequest
+from ratchet.run.model_hosts import STAND_IN, operation_of
 from ratchet.run.model_relay import Answer, Exchange, ModelRelay, RelayedRequest
 from ratchet.wire.deriving.derive import Wiring
 from ratchet.wire.deriving.sent_texts import nearest_call, system_texts, unlike
@@ -88,10 +89,8 @@ class Replay:
             "OPENAI_API_KEY": NO_KEY,
             "ANTHROPIC_BASE_URL": url,
             "ANTHROPIC_API_KEY": NO_KEY,
-            **{
-                name: url if dialect_of(name) == "anthropic" else f"{url}/v1"
-                for name in self._owners
-            },
+            **{name: f"{url}/v1" if dialect_of(name) == "openai" else url for name in self._owners},
+            STAND_IN: url,
         }
 
     def __enter__(self) -> Replay:
@@ -132,7 +131,7 @@ def verify(root: Path, wiring: Wiring, recording: Recording, replay: Replay) -> 
     findings = (
         _calls(recording, own),
         _same_prompts(recording, own),
-        _change_arrives(prompts, changed),
+        _change_arrives(recording, prompts, changed),
         _same_shape(wiring.output, answer.own.output),
     )
     works = findings[0].holds is not False
@@ -190,13 +189,34 @@ def _same_prompts(recording: Recording, own: Sequence[Exchange]) -> Finding:
     return Finding(name="prompts", holds=None, said=f"Prompts differ: {'; '.join(different[:3])}")
 
 
-def _change_arrives(prompts: Sequence[str], changed: Sequence[Exchange]) -> Finding:
+def _change_arrives(
+    recording: Recording, prompts: Sequence[str], changed: Sequence[Exchange]
+) -> Finding:
     if not prompts:
         said = "No system prompt was sent, so none can be replaced at the gateway."
+        return Finding(name="changed prompt", holds=None, said=said)
+    if not changed and (foreign := _foreign_protocols(recording)):
+        said = (
+            f"Its model speaks {foreign}, in which the gateway replaces no prompts: ratchet run and"
+            " eval work; to improve it, declare the prompts: ratchet init --declare"
+        )
         return Finding(name="changed prompt", holds=None, said=said)
     arrived = sum(CHANGE.encode() in exchange.request.body for exchange in changed)
     said = f"A changed prompt arrived in {arrived} of {len(changed)} calls."
     return Finding(name="changed prompt", holds=arrived > 0, said=said)
+
+
+_PROTOCOLS = {"gemini": "Gemini's protocol", "bedrock": "Bedrock's protocol"}
+
+
+def _foreign_protocols(recording: Recording) -> str:
+    """The protocols of the run that the gateway does not know; empty without any."""
+    names = {
+        _PROTOCOLS.get(call.dialect, "a protocol of its own")
+        for call in recording.calls
+        if operation_of(f"https://{call.host}{call.path}") is None
+    }
+    return " and ".join(sorted(names))
 
 
 def _same_shape(recorded: Any, output: Any) -> Finding:

@@ -200,6 +200,7 @@ def runner_setup(
             command=options.command,
             model_base_url=own.model_base_url,
             model_key=own.model_key,
+            model_hosts=own.model_hosts,
             allow=own.allow,
         )
     elif section is not None and section.entry is None:

@@ -59,6 +59,8 @@ class RelayedRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Below the upstream's host, with its query."""
     headers: Mapping[str, str]
     body: bytes
+    added: Mapping[str, str] = {}
+    """Headers that are sent besides those that arrived, or instead of them."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +91,8 @@ class ModelRelay:
 
     Args:
         routes: Base URL by the first part of a path; `lead` changes them.
-        answering: Answers some requests instead of their upstream; None passes one on.
+        answering: Answers some requests instead of their upstream, or leads them elsewhere; None
+            passes one on.
         ended: Called with each exchange, in the relay's thread.
         trust_env: Whether upstreams are reached through the proxies of the environment.
     """
@@ -98,7 +101,7 @@ class ModelRelay:
         self,
         routes: Mapping[str, str] = {},
         *,
-        answering: Callable[[RelayedRequest], Answer | None] | None = None,
+        answering: Callable[[RelayedRequest], Answer | RelayedRequest | None] | None = None,
         ended: Callable[[Exchange], None] | None = None,
         trust_env: bool = True,
     ) -> None:
@@ -121,6 +124,10 @@ class ModelRelay:
     def lead(self, route: str, base_url: str) -> None:
         """Let a route lead to another base URL from the next request on."""
         self._routes[route] = base_url
+
+    def forget(self, route: str) -> None:
+        """Remove a route."""
+        self._routes.pop(route, None)
 
     def address_of(self, url: str) -> str:
         """The relay's URL for an upstream's."""
@@ -169,6 +176,8 @@ class ModelRelay:
         started = time.perf_counter()
         arrived = self._arrived(request, await request.content.read())
         own = self._answering(arrived) if self._answering else None
+        if isinstance(own, RelayedRequest):
+            arrived, own = own, None
         sent = _Sent(request)
         error = ""
         try:
@@ -229,6 +238,8 @@ class ModelRelay:
             if name.lower() not in _HOP_BY_HOP
         )
         headers["Accept-Encoding"] = "identity"
+        for name, value in arrived.added.items():
+            headers[name] = value
         async with session.request(
             arrived.method,
             URL(arrived.url, encoded=True),

@@ -9,7 +9,9 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 
@@ -42,6 +44,7 @@ class WorkerProcess:
         keep_open: File descriptor that the worker holds open while it lives.
         python: Path of the interpreter that it runs in; empty for this one.
         containment: What keeps it from acting outside; None to let it.
+        hook_variables: What lead its calls to model hosts elsewhere, from its start on.
     """
 
     def __init__(
@@ -51,7 +54,9 @@ class WorkerProcess:
         keep_open: int | None,
         python: str = "",
         containment: AgentContainment | None = None,
+        hook_variables: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
+        self._hook_variables = hook_variables
         self._containment = containment
         self._contained: Contained | None = None
         self.number = number
@@ -81,7 +86,7 @@ class WorkerProcess:
         try:
             # -P: the user's modules in this folder must not shadow the standard library.
             command = [self._python, "-P", "-m", "ratchet.worker", *map(str, held)]
-            environ = without(os.environ, SECRETS)
+            environ = {**without(os.environ, SECRETS), **self._hook_variables}
             if self._containment is None:
                 self._process = subprocess.Popen(  # noqa: ASYNC220 - returns at once
                     command,

@@ -19,13 +19,13 @@ import msgspec
 
 from ratchet.observe.model_apis.bounded_json import decoded, items, mapping
 from ratchet.run.model_relay import Answer, RelayedRequest
+from ratchet.run.python_hook.ratchet_model_hook.shapes import about_models
 from ratchet.wire.recording.model_calls import (
     asks_model,
     called_tools,
     dialect_of,
     texts_of_request,
 )
-from ratchet.wire.recording.python_hook.ratchet_recording_hook.shapes import about_models
 from ratchet.wire.recording.simulated_dialects import MODEL, Turn, embeddings, spoken
 from ratchet.wire.recording.simulated_dspy import dspy_text
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from ratchet.run.model_relay import ModelRelay
 from ratchet.wire.recording.python_hook.ratchet_recording_hook.values import is_secret_name
+from ratchet.worker.environment import dialect_of
 
 PYTHON_HOOK = Path(__file__).with_name("python_hook")
 NODE_HOOK = Path(__file__).with_name("node_hook") / "recording_hook.cjs"
@@ -24,7 +25,7 @@ PROVIDERS = {
 
 _OTHERS = ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL")
 
-_BASE_URL = re.compile(r"(?:BASE_URL|API_BASE|API_URL|BASE_PATH|ENDPOINT)$")
+_BASE_URL = re.compile(r"(?:BASE_URL|API_BASE|API_URL|BASE_PATH|ENDPOINT|OLLAMA_HOST)$")
 _LINE = re.compile(r"^\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*?)\s*$", re.MULTILINE)
 _SHORTEST = 8
 
@@ -52,10 +53,12 @@ class Surroundings:
         self.owner = {**os.environ, **variables}
         self.dotenv = read_dotenv(root)
         known = {**self.dotenv, **self.owner}
-        self.bases = dict(PROVIDERS)
-        for name, value in known.items():
-            if value.startswith(("http://", "https://")) and _BASE_URL.search(name):
-                self.bases[name] = value
+        self.set = {
+            name: value
+            for name, value in known.items()
+            if value.startswith(("http://", "https://")) and _BASE_URL.search(name)
+        }
+        self.bases = {**PROVIDERS, **self.set}
         settings: dict[str, Any] = {
             "root": str(root),
             "relay": relay.url,
@@ -102,6 +105,15 @@ class Surroundings:
             name
             for name, base in self.bases.items()
             if name not in PROVIDERS and any(url.startswith(base.rstrip("/")) for url in called)
+        )
+
+    def standing_for(self, url: str, dialect: str) -> tuple[str, ...]:
+        """The variables that are set to the address of a call in a dialect."""
+        return tuple(
+            name
+            for name, base in self.set.items()
+            if url.startswith(base.rstrip("/") + "/")
+            and (name not in PROVIDERS or dialect.startswith(dialect_of(name)))
         )
 
     def moves(self, url: str) -> bool:

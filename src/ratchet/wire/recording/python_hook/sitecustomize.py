@@ -7,8 +7,12 @@ import sys
 def _begin(folder):  # type: ignore[no-untyped-def] # read by any Python
     # An interpreter that is too old for the hook runs without it.
     if sys.version_info >= (3, 8) and "RATCHET_RECORDING" in os.environ:
+        # What it shares with the hook of rollouts.
+        shared = os.path.join(folder, *[os.pardir] * 3, "run", "python_hook")
+        sys.path.insert(0, shared)
         from ratchet_recording_hook import begin  # type: ignore[import-not-found]
 
+        sys.path.remove(shared)
         begin.begin(os.environ["RATCHET_RECORDING"])
     sys.path[:] = [path for path in sys.path if os.path.abspath(path or ".") != folder]
 

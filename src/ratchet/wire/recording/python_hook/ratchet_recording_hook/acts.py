@@ -8,7 +8,9 @@ import socket
 import sys
 from typing import Any, Callable
 
-from .journal import Journal, is_quiet, quiet
+from ratchet_model_hook.quiet import is_quiet, quiet
+
+from .journal import Journal
 from .stacks import Stacks
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND

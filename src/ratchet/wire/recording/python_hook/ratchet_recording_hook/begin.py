@@ -10,11 +10,15 @@ import os
 import sys
 from typing import Any
 
-from . import carrying, clients, values
+from ratchet_model_hook import clients
+from ratchet_model_hook.patches import Patcher, after_import
+from ratchet_model_hook.quiet import quiet
+
+from . import carrying, values
 from .acts import Acts
-from .journal import Journal, quiet
-from .patches import Patcher, after_import
+from .journal import Journal
 from .stacks import Stacks
+from .watched import Watched
 
 SETTINGS = "settings.json"
 
@@ -46,8 +50,7 @@ def begin(folder: str) -> None:
         prepare = carrying.constructors(stacks, functools.partial(_constructed, stacks))
         prepare(sys.modules["__main__"])
         sys.meta_path.insert(0, Patcher(stacks.file, prepare))
-        watched = clients.Watched(stacks, journal, settings["relay"], settings["simulated"])
-        clients.watch(watched)
+        clients.watch(Watched(stacks, journal, settings["relay"], settings["simulated"]))
         _keep_in_children(settings)
         atexit.register(_end, stacks, journal)
         Acts(stacks, journal, folder).watch()

@@ -9,7 +9,8 @@ import sys
 import threading
 from typing import Any
 
-from .patches import after_import
+from ratchet_model_hook.patches import after_import
+
 from .stacks import CARRIED, Stacks
 
 

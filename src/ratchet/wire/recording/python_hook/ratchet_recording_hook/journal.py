@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import os
-import threading
 from typing import Any
 
-_LOCAL = threading.local()
+from ratchet_model_hook.quiet import quiet
 
 
 class Journal:
@@ -44,19 +43,3 @@ class Journal:
         if key not in self._seen and len(self._seen) < 20_000:
             self._seen.add(key)
             self.write(kind, **fields)
-
-
-class quiet:  # noqa: N801 - reads as a statement
-    """Within it, what this thread does is the hook's own, and no event."""
-
-    def __enter__(self) -> None:
-        self._before = getattr(_LOCAL, "quiet", False)
-        _LOCAL.quiet = True
-
-    def __exit__(self, *_: object) -> None:
-        _LOCAL.quiet = self._before
-
-
-def is_quiet() -> bool:
-    """Whether the hook itself is at work in this thread."""
-    return getattr(_LOCAL, "quiet", False)

@@ -12,8 +12,10 @@ import threading
 import types
 from typing import Any
 
+from ratchet_model_hook.quiet import quiet
+
 from . import ends, values
-from .journal import Journal, quiet
+from .journal import Journal
 
 CARRIED: contextvars.ContextVar[Any] = contextvars.ContextVar("ratchet_recording", default=())
 """Frames of those who began this thread or task, outermost first; those of the process that began

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any, Callable
 
-from .journal import quiet
+from .quiet import quiet
 
 _PATCHES: dict[str, Callable[[Any], None]] = {}
 
@@ -34,11 +34,15 @@ class Patcher:
     """Finds modules by the finders behind it, and prepares those that are patched or ours.
 
     Args:
-        is_ours: Whether a file is the repository's.
+        is_ours: Whether a file is the repository's; none is where this is left out.
         prepare: Applied to the repository's modules before they are executed.
     """
 
-    def __init__(self, is_ours: Callable[[str], object], prepare: Callable[[Any], None]) -> None:
+    def __init__(
+        self,
+        is_ours: Callable[[str], object] = lambda _: False,
+        prepare: Callable[[Any], None] = lambda _: None,
+    ) -> None:
         self._is_ours = is_ours
         self._prepare = prepare
 

@@ -1,87 +1,31 @@
-"""HTTP clients: each model call is written with its stack, and sent by way of the relay.
+"""HTTP clients: their model calls are sent by way of a relay on loopback.
 
-A model call is known by its shape. What else is sent stays as it is; its method, host and path are
-noted.
+What else is sent stays as it is.
 """
 
 from __future__ import annotations
 
 import contextvars
 import functools
-import itertools
 import json
-import os
 import socket
 import threading
 from typing import Any
 from urllib.parse import urlsplit
 
-from .journal import Journal, quiet
 from .patches import after_import
-from .shapes import about_models, is_model_request
-from .stacks import Stacks
+from .quiet import quiet
 
 CALL_HEADER = "x-ratchet-call"
 _LARGEST = 64_000_000
 _INSIDE = threading.local()
 """Whether a client that is built on another one is at work."""
 
-
-class Watched:
-    """What the clients of this process send.
-
-    Args:
-        stacks: The repository's frames.
-        journal: Where requests are written.
-        relay: URL of the relay.
-        simulated: Whether questions about models go to the relay too.
-    """
-
-    def __init__(self, stacks: Stacks, journal: Journal, relay: str, simulated: bool) -> None:
-        self._stacks = stacks
-        self._journal = journal
-        self._relay = relay
-        self._simulated = simulated
-        self._numbers = itertools.count()
-        self._hosts: set[str] = set()
-        """Hosts of models that were called."""
-        place = urlsplit(relay)
-        self.host, self.port = place.hostname, place.port
-
-    def redirected(self, client: str, method: str, url: str, body: Any) -> tuple[str, str] | None:
-        """The relay's URL for a model call and the call's name; None for another request."""
-        if url.startswith(self._relay):
-            # A base URL that another program handed on: known already by its address.
-            return url, self._written(client, method, url, body)
-        place = urlsplit(url)
-        decoded = _decoded(body)
-        if place.scheme not in ("http", "https") or not place.netloc:
-            return None
-        model = method == "POST" and is_model_request(place.path, decoded)
-        if model:
-            self._hosts.add(place.netloc)
-        of_model = self._simulated and (place.netloc in self._hosts or about_models(place.path))
-        if not model and not of_model:
-            port = place.port or (443 if place.scheme == "https" else 80)
-            self._journal.write(
-                "request", method=method, host=place.hostname or "", port=port, path=place.path
-            )
-            return None
-        host = place.netloc.rpartition("@")[2]
-        query = "?" + place.query if place.query else ""
-        target = f"{self._relay}/to/{place.scheme}/{host}{place.path}{query}"
-        return target, self._written(client, method, url, body)
-
-    def _written(self, client: str, method: str, url: str, body: Any) -> str:
-        with quiet():
-            name = f"{os.getpid()}-{next(self._numbers)}"
-            url = url.partition("?")[0]
-            stack = self._stacks.names()
-            self._journal.write("call", name=name, client=client, url=url, stack=stack)
-        return name
+_PORTS = {"http": 80, "https": 443}
 
 
-def _decoded(body: Any) -> Any:
+def decoded(body: Any) -> Any:
+    """The JSON of a body in whatever form a client has it; None where it is none."""
     if isinstance(body, (dict, list)):
         return body
     if isinstance(body, (bytes, bytearray, str)) and len(body) <= _LARGEST:
@@ -92,19 +36,48 @@ def _decoded(body: Any) -> Any:
     return None
 
 
-def watch(watched: Watched) -> None:
-    """Patch the clients."""
+def place_of(url: str) -> str:
+    """Host of a URL in lower case, with the port where it is not the scheme's usual one."""
+    try:
+        place = urlsplit(url)
+        host, port = place.hostname or "", place.port
+    except ValueError:
+        return ""
+    host = f"[{host}]" if ":" in host else host
+    return host if port in (None, _PORTS.get(place.scheme)) else f"{host}:{port}"
+
+
+def below(relay: str, url: str) -> str:
+    """The URL below a relay's that names another one."""
+    place = urlsplit(url)
+    host = place.netloc.rpartition("@")[2]
+    query = "?" + place.query if place.query else ""
+    return f"{relay}/{place.scheme}/{host}{place.path}{query}"
+
+
+def watch(led: Any) -> None:
+    """Patch the clients.
+
+    Args:
+        led: Has the relay's `host` and `port`, and `redirected(client, method, url, body)`: the URL
+            at the relay and a name for a call that goes there, None for one that does not.
+    """
     for name in ("httpx", "httpx2"):
-        after_import(name)(functools.partial(_httpx, watched, name))
-    after_import("urllib3.connectionpool")(functools.partial(_urllib3, watched))
-    after_import("http.client")(functools.partial(_http_client, watched))
-    after_import("aiohttp.client")(functools.partial(_aiohttp, watched))
+        after_import(name)(functools.partial(_httpx, led, name))
+    after_import("urllib3.connectionpool")(functools.partial(_urllib3, led))
+    after_import("http.client")(functools.partial(_http_client, led))
+    after_import("aiohttp.client")(functools.partial(_aiohttp, led))
+
+
+def _path(url: str) -> str:
+    """A URL without its scheme and host."""
+    return "/" + url.split("/", 3)[3]
 
 
 _NO_NETWORK = ("MockTransport", "ASGITransport", "WSGITransport")
 
 
-def _httpx(watched: Watched, library: str, module: Any) -> None:
+def _httpx(led: Any, library: str, module: Any) -> None:
     send, async_send = module.Client.send, module.AsyncClient.send
 
     def lead(client: Any, request: Any) -> Any:
@@ -113,7 +86,7 @@ def _httpx(watched: Watched, library: str, module: Any) -> None:
             return None
         own = request.url
         body = getattr(request, "_content", None)
-        target = watched.redirected(library, request.method, str(own), body)
+        target = led.redirected(library, request.method, str(own), body)
         if target is None:
             return None
         request.url = module.URL(target[0])
@@ -141,38 +114,37 @@ def _httpx(watched: Watched, library: str, module: Any) -> None:
     module.Client.send, module.AsyncClient.send = watched_send, watched_async_send
 
 
-def _urllib3(watched: Watched, module: Any) -> None:
+def _urllib3(led: Any, module: Any) -> None:
     urlopen = module.HTTPConnectionPool.urlopen
 
     @functools.wraps(urlopen)
     def watched_urlopen(
         self: Any, method: str, url: str, body: Any = None, headers: Any = None, **named: Any
     ) -> Any:
-        if (self.host, self.port) == (watched.host, watched.port):
+        if (self.host, self.port) == (led.host, led.port):
             return urlopen(self, method, url, body, headers, **named)
         whole = url
         if not url.startswith(("http://", "https://")):
             usual = {"http": 80, "https": 443}.get(self.scheme)
             port = "" if self.port in (None, usual) else f":{self.port}"
             whole = f"{self.scheme}://{self.host}{port}{url}"
-        target = watched.redirected("urllib3", method, whole, body)
+        target = led.redirected("urllib3", method, whole, body)
         before, _INSIDE.http = getattr(_INSIDE, "http", False), True
         try:
             if target is None:
                 return urlopen(self, method, url, body, headers, **named)
-            pool = module.HTTPConnectionPool(watched.host, watched.port)
+            pool = module.HTTPConnectionPool(led.host, led.port)
             sent = dict(self.headers if headers is None else headers)
             sent[CALL_HEADER] = target[1]
-            path = target[0].partition("/to/")[2]
             named["assert_same_host"] = False
-            return urlopen(pool, method, "/to/" + path, body, sent, **named)
+            return urlopen(pool, method, _path(target[0]), body, sent, **named)
         finally:
             _INSIDE.http = before
 
     module.HTTPConnectionPool.urlopen = watched_urlopen
 
 
-def _http_client(watched: Watched, module: Any) -> None:
+def _http_client(led: Any, module: Any) -> None:
     request = module.HTTPConnection.request
 
     @functools.wraps(request)
@@ -182,8 +154,8 @@ def _http_client(watched: Watched, module: Any) -> None:
         if headers is None:
             headers = {}
         if getattr(_INSIDE, "http", False) or (self.host, self.port) == (
-            watched.host,
-            watched.port,
+            led.host,
+            led.port,
         ):
             return request(self, method, url, body, headers, **named)
         tls = isinstance(self, getattr(module, "HTTPSConnection", ()))
@@ -194,7 +166,7 @@ def _http_client(watched: Watched, module: Any) -> None:
         whole = url
         if not url.startswith(("http://", "https://")):
             whole = "{}://{}{}".format("https" if tls else "http", place, url)
-        target = watched.redirected("http.client", method, whole, body)
+        target = led.redirected("http.client", method, whole, body)
         if target is None:
             if getattr(self, "_ratchet_relay", False):
                 self._ratchet_relay = False
@@ -202,17 +174,16 @@ def _http_client(watched: Watched, module: Any) -> None:
             return request(self, method, url, body, headers, **named)
         self.close()
         with quiet():
-            self.sock = socket.create_connection((watched.host, watched.port))
+            self.sock = socket.create_connection((led.host, led.port))
         self._ratchet_relay = True
         sent = dict(headers)
         sent[CALL_HEADER] = target[1]
-        path = target[0].partition("/to/")[2]
-        return request(self, method, "/to/" + path, body, sent, **named)
+        return request(self, method, _path(target[0]), body, sent, **named)
 
     module.HTTPConnection.request = watched_request
 
 
-def _aiohttp(watched: Watched, module: Any) -> None:
+def _aiohttp(led: Any, module: Any) -> None:
     from yarl import URL
 
     target_of: contextvars.ContextVar[Any] = contextvars.ContextVar("ratchet_target", default=None)
@@ -227,7 +198,7 @@ def _aiohttp(watched: Watched, module: Any) -> None:
     @functools.wraps(request)
     async def watched_request(self: Any, method: str, url: Any, **named: Any) -> Any:
         body = named.get("json") if named.get("json") is not None else named.get("data")
-        target = watched.redirected("aiohttp", method, str(build_url(self, url)), body)
+        target = led.redirected("aiohttp", method, str(build_url(self, url)), body)
         if target is None:
             return await request(self, method, url, **named)
         sent = self._prepare_headers(named.get("headers"))
