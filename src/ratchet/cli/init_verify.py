@@ -75,13 +75,15 @@ class Replay:
 
     def __init__(self, recording: Recording) -> None:
         self._calls = recording.calls
-        self._owners = recording.base_url_variables
         self._relay = ModelRelay(answering=self._answer, ended=self._ended)
         self.seen: list[SeenCall] = []
 
-    @property
-    def variables(self) -> dict[str, str]:
-        """Lead the gateway's calls here."""
+    def variables(self, base_urls: Sequence[str]) -> dict[str, str]:
+        """Lead the gateway's calls here.
+
+        Args:
+            base_urls: The agent's own variables that the gateway takes its upstreams from.
+        """
         url = self._relay.url
         return {
             "OPENAI_BASE_URL": f"{url}/v1",
@@ -89,7 +91,7 @@ class Replay:
             "OPENAI_API_KEY": NO_KEY,
             "ANTHROPIC_BASE_URL": url,
             "ANTHROPIC_API_KEY": NO_KEY,
-            **{name: f"{url}/v1" if dialect_of(name) == "openai" else url for name in self._owners},
+            **{name: f"{url}/v1" if dialect_of(name) == "openai" else url for name in base_urls},
             STAND_IN: url,
         }
 
@@ -120,7 +122,8 @@ def verify(root: Path, wiring: Wiring, recording: Recording, replay: Replay) -> 
     """
     prompts = system_texts(recording)
     request = ProbeRequest(task_input=wiring.task_input, prompts=prompts)
-    answer = _probed(root, request, replay.variables, SECONDS + 2 * recording.seconds)
+    variables = replay.variables(wiring.agent.get("model_base_url", ()))
+    answer = _probed(root, request, variables, SECONDS + 2 * recording.seconds)
     seen = list(replay.seen)
     if answer.own is None or answer.own.status != "succeeded":
         error = answer.error or (answer.own.error if answer.own else "")
