@@ -311,18 +311,22 @@ def test_a_contained_agent_reaches_no_other_host_and_sends_nothing_else_by_the_r
             relay = os.environ.get("RATCHET_MODEL_RELAY")
             if not relay:
                 return 0
-            return httpx.request(method, f"{relay}/http/{host}{path}", json=body).status_code
+            url = f"{relay}/http/{host}{path}"
+            if method == "TO":
+                method, url = "POST", f"{relay.rpartition('/')[0]}/to/http/{host}{path}"
+            return httpx.request(method, url, json=body).status_code
 
         def answer(question):
             asked = {"model": "m", "messages": [{"role": "user", "content": "Sell me"}]}
             own, other = "GROQ".split("/")[2], "OTHER".split("/")[2]
             seen = [
                 tried(other, "/v1/chat/completions", asked),
+                tried(other, "/v1/chat/completions", asked, method="TO"),
                 tried(f"{own}@{other}", "/v1/chat/completions", asked),
                 tried(own, "/upload", {"stolen": "everything"}),
                 tried(own, "/v1/chat/completions", asked, method="PUT"),
             ]
-            if any(status not in (0, 403) for status in seen):
+            if any(status not in (0, 403, 409) for status in seen):
                 return f"It got out: {seen}"
 """,
         ),
@@ -379,6 +383,7 @@ def test_settings_say_what_a_model_host_is_and_who_has_none(tmp_path: Path) -> N
     for text, said in (
         ('command = "a"\nmodel_hosts = ["https://api.groq.com/v1"]', "model_hosts"),
         ('entry = "m:f"\nmodel_hosts = ["api.groq.com"]', 'prompts = "calls"'),
+        ('command = "a"\nmodel = "local"\nmodel_hosts = ["api.groq.com"]', "exclude each other"),
         ('url = "http://127.0.0.1:1/a"\nmodel_hosts = ["api.groq.com"]', "serve"),
     ):
         (tmp_path / "ratchet.toml").write_text(f"[agent]\n{text}\n")

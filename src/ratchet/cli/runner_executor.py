@@ -301,6 +301,7 @@ def runner_setup(
         store_url=url,
         store_key=key,
         gateway=gateway,
+        model_hosts=section.model_hosts if section is not None and gateway else (),
         concurrency=options.concurrency or run.concurrency,
         timeout_s=timeout_s,
         memory_mb=run.memory_mb,

@@ -18,6 +18,7 @@ from ratchet.run.model_hosts import (
     asked_url,
     hook_variables,
     operation_of,
+    proxy_of,
     reached_at,
 )
 from ratchet.run.model_relay import Answer, ModelRelay, RelayedRequest
@@ -73,7 +74,8 @@ class AttemptRelays:
             return _refusal(403, _NO_MODEL_CALL, "no_model_call")
         operation = operation_of(url)
         if operation is None:
-            return msgspec.structs.replace(request, url=reached_at(url))
+            there = reached_at(url)
+            return msgspec.structs.replace(request, url=there, proxy=proxy_of(there))
         return msgspec.structs.replace(
             request,
             url=f"{urls[operation.dialect]}/{operation.path}",

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
 
 from ratchet.observe.model_apis import DIALECTS, DialectName
 from ratchet.observe.model_apis.bounded_json import decoded
@@ -83,6 +84,16 @@ def reached_at(url: str) -> str:
     """Where a model host's URL is asked: there, unless another one stands in for all of them."""
     stand_in = os.environ.get(STAND_IN, "")
     return f"{stand_in}{direct_path(url)}" if stand_in else url
+
+
+def proxy_of(url: str) -> str:
+    """The proxy of this process's environment for a URL; empty for none."""
+    place = urlsplit(url)
+    host = place.hostname or ""
+    if host in ("localhost", "127.0.0.1", "::1") or proxy_bypass(host):
+        return ""
+    proxies = getproxies()
+    return proxies.get(place.scheme) or proxies.get("all") or ""
 
 
 def hook_variables(relay: str, hosts: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:

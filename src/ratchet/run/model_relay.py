@@ -61,6 +61,8 @@ class RelayedRequest(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
     added: Mapping[str, str] = {}
     """Headers that are sent besides those that arrived, or instead of them."""
+    proxy: str = ""
+    """URL of the proxy that it goes by, besides those of the environment."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
@@ -246,6 +248,7 @@ class ModelRelay:
             headers=headers,
             data=arrived.body or None,
             allow_redirects=False,
+            proxy=arrived.proxy or None,
         ) as response:
             await sent.begin(
                 response.status,

@@ -104,7 +104,7 @@ def model_hosts(recording: Recording) -> list[str]:
         {
             call.host.lower()
             for call in recording.calls
-            if call.in_python and not PROVIDERS.keys() & set(call.variables)
+            if call.host and call.in_python and not PROVIDERS.keys() & set(call.variables)
         }
     )
 
