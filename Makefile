@@ -57,6 +57,8 @@ dist: .venv/.dev  ## Build the wheels of the SDK and of the tool into dist/
 	cd tool && RATCHET_SKIP_DASHBOARD= ../$(BIN)/python -m hatchling build -t wheel -d "$(CURDIR)/dist"
 
 test-install: dist  ## Install the wheels into fresh environments, the agent's and the tool's
+	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip -q
+	$(BIN)/python -m pip install -q uv
 	$(BIN)/python -m tests.packaging.install $(ARGS)
 
 test-verl: .venv-verl/.done  ## Run the tests that need verl (an environment of its own: 6 GB)
