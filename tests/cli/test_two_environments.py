@@ -101,12 +101,16 @@ def test_what_is_wrong_with_the_agents_interpreter_is_said_before_anything_runs(
     bare = tmp_path / "bare"
     python = environment_with(bare)
     assert f"{python} lacks Ratchet's SDK" in said(str(python))
-    assert f"{python} -m pip install agent-ratchet=={__version__}" in said(str(python))
+    assert f"{python} -m pip install" in said(str(python))
     other = tmp_path / "other"
     shutil.copytree(environment, other, symlinks=True)
     version = next((other / "lib").glob("python*/site-packages/ratchet/_version.py"))
     version.write_text('__version__ = "0.0.9"\n')
     assert f"has Ratchet 0.0.9; this is Ratchet {__version__}" in said(str(other / "bin/python"))
+    version.write_text(f'__version__ = "{__version__}"\nPROTOCOL = 0\n')
+    another = said(str(other / "bin/python"))
+    assert f"has another build of Ratchet {__version__}, whose messages are number 0" in another
+    assert "bin/python -m pip install --force-reinstall --no-deps" in another
 
 
 def test_what_the_users_code_raises_is_told_as_in_one_environment(

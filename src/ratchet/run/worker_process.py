@@ -11,8 +11,18 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
+
 from ratchet.worker.environment import SECRETS, without
-from ratchet.worker.messages import HEADER, FromWorker, ToWorker, decode_from_worker, frame
+from ratchet.worker.messages import (
+    HEADER,
+    OTHER_BUILD,
+    AgentUnusable,
+    FromWorker,
+    ToWorker,
+    decode_from_worker,
+    frame,
+)
 
 LOG_BYTES = 64 * 1024 * 1024
 """Size at which a log is truncated while an attempt runs."""
@@ -87,6 +97,8 @@ class WorkerProcess:
             return decode_from_worker(await self._reader.readexactly(HEADER.unpack(header)[0]))
         except (asyncio.IncompleteReadError, OSError):
             return None
+        except msgspec.DecodeError:
+            return AgentUnusable(OTHER_BUILD)
 
     @property
     def pid(self) -> int:
