@@ -27,7 +27,8 @@ def main() -> None:
         os.execve(elsewhere, [elsewhere, *sys.argv[1:]], environ)  # noqa: S606
     sys.exit(
         "error: The command line is a part of the tool, which is not installed in this environment."
-        " Install it: pip install 'agent-ratchet[tool]'"
+        " Install it: pip install 'agent-ratchet[tool]'; or in an environment of its own:"
+        " uv tool install 'agent-ratchet[tool]'"
     )
 
 

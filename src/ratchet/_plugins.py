@@ -35,8 +35,8 @@ def load_plugin(
         near = difflib.get_close_matches(name, known, n=1)
         meant = f" Did you mean {near[0]!r}?" if near else ""
         raise ConfigError(
-            f"{setting} = {name!r} is not one of {', '.join(known)}.{meant}",
-            hint=f"A package adds one as an entry point of the group {group}.",
+            f"{setting} = {name!r} is not one of {', '.join(known) or 'any package'}.{meant}",
+            hint=f"A package beside Ratchet's tool adds one by an entry point of the group {group}.",
         )
     if len(offered) > 1:
         packages = " and ".join(sorted(map(package_of, offered)))

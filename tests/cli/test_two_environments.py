@@ -131,3 +131,30 @@ def test_what_the_users_code_raises_is_told_as_in_one_environment(
     assert "Traceback" not in done.stderr
     project.write("agent.py", AGENT.replace("def closeness", "def elsewhere"))
     assert "'agent:closeness' cannot be loaded" in project.ratchet("eval").stderr
+
+
+def test_the_command_beside_the_agent_hands_over_to_that_of_the_tool(
+    tmp_path: Path, environment: Path
+) -> None:
+    def command(folder: Path, text: str) -> str:
+        folder.mkdir(exist_ok=True)
+        (folder / "ratchet").write_text(text)
+        (folder / "ratchet").chmod(0o755)
+        return str(folder)
+
+    def said(*path: str) -> subprocess.CompletedProcess[str]:
+        run = [f"{path[0]}/ratchet", "eval", "--json"]
+        found = os.pathsep.join((*path, "/usr/bin", "/bin"))
+        environ = {**os.environ, "PATH": found}
+        return subprocess.run(run, env=environ, capture_output=True, text=True, timeout=60)
+
+    of_sdk = "#!{}/bin/python\nfrom ratchet.__main__ import main\n\nmain()\n"
+    beside = command(environment / "bin", of_sdk.format(environment))
+    tool = command(tmp_path / "tool", '#!/bin/sh\necho "the tool: $* $RATCHET_HANDED_OVER"\n')
+    assert said(beside, tool).stdout == "the tool: eval --json 1\n"
+    shutil.copytree(environment, tmp_path / "other", symlinks=True)
+    other = command(tmp_path / "other" / "bin", of_sdk.format(tmp_path / "other"))
+    for path in ((beside,), (beside, other), (other, beside)):
+        done = said(*path)
+        assert done.returncode == 1
+        assert "pip install 'agent-ratchet[tool]'" in done.stderr

@@ -172,7 +172,11 @@ def refusal(python: Path, project: Project) -> str:
         ("number", "", "NUMBER of ratchet-aims 1.2, which cannot be used as one of the group"),
         ("shapeless", "", "'shapeless' is no algorithm: it lacks name or learn."),
         ("fixed", "goal = 1", "fixed has no such option; it has aim."),
-        ("fixd", "", "Did you mean 'fixed'? A package adds one as an entry point of the group"),
+        (
+            "fixd",
+            "",
+            "Did you mean 'fixed'? A package beside Ratchet's tool adds one by an entry point",
+        ),
     ],
 )
 def test_what_a_package_offers_wrongly_is_named_with_the_package(
