@@ -34,9 +34,10 @@ def load_plugin(
         known = sorted({*built_in, *(entry.name for entry in entry_points(group=group))})
         near = difflib.get_close_matches(name, known, n=1)
         meant = f" Did you mean {near[0]!r}?" if near else ""
+        among = f"is not one of {', '.join(known)}" if known else "is offered by no package"
         raise ConfigError(
-            f"{setting} = {name!r} is not one of {', '.join(known) or 'any package'}.{meant}",
-            hint=f"A package beside Ratchet's tool adds one by an entry point of the group {group}.",
+            f"{setting} = {name!r} {among}.{meant}",
+            hint=f"A package beside Ratchet's tool adds one by an entry point of {group}.",
         )
     if len(offered) > 1:
         packages = " and ".join(sorted(map(package_of, offered)))
