@@ -36,7 +36,9 @@ def _elsewhere() -> str | None:
     """The first `ratchet` on the PATH that is not of this environment."""
     own = os.path.dirname(sys.executable)
     folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    return shutil.which("ratchet", path=os.pathsep.join(each for each in folders if each != own))
+    return shutil.which(
+        "ratchet", path=os.pathsep.join(folder for folder in folders if folder != own)
+    )
 
 
 if __name__ == "__main__":

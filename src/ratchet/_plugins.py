@@ -15,7 +15,7 @@ def load_plugin(
     name: str,
     setting: str,
     built_in: Iterable[str] = (),
-    is_one: Callable[[Any], bool] = callable,
+    is_usable: Callable[[Any], bool] = callable,
 ) -> Any:
     """Load what an installed package offers under a name.
 
@@ -24,7 +24,7 @@ def load_plugin(
         name: The name.
         setting: The key or option that holds the name, for error messages.
         built_in: Names that exist without a package, for error messages.
-        is_one: Whether an object is what the group needs.
+        is_usable: Whether an object is what the group needs.
 
     Raises:
         ConfigError: No package offers it, or two do; or it does not load, or is something else.
@@ -53,7 +53,7 @@ def load_plugin(
             f" {type(error).__name__}: {error}.",
             hint=f"It is {entry.value} there. Install another version of that package.",
         ) from error
-    if not is_one(plugin):
+    if not is_usable(plugin):
         raise ConfigError(
             f"{setting} = {name!r} is {entry.value} of {package_of(entry)}, which cannot be used as"
             f" one of the group {group}: it is {plugin!r:.100}.",

@@ -57,7 +57,7 @@ def make_algorithm(name: str, options: Mapping[str, Any]) -> Algorithm:
     if factory is None:
         factory = load_plugin(PLUGINS, name, "improve.algorithm", ALGORITHMS)
     parameters = inspect.signature(factory).parameters
-    takes_any = any(each.kind is each.VAR_KEYWORD for each in parameters.values())
+    takes_any = any(part.kind is part.VAR_KEYWORD for part in parameters.values())
     known = list(parameters)
     for option in options:
         if option not in known and not takes_any:

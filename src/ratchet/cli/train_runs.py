@@ -112,11 +112,11 @@ def runs(
 
 def _sent(asked: list[str], run: Path, records: list[dict[str, Any]], state: Path) -> list[str]:
     """Give the curves to trackers; what each did with them."""
-    places = [each.partition("=")[::2] for each in asked]
-    for each, (name, place) in zip(asked, places, strict=True):
+    places = [text.partition("=")[::2] for text in asked]
+    for text, (name, place) in zip(asked, places, strict=True):
         if not (name and place):
             raise InputError(
-                f"--send {each!r} names no tracker and place.", hint="Such as wandb=my-project."
+                f"--send {text!r} names no tracker and place.", hint="Such as wandb=my-project."
             )
     curves = RunCurves(
         name=run.name,

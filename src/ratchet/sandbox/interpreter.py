@@ -192,9 +192,10 @@ def _answer(command: Sequence[str], cwd: Path | None = None) -> tuple[str, str]:
     ) as process:
         try:
             return process.communicate(timeout=ANSWER_S)
-        finally:
+        except BaseException:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
+            raise
 
 
 def install_command(interpreter: Interpreter, *, again: bool = False) -> str:
@@ -204,12 +205,21 @@ def install_command(interpreter: Interpreter, *, again: bool = False) -> str:
         interpreter: The interpreter.
         again: Whether it may have another build of the same version.
     """
-    where = importlib.metadata.distribution("agent-ratchet").read_text("direct_url.json")
-    url = urlsplit(json.loads(where)["url"] if where else "")
-    sdk = url2pathname(url.path) if url.scheme == "file" else f"agent-ratchet=={__version__}"
+    sdk = _source() or f"agent-ratchet=={__version__}"
     how = [interpreter.executable, "-m", "pip", "install"]
     how += ["--force-reinstall", "--no-deps"] * again
     if not interpreter.pip:
         how = ["uv", "pip", "install", "--python", interpreter.executable]
         how += ["--reinstall-package", "agent-ratchet"] * again
     return shlex.join([*how, sdk])
+
+
+def _source() -> str:
+    """Path of the checkout or file that this SDK was installed from; empty for an index."""
+    try:
+        about = importlib.metadata.distribution("agent-ratchet").read_text("direct_url.json")
+    except importlib.metadata.PackageNotFoundError:  # found on PYTHONPATH
+        return ""
+    url = urlsplit(json.loads(about)["url"] if about else "")
+    path = url2pathname(url.path) if url.scheme == "file" else ""
+    return path if os.path.exists(path) else ""

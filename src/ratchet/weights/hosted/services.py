@@ -22,7 +22,7 @@ def provider_of(settings: HostedSettings) -> HostedProvider:
         PROVIDERS,
         settings.provider,
         "train.provider",
-        is_one=lambda plugin: isinstance(plugin, HostedProvider),
+        is_usable=lambda plugin: isinstance(plugin, HostedProvider),
     )
     return provider
 
