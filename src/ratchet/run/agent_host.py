@@ -128,6 +128,9 @@ class AgentHost:
 
     def close(self) -> None:
         """End the process; the next request starts another."""
+        if (connection := self._connection) is not None:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)  # or a sender holds the lock
         with self._lock:
             self._end()
 
