@@ -57,14 +57,14 @@ def entry_points(
     """
     given = {as_text(value.value): value for value in values}
     entries = []
-    prompts = " ".join(system_texts(recording))
+    prompts = system_texts(recording)
     for frame in enclosing(recording):
         if frame.module == "__main__" and not _is_guarded(root / frame.file):
             continue  # to import it is to run the agent
         if _is_reachable(frame) and (made := _entry(frame, given, recording)) is not None:
             # A function that gets the prompt is a client: its prompt would stand in the settings.
             constants = [value for value in made.arguments.values() if isinstance(value, str)]
-            if not any(len(text) >= MIN_CONSTANT and text in prompts for text in constants):
+            if not any(_is_prompt(text, prompts) for text in constants):
                 entries.append(made)
     # A value that is the argument says more than one somewhere within a larger argument.
     entries.sort(key=lambda entry: _is_nested(entry.task_input, given))
@@ -78,6 +78,13 @@ def enclosing(recording: Recording) -> tuple[Frame, ...]:
         return ()
     shared = set.intersection(*({frame.activation for frame in stack} for stack in stacks))
     return tuple(frame for frame in stacks[0] if frame.activation in shared)
+
+
+def _is_prompt(text: str, prompts: Sequence[str]) -> bool:
+    """Whether a constant is a system prompt, or a part of one that is no word by chance."""
+    return text in prompts or (
+        len(text) >= MIN_CONSTANT and any(text in prompt for prompt in prompts)
+    )
 
 
 def _is_guarded(file: Path) -> bool:
