@@ -80,6 +80,7 @@ def wire_by_watching(
         message = f"Wire the agent into Ratchet\n\nFrom one run of: {_command_line(run)}\n"
         done = commit(plan, options.branch, message)
     seconds = time.monotonic() - begun
+    own_s = seconds - recording.seconds - verification.agent_s
     if json:
         print_json(
             {
@@ -98,6 +99,7 @@ def wire_by_watching(
                     "notes": recording.notes,
                 },
                 "seconds": seconds,
+                "own_seconds": own_s,
                 "next": _next(root),
             }
         )
@@ -105,8 +107,7 @@ def wire_by_watching(
     _print_verified(wiring, verification)
     where = f"Committed to {done.branch} ({done.commit[:8]})" if done else "Written"
     files = ", ".join(planned.path for planned in plan.files)
-    own = seconds - recording.seconds - verification.agent_s
-    say(f"\n{where}: {files}. It took {own:.0f} s besides the agent's own run.")
+    say(f"\n{where}: {files}. It took {own_s:.0f} s besides the agent's own run.")
     say(f"Next: {_next(root)}")
     say("To take it back: ratchet init --undo")
 
