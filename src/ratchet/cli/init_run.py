@@ -6,8 +6,7 @@ import os
 import shlex
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from http import HTTPStatus
 from pathlib import Path
 
@@ -119,17 +118,18 @@ def _first_that_works(
     recording: Recording,
     say: Callable[[str], None],
 ) -> tuple[Wiring, Plan, Verification]:
-    """Verify one wiring after the other, in the project's folder, and take the first that works.
+    """Verify one wiring after the other, and take the first that works.
 
     Raises:
-        AgentError: None does; the folder is as it was.
+        AgentError: None does.
     """
     reasons = []
     denied: dict[str, None] = {}
     for wiring, plan in zip(wirings, plans, strict=True):
         say(f"\nChecking {one_line(wiring.label)}, contained, with the recorded input…")
-        with Replay(recording) as replay, in_place(plan):
-            verification = verify(root, wiring, recording, replay)
+        settings = next(planned.after for planned in plan.files if planned.path == FILE_NAME)
+        with Replay(recording) as replay:
+            verification = verify(root, settings, wiring, recording, replay)
         if verification.works:
             return wiring, plan, verification
         denied |= dict.fromkeys(act.allow for act in verification.denied if act.allow)
@@ -145,24 +145,6 @@ def _first_that_works(
         if allow
         else "Another command, with the input as a word of its own, may be wired better.",
     )
-
-
-@contextmanager
-def in_place(plan: Plan) -> Iterator[None]:
-    """The plan's files as they will be, for a while."""
-    for planned in plan.files:
-        path = plan.root / planned.path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(planned.after)
-    try:
-        yield
-    finally:
-        for planned in plan.files:
-            path = plan.root / planned.path
-            if planned.before is None:
-                path.unlink(missing_ok=True)
-            else:
-                path.write_bytes(planned.before)
 
 
 def _plan(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,6 +15,7 @@ import msgspec
 
 from ratchet.cli.console import counted
 from ratchet.cli.wiring_probe import CHANGE, DeniedAct, ProbeAnswer, ProbeRequest
+from ratchet.observe.project_paths import FILE_NAME
 from ratchet.run.model_relay import Answer, Exchange, ModelRelay, RelayedRequest
 from ratchet.wire.deriving.derive import Wiring
 from ratchet.wire.deriving.sent_texts import nearest_call, system_texts, unlike
@@ -110,18 +112,22 @@ class Replay:
             self.seen.append(SeenCall(time.time() - exchange.seconds, exchange))
 
 
-def verify(root: Path, wiring: Wiring, recording: Recording, replay: Replay) -> Verification:
+def verify(
+    root: Path, settings: bytes, wiring: Wiring, recording: Recording, replay: Replay
+) -> Verification:
     """Run the wired agent on the recorded input, with its own prompts and with changed ones.
 
     Args:
-        root: The project's folder, with the wiring in place.
+        root: The project's folder, in which nothing is written.
+        settings: The content of the wiring's `ratchet.toml`.
         wiring: The wiring.
         recording: The recorded run.
         replay: Answers the model calls.
     """
     prompts = system_texts(recording)
     request = ProbeRequest(task_input=wiring.task_input, prompts=prompts)
-    answer = _probed(root, request, replay.variables, SECONDS + 2 * recording.seconds)
+    seconds = SECONDS + 2 * recording.seconds
+    answer = _probed(root, settings, request, replay.variables, seconds)
     seen = list(replay.seen)
     if answer.own is None or answer.own.status != "succeeded":
         error = answer.error or (answer.own.error if answer.own else "")
@@ -146,21 +152,28 @@ def verify(root: Path, wiring: Wiring, recording: Recording, replay: Replay) -> 
 
 
 def _probed(
-    root: Path, request: ProbeRequest, variables: Mapping[str, str], seconds: float
+    root: Path,
+    settings: bytes,
+    request: ProbeRequest,
+    variables: Mapping[str, str],
+    seconds: float,
 ) -> ProbeAnswer:
-    words = [sys.executable, "-P", "-m", "ratchet.cli.wiring_probe", str(root)]
-    try:
-        ended = subprocess.run(
-            words,
-            input=msgspec.json.encode(request),
-            capture_output=True,
-            env={**os.environ, **variables},
-            cwd=root,
-            timeout=seconds,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
-        return ProbeAnswer(error=f"It did not end within {seconds:.0f} s.")
+    with tempfile.TemporaryDirectory(prefix="ratchet-wiring-") as folder:
+        file = Path(folder) / FILE_NAME
+        file.write_bytes(settings)
+        words = [sys.executable, "-P", "-m", "ratchet.cli.wiring_probe", str(root), str(file)]
+        try:
+            ended = subprocess.run(
+                words,
+                input=msgspec.json.encode(request),
+                capture_output=True,
+                env={**os.environ, **variables},
+                cwd=root,
+                timeout=seconds,
+                check=False,
+            )
+        except subprocess.TimeoutExpired:
+            return ProbeAnswer(error=f"It did not end within {seconds:.0f} s.")
     try:
         return msgspec.json.decode(ended.stdout, type=ProbeAnswer)
     except msgspec.DecodeError:
