@@ -6,6 +6,7 @@ import io
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from ratchet.curate.csv_rows import CsvRows
@@ -34,6 +35,15 @@ def find_data_files(listing: FileListing) -> Iterator[DataTable]:
         rows = _rows(form, text, whole)
         if columns := _columns(rows):
             yield DataTable(path, form, columns, len(rows), whole)
+
+
+def rows_of(root: Path, table: DataTable) -> list[dict[str, Any]]:
+    """All rows of a table; none if it cannot be read any more."""
+    try:
+        text = (root / table.path).read_text(encoding="utf-8-sig", errors="replace")
+    except OSError:
+        return []
+    return _rows(table.form, text, True)
 
 
 def _rows(form: str, text: str, whole: bool) -> list[dict[str, Any]]:

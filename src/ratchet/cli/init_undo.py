@@ -1,0 +1,32 @@
+"""`ratchet init --undo`: takes back what `ratchet init` made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from ratchet.cli.console import out, print_json
+from ratchet.wire.applying import undo
+
+
+def undo_wiring(root: Path, *, dry_run: bool, json: bool) -> None:
+    """Take a wiring back, and say what became of each file.
+
+    Raises:
+        InputError: Nothing is wired here.
+    """
+    undone = undo(root, dry_run=dry_run)
+    if json:
+        print_json(undone)
+        return
+    would = "Would have " if dry_run else ""
+    for word, paths in (("removed", undone.removed), ("restored", undone.restored)):
+        if paths:
+            out.print(f"{would}{word}: {', '.join(paths)}.".capitalize(), markup=False)
+    for kept in undone.kept:
+        out.print(f"Kept: {kept.path}, {kept.why}.", markup=False)
+    if undone.commit:
+        out.print(f"Committed: {undone.commit[:8]} on {undone.branch}.", markup=False)
+    if undone.deleted_branch:
+        out.print(f"Deleted the branch {undone.deleted_branch}.", markup=False)
+    if undone.branch and not dry_run:
+        out.print(f"You are on {undone.branch}.", markup=False)
