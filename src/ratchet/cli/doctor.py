@@ -27,7 +27,7 @@ def doctor(
 
       ratchet doctor ../my-agent --json
     """
-    from ratchet.wire.doctor import diagnose
+    from ratchet.autopilot.doctor import diagnose
 
     diagnosis = diagnose(path)
     if json:
