@@ -43,8 +43,9 @@ from ratchet.types import (
 _WORDS = re.compile(r"\S+|\s+")
 
 QUEUE = "probe"
-CHANGE = " (A check of the wiring changed this prompt: ratchet-check-7c1f.)"
-"""What each prompt of the second rollout ends with."""
+CHANGE = " (A check of the wiring changed this prompt: ratchet-check-7c1f-{}.)"
+"""What each prompt of the second rollout ends with, with the prompt's number."""
+CHANGED = re.compile(re.escape(CHANGE.encode()).replace(rb"\{\}", rb"(\d+)"))
 
 
 class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,6 +83,8 @@ class ProbeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """With the agent's own prompts."""
     changed: ProbeRollout | None = None
     """With changed ones; None without any prompt."""
+    names: tuple[str, ...] = ()
+    """Prompts that were changed, by their numbers from 0."""
     started_changed_at: float = 0.0
     """When the second rollout began, in seconds since the epoch."""
     error: str = ""
@@ -116,11 +119,15 @@ async def _probe(folder: Path, settings: Path, request: ProbeRequest) -> ProbeAn
             }
             own = project.source_candidate(agent)
             store.candidates.put(own, between)
+        prompts = {
+            name: resource
+            for name, resource in defaults(agent.declarations).items()
+            if isinstance(resource, PromptTemplate)
+        }
         changed = own.derive(
             {
-                name: _changed(resource)
-                for name, resource in defaults(agent.declarations).items()
-                if isinstance(resource, PromptTemplate)
+                name: _changed(resource, number)
+                for number, (name, resource) in enumerate(prompts.items())
             },
             algorithm="probe",
         )
@@ -128,7 +135,10 @@ async def _probe(folder: Path, settings: Path, request: ProbeRequest) -> ProbeAn
         if changed.id != own.id:
             second = await _rollout(project, store, agent, changed, request.task_input)
     return ProbeAnswer(
-        own=first.shown, changed=second.shown if second else None, started_changed_at=between
+        own=first.shown,
+        changed=second.shown if second else None,
+        names=tuple(prompts),
+        started_changed_at=between,
     )
 
 
@@ -190,8 +200,8 @@ def _likeness(text: str, other: str) -> float:
     return difflib.SequenceMatcher(None, text[:4_000], other[:4_000]).quick_ratio()
 
 
-def _changed(prompt: PromptTemplate) -> PromptTemplate:
-    return PromptTemplate(prompt.text + CHANGE, prompt.engine)
+def _changed(prompt: PromptTemplate, number: int) -> PromptTemplate:
+    return PromptTemplate(prompt.text + CHANGE.format(number), prompt.engine)
 
 
 def _say(sentence: str) -> None:
