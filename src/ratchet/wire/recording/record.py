@@ -13,7 +13,6 @@ from urllib.parse import urlsplit
 from ratchet.run.model_relay import Exchange, ModelRelay
 from ratchet.sandbox.acts import Watch
 from ratchet.sandbox.limits import SandboxUnavailable
-from ratchet.wire.recording.commands import run_command
 from ratchet.wire.recording.contained import ContainedWatch
 from ratchet.wire.recording.journals import Journals
 from ratchet.wire.recording.missing import Sources, missing
@@ -36,7 +35,7 @@ from ratchet.wire.recording.recording import (
     Recording,
     ServiceRun,
 )
-from ratchet.wire.recording.services import run_service
+from ratchet.wire.recording.running import Stage, run_command, run_service
 from ratchet.wire.recording.simulated_model import SimulatedModel
 from ratchet.wire.recording.surroundings import PYTHON_HOOK, Surroundings, read_dotenv
 from ratchet.worker.environment import PROVIDER_KEYS
@@ -85,10 +84,13 @@ def record(
             before = listing(root)
             port = urlsplit(relay.url).port or 0
             watch, uncontained = _watch(root, folder, port, simulated=simulated)
+            stage = Stage(
+                root=root, folder=folder, around=around, watch=watch, say=say, timeout_s=timeout_s
+            )
             if isinstance(run, CommandRun):
-                ended = run_command(run, watch, root, around, folder, say, timeout_s)
+                ended = run_command(run, stage)
             else:
-                ended = run_service(run, watch, root, around, folder, say, timeout_s)
+                ended = run_service(run, stage)
         journals = Journals(folder)
     did = outside(
         journals,

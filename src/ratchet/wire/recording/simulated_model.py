@@ -6,28 +6,29 @@ asks for JSON gets JSON that fits the schema. The same conversation gets the sam
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
-from ratchet.observe.model_apis.bounded_json import decoded, items, mapping
+from ratchet.observe.model_apis.bounded_json import items, mapping
 from ratchet.run.model_relay import Answer, RelayedRequest
 from ratchet.wire.recording.model_calls import (
     asks_model,
+    body_of,
     called_tools,
     dialect_of,
     texts_of_request,
 )
 from ratchet.wire.recording.python_hook.ratchet_recording_hook.shapes import about_models
 from ratchet.wire.recording.simulated_dialects import MODEL, Turn, embeddings, spoken
-from ratchet.wire.recording.simulated_dspy import dspy_text
 
 SAME = 3
 """Requests with the same texts that are answered by a tool's call; then by a text."""
@@ -36,12 +37,10 @@ MOST_CALLS = 2
 _DEPTH = 8
 """Levels of a schema that are filled."""
 
-
-class Tool(msgspec.Struct, frozen=True):
-    """A tool that is offered."""
-
-    name: str
-    schema: Mapping[str, Any]
+_MARKED = re.compile(
+    r"`\[\[ ## (\w+) ## \]\]`(?: \(must be formatted as a valid Python (.+?)\)(?=,|\.|$))?"
+)
+"""Fields that DSPy asks for, with the types of those that are no texts."""
 
 
 class SimulatedModel:
@@ -52,73 +51,61 @@ class SimulatedModel:
         self._hosts: set[str] = set()
 
     def answer(self, request: RelayedRequest) -> Answer | None:
-        """The answer to a request; None where it asks no model."""
-        try:
-            body = decoded(request.body) if request.body else {}
-        except ValueError:
-            return None
-        path = request.path.partition("?")[0]
+        """The answer to a request; None where it is for another server."""
+        body, path = body_of(request), request.path.partition("?")[0]
+        host = urlsplit(request.url).netloc
         if about_models(path):
             return _whole(_about(path))
-        if request.method != "POST":
-            return None
-        host = urlsplit(request.url).netloc
         if not asks_model(request, body):
             # What else its host is told, such as traces of runs, is taken and forgotten.
             return _whole({}) if host in self._hosts else None
         self._hosts.add(host)
         if "embed" in path.lower():
             return _whole(embeddings(path, body))
-        mark = _mark(body)
+        texts = [text.text for text in texts_of_request(body)]
+        mark = hashlib.sha256("\0".join(texts).encode("utf-8", "replace")).hexdigest()[:8]
         self._asked[mark] += 1
         # An agent that hands the conversation on and back again would never end.
-        turn = turn_of(body, mark, calls=self._asked[mark] <= SAME)
+        turn = _turn(body, texts, mark, calls=self._asked[mark] <= SAME)
         return spoken(dialect_of(path, body), path, body, turn)
 
 
-def turn_of(body: Mapping[str, Any], mark: str, *, calls: bool = True) -> Turn:
-    """What the model says to a request: a tool's call once, then a text or JSON.
+class _Tool(msgspec.Struct, frozen=True):
+    name: str
+    schema: Mapping[str, Any]
 
-    Args:
-        body: The decoded request.
-        mark: Of the request, in hexadecimal digits.
-        calls: Whether tools may be called without being forced.
-    """
-    texts = [text.text for text in texts_of_request(body)]
-    tools, called = tools_of(body), called_tools(body)
-    forced = _forced(body)
-    if forced:
-        named = [tool for tool in tools if forced in ("*", tool.name)]
-        # One that was called may look things up, and another give the answer.
-        wanted = [tool for tool in named if tool.name not in called] or named[-1:]
-        if wanted:
-            return _call(wanted[0], mark)
+
+def _turn(body: Mapping[str, Any], texts: Sequence[str], mark: str, *, calls: bool) -> Turn:
+    """What the model says: a tool's call once, then a text or JSON."""
+    called, forced = called_tools(body), _forced(body)
+    tools = [tool for tool in _tools(body) if not forced or forced in ("*", tool.name)]
     left = [tool for tool in tools if tool.name not in called]
-    if calls and left and len(called) < MOST_CALLS:
-        return _call(left[int(mark, 16) % len(left)], mark)
+    # Of tools that must be called, one may look things up, and another give the answer.
+    wanted = (left or tools[-1:]) if forced else left
+    if wanted and (forced or (calls and len(called) < MOST_CALLS)):
+        tool = wanted[int(mark, 16) % len(wanted)]
+        return Turn("", tool.name, mapping(sample(tool.schema, mark)))
     schema = _schema(body)
     if schema is None:
         return Turn(_text(texts, mark))
     schema = schema or _written_schema(texts)
-    return Turn(json.dumps(sample(schema, mark)) if schema else _object(_text(texts, mark)))
+    if schema:
+        return Turn(json.dumps(sample(schema, mark)))
+    text = _text(texts, mark)
+    return Turn(text if text.startswith("{") else json.dumps({"answer": text}))
 
 
-def tools_of(body: Mapping[str, Any]) -> list[Tool]:
+def _tools(body: Mapping[str, Any]) -> list[_Tool]:
     """The tools that a request offers, in any dialect; without those of the provider's own."""
     found = []
-    offered = items(body.get("tools")) or items(mapping(body.get("toolConfig")).get("tools"))
-    for entry in offered:
+    for entry in items(body.get("tools")) or items(mapping(body.get("toolConfig")).get("tools")):
         entry = mapping(entry)
-        for tool in items(entry.get("functionDeclarations")) or [
-            entry.get("function") or entry.get("toolSpec") or entry
-        ]:
-            tool = mapping(tool)
-            schema = tool.get("parameters") or tool.get("parametersJsonSchema")
-            schema = schema or tool.get("input_schema") or mapping(tool.get("inputSchema"))
-            schema = mapping(schema)
-            if tool.get("name") and ("parameters" in tool or schema or "function" in entry):
-                schema = mapping(schema.get("json", schema))
-                found.append(Tool(str(tool["name"]), _lowered(schema)))
+        alone = entry.get("function") or entry.get("toolSpec") or entry
+        for tool in map(mapping, items(entry.get("functionDeclarations")) or [alone]):
+            schemas = ("parameters", "parametersJsonSchema", "input_schema", "inputSchema")
+            schema = next((mapping(tool[key]) for key in schemas if tool.get(key)), {})
+            if tool.get("name") and (schema or "parameters" in tool or "function" in entry):
+                found.append(_Tool(str(tool["name"]), _lowered(schema.get("json", schema))))
     return found
 
 
@@ -126,9 +113,8 @@ def _forced(body: Mapping[str, Any]) -> str:
     """Name of the tool that must be called; `*` for any, empty for none."""
     config = mapping(body.get("toolConfig"))
     choice = body.get("tool_choice") or config.get("toolChoice")
-    if choice in ("required", "any") or (
-        mapping(config.get("functionCallingConfig")).get("mode") == "ANY"
-    ):
+    mode = mapping(config.get("functionCallingConfig")).get("mode")
+    if choice in ("required", "any") or mode == "ANY":
         return "*"
     choice = mapping(choice)
     function = mapping(choice.get("function") or choice.get("tool") or choice)
@@ -137,23 +123,20 @@ def _forced(body: Mapping[str, Any]) -> str:
 
 def _schema(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Schema of an answer in JSON: empty for any object; None for a text."""
-    form = mapping(body.get("response_format"))
-    settings = mapping(body.get("generationConfig"))
+    form, settings = mapping(body.get("response_format")), mapping(body.get("generationConfig"))
     candidates = (
         mapping(form.get("json_schema")).get("schema"),
         mapping(mapping(body.get("text")).get("format")).get("schema"),
         settings.get("responseSchema") or settings.get("responseJsonSchema"),
-        mapping(body.get("output_format")).get("schema"),
         mapping(mapping(body.get("output_config")).get("format")).get("schema"),
+        mapping(body.get("output_format")).get("schema"),
         body.get("format"),
     )
     for candidate in candidates:
         if isinstance(candidate, dict):
             return mapping(_lowered(candidate))
     any_object = form.get("type") == "json_object" or body.get("format") == "json"
-    if any_object or settings.get("responseMimeType") == "application/json":
-        return {}
-    return None
+    return {} if any_object or settings.get("responseMimeType") == "application/json" else None
 
 
 def _written_schema(texts: Sequence[str]) -> Mapping[str, Any]:
@@ -162,47 +145,44 @@ def _written_schema(texts: Sequence[str]) -> Mapping[str, Any]:
         _, label, rest = text.rpartition("JSON schema:")
         if label:
             try:
-                schema, _ = json.JSONDecoder().raw_decode(rest.lstrip())
+                return mapping(json.JSONDecoder().raw_decode(rest.lstrip())[0])
             except ValueError:
                 continue
-            return mapping(schema)
     return {}
-
-
-def _call(tool: Tool, mark: str) -> Turn:
-    return Turn("", tool.name, mapping(sample(tool.schema, mark)))
-
-
-def _object(text: str) -> str:
-    """A text as a JSON object, if it is none."""
-    try:
-        value = json.loads(text)
-    except ValueError:
-        value = None
-    return text if isinstance(value, dict) else json.dumps({"answer": text})
 
 
 def _text(texts: Sequence[str], mark: str) -> str:
     whole, last = "\n".join(texts), texts[-1] if texts else ""
     said = f"Simulated answer {mark} to: {' '.join(last.split()[:12])}"
-    fields = dspy_text(texts, said, mark, partial(sample))
-    if fields is not None:
-        return fields
+    given, _, asked = last.rpartition("Respond with ")
+    fields = [(name, kind) for name, kind in _MARKED.findall(asked) if name != "completed"]
+    if fields:
+        lines = [f"[[ ## {name} ## ]]\n{_field(kind, said, given)}" for name, kind in fields]
+        return "\n\n".join([*lines, "[[ ## completed ## ]]"])
     if "Final Answer:" in whole:  # the form of ReAct
         return f"Thought: I now can give a great answer\nFinal Answer: {said}"
-    if re.search(r"\bjson\b", whole, re.IGNORECASE):
-        keys = re.findall(r'"(\w+)"\s*:', whole)
-        if keys:
-            return json.dumps(dict.fromkeys(keys, said))
-    return said
+    keys = re.findall(r'"(\w+)"\s*:', whole) if re.search(r"\bjson\b", whole, re.I) else []
+    return json.dumps(dict.fromkeys(keys, said)) if keys else said
 
 
-def sample(schema: Any, mark: str = "", root: Any = None, depth: int = 0) -> Any:
+def _field(kind: str, said: str, given: str) -> str:
+    """The value of a field that is marked, by its type in Python."""
+    if kind.startswith("Literal["):
+        options = [str(option) for option in ast.literal_eval(kind.removeprefix("Literal"))]
+        before = given.rpartition("[[ ## trajectory ## ]]")[2]  # of an agent that calls tools
+        return next((option for option in options if option not in before), options[-1])
+    typed = {"int": "1", "float": "0.5", "bool": "True", "list": "[]", "dict": "{}"}
+    return typed.get(kind.partition("[")[0], said)
+
+
+def sample(
+    schema: Any, mark: str = "", root: Mapping[str, Any] | None = None, depth: int = 0
+) -> Any:
     """A value that fits a JSON schema, as far as it states types, enumerations and bounds."""
-    root = schema if root is None else root
     text = f"simulated {mark}".strip()
     if not isinstance(schema, dict) or depth > _DEPTH:
         return text
+    root = schema if root is None else root
     inner = partial(sample, mark=mark, root=root, depth=depth + 1)
     if "$ref" in schema:
         return inner(_referred(root, str(schema["$ref"])))
@@ -240,10 +220,9 @@ def sample(schema: Any, mark: str = "", root: Any = None, depth: int = 0) -> Any
 
 
 def _referred(root: Any, reference: str) -> Any:
-    target = root
     for part in reference.removeprefix("#/").split("/"):
-        target = mapping(target).get(part, {})
-    return target
+        root = mapping(root).get(part, {})
+    return root
 
 
 def _lowered(schema: Any) -> Any:
@@ -256,24 +235,18 @@ def _lowered(schema: Any) -> Any:
     return [_lowered(part) for part in schema] if isinstance(schema, list) else schema
 
 
-def _mark(body: Mapping[str, Any]) -> str:
-    texts: Iterable[str] = (text.text for text in texts_of_request(body))
-    return hashlib.sha256("\0".join(texts).encode("utf-8", "replace")).hexdigest()[:8]
-
-
 def _about(path: str) -> Any:
+    if path.endswith(("tokens", "Tokens")):
+        return {"input_tokens": 20, "totalTokens": 20}
     if path.endswith("/api/version"):
         return {"version": "0.0.0"}
     if path.endswith("/api/show"):
         return {"template": "", "model_info": {}, "capabilities": ["completion", "tools"]}
-    if path.endswith("/api/tags"):
-        details = {"family": "simulated", "parameter_size": "0B", "quantization_level": "none"}
-        model = {"name": MODEL, "model": MODEL, "modified_at": "2026-01-02T03:04:05Z", "size": 0}
-        return {"models": [{**model, "digest": "0", "details": details}]}
-    if path.endswith(("tokens", "Tokens")):
-        return {"input_tokens": 20, "totalTokens": 20}
-    model = {"id": MODEL, "object": "model", "created": 0, "owned_by": "ratchet"}
-    return model if "/models/" in path else {"object": "list", "data": [model]}
+    ollama = {"name": MODEL, "modified_at": "2026-01-02T03:04:05Z", "size": 0, "digest": "0"}
+    model = {"id": MODEL, "model": MODEL, "object": "model", "created": 0, "owned_by": "ratchet"}
+    if "/models/" in path:
+        return model
+    return {"object": "list", "data": [model], "models": [{**model, **ollama, "details": {}}]}
 
 
 def _whole(value: Any) -> Answer:

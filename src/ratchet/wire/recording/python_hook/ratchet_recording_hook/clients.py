@@ -7,6 +7,7 @@ noted.
 from __future__ import annotations
 
 import contextvars
+import copy
 import functools
 import itertools
 import json
@@ -99,6 +100,9 @@ def watch(watched: Watched) -> None:
     after_import("urllib3.connectionpool")(functools.partial(_urllib3, watched))
     after_import("http.client")(functools.partial(_http_client, watched))
     after_import("aiohttp.client")(functools.partial(_aiohttp, watched))
+    for place in ("lm15", "dspy._vendor.lm15"):
+        for kind in ("_sync", "_async"):
+            after_import(f"{place}.transports.{kind}")(functools.partial(_lm15, watched))
 
 
 _NO_NETWORK = ("MockTransport", "ASGITransport", "WSGITransport")
@@ -241,3 +245,20 @@ def _aiohttp(watched: Watched, module: Any) -> None:
             target_of.reset(before)
 
     session._request, session._build_url = watched_request, led_url
+
+
+def _lm15(watched: Watched, module: Any) -> None:
+    """DSPy's own client, which writes to sockets."""
+    kind = getattr(module, "StdlibTransport", None) or module.StdlibAsyncTransport
+    stream = kind.stream
+
+    @functools.wraps(stream)
+    def watched_stream(self: Any, request: Any) -> Any:
+        target = watched.redirected("lm15", request.method, request.url, request.body)
+        if target is not None:
+            request = copy.copy(request)
+            request.url = target[0]
+            request.headers = [*request.headers, (CALL_HEADER, target[1])]
+        return stream(self, request)
+
+    kind.stream = watched_stream
