@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from ratchet.hooks.python.ratchet_recording_hook.values import is_secret_name
 from ratchet.source.files import SKIPPED
 from ratchet.source.tree import SourceTree, imports_of
 from ratchet.wire.recording.journals import Journals
 from ratchet.wire.recording.outside import Outside
-from ratchet.wire.recording.python_hook.ratchet_recording_hook.values import is_secret_name
 from ratchet.wire.recording.recording import Missing, ModelCall
 
 ASK_S = 30.0
