@@ -23,6 +23,12 @@ _UNSAFE = (
     "Rollouts are not contained, as this machine cannot do it and unsafe = true under [sandbox]"
     " allows it: the agent acts in them as it does for you."
 )
+SHARED = (
+    "Rollouts that run at the same time share a process, which is contained as a whole: they see"
+    ' what the others write. executor = "process" under [run] gives each a home of its own.'
+)
+"""What is said where several attempts run in one process."""
+
 _RUNS_ALREADY = (
     "Rollouts are not contained: the agent runs already at {url}, and acts there as it does for"
     " you. With serve under [agent] Ratchet starts it, and contains it."

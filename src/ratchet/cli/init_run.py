@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 
 import msgspec
@@ -245,7 +246,9 @@ def _check_recorded(recording: Recording) -> None:
             f"The agent's own run failed, so there is nothing to wire. {ended}"
             + (f"\nMissing:{lacking}" if lacking else "")
             + shown,
-            hint="Run it by hand until it works, then again: ratchet init",
+            hint="It takes another method: give --method POST, or the body by --data."
+            if recording.response_status == HTTPStatus.METHOD_NOT_ALLOWED
+            else "Run it by hand until it works, then again: ratchet init",
         )
     notes = " ".join(recording.notes)
     raise AgentError(

@@ -107,7 +107,11 @@ def described(act: Act) -> str:
         case "signal":
             return f"to send a signal to process {act.subject}"
         case "process":
-            return f"to control other processes ({act.subject})"
+            return (
+                f"the system call {act.subject}"
+                if act.subject[0] != "/"
+                else (f"to change the memory of another process ({act.subject})")
+            )
 
 
 def allowing(act: Act) -> tuple[str, str]:

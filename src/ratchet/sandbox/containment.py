@@ -39,6 +39,7 @@ _TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - it gets copies of them
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - it is its own
 _OWN_FOLDERS = ("TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
 _TEMPORARY_VARIABLES = ("TMPDIR", "TMP", "TEMP", "XDG_RUNTIME_DIR")
+_PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy"})
 _SHEBANG = re.compile(rb"#![ \t]*(\S+)(?:[ \t]+(\S+))?")
 _BWRAP = (
     *("--unshare-user", "--unshare-net", "--unshare-pid", "--unshare-ipc", "--cap-add", "ALL"),
@@ -118,7 +119,9 @@ class AgentContainment:
         Raises:
             OSError: Its keeper cannot be started.
         """
-        environ = dict(os.environ if env is None else env)
+        given = os.environ if env is None else env
+        # Its connections are relayed, and those of the relay go through the proxy.
+        environ = {name: given[name] for name in given if name.lower() not in _PROXIES}
         place = os.path.realpath(os.getcwd() if cwd is None else cwd)
         base = os.path.realpath(tempfile.mkdtemp(prefix="ratchet-contained-"))
         programs = [command[0], self._python, *self._allowed.programs]
@@ -147,7 +150,7 @@ class AgentContainment:
             "copies": copies,
             "folders": folders,
             "hidden": hidden,
-            "writable": [*copies, *folders, base, _SHARED_MEMORY],
+            "writable": [*copies, *folders, base, *([_SHARED_MEMORY] if mounts else [])],
             "rules": [] if mounts else _rules(base, folders, hidden),
             "relay": 0,
         }
@@ -215,7 +218,7 @@ class Contained:
         self._listener = relay
         self.own_network = relay is None
         """Whether its network is its own, so that its ports are reached by `published` alone."""
-        self._tcp = TcpRelay()
+        self._tcp = TcpRelay(proxied=True)
         self._dialed = DialedRelay()
         self._received = bytearray()
         self._descriptors: list[int] = []
@@ -563,7 +566,7 @@ def _copies(root: str, folders: Sequence[str], environ: Mapping[str, str]) -> li
 
 def _rules(base: str, folders: Sequence[str], hidden: Sequence[str]) -> list[tuple[str, str]]:
     """Landlock's rules where files cannot be copies: everything is read, few folders written."""
-    view = FileView(read=("/",), write=(*folders, _SHARED_MEMORY), hide=tuple(hidden))
+    view = FileView(read=("/",), write=tuple(folders), hide=tuple(hidden))
     return [*landlock_rules(view, base), ("/dev/tty", landlock.DEVICE)]
 
 

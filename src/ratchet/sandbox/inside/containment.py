@@ -148,6 +148,7 @@ class _Kept:
         """Answer until the program has ended; return its status."""
         self._readers[self._control.fileno()] = self._obey
         keeper.until_ended(self._started, self._guard.decide, self._readers)
+        self._guard.shared_memory.clear()
         self._settle_acts()
         return self._started.status
 
@@ -171,6 +172,7 @@ class _Kept:
                 self._mounts.renew()
             elif clean and self._mounts is None:
                 _lay_home(self._config)
+                self._guard.shared_memory.clear()
             self._settle_acts()
             self._control.send(protocol.SETTLED, bytes([clean]))
 

@@ -13,6 +13,7 @@ from .attempts import (
     CONNECT,
     DELETE,
     NAME_SERVICE,
+    PROCESS,
     PROGRAM,
     SIGNAL,
     SOCKET,
@@ -22,6 +23,7 @@ from .attempts import (
 )
 from .names import Names
 from .observer import is_noise
+from .shared_memory import SharedMemory
 
 TYPE_CHECKING = False  # `typing` is slow to import
 if TYPE_CHECKING:
@@ -89,6 +91,7 @@ class Guard:
         self._serve = serve
         self._dial = dial
         self._ask = ask
+        self.shared_memory = SharedMemory()
         self._served: set[tuple[str, int]] = set()
         self._datagrams: set[str] = set()
         """Sockets that stand for those of datagrams, which nothing can be sent on."""
@@ -102,6 +105,10 @@ class Guard:
             seen = attempts(notice)
             if notice.name == "connect" and seen:
                 self._connect(notice, seen[0])
+                return
+            paths = [attempt.subject for attempt in seen]
+            if not self._own_network and paths and all(map(self.shared_memory.owns, paths)):
+                self.shared_memory.answer(notice, paths)
                 return
             error = 0
             for attempt in seen:
@@ -267,7 +274,9 @@ class Guard:
         kind = notice.arguments[1] & 0xF
         on_network = family in (socket.AF_INET, socket.AF_INET6)
         in_sequence = family == socket.AF_UNIX and kind == socket.SOCK_SEQPACKET
-        if family == socket.AF_NETLINK or in_sequence or (on_network and self._own_network):
+        if kind == socket.SOCK_RAW and family != socket.AF_NETLINK:
+            notice.refuse(self._deny(Attempt(PROCESS, "socket (raw)"), errno.EPERM))
+        elif family == socket.AF_NETLINK or in_sequence or (on_network and self._own_network):
             notice.let()
         elif on_network or family == socket.AF_UNIX:
             # Nothing that is sent on it goes anywhere, whatever the address.

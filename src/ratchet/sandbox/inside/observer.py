@@ -17,6 +17,7 @@ from .attempts import (
     attempts,
     payloads,
 )
+from .shared_memory import FOLDER
 
 TYPE_CHECKING = False  # `typing` is slow to import
 if TYPE_CHECKING:
@@ -32,9 +33,8 @@ _RESOLVERS = "/run/systemd/resolve/"
 
 def is_noise(attempt: Attempt) -> bool:
     """Whether an attempt changes nothing that anybody keeps: a device, a cache of bytecode."""
-    return attempt.kind == WRITE and (
-        attempt.subject.startswith(_DEVICES) or "/__pycache__" in attempt.subject
-    )
+    device = attempt.subject.startswith(_DEVICES) and not attempt.subject.startswith(FOLDER)
+    return attempt.kind == WRITE and (device or "/__pycache__" in attempt.subject)
 
 
 class Observer:

@@ -138,6 +138,9 @@ def record(
         seconds=round(ended.seconds, 3),
         overhead_s=round(time.perf_counter() - began - ended.seconds, 3),
         calls=calls,
+        base_url_variables=around.leading(
+            exchange.request.url for exchange in exchanges if _asks_model(exchange)
+        ),
         constructors=journals.constructors(),
         contacts=did.contacts,
         writes=did.writes,

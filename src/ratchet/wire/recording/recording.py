@@ -201,6 +201,8 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     overhead_s: float
     """What recording took besides, before and after."""
     calls: tuple[ModelCall, ...]
+    base_url_variables: tuple[str, ...]
+    """The owner's own variables that led calls to their model, besides the libraries' own."""
     constructors: tuple[Frame, ...]
     """`__init__` of the repository's classes whose objects are `self` of recorded frames."""
     contacts: tuple[Contact, ...]
