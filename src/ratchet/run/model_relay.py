@@ -64,7 +64,7 @@ class RelayedRequest(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class RelayAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """An answer that the relay gives by itself."""
 
     pieces: Iterable[bytes]
@@ -101,7 +101,7 @@ class ModelRelay:
         self,
         routes: Mapping[str, str] = {},
         *,
-        answering: Callable[[RelayedRequest], Answer | None] | None = None,
+        answering: Callable[[RelayedRequest], RelayAnswer | None] | None = None,
         ended: Callable[[Exchange], None] | None = None,
         trust_env: bool = True,
     ) -> None:

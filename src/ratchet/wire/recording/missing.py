@@ -19,7 +19,7 @@ from ratchet.source.files import SKIPPED
 from ratchet.source.tree import SourceTree, imports_of
 from ratchet.wire.recording.journals import Journals
 from ratchet.wire.recording.outside import Outside
-from ratchet.wire.recording.recording import Missing, ModelCall
+from ratchet.wire.recording.recording import Missing, WatchedCall
 
 ASK_S = 30.0
 """Seconds that an interpreter may take to say which modules it has."""
@@ -168,7 +168,7 @@ def missing(
     argv: Sequence[str],
     journals: Journals,
     did: Outside,
-    calls: Sequence[ModelCall],
+    calls: Sequence[WatchedCall],
     *,
     root: Path,
     environ: Mapping[str, str],
@@ -326,7 +326,7 @@ def _service(port: int) -> str:
         return "the service"
 
 
-def _refusals(calls: Sequence[ModelCall]) -> Iterator[Missing]:
+def _refusals(calls: Sequence[WatchedCall]) -> Iterator[Missing]:
     for call in calls:
         if call.status in (0, 401, 403):
             why = f"It answered {call.status}." if call.status else "It gave no answer."

@@ -13,9 +13,9 @@ import msgspec
 from ratchet._http import httpx2
 from ratchet.sandbox.acts import Watch
 from ratchet.wire.recording.contained import ContainedWatch
+from ratchet.wire.recording.environment import RunEnvironment
 from ratchet.wire.recording.processes import Ended, Process, answers, wait_until
 from ratchet.wire.recording.recording import CommandRun, ServiceRun
-from ratchet.wire.recording.surroundings import Surroundings
 
 START_S = 120.0
 """Seconds until a service that was started must answer at its port."""
@@ -32,7 +32,7 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     """Its working folder."""
     folder: Path
     """Of the recording, where hooks keep their journals."""
-    around: Surroundings
+    around: RunEnvironment
     watch: Watch | ContainedWatch
     """What starts it and sees what it does."""
     say: Callable[[str], None]
@@ -167,7 +167,7 @@ def _wait_for_owner(run: ServiceRun, stage: Stage) -> str:
     return f"No service that was started with these variables answered at {run.url}."
 
 
-def _starting_lines(root: Path, around: Surroundings) -> list[str]:
+def _starting_lines(root: Path, around: RunEnvironment) -> list[str]:
     """How the owner starts the service: two variables, for its language."""
     manifests = ("pyproject.toml", "requirements.txt", "setup.py")
     hooks = []

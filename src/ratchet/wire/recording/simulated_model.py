@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from ratchet.hooks.python.ratchet_recording_hook import shapes
 from ratchet.models import simulated
-from ratchet.run.model_relay import Answer, RelayedRequest
+from ratchet.run.model_relay import RelayAnswer, RelayedRequest
 from ratchet.wire.recording.model_calls import (
     asks_model,
     body_of,
@@ -30,7 +30,7 @@ class SimulatedModel:
         self._asked: Counter[str] = Counter()
         self._hosts: set[str] = set()
 
-    def answer(self, request: RelayedRequest) -> Answer | None:
+    def answer(self, request: RelayedRequest) -> RelayAnswer | None:
         """The answer to a request; None where it is for another server."""
         body, path = body_of(request), request.path.partition("?")[0]
         host = urlsplit(request.url).netloc
@@ -49,8 +49,8 @@ class SimulatedModel:
         calls = self._asked[mark] <= SAME
         turn = simulated.turn_of(body, texts, called_tools(body), mark, calls=calls)
         said = simulated.spoken(dialect_of(path, body), path, body, turn)
-        return Answer(pieces=said.pieces, status=said.status, content_type=said.content_type)
+        return RelayAnswer(pieces=said.pieces, status=said.status, content_type=said.content_type)
 
 
-def _whole(value: Any) -> Answer:
-    return Answer(pieces=[json.dumps(value).encode()])
+def _whole(value: Any) -> RelayAnswer:
+    return RelayAnswer(pieces=[json.dumps(value).encode()])

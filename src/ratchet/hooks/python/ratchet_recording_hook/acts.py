@@ -8,7 +8,7 @@ import socket
 import sys
 from typing import Any, Callable
 
-from .journal import Journal, is_quiet, quiet
+from .journal import EventJournal, is_quiet, quiet
 from .stacks import Stacks
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -25,7 +25,7 @@ class Acts:
         hidden: Folder of the recording itself.
     """
 
-    def __init__(self, stacks: Stacks, journal: Journal, hidden: str) -> None:
+    def __init__(self, stacks: Stacks, journal: EventJournal, hidden: str) -> None:
         self._stacks = stacks
         self._journal = journal
         self._hidden = os.path.realpath(hidden)
@@ -189,7 +189,7 @@ class Acts:
 class _NotFound:
     """The last finder: asked for what no other has found."""
 
-    def __init__(self, stacks: Stacks, journal: Journal) -> None:
+    def __init__(self, stacks: Stacks, journal: EventJournal) -> None:
         self._stacks = stacks
         self._journal = journal
 

@@ -17,7 +17,7 @@ import threading
 from typing import Any
 from urllib.parse import urlsplit
 
-from .journal import Journal, quiet
+from .journal import EventJournal, quiet
 from .patches import after_import
 from .shapes import about_models, is_model_request
 from .stacks import Stacks
@@ -38,7 +38,7 @@ class Watched:
         simulated: Whether questions about models go to the relay too.
     """
 
-    def __init__(self, stacks: Stacks, journal: Journal, relay: str, simulated: bool) -> None:
+    def __init__(self, stacks: Stacks, journal: EventJournal, relay: str, simulated: bool) -> None:
         self._stacks = stacks
         self._journal = journal
         self._relay = relay

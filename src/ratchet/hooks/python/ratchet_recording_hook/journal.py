@@ -10,7 +10,7 @@ from typing import Any
 _LOCAL = threading.local()
 
 
-class Journal:
+class EventJournal:
     """Appends events; never raises.
 
     Args:

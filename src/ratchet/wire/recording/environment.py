@@ -31,7 +31,7 @@ _LINE = re.compile(r"^\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*?)\s*$", re.MULTI
 _SHORTEST = 8
 
 
-class Surroundings:
+class RunEnvironment:
     """What the command's processes are given.
 
     Args:
