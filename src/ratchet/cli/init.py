@@ -162,7 +162,7 @@ def _look_or_undo(root: Path, *, undo: bool, dry_run: bool, json: bool) -> None:
     if json:
         print_json(inventory)
     else:
-        print_look(inventory)  # type: ignore
+        print_look(inventory)
 
 
 def _run_of(

@@ -131,8 +131,8 @@ def _first_that_works(
             verification = verify(root, wiring, recording, replay)
         if verification.works:
             return wiring, plan, verification
-        denied |= dict.fromkeys(verification.denied)
-        tried = "".join(f" It tried {subject}; denied." for subject in verification.denied)
+        denied |= dict.fromkeys(act.allow for act in verification.denied if act.allow)
+        tried = "".join(f" It tried {act.said}; denied." for act in verification.denied)
         reasons.append(f"{one_line(wiring.label)}: {verification.why.strip()}{tried}")
         if len(plans) > 1:
             say(f"It does not work as wired: {reasons[-1]}")
@@ -310,8 +310,8 @@ def _print_verified(wiring: Wiring, verification: Verification) -> None:
     for finding in verification.findings:
         mark = {True: "verified", False: "failed", None: "not verified"}[finding.holds]
         out.print(f"  {finding.name}: {mark}. {finding.said}", markup=False)
-    for subject in verification.denied:
-        out.print(f"  It tried {subject}; denied.", markup=False)
+    for act in verification.denied:
+        out.print(f"  It tried {act.said}; denied.", markup=False)
 
 
 def _next(root: Path) -> str:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ratchet.cli.console import counted
-from ratchet.cli.wiring_probe import CHANGE, ProbeAnswer, ProbeRequest
+from ratchet.cli.wiring_probe import CHANGE, DeniedAct, ProbeAnswer, ProbeRequest
 from ratchet.run.model_relay import Exchange, ModelRelay, RelayAnswer, RelayedRequest
 from ratchet.wire.deriving.derive import Wiring
 from ratchet.wire.deriving.sent_texts import nearest_call, system_texts, unlike
@@ -51,7 +51,7 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     works: bool
     """Whether the recorded input ran to its end as wired."""
     findings: tuple[Finding, ...]
-    denied: tuple[str, ...]
+    denied: tuple[DeniedAct, ...]
     """What it tried and may not do."""
     why: str
     """Why it does not work, with what to do; empty when it does."""
@@ -196,8 +196,13 @@ def _change_arrives(prompts: Sequence[str], changed: Sequence[Exchange]) -> Find
     if not prompts:
         said = "No system prompt was sent, so none can be replaced at the gateway."
         return Finding(name="changed prompt", holds=None, said=said)
-    arrived = sum(CHANGE.encode() in exchange.request.body for exchange in changed)
-    said = f"A changed prompt arrived in {arrived} of {len(changed)} calls."
+    with_prompt = [
+        exchange
+        for exchange in changed
+        if any(sent.role == "system" for sent in texts_of_request(request_of(exchange)))
+    ]
+    arrived = sum(CHANGE.encode() in exchange.request.body for exchange in with_prompt)
+    said = f"A changed prompt arrived in {arrived} of {len(with_prompt)} calls with one."
     return Finding(name="changed prompt", holds=arrived > 0, said=said)
 
 
