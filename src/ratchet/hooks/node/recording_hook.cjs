@@ -74,7 +74,10 @@ function begin() {
 
   // Whether a body may ask a model: the relay reads it, and passes all else on unread.
   const led = (url, method) =>
-    method === "POST" && /^https?:$/.test(url.protocol) && url.host !== relay.host;
+    method === "POST" &&
+    /^https?:$/.test(url.protocol) &&
+    url.host !== relay.host &&
+    fs.existsSync(folder); // else the recording is over, and this process goes on
 
   const target = (url) =>
     new URL(`/to/${url.protocol.slice(0, -1)}/${url.host}${url.pathname}${url.search}`, relay);

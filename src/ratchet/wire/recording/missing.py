@@ -30,6 +30,7 @@ MOST_BYTES = 1_000_000
 _EXAMPLES = (".env.example", ".env.sample", ".env.template", "env.example", "example.env")
 _NAME = re.compile(r"^\s*(?:export\s+)?([A-Z][A-Z0-9_]+)\s*=", re.MULTILINE)
 _MENTIONED = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b")
+_REQUIRED = re.compile(r"^(\w+)\n\s+Field required", re.MULTILINE)
 _JAVASCRIPT = re.compile(r"process\.env(?:\.([A-Z][A-Z0-9_]+)|\[['\"]([A-Z][A-Z0-9_]+)['\"]\])")
 _NODE_MODULE = re.compile(r"Cannot find (?:module|package) '([^'./][^']*)'")
 _KEY = re.compile(r"(?:KEY|TOKEN|SECRET)$")
@@ -215,6 +216,10 @@ def _variables(
     for name, file in sources.examples.items():
         if name in text:
             reasons.setdefault(name, f"{file} names it, and the program reads it.")
+    if "pydantic_settings" in sources.modules():
+        for field in _REQUIRED.findall(said):
+            name = next((name for name in sources.examples if name.endswith(field.upper())), "")
+            reasons[name or field.upper()] = "The program's settings require it."
     for name in dict.fromkeys(_MENTIONED.findall(said)):
         if name in absent or name in reads or name in sources.examples or is_secret_name(name):
             asked = f"{absent[name]} asks for it" if absent.get(name) else "the program asks for it"

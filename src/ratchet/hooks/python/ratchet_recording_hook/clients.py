@@ -58,6 +58,8 @@ class Watched:
         decoded = _decoded(body)
         if place.scheme not in ("http", "https") or not place.netloc:
             return None
+        if not self._journal.is_open():
+            return None  # the recording is over, and this process goes on
         model = method == "POST" and is_model_request(place.path, decoded)
         if model:
             self._hosts.add(place.netloc)

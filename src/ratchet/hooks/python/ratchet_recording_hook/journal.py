@@ -29,6 +29,10 @@ class EventJournal:
             self._file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._seen: set[Any] = set()
 
+    def is_open(self) -> bool:
+        """Whether the recording still goes on."""
+        return os.path.isdir(self._folder)
+
     def write(self, kind: str, **fields: Any) -> None:
         """Append an event."""
         with quiet():
