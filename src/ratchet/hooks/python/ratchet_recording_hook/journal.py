@@ -10,7 +10,7 @@ from typing import Any
 _LOCAL = threading.local()
 
 
-class Journal:
+class EventJournal:
     """Appends events; never raises.
 
     Args:
@@ -28,6 +28,10 @@ class Journal:
         with quiet():
             self._file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._seen: set[Any] = set()
+
+    def is_open(self) -> bool:
+        """Whether the recording still goes on."""
+        return os.path.isdir(self._folder)
 
     def write(self, kind: str, **fields: Any) -> None:
         """Append an event."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from . import carrying, clients, values
 from .acts import Acts
-from .journal import Journal, quiet
+from .journal import EventJournal, quiet
 from .patches import Patcher, after_import
 from .stacks import Stacks
 
@@ -31,7 +31,7 @@ def begin(folder: str) -> None:
     except (OSError, ValueError):
         return
     with quiet():
-        journal = Journal(folder)
+        journal = EventJournal(folder)
         stacks = Stacks(settings["root"], journal)
         journal.write(
             "start",
@@ -129,7 +129,7 @@ def _constructed(stacks: Stacks, function: Any, owner: Any, args: Any, named: An
         }
 
 
-def _end(stacks: Stacks, journal: Journal) -> None:
+def _end(stacks: Stacks, journal: EventJournal) -> None:
     modules = {}
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)

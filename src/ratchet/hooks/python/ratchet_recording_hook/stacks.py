@@ -13,7 +13,7 @@ import types
 from typing import Any
 
 from . import ends, values
-from .journal import Journal, quiet
+from .journal import EventJournal, quiet
 
 CARRIED: contextvars.ContextVar[Any] = contextvars.ContextVar("ratchet_recording", default=())
 """Frames of those who began this thread or task, outermost first; those of the process that began
@@ -34,7 +34,7 @@ class Stacks:
         journal: Where new frames are written.
     """
 
-    def __init__(self, root: str, journal: Journal) -> None:
+    def __init__(self, root: str, journal: EventJournal) -> None:
         self._root = os.path.realpath(root)
         self._journal = journal
         self._files: dict[str, str] = {}
