@@ -176,7 +176,11 @@ class Agent:
         if self.kind == "rollout":
             return (given,), self._resources_by_parameter(resources)
         if self.spec.arguments is not None:
-            fields = filled(self.spec.arguments, given, "[agent.arguments]")
+            fields = self.spec.arguments
+            if isinstance(given, dict) and len(fields) > 1 and given.keys() == fields.keys():
+                fields = given  # the arguments of a recorded call
+            else:
+                fields = filled(fields, given, "[agent.arguments]")
             bound = _typed(_bound(self._signature, fields), self._types, "[agent.arguments]")
             return bound.args, bound.kwargs
         args, kwargs = self._by_input(given)
