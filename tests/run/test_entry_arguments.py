@@ -233,6 +233,15 @@ def test_each_attempt_of_a_method_has_an_object_of_its_own(
         [18, "kind", ["b"]],
     ]
     names = {span.name for span in outcomes[0].spans}
+    agent = load_agent(
+        msgspec.structs.replace(
+            write_agent(METHODS, "Desk.answer"),
+            arguments={"question": "q"},
+            construct={"customer": "{input.who}"},
+        )
+    )
+    with pytest.raises(InputError, match=r"\[agent.construct\] customer names {input.who}"):
+        agent.check_input({"q": "a"})
     assert names == {method}
 
 
