@@ -230,5 +230,5 @@ def _to(notice: Notice, address: int, size: int) -> list[Attempt]:
         named = os.fsdecode(path.split(b"\0")[0])
         if not named.startswith("/"):
             named = os.path.join(os.readlink(f"/proc/{notice.pid}/cwd"), named)
-        return [Attempt(SOCKET, os.path.realpath(named))] if os.path.exists(named) else []
+        return [Attempt(SOCKET, os.path.realpath(named))]
     return []

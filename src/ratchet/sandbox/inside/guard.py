@@ -103,8 +103,8 @@ class Guard:
                 self._socket(notice)
                 return
             seen = attempts(notice)
-            if notice.name == "connect" and seen:
-                self._connect(notice, seen[0])
+            if notice.name == "connect":
+                self._connect(notice, seen[0] if seen else None)
                 return
             paths = [attempt.subject for attempt in seen]
             if not self._own_network and paths and all(map(self.shared_memory.owns, paths)):
@@ -198,9 +198,15 @@ class Guard:
                 return True
         return False
 
-    def _connect(self, notice: Notice, attempt: Attempt) -> None:
-        if attempt.kind == SOCKET:
+    def _connect(self, notice: Notice, attempt: Attempt | None) -> None:
+        if attempt is not None and attempt.kind == SOCKET:
             self._connect_unix(notice, attempt)
+            return
+        if self._own_network and self._descriptor(notice) in _unix_sockets():
+            notice.refuse(errno.EINVAL)  # the address would be another one by then
+            return
+        if attempt is None:  # of no host: the end of an association, or the kernel's own
+            notice.let() if self._own_network else notice.done()
             return
         address, port = attempt.subject, attempt.port
         if not self._own_network and self._descriptor(notice) in self._datagrams:
@@ -244,6 +250,9 @@ class Guard:
     def _connect_unix(self, notice: Notice, attempt: Attempt) -> None:
         """Connect in its place: only then the other end's process is known for sure."""
         path = attempt.subject
+        if path.startswith("/") and not os.path.exists(path):
+            notice.refuse(errno.ENOENT)
+            return
         listed = (path, 0) in self._hosts
         if not listed and not self._held_inside(_unix_sockets(path)):
             notice.refuse(self._deny(attempt, errno.EACCES))
@@ -330,14 +339,14 @@ def _listeners(port: int) -> set[str]:
     return {f"socket:[{row[9]}]" for row in _sockets("tcp", port) if row[3] == _LISTENS}
 
 
-def _unix_sockets(path: str) -> set[str]:
-    """The unix sockets of that name; one may have been given it from another folder."""
+def _unix_sockets(path: str = "") -> set[str]:
+    """The unix sockets of a name, which they may have been given from another folder; or all."""
     name = os.path.basename(path)
     sockets = set()
     with open("/proc/self/net/unix", encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
             row = line.rstrip("\n").split(None, 7)
-            if len(row) == 8 and os.path.basename(row[7]) == name:
+            if len(row) > 6 and (not name or os.path.basename(row[7] if row[7:] else "") == name):
                 sockets.add(f"socket:[{row[6]}]")
     return sockets
 

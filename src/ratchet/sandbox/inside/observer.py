@@ -69,6 +69,8 @@ class Observer:
         # Before the report: looking for a name takes time.
         notice.let()
         for attempt in seen:
+            if attempt.kind == SOCKET and not _is_there(attempt.subject):
+                continue
             if attempt.kind == CONNECT:
                 if attempt.port == NAME_SERVICE:
                     self._asking.add((notice.pid, notice.arguments[0]))
@@ -100,6 +102,10 @@ class Observer:
             if address in addresses:
                 return name
         return self._names.get(address, address)
+
+
+def _is_there(path: str) -> bool:
+    return path.startswith("@") or os.path.exists(path)
 
 
 def _addresses(name: str) -> frozenset[str]:
