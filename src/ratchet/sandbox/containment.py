@@ -22,11 +22,12 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from ratchet.sandbox.acts import Act, ActReader, keeper_process
+from ratchet.sandbox.egress import Led, lay_folders, led_by_variables
 from ratchet.sandbox.inside import landlock, protocol
 from ratchet.sandbox.limits import Level, SandboxFailed, SandboxUnavailable
 from ratchet.sandbox.relay import DialedRelay, RelayAddress, TcpRelay, join
@@ -45,6 +46,10 @@ _BWRAP = (
     *("--unshare-user", "--unshare-net", "--unshare-pid", "--unshare-ipc", "--cap-add", "ALL"),
     *("--dev-bind", "/", "/", "--proc", "/proc", "--die-with-parent"),
 )
+
+
+ContainedLevel = Literal["bubblewrap", "landlock", "variables"]
+"""By namespaces and mounts of its own, by rules on its processes, or by variables alone."""
 
 
 class Allowance(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,7 +109,7 @@ class AgentContainment:
         env: Mapping[str, str] | None = None,
         pass_fds: Sequence[int] = (),
         **options: Any,
-    ) -> Contained:
+    ) -> Contained | Led:
         """Start a program; `Contained.opened` has to be awaited then.
 
         Args:
@@ -124,6 +129,8 @@ class AgentContainment:
         environ = {name: given[name] for name in given if name.lower() not in _PROXIES}
         place = os.path.realpath(os.getcwd() if cwd is None else cwd)
         base = os.path.realpath(tempfile.mkdtemp(prefix="ratchet-contained-"))
+        if self.level == "variables":
+            return self._led(command, base, environ, hosts, cwd=cwd, pass_fds=pass_fds, **options)
         programs = [command[0], self._python, *self._allowed.programs]
         files, executable = executables(programs, place, environ.get("PATH", os.defpath))
         mounts = self.level == "bubblewrap"
@@ -179,6 +186,25 @@ class AgentContainment:
         finally:
             theirs.close()
         return Contained(process, ours, acts, base, relay)
+
+    def _led(
+        self,
+        command: Sequence[str],
+        base: str,
+        environ: Mapping[str, str],
+        hosts: Sequence[tuple[str, int]],
+        **options: Any,
+    ) -> Led:
+        listener = socket.create_server(("127.0.0.1", 0))
+        lay_folders(base)
+        environ = led_by_variables(environ, base, listener.getsockname()[1])
+        try:
+            process = subprocess.Popen(command, env=environ, **options)
+        except OSError:
+            listener.close()
+            shutil.rmtree(base, ignore_errors=True)
+            raise
+        return Led(process, base, listener, [*self._allowed.hosts, *hosts])
 
     def _hides(self, needed: Sequence[str]) -> list[str]:
         """The places of secrets that exist, without those that something needed lies in."""
@@ -386,11 +412,12 @@ class Contained:
             self._dialed.tell(int(words[0]), RelayAddress("", words[1], int(words[2])))
 
 
-def contained_level(level: Level | str) -> Level:
+def contained_level(level: Level | str) -> ContainedLevel:
     """The level at which an agent is contained.
 
     Args:
-        level: The one asked for; `auto` for the strongest that this machine has.
+        level: The one asked for; `auto` for the strongest that this machine has. On macOS that is
+            `variables`, which stops less.
 
     Raises:
         SandboxUnavailable: This machine has it not, or none.
@@ -399,7 +426,9 @@ def contained_level(level: Level | str) -> Level:
         "Install bubblewrap, or use a kernel with Landlock and seccomp (5.14 or newer). To run the"
         " agent uncontained, set unsafe = true under [sandbox]: its rollouts then act for real."
     )
-    reasons = []
+    if level == "variables" or (level == "auto" and sys.platform == "darwin"):
+        return "variables"
+    reasons = ['level = "none" under [sandbox] is no containment'] if level == "none" else []
     for name, why_not in (("bubblewrap", why_no_mounts), ("landlock", why_no_supervision)):
         if level in ("auto", name):
             if not (why := why_not()):

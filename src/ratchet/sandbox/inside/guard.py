@@ -21,7 +21,7 @@ from .attempts import (
     Attempt,
     attempts,
 )
-from .names import Names
+from .names import Names, allows
 from .observer import is_noise
 from .shared_memory import SharedMemory
 
@@ -189,14 +189,7 @@ class Guard:
         return Attempt(CONNECT, self._names.name(address), attempt.port)
 
     def _allowed(self, attempt: Attempt) -> bool:
-        for host, port in self._hosts:
-            # `*.example.com` is every name below it.
-            named = host in ("*", attempt.subject) or (
-                host.startswith("*.") and attempt.subject.endswith(host[1:])
-            )
-            if named and port == attempt.port:
-                return True
-        return False
+        return allows(self._hosts, attempt.subject, attempt.port)
 
     def _connect(self, notice: Notice, attempt: Attempt | None) -> None:
         if attempt is not None and attempt.kind == SOCKET:

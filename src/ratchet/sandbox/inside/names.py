@@ -68,6 +68,21 @@ class Names:
         return head + query[12:end] + found
 
 
+def allows(hosts: Iterable[tuple[str, int]], name: str, port: int) -> bool:
+    """Whether a host and port is among those that may be reached.
+
+    Args:
+        hosts: Names, in lower case, and ports; `*.example.com` is every name below it, `*` each.
+        name: The host.
+        port: Its port.
+    """
+    return any(
+        port == number
+        and (host in ("*", name) or (host.startswith("*.") and name.endswith(host[1:])))
+        for host, number in hosts
+    )
+
+
 def resolver_settings() -> tuple[list[str], list[str]]:
     """Addresses of name servers, and the domains that are searched, by resolv.conf(5)."""
     servers: list[str] = []
