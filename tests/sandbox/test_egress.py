@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import socket
 import sys
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from ratchet.run.denials import kept_of
 from ratchet.sandbox.containment import AgentContainment, Allowance
-from tests.sandbox.test_contained_agents import attempts_of, served, worker
+from tests.sandbox.test_contained_agents import attempts_of, named, served, worker
 
-__all__ = ["served"]
+__all__ = ["named", "served"]
 
 AGENT = """
 import pathlib, tempfile, urllib.request
@@ -31,19 +27,6 @@ def run(task):
             said.append(str(error))
     return said
 """
-
-
-@pytest.fixture
-def named(served: str, monkeypatch: pytest.MonkeyPatch) -> str:
-    """A server that has a name, which only this process can resolve."""
-    resolve = socket.getaddrinfo
-
-    def resolved(host: Any, *arguments: Any, **options: Any) -> Any:
-        own = host in ("api.example.com", b"api.example.com")
-        return resolve("127.0.0.1" if own else host, *arguments, **options)
-
-    monkeypatch.setattr(socket, "getaddrinfo", resolved)
-    return f"http://api.example.com:{served.rpartition(':')[2]}"
 
 
 def test_a_rollout_reaches_allowed_hosts_alone_and_begins_with_an_empty_home(

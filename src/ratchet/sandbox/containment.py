@@ -552,11 +552,10 @@ def executables(programs: Sequence[str], folder: str, path: str) -> tuple[list[s
             interpreters, loader = _needs(actual)
             waiting += interpreters
             loaders |= loader
-            if os.sep not in named:
-                # Programs that it starts itself, such as those in /usr/lib/git-core.
-                prefix = os.path.dirname(os.path.dirname(actual))
-                helpers = glob.glob(f"{glob.escape(prefix)}/lib*/{glob.escape(named)}-core")
-                files.update(os.path.realpath(each) for each in helpers if os.path.isdir(each))
+            # Programs that it starts itself, such as those in /usr/lib/git-core.
+            prefix, name = os.path.dirname(os.path.dirname(actual)), os.path.basename(place)
+            helpers = glob.glob(f"{glob.escape(prefix)}/lib*/{glob.escape(name)}-core")
+            files.update(os.path.realpath(folder) for folder in helpers if os.path.isdir(folder))
     return sorted(files), sorted(files | loaders)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from .attempts import question
+from .effects import question
 
 TYPE_CHECKING = False  # `typing` is slow to import
 if TYPE_CHECKING:
