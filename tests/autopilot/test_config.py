@@ -34,6 +34,8 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
             "output": None,
             "arguments": None,
             "constructing": None,
+            "prompts": "declared",
+            "allow": None,
             "name": None,
             "model_base_url": (),
             "model_key": (),
@@ -441,6 +443,60 @@ def test_a_value_that_does_not_fit_is_named(tmp_path: Path, text: str) -> None:
 def test_a_guardrail_takes_one_of_the_two_margins(tmp_path: Path, margins: str) -> None:
     with pytest.raises(ConfigError, match="'cost' takes either margin or relative_margin"):
         read(tmp_path, f"{LEAST}[[guardrails]]\nmetric = 'cost'\n{margins}")
+
+
+@pytest.mark.parametrize(
+    ("agent", "said"),
+    [
+        (
+            "command = 'ask {question}'",
+            "command has {question}, which is no placeholder. Write {input}",
+        ),
+        ("command = 'ask'\nstdin = '{input} {'", "stdin has a single brace beside a placeholder"),
+        ("command = 'ask'\noutput = 'first_line'", 'output should be "last_line" or "file:PATH"'),
+        ("command = 'ask'\noutput = 'file:../a'", "a path below ratchet.toml"),
+        ("command = 'ask'\nbody = '{}'", "body belongs to an agent with url"),
+        ("url = 'http://a/b'\nstdin = 'x'", "stdin belongs to an agent with command"),
+        ("url = 'http://a/b'\nserve = 'npm start'", "serve starts a service on this machine"),
+        (
+            "url = 'http://[::1]:1/b'\nserve = 'run {input}'",
+            "serve has {input}, which is no placeh",
+        ),
+        ("url = 'http://a/b'\nbody = '{input}'", "body should be JSON"),
+        ("url = 'http://a/b'\nbody = '[\"{input} {x}\"]'", "body has {x}, which is no placeholder"),
+        ("entry = 'a:b'\noutput = 'x'", "output belongs to an agent with command or url"),
+        (
+            "entry = 'a:b'\n[agent.arguments]\nq = ['{inputs}']",
+            "arguments has {inputs}, which is no",
+        ),
+        (
+            "url = 'http://a/b'\n[agent.construct]\nq = 1",
+            "construct belongs to an agent with entry",
+        ),
+    ],
+)
+def test_a_setting_of_another_kind_of_agent_or_a_wrong_placeholder_is_told(
+    tmp_path: Path, agent: str, said: str
+) -> None:
+    with pytest.raises(ConfigError) as raised:
+        read(tmp_path, f"[agent]\n{agent}\n")
+    assert said in raised.value.message
+
+
+def test_what_an_agent_is_given_is_read(tmp_path: Path) -> None:
+    command = read(tmp_path, "[agent]\ncommand = \"ask 'a b' {input.q}\"\nstdin = ''").agent
+    assert command.handover.words == ("ask", "a b", "{input.q}")
+    assert command.handover.stdin == ""
+    url = "url = 'http://localhost:3000/x'\nserve = 'npm run start -- {port}'\n"
+    service = read(tmp_path, f'[agent]\n{url}body = \'{{"q": ["{{input}}"]}}\'\n').agent
+    assert service.handover.body == {"q": ["{input}"]}
+    assert service.serving == ("npm", "run", "start", "--", "{port}")
+    assert not service.runs_already
+    entry = "entry = 'a:B.c'\n[agent.arguments]\nday = 2024-05-10\n[agent.construct]\nn = 1\n"
+    assert read(tmp_path, f"[agent]\n{entry}").agent.parameters == {
+        "arguments": {"day": "2024-05-10"},
+        "construct": {"n": 1},
+    }
 
 
 @pytest.mark.parametrize("entry", ["module", "module:", ":f", "mod ule:f", "a:b:c", "a-b:c", ""])

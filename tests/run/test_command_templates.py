@@ -13,8 +13,8 @@ import pytest
 from tests.node_packages import node
 from tests.run.executing import use
 
-from ratchet.run.command import CommandExecutor, parse_command
-from ratchet.run.handover import Handover, last_line, result_of
+from ratchet.run.command import CommandExecutor
+from ratchet.run.handover import Handover, last_line, parse_command, result_of
 from ratchet.types import Claim, ConfigError, InputError, Outcome
 from ratchet.worker.placeholders import check_placeholders
 
@@ -138,12 +138,12 @@ def test_what_is_missing_is_named_with_its_setting_and_what_there_is() -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("{question}", "has a placeholder {question}, which there is not"),
-        ("x {input} {question}", "has a placeholder {question}, which there is not"),
-        ("{input.}", "has a placeholder {input.}, which there is not"),
+        ("{question}", "has {question}, which is no placeholder"),
+        ("x {input} {question}", "has {question}, which is no placeholder"),
+        ("{input.}", "has {input.}, which is no placeholder"),
         ("{input} {", "has a single brace"),
         ('{"a": "{input}"}', "has a single brace"),
-        ("--port={port} {input}", "has a placeholder {port}, which there is not"),
+        ("--port={port} {input}", "has {port}, which is no placeholder"),
     ],
 )
 def test_a_wrong_placeholder_is_refused(text: str, said: str) -> None:

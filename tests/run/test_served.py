@@ -24,8 +24,15 @@ from tests.run.executing import alive, use
 from tests.server.gateway.upstreams import StubUpstream
 
 from ratchet.run import served_process
+from ratchet.run.denials import kept_of
 from ratchet.run.handover import Handover
 from ratchet.run.served import ServedExecutor
+from ratchet.sandbox.containment import (
+    AgentContainment,
+    Allowance,
+    why_no_mounts,
+    why_no_supervision,
+)
 from ratchet.types import AgentError, Claim, Outcome
 
 Claims = Callable[..., list[Claim]]
@@ -50,11 +57,15 @@ http.createServer(async (request, response) => {
 PYTHON = """
 import http.server, json, os, subprocess, sys, time, urllib.request
 
+TYPE = "application/json"
+
 class Service(http.server.BaseHTTPRequestHandler):
     def do_POST(self):
         task = json.loads(self.rfile.read(int(self.headers["content-length"])))
-        answer = json.dumps(ANSWER(task["input"])).encode()
+        answer = ANSWER(task["input"])
+        answer = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
         self.send_response(200)
+        self.send_header("content-type", TYPE)
         self.send_header("content-length", str(len(answer)))
         self.end_headers()
         self.wfile.write(answer)
@@ -157,6 +168,27 @@ def test_a_value_in_the_body_keeps_its_type_and_braces_can_be_written() -> None:
         "text": '3 of {n} in ["a\\"",1]',
         "n": 3,
     }
+
+
+def test_the_events_of_a_stream_are_one_answer(service: MakeService, claims: Claims) -> None:
+    events = (
+        b'data: {"type": "start"}\n\n'
+        b'event: delta\r\ndata: {"delta": {"text": "On its"}}\r\n\r\n'
+        b': still here\n\ndata: {"delta": {"text": " way."}}\n\ndata: [DONE]\n\n'
+    )
+    source = f"""
+        TYPE = "text/event-stream"
+        ANSWER = lambda given: {events!r}
+        serve(os.environ["PORT"])
+    """
+    (text,) = run(service(source, handover=Handover(output="delta.text")), claims("q"))
+    assert text.output == "On its way."
+    (missing,) = run(service(source, handover=Handover(output="answer")), claims("q"))
+    assert missing.error.startswith(
+        "The service answered, and none of its events has 'answer', which output names."
+    )
+    (whole,) = run(service(source), claims("q"))
+    assert whole.output[0] == {"type": "start"}
 
 
 def test_instances_are_reused_and_restarted_after_a_crash_with_their_last_output(
@@ -381,6 +413,51 @@ def test_a_cancelled_attempts_process_does_not_serve_the_next_one(
     before, cancelled, then = use(executor, work)
     assert cancelled
     assert before != then
+
+
+@pytest.mark.parametrize(
+    ("level", "at_once"),
+    [
+        pytest.param(
+            "bubblewrap",
+            2,
+            marks=pytest.mark.skipif(why_no_mounts() != "", reason=why_no_mounts()),
+        ),
+        pytest.param(
+            "landlock",
+            1,
+            marks=pytest.mark.skipif(why_no_supervision() != "", reason=why_no_supervision()),
+        ),
+    ],
+)
+def test_a_contained_service_on_a_fixed_port_answers_and_what_it_tries_is_named(
+    service: MakeService, claims: Claims, tmp_path: Path, level: str, at_once: int
+) -> None:
+    port, outside = free_port(), tmp_path / "outside"
+    executor = service(
+        f"""
+        def ANSWER(given):
+            try:
+                open({str(outside)!r}, "w").write("reached")
+            except OSError:
+                pass
+            url = os.environ["OPENAI_BASE_URL"] + "/models"
+            return [given, json.load(urllib.request.urlopen(url))["said"]]
+        serve({port})
+        """,
+        url=f"http://127.0.0.1:{port}/",
+    )
+    folder = executor._folder
+    executor._containment = AgentContainment(Allowance(), root=folder, level=level)
+    asked = claims(*range(4))
+    outcomes = run(executor, asked)
+    assert [outcome.output for outcome in outcomes] == [
+        [n, f"/gateway/{claim.rollout.id}@1/openai/v1/models"] for n, claim in enumerate(asked)
+    ]
+    assert executor.slots == at_once
+    assert not outside.exists()
+    named = [act for outcome in outcomes for act in kept_of(outcome.spans)]
+    assert {act.kind for act in named} <= {"write"}
 
 
 def test_keys_of_providers_and_of_the_store_do_not_reach_a_service(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 from urllib.parse import urlsplit
 
@@ -13,7 +13,6 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    ValidationInfo,
     field_validator,
     model_validator,
 )
@@ -277,47 +276,6 @@ class ProjectSection(Section):
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
-_KEYS_OF = {
-    "stdin": ("command", "a command"),
-    "serve": ("url", "the url of a service"),
-    "body": ("url", "the url of a service"),
-    "arguments": ("entry", "an entry"),
-    "constructing": ("entry", "an entry"),
-}
-
-
-def _written(field: str) -> str:
-    """A field's key in the file: `construct` is a method of pydantic's models."""
-    return AgentSection.model_fields[field].alias or field
-
-
-def _checked_line(line: str, where: str, root: str) -> str:
-    """A command line that can be split, and whose placeholders begin with a name.
-
-    Raises:
-        ValueError: It is another.
-    """
-    from ratchet.run.command import parse_command
-    from ratchet.worker.placeholders import has_placeholders
-
-    try:
-        words = parse_command(line)
-    except ConfigError as error:
-        raise ValueError(error.message) from None
-    _check_placeholders(list(words), where, root)
-    if has_placeholders(words[0]):
-        raise ValueError(f"{where} should begin with a program, not with a placeholder")
-    return line
-
-
-def _check_placeholders(value: Any, where: str, root: str = "input") -> None:
-    from ratchet.worker.placeholders import check_placeholders
-
-    try:
-        check_placeholders(value, where, root)
-    except ConfigError as error:
-        raise ValueError(f"{error.message} {error.hint}".rstrip(".")) from None
-
 
 class AgentAllowSection(Section):
     """[agent.allow]: what rollouts may do outside of themselves."""
@@ -336,6 +294,8 @@ class AgentSection(Section):
     serve: Annotated[str, Field(min_length=1)] | None = None
     stdin: str | None = None
     body: Annotated[str, Field(min_length=1)] | None = None
+    query: dict[str, str] | None = None
+    method: Literal["GET", "POST", "PUT", "PATCH"] | None = None
     output: Annotated[str, Field(min_length=1)] | None = None
     arguments: dict[str, Any] | None = None
     constructing: dict[str, Any] | None = Field(default=None, alias="construct")
@@ -376,60 +336,30 @@ class AgentSection(Section):
                 "model_base_url and model_key are variables of a command, or of a service that"
                 " serve starts"
             )
-        for key, kind in _KEYS_OF.items():
-            if getattr(self, key) is not None and getattr(self, kind[0]) is None:
-                raise ValueError(f"[agent] {_written(key)} belongs to {kind[1]}")
-        return self
-
-    @field_validator("serve")
-    @classmethod
-    def _serve(cls, line: str | None) -> str | None:
-        return None if line is None else _checked_line(line, "[agent] serve", "port")
-
-    @field_validator("command")
-    @classmethod
-    def _command(cls, line: str | None) -> str | None:
-        return None if line is None else _checked_line(line, "[agent] command", "input")
-
-    @field_validator("stdin", "arguments", "constructing")
-    @classmethod
-    def _placeholders(cls, value: Any, field: ValidationInfo) -> Any:
-        _check_placeholders(value, f"[agent] {_written(str(field.field_name))}")
-        return value
-
-    @field_validator("body")
-    @classmethod
-    def _json(cls, text: str | None) -> str | None:
-        if text is not None:
-            try:
-                body = msgspec.json.decode(text)
-            except msgspec.DecodeError as error:
-                raise ValueError(f"should be JSON: {error}") from None
-            _check_placeholders(body, "[agent] body")
-        return text
-
-    @model_validator(mode="after")
-    def _output_of_its_kind(self) -> AgentSection:
-        from ratchet.run.handover import FILE, LAST_LINE
-
-        if self.output is None:
-            return self
-        if self.entry is not None:
-            raise ValueError("[agent] output belongs to a command or a service")
-        file = self.output.removeprefix(FILE)
-        if self.command is not None and self.output != LAST_LINE and file == self.output:
-            raise ValueError(
-                f'output should be "{LAST_LINE}" or "{FILE}PATH", or be left out: then it is all'
-                " that the command prints"
-            )
-        if self.command is not None and file != self.output:
-            path = PurePosixPath(file)
-            if not file or path.is_absolute() or ".." in path.parts:
-                raise ValueError("output should name a file in the folder of ratchet.toml")
         return self
 
     @model_validator(mode="after")
-    def _serve_on_this_machine(self) -> AgentSection:
+    def _settings_of_its_kind(self) -> AgentSection:
+        from ratchet.worker.placeholders import check_placeholders
+
+        try:
+            handover = self.handover
+            for key, setting, kind in (
+                ("command", handover.words or None, "command"),
+                ("stdin", handover.stdin, "command"),
+                ("body", handover.body, "url"),
+                ("query", self.query, "url"),
+                ("method", self.method, "url"),
+                ("serve", self.serving or None, "url"),
+                ("arguments", self.arguments, "entry"),
+                ("construct", self.constructing, "entry"),
+            ):
+                if setting is not None and getattr(self, kind) is None:
+                    raise ConfigError(f"{key} belongs to an agent with {kind}.")
+                check_placeholders(setting, key, "port" if key == "serve" else "input")
+            handover.check_output(self.entry is None, is_command=self.command is not None)
+        except ConfigError as error:
+            raise ValueError(f"{error.message} {error.hint or ''}".strip(". ")) from None
         host = urlsplit(self.url or "").hostname
         if self.serve is not None and host not in LOOPBACK:
             raise ValueError(
@@ -450,15 +380,31 @@ class AgentSection(Section):
         return {"arguments": arguments, "construct": msgspec.to_builtins(self.constructing or {})}
 
     @property
-    def handover(self) -> Handover:
-        """What a command or a service is given of a task, and where its answer is."""
-        from ratchet.run.command import parse_command
-        from ratchet.run.handover import Handover
+    def serving(self) -> tuple[str, ...]:
+        """Program and arguments that start a service; none where it runs already."""
+        from ratchet.run.handover import parse_command
 
+        return () if self.serve is None else parse_command(self.serve)
+
+    @property
+    def handover(self) -> Handover:
+        """What a command or a service is given of a task, and where its answer is.
+
+        Raises:
+            ConfigError: The command or the body cannot be read.
+        """
+        from ratchet.run.handover import Handover, parse_command
+
+        try:
+            body = None if self.body is None else msgspec.json.decode(self.body)
+        except msgspec.DecodeError as error:
+            raise ConfigError(f"body should be JSON: {error}.") from None
         return Handover(
-            words=parse_command(self.command) if self.command is not None else (),
+            words=() if self.command is None else parse_command(self.command),
             stdin=self.stdin,
-            body=None if self.body is None else msgspec.json.decode(self.body),
+            body=body,
+            query=self.query or {},
+            method=self.method or "POST",
             output=self.output or "",
         )
 
@@ -601,7 +547,7 @@ class ImproveSection(Section):
 class TrainSection(Section):
     """[train]: the hosted service that trains a model."""
 
-    provider: Literal["openai", "together", "fireworks"] = "openai"
+    provider: str = "openai"
     base_url: Url | None = None
     key_env: EnvironmentVariable | None = None
     account: Annotated[str, Field(min_length=1, max_length=200)] | None = None

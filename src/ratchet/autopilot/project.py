@@ -295,7 +295,6 @@ class Project:
 
         agent, model = self.config.agent, self.agent_model
         if agent.entry is None:
-            from ratchet.run.command import parse_command
             from ratchet.run.program import ProgramAgent, ProgramSpec
 
             return ProgramAgent(
@@ -307,7 +306,7 @@ class Project:
                     besides=(FILE_NAME, self.config.tasks.file),
                     model="" if model is None else model.version,
                     handover=agent.handover,
-                    serve=() if agent.serve is None else parse_command(agent.serve),
+                    serve=agent.serving,
                 )
             )
         from ratchet.worker.environment import variables_set

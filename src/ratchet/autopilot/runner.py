@@ -197,12 +197,11 @@ def program_executor(
     cores = os.cpu_count() or 1
     handover = section.handover
     if section.serve is not None:
-        from ratchet.run.command import parse_command
         from ratchet.run.served import ServedExecutor
 
         assert section.url is not None
         return ServedExecutor(
-            parse_command(section.serve),
+            section.serving,
             section.url,
             handover=handover,
             folder=folder,

@@ -28,8 +28,8 @@ from ratchet.observe.project_paths import FILE_NAME, folder_with_config, prepare
 from ratchet.observe.redaction import RedactionRules, Redactor, redactor_of
 from ratchet.run import Executor, Kind, executor_for
 from ratchet.run.agent_host import AgentHost, HostedAgent
-from ratchet.run.command import parse_command
 from ratchet.run.fleet_queue import AgentBuild, FleetQueue, Place
+from ratchet.run.handover import parse_command
 from ratchet.run.program import PythonAgent
 from ratchet.sandbox.interpreter import find_interpreter, interpreter_at
 from ratchet.source.prompt_files import declared_prompts

@@ -33,7 +33,6 @@ from ratchet.types import (
     AgentError,
     AttemptStatus,
     Claim,
-    ConfigError,
     InputError,
     Outcome,
     Resource,
@@ -271,21 +270,6 @@ def check_program(command: Sequence[str], folder: Path, environ: Mapping[str, st
             f"The command {program!r} was not found {where}, or may not be executed.",
             hint="Install it, or give its path.",
         )
-
-
-def parse_command(line: str) -> tuple[str, ...]:
-    """Split a command line into program and arguments as a shell would; no shell runs it.
-
-    Raises:
-        ConfigError: It is empty, or a quote is not closed.
-    """
-    try:
-        parts = tuple(shlex.split(line))
-    except ValueError as error:
-        raise ConfigError(f"The command {line!r} cannot be read: {error}.") from None
-    if not parts:
-        raise ConfigError("The command is empty.", hint='Give one: --command "node agent.js"')
-    return parts
 
 
 def root_span(claim: Claim, outcome: Outcome, name: str, attributes: Mapping[str, str]) -> Span:

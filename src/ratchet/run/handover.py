@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import os
+import shlex
 import stat
 import time
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
 
 from ratchet.observe import plain
-from ratchet.types import InputError
-from ratchet.worker.attempt import MAX_OUTPUT_BYTES
+from ratchet.types import ConfigError, InputError
 from ratchet.worker.placeholders import filled, filled_text, has_placeholders, value_at
+from ratchet.worker.results import joined
 
 LAST_LINE = "last_line"
 FILE = "file:"
@@ -34,6 +35,10 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
     """Its standard input; None for the task as JSON, or nothing if the words have placeholders."""
     body: Any = None
     """Body of a request to a service, as JSON data; None for the task as JSON."""
+    method: str = "POST"
+    """HTTP method of a request."""
+    query: dict[str, str] = {}
+    """Fields of the URL's query; with them no body is sent but a configured one."""
     output: str = ""
     """Where the answer is: LAST_LINE or FILE and a path for a command, a dotted path in the
     response of a service; empty for all that it prints or responds with."""
@@ -58,6 +63,17 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
             return words, filled_text(self.stdin, given, "[agent] stdin").encode()
         return words, b"" if has_placeholders(self.words) else None
 
+    def fields(self, given: Any) -> dict[str, str]:
+        """The fields of the URL's query for a task's input.
+
+        Raises:
+            InputError: The input lacks a field.
+        """
+        return {
+            name: filled_text(text, given, f"[agent.query] {name}")
+            for name, text in self.query.items()
+        }
+
     def request(self, given: Any) -> bytes | None:
         """The body of a request for a task's input; None for the task as JSON.
 
@@ -76,11 +92,44 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
         """
         self.command(given)
         self.request(given)
+        self.fields(given)
+
+    def check_output(self, is_program: bool, *, is_command: bool) -> None:
+        """Check where the answer is.
+
+        Raises:
+            ConfigError: An agent of this kind has none there.
+        """
+        if self.output and not is_program:
+            raise ConfigError("output belongs to an agent with command or url.")
+        if not is_command or self.output in ("", LAST_LINE):
+            return
+        path = PurePosixPath(self.file)
+        if not self.file or path.is_absolute() or ".." in path.parts:
+            raise ConfigError(
+                f'output should be "{LAST_LINE}" or "{FILE}PATH", a path below ratchet.toml; or'
+                " be left out: then the answer is all that the command prints."
+            )
 
     @property
     def file(self) -> str:
         """Path of the file that holds the answer, relative to the project; empty for none."""
         return self.output[len(FILE) :] if self.output.startswith(FILE) else ""
+
+
+def parse_command(line: str) -> tuple[str, ...]:
+    """Split a command line into program and arguments as a shell would; no shell runs it.
+
+    Raises:
+        ConfigError: It is empty, or a quote is not closed.
+    """
+    try:
+        parts = tuple(shlex.split(line))
+    except ValueError as error:
+        raise ConfigError(f"The command {line!r} cannot be read: {error}.") from None
+    if not parts:
+        raise ConfigError("The command is empty.", hint='Give one: --command "node agent.js"')
+    return parts
 
 
 def result_of(stdout: bytes) -> object:
@@ -124,6 +173,29 @@ def result_at(body: bytes, path: str) -> object:
     return plain(value_at(data, path.split("."), "the response"))
 
 
+def result_of_events(body: bytes, path: str) -> object:
+    """The result in a stream of server-sent events: what they hold at a dotted path, or all data.
+
+    Texts are joined to one. Events that have nothing at the path are left out.
+
+    Raises:
+        InputError: None has.
+    """
+    found: list[object] = []
+    for event in body.replace(b"\r\n", b"\n").split(b"\n\n"):
+        lines = [line[5:].removeprefix(b" ") for line in event.split(b"\n") if line[:5] == b"data:"]
+        data = b"\n".join(lines)
+        if not lines or data == b"[DONE]":
+            continue
+        try:
+            found.append(result_at(data, path) if path else result_of(data))
+        except InputError:
+            continue
+    if path and not found:
+        raise InputError(f"none of its events has {path!r}, which output names.")
+    return joined(found)
+
+
 class OutputFile:
     """A file that a command writes its answer into.
 
@@ -143,6 +215,9 @@ class OutputFile:
         Raises:
             InputError: The command has not written it, or it cannot be read.
         """
+        # Imported late: reading a project is fast.
+        from ratchet.worker.attempt import MAX_OUTPUT_BYTES
+
         after = self._mark()
         if after is None or after == self._before:
             raise InputError(f"The command wrote no {self._path.name}, where its answer should be.")

@@ -219,26 +219,26 @@ class ServedExecutor:
             containment=self._containment,
             hosts=hosts_of([self._server, *relayed.values(), *self._variables.values()]),
         )
-        ports = [port] if self._own_ports is not None else [port, fixed]
         taken = port != fixed and await listens(host, fixed)
-        if taken:
-            ports = [port]
-        elif port == fixed:
+        if port == fixed:
             await self._freed(host, fixed)
         process.start()
+        # In a network of its own it may listen on any port, beside other instances.
+        alone = process.own_network
+        ports = [port] if (taken or self._own_ports) and not alone else [port, fixed]
         try:
             found = await process.listening(host, ports)
         except BaseException as error:
             await asyncio.to_thread(process.kill)
             await process.release()
-            if taken and isinstance(error, AgentError):
+            if taken and not alone and isinstance(error, AgentError):
                 raise AgentError(
                     f"{error.message} Another program listens on port {fixed} already.",
                     hint=f"Stop what listens on port {fixed}; or let the service listen on the port"
                     " in the variable PORT, or that {port} in serve gives it.",
                 ) from None
             raise
-        if self._own_ports is None:
+        if self._own_ports is None and not alone:
             self._own_ports = found != fixed
             if not self._own_ports and self._slots > 1:
                 self._slots = 1

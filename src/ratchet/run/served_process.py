@@ -132,16 +132,21 @@ class ServedProcess:
                 await asyncio.sleep(POLL_S)
 
     async def _listens(self, host: str, port: int) -> bool:
-        if self._contained is None or not self._contained.own_network:
+        if self._contained is None or not self.own_network:
             return await listens(host, port)
         there = await self._contained.reached(port)
         if there is not None:
             there.close()
         return there is not None
 
+    @property
+    def own_network(self) -> bool:
+        """Whether its ports are its own; known once it has started."""
+        return self._contained is not None and self._contained.own_network
+
     async def place(self, host: str, port: int) -> tuple[str, int]:
         """The host and port at which a port of it is reached from here."""
-        if self._contained is None or not self._contained.own_network:
+        if self._contained is None or not self.own_network:
             return host, port
         return "127.0.0.1", await self._contained.published(port)
 

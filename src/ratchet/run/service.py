@@ -16,7 +16,7 @@ import msgspec
 
 from ratchet.observe.ids import traceparent
 from ratchet.run.command import root_span, task_json
-from ratchet.run.handover import Handover, result_at, result_of
+from ratchet.run.handover import Handover, result_at, result_of, result_of_events
 from ratchet.types import AgentError, AttemptStatus, Claim, InputError, Outcome, Resource
 from ratchet.worker.attempt import MAX_OUTPUT_BYTES, AttemptClock, cut_off, timed_out
 from ratchet.worker.environment import attempt_name, gateway_urls
@@ -70,9 +70,13 @@ class ServiceClient:
         headers = task_headers(self._server, claim)
         try:
             sent = self._handover.request(claim.rollout.input)
-            async with self._session.post(
+            if sent is None and not self._handover.query:
+                sent = task_json(claim, resources)
+            async with self._session.request(
+                self._handover.method,
                 url,
-                data=task_json(claim, resources) if sent is None else sent,
+                params=self._handover.fields(claim.rollout.input),
+                data=sent,
                 headers=headers,
                 allow_redirects=False,
             ) as response:
@@ -94,10 +98,11 @@ class ServiceClient:
                 f"The service answered for another task: its header {ROLLOUT_HEADER} is that of"
                 " another rollout."
             )
-        if not self._handover.output:
-            return result_of(body)
+        path = self._handover.output
         try:
-            return result_at(body, self._handover.output)
+            if response.content_type == "text/event-stream":
+                return result_of_events(body, path)
+            return result_at(body, path) if path else result_of(body)
         except InputError as error:
             raise ServiceFailure(f"The service answered, and {error.message}") from None
 

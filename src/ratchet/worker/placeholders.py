@@ -51,7 +51,7 @@ def check_placeholders(setting: Any, where: str, root: str = "input") -> None:
                 fields = f", {{{root}.FIELD}} for a field of it" if root == "input" else ""
                 stands = "the task's input" if root == "input" else "the service's port"
                 raise ConfigError(
-                    f"{where} has a placeholder {{{'.'.join(part)}}}, which there is not.",
+                    f"{where} has {{{'.'.join(part)}}}, which is no placeholder.",
                     hint=f"Write {{{root}}} for {stands}{fields}; {{{{ and }}}} for braces.",
                 )
 

@@ -13,17 +13,17 @@ async def settled(called: Any) -> Any:
     if inspect.isawaitable(called):
         called = await called
     if isinstance(called, AsyncIterator):
-        return _joined([item async for item in called])
-    return _joined(list(called)) if isinstance(called, Iterator) else called
+        return joined([item async for item in called])
+    return joined(list(called)) if isinstance(called, Iterator) else called
 
 
 def collected(called: Any) -> Any:
     """The same where no event loop runs."""
     if isinstance(called, AsyncIterator) or inspect.isawaitable(called):
         return asyncio.run(settled(called))
-    return _joined(list(called)) if isinstance(called, Iterator) else called
+    return joined(list(called)) if isinstance(called, Iterator) else called
 
 
-def _joined(items: list[Any]) -> Any:
+def joined(items: list[Any]) -> Any:
     """Texts as one text, other items as a list."""
     return "".join(items) if items and all(isinstance(item, str) for item in items) else items

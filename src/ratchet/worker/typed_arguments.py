@@ -8,7 +8,7 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, is_typeddict
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 PLAIN = (object, str, int, float, bool, bytes, dict, list, type(None))
 """Types whose parameters take JSON data as it is."""
@@ -46,17 +46,13 @@ def built(kind: Any, value: Any) -> Any:
         return built(kind.__value__, value)
     if origin is not None:
         return _of_container(origin, arguments, value)
-    if is_typeddict(kind) and isinstance(value, dict):
-        hints = _hints(kind)
-        return {name: built(hints.get(name, object), item) for name, item in value.items()}
-    if (
-        not isinstance(kind, type)
-        or kind in PLAIN
-        or is_typeddict(kind)
-        or inspect.isabstract(kind)
-    ):
+    if hasattr(kind, "__required_keys__"):  # a typed dict, also that of typing_extensions
+        fields = _hints(kind)
+        typed = isinstance(value, dict)
+        return {n: built(fields.get(n, object), v) for n, v in value.items()} if typed else value
+    if not isinstance(kind, type) or kind in PLAIN or inspect.isabstract(kind):
         return value
-    if value is None or isinstance(value, kind) or getattr(kind, "_is_protocol", False):
+    if value is None or typing.Protocol in kind.__bases__ or _is_of(kind, value):
         return value
     if issubclass(kind, enum.Enum):
         return kind(value)
@@ -74,8 +70,15 @@ def _takes_json(kind: Any) -> bool:
     return get_origin(kind) is not None and all(_takes_json(part) for part in get_args(kind))
 
 
+def _is_of(kind: Any, value: Any) -> bool:
+    try:
+        return isinstance(value, kind)
+    except TypeError:  # of which there are no instances, such as a typed dict
+        return False
+
+
 def _of_union(kinds: tuple[Any, ...], value: Any) -> Any:
-    if any(isinstance(kind, type) and isinstance(value, kind) for kind in kinds):
+    if any(_is_of(kind, value) for kind in kinds):
         return value
     failure: Exception | None = None
     for kind in kinds:

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from ratchet.run.command import parse_command
+from ratchet.run.handover import parse_command
 from ratchet.wire.checking.called import Called, CheckBinding
 from ratchet.wire.checking.contained import model_addresses, own_address, run_program
 from ratchet.wire.checking.findings import ELSEWHERE, CheckFinding, last_error, needs, short
