@@ -1,4 +1,4 @@
-"""Measures what the sandbox contains, and what an evaluation in it costs.
+"""Measures what the sandbox contains, and what an evaluation and a contained rollout cost.
 
     python benchmarks/sandbox.py [--quick]
 
@@ -10,6 +10,8 @@ they have answered a first call. The last line printed is one JSON object:
 - contained, programs: hostile programs contained at the strongest level, and their total
 - warm_ms: median overhead of a call in a warm sandbox over one in this process
 - cold_ms: median time from nothing to the first answer of a sandbox
+- rollout_ms, rollout_written_ms: median of what containment adds to a rollout of your own agent in
+  a warm worker; the second where the rollout wrote to its home and to the temporary folder
 - level: the strongest level of this machine, at which these were measured
 - levels: the same figures by level
 """
@@ -28,6 +30,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from benchmarks.parts.contained_rollouts import overhead_ms  # noqa: E402
 from tests.sandbox.suite import measured  # noqa: E402
 
 from ratchet.sandbox import SandboxLimits, best_level, call, function_pool  # noqa: E402
@@ -82,6 +85,7 @@ def main() -> int:
     here = [best]
     if not quick and best == "bubblewrap" and not why_no_landlock():
         here.append("landlock")
+    rollouts = 50 if quick else 300
     levels: dict[str, dict[str, float]] = {}
     for level in here:
         outcomes = asyncio.run(measured(level))
@@ -95,10 +99,14 @@ def main() -> int:
             "warm_ms": round(asyncio.run(warm_ms(level, 50 if quick else 300)), 2),
             "cold_ms": round(asyncio.run(cold_ms(level, 5 if quick else 25)), 1),
         }
+        for name, write in (("rollout_ms", False), ("rollout_written_ms", True)):
+            took = asyncio.run(overhead_ms(level, rollouts, write=write))
+            levels[level][name] = round(took, 2)
         row = levels[level]
         print(
             f"{level}: {contained} of {len(outcomes)} contained, warm call + {row['warm_ms']} ms, "
-            f"cold start {row['cold_ms']} ms",
+            f"cold start {row['cold_ms']} ms; contained rollout + {row['rollout_ms']} ms, "
+            f"{row['rollout_written_ms']} ms with files written",
             flush=True,
         )
     print(json.dumps({**levels[best], "level": best, "levels": levels}))

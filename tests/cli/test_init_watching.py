@@ -137,11 +137,8 @@ def test_a_command_is_wired_by_its_outermost_function_with_the_input(
 def test_what_is_wired_learns_with_ten_answered_tasks_and_declares_nothing(
     tmp_path: Path, upstream: StubUpstream
 ) -> None:
-    one_prompt = (
-        SHOP["support/agent.py"]
-        .replace('ask("Sort', 'str("Sort')
-        .replace('one word.", question)', 'one word.")')
-    )
+    source = SHOP["support/agent.py"].replace('f"{SYSTEM} Be {tone}."', "SYSTEM")
+    one_prompt = source.replace('ask("Sort', 'print("Sort').replace('word.", question)', 'word.")')
     shop = repository(tmp_path, upstream, {**SHOP, "support/agent.py": one_prompt})
     shop.init("--", sys.executable, "-m", "support", "Where is my pan?")
     products = ["pan", "cup", "jar", "mug", "pot", "lid", "fork", "bowl", "tray", "dish"]
@@ -154,7 +151,7 @@ def test_what_is_wired_learns_with_ten_answered_tasks_and_declares_nothing(
     assert done.returncode == 0, done.stderr
     improved = shop.ratchet("improve", "--json")
     assert improved.returncode == 0, improved.stderr
-    assert json.loads(improved.stdout)["verdict"] in ("promote", "not_proved")
+    assert json.loads(improved.stdout)["verdict"] in ("promote", "not_proved", "no_gain")
     assert "Output: " in shop.ratchet("diff", "source", "best").stdout
 
 

@@ -258,6 +258,16 @@ def home_write(task):
     return before
 
 
+def shared_memory(task):
+    Path(task["shared"]).write_text("changed")
+    return "written"
+
+
+def raw_socket(task):
+    socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+    return "reached"
+
+
 def kill(task):
     os.kill(task["pid"], signal.SIGKILL)
     return "sent"

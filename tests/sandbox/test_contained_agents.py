@@ -12,10 +12,12 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from ratchet.run import WorkerExecutor
@@ -31,6 +33,7 @@ from ratchet.sandbox.containment import (
 )
 from ratchet.types import Claim, Outcome, Rollout
 from ratchet.worker.agent import AgentSpec
+from tests.node_packages import node
 
 WAYS = (Path(__file__).parent / "hostile_ways.py").read_text()
 LEVELS = [
@@ -98,12 +101,14 @@ CHANGES = {
     "through_a_hardlink": "write",
     "chmod": "write",
     "home_write": "write",
+    "shared_memory": "write",
 }
 CONTROLS = {
     "kill": "signal",
     "kill_group": "signal",
     "ptrace": "process",
     "memory_of_another": "process",
+    "raw_socket": "process",
 }
 EVERY_WAY = {**SENDS, **STARTS, **CHANGES, **CONTROLS}
 
@@ -115,8 +120,9 @@ class Outside:
         self.folder = folder
         self.contacts: list[str] = []
         (folder / "tree" / "deep").mkdir(parents=True)
-        for name in ("tree/deep/leaf.txt", "kept.txt"):
-            (folder / name).write_text("as before")
+        self.shared = Path("/dev/shm") / f"ratchet-test-{os.getpid()}-{id(self)}"
+        for place in (folder / "tree/deep/leaf.txt", folder / "kept.txt", self.shared):
+            place.write_text("as before")
         (folder / "kept.txt").chmod(0o644)
         self.sockets: list[socket.socket] = []
         tcp = socket.create_server(("127.0.0.1", 0))
@@ -159,6 +165,7 @@ class Outside:
             "unix": self.unix,
             "abstract": self.abstract,
             "pid": self.process.pid,
+            "shared": str(self.shared),
         }
 
     def check(self) -> None:
@@ -169,10 +176,12 @@ class Outside:
         assert names == ["kept.txt", "service.sock", "tree", "tree/deep", "tree/deep/leaf.txt"]
         assert (self.folder / "kept.txt").read_text() == "as before"
         assert (self.folder / "tree/deep/leaf.txt").read_text() == "as before"
+        assert self.shared.read_text() == "as before"
         assert (self.folder / "kept.txt").stat().st_mode & 0o777 == 0o644
         assert (self.folder / "kept.txt").stat().st_nlink == 1
 
     def close(self) -> None:
+        self.shared.unlink(missing_ok=True)
         self.process.kill()
         self.process.communicate()
         for listener in self.sockets:
@@ -258,8 +267,9 @@ def test_no_way_to_send_start_or_delete_reaches_outside_and_each_is_named(
         assert outcome.status == "succeeded", (way, outcome.error)
         if str(outcome.output).startswith("reached"):
             reached[way] = outcome.output
-        if kind not in {act.kind for act in kept_of(outcome)}:
-            unnamed[way] = (outcome.output, kept_of(outcome))
+        own = way == "shared_memory" and level == "bubblewrap"  # whose folder has only its own
+        if kind not in {act.kind for act in kept_of(outcome.spans)} and not own:
+            unnamed[way] = (outcome.output, kept_of(outcome.spans))
     assert not unnamed
     assert not reached
     outside.check()
@@ -409,7 +419,7 @@ def test_what_is_allowed_works_and_is_not_named(
     inside = ["here", "here", 3, {"a": 1}]
     assert [outcome.output for outcome in outcomes] == ["served", "cat\n", "written", inside]
     assert (folder / "report.md").read_text() == "written"
-    assert [kept_of(outcome) for outcome in outcomes] == [[]] * 4
+    assert [kept_of(outcome.spans) for outcome in outcomes] == [[]] * 4
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -459,7 +469,7 @@ def test_a_command_is_contained_in_the_same_way(
     outcomes = attempts_of(executor, [outside.input(way) for way in ways])
     for way, outcome in zip(ways, outcomes, strict=True):
         assert outcome.status == "succeeded", outcome.error
-        assert EVERY_WAY[way] in {act.kind for act in kept_of(outcome)}, (way, outcome.output)
+        assert EVERY_WAY[way] in {act.kind for act in kept_of(outcome.spans)}, (way, outcome.output)
     outside.check()
 
 
@@ -482,3 +492,130 @@ def served() -> Iterator[str]:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://localhost:{server.server_port}"
         server.shutdown()
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_attempts_that_share_a_process_are_contained_with_it(
+    level: str, stateful: Path, tmp_path: Path, outside: Outside
+) -> None:
+    (stateful / "together.py").write_text(
+        "import asyncio, hostile_ways\nasync def run(task):\n"
+        "    return await asyncio.to_thread(hostile_ways.run, task)\n"
+    )
+    contained = AgentContainment(Allowance(), root=stateful, level=level)
+    executor = worker(
+        stateful, tmp_path, contained, entry="together:run", slots=4, workers=1, capacity=4
+    )
+    ways = ["smtplib", "os_system", "rmtree_by_alias", "kill", "unix_socket"]
+
+    async def main() -> list[Outcome]:
+        await executor.start()
+        claims = [claim_of(number, outside.input(way)) for number, way in enumerate(ways)]
+        try:
+            return await asyncio.gather(*(executor.execute(claim, {}) for claim in claims))
+        finally:
+            await executor.close()
+
+    outcomes = asyncio.run(main())
+    assert {act.kind for outcome in outcomes for act in kept_of(outcome.spans)} >= {
+        EVERY_WAY[way] for way in ways
+    }
+    outside.check()
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_late_attempt_is_killed_with_all_that_it_started_and_named(
+    level: str,
+    stateful: Path,
+    tmp_path: Path,
+    outside: Outside,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (stateful / "slow.py").write_text(
+        "import os, sys, time, hostile_ways\ndef run(task):\n    hostile_ways.run(task)\n"
+        "    if not os.fork():\n        os.setsid()\n        time.sleep(600)\n    time.sleep(600)\n"
+    )
+    contained = AgentContainment(Allowance(), root=stateful, level=level)
+    executor = worker(stateful, tmp_path, contained, entry="slow:run", timeout_s=1.0)
+    monkeypatch.chdir(stateful)  # by which its processes are told from others
+    outcomes = attempts_of(executor, [outside.input("smtplib")])
+    assert outcomes[0].status == "timed_out"
+    assert f"It tried localhost:{outside.port}; denied." in outcomes[0].error
+    until = time.monotonic() + 10
+    while left := [pid for pid in psutil.pids() if _works_in(pid, stateful)]:
+        assert time.monotonic() < until, left
+
+
+def _works_in(pid: int, folder: Path) -> bool:
+    try:
+        return pid != os.getpid() and os.readlink(f"/proc/{pid}/cwd") == str(folder.resolve())
+    except OSError:
+        return False
+
+
+@pytest.fixture
+def named(served: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A server that has a name, which only this process can resolve."""
+    resolve = socket.getaddrinfo
+
+    def resolved(host: Any, *arguments: Any, **options: Any) -> Any:
+        own = host in ("api.example.com", b"api.example.com")
+        return resolve("127.0.0.1" if own else host, *arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolved)
+    return f"http://api.example.com:{served.rpartition(':')[2]}"
+
+
+FETCH = {
+    "python": "import sys, urllib.request as r; print(r.urlopen(sys.argv[1], timeout=9).read())",
+    "node": "fetch(process.argv[1]).then(a => a.text()).then(console.log)",
+}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("language", FETCH)
+@pytest.mark.parametrize("host", ["api.example.com", "*.example.com", "*"])
+def test_an_allowed_name_is_reached_from_any_language(
+    level: str, language: str, host: str, stateful: Path, tmp_path: Path, named: str
+) -> None:
+    program = sys.executable if language == "python" else node()
+    port = int(named.rpartition(":")[2])
+    contained = AgentContainment(Allowance(hosts=((host, port),)), root=stateful, level=level)
+    executor = CommandExecutor(
+        [program, "-c" if language == "python" else "-e", FETCH[language], named],
+        folder=stateful,
+        state=tmp_path / "state",
+        slots=1,
+        timeout_s=60,
+        containment=contained,
+    )
+    outcome = attempts_of(executor, ["question"])[0]
+    assert "served" in str(outcome.output), outcome.error
+    assert kept_of(outcome) == []
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_the_owners_proxy_is_used_for_allowed_hosts(
+    level: str, stateful: Path, tmp_path: Path, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = int(named.rpartition(":")[2])
+    asked: list[bytes] = []
+    proxy = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with proxy.accept()[0] as client:
+            asked.append(client.recv(4096).split(b"\r\n", 1)[0])
+            client.sendall(b"HTTP/1.1 200 Connected\r\n\r\n")
+            client.recv(4096)
+            client.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nproxy")
+
+    threading.Thread(target=serve, daemon=True).start()
+    monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.getsockname()[1]}")
+    contained = AgentContainment(
+        Allowance(hosts=(("api.example.com", port),)), root=stateful, level=level
+    )
+    executor = worker(stateful, tmp_path, contained, entry="stateful:run")
+    with proxy:
+        outcome = attempts_of(executor, [{"do": "fetch", "url": named}])[0]
+    assert outcome.output == "proxy", outcome.error
+    assert asked == [f"CONNECT api.example.com:{port} HTTP/1.1".encode()]

@@ -14,13 +14,13 @@ from ratchet.autopilot.config import read_config
 from ratchet.types import InputError
 from ratchet.wire import look
 from ratchet.wire.changes import apply_pieces
-from ratchet.wire.project_files import project_files
+from ratchet.wire.former.all_project_files import project_files
+from ratchet.wire.former.dependency import dependency
+from ratchet.wire.former.ignored import ignored
+from ratchet.wire.former.requirement import requirement
+from ratchet.wire.former.workflow_file import workflow_file
 from ratchet.wire.project_files.config_file import config_file
-from ratchet.wire.project_files.dependency import dependency
-from ratchet.wire.project_files.ignored import ignored
-from ratchet.wire.project_files.requirement import requirement
 from ratchet.wire.project_files.toml_text import toml_text
-from ratchet.wire.project_files.workflow_file import workflow_file
 from tests.wire.wired import AGENT, choices_of
 
 OURS = requirement()

@@ -294,6 +294,8 @@ class AgentSection(Section):
     serve: Annotated[str, Field(min_length=1)] | None = None
     stdin: str | None = None
     body: Annotated[str, Field(min_length=1)] | None = None
+    query: dict[str, str] | None = None
+    method: Literal["GET", "POST", "PUT", "PATCH"] | None = None
     output: Annotated[str, Field(min_length=1)] | None = None
     arguments: dict[str, Any] | None = None
     constructing: dict[str, Any] | None = Field(default=None, alias="construct")
@@ -346,6 +348,8 @@ class AgentSection(Section):
                 ("command", handover.words or None, "command"),
                 ("stdin", handover.stdin, "command"),
                 ("body", handover.body, "url"),
+                ("query", self.query, "url"),
+                ("method", self.method, "url"),
                 ("serve", self.serving or None, "url"),
                 ("arguments", self.arguments, "entry"),
                 ("construct", self.constructing, "entry"),
@@ -399,6 +403,8 @@ class AgentSection(Section):
             words=() if self.command is None else parse_command(self.command),
             stdin=self.stdin,
             body=body,
+            query=self.query or {},
+            method=self.method or "POST",
             output=self.output or "",
         )
 
@@ -541,7 +547,7 @@ class ImproveSection(Section):
 class TrainSection(Section):
     """[train]: the hosted service that trains a model."""
 
-    provider: Literal["openai", "together", "fireworks"] = "openai"
+    provider: str = "openai"
     base_url: Url | None = None
     key_env: EnvironmentVariable | None = None
     account: Annotated[str, Field(min_length=1, max_length=200)] | None = None

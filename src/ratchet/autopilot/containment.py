@@ -23,6 +23,18 @@ _UNSAFE = (
     "Rollouts are not contained, as this machine cannot do it and unsafe = true under [sandbox]"
     " allows it: the agent acts in them as it does for you."
 )
+SHARED = (
+    "Rollouts that run at the same time share a process, which is contained as a whole: they see"
+    ' what the others write. executor = "process" under [run] gives each a home of its own.'
+)
+"""What is said where several attempts run in one process."""
+
+BY_VARIABLES = (
+    "macOS contains rollouts in part: they have a home and a proxy of their own, but what makes no"
+    " use of these variables acts as it does for you. See the page Contained rollouts."
+)
+"""What is said where the system contains nothing."""
+
 _RUNS_ALREADY = (
     "Rollouts are not contained: the agent runs already at {url}, and acts there as it does for"
     " you. With serve under [agent] Ratchet starts it, and contains it."
@@ -69,7 +81,7 @@ def containment_of(
         if sandbox.unsafe:
             return None, _UNSAFE
         raise
-    return made, ""
+    return made, BY_VARIABLES if made.level == "variables" else ""
 
 
 def allowance(section: AgentAllowSection, root: Path) -> Allowance:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ratchet._waiting import WAITS
 from ratchet.autopilot.code_sandbox import source_code, with_sandbox
 from ratchet.autopilot.config import AgentSection
-from ratchet.autopilot.containment import check_executor, containment_of
+from ratchet.autopilot.containment import SHARED, check_executor, containment_of
 from ratchet.autopilot.import_binding import warning
 from ratchet.autopilot.project import Project
 from ratchet.run import (
@@ -106,6 +106,9 @@ async def open_runner(
             executor: Executor = make_fleet(project, agent, say)
         else:
             assert not isinstance(agent, ProgramAgent)
+            kind = project.config.run.executor
+            if containment is not None and (kind == "async" or (kind == "auto" and agent.is_async)):
+                say(SHARED)
             executor = make_executor(
                 project,
                 agent,

@@ -37,6 +37,9 @@ def init(
     data: Annotated[
         str | None, typer.Option(metavar="JSON", help="The body of one real request.")
     ] = None,
+    method: Annotated[
+        str | None, typer.Option(help="HTTP method; POST, or GET without --data.")
+    ] = None,
     stdin: Annotated[
         str | None, typer.Option(metavar="TEXT", help="What the command reads, then its end.")
     ] = None,
@@ -112,7 +115,14 @@ def init(
     from ratchet.cli.init_run import InitOptions, wire_by_watching
 
     run = _run_of(
-        root, command, serve=serve, url=url, data=data, stdin=stdin, asks=not (yes or json)
+        root,
+        command,
+        serve=serve,
+        url=url,
+        data=data,
+        method=method,
+        stdin=stdin,
+        asks=not (yes or json),
     )
     options = InitOptions(
         inputs=tuple(task_input or ()),
@@ -152,7 +162,7 @@ def _look_or_undo(root: Path, *, undo: bool, dry_run: bool, json: bool) -> None:
     if json:
         print_json(inventory)
     else:
-        print_look(inventory)  # type: ignore
+        print_look(inventory)
 
 
 def _run_of(
@@ -162,6 +172,7 @@ def _run_of(
     serve: str | None,
     url: str | None,
     data: str | None,
+    method: str | None,
     stdin: str | None,
     asks: bool,
 ) -> CommandRun | ServiceRun:
@@ -169,17 +180,16 @@ def _run_of(
     from ratchet.wire.recording.recording import CommandRun, ServiceRun
 
     if url or serve or data:
-        missing = [name for name, value in (("--url", url), ("--data", data)) if not value]
-        if missing or command:
+        if not url or command:
             raise InputError(
-                "A service takes --url and --data, and no command after --"
-                + (f": {' and '.join(missing)} is missing." if missing else "."),
+                "A service takes --url, and --serve instead of a command after --.",
                 hint='ratchet init --serve "npm start" --url http://127.0.0.1:3000/chat'
                 ' --data \'{"question": "…"}\'',
             )
-        assert url is not None
-        assert data is not None
-        return ServiceRun(url=url, data=data, serve=_words(serve) if serve else ())
+        words = _words(serve) if serve else ()
+        # Without a body the request only asks, with the input in the URL's query.
+        usual = "GET" if data is None else "POST"
+        return ServiceRun(url=url, data=data or "", serve=words, method=(method or usual).upper())
     words = tuple(command or ())
     if not words:
         words = _asked(root) if asks and sys.stdin.isatty() else ()

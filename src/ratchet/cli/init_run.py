@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from http import HTTPStatus
 from pathlib import Path
 
 import msgspec
@@ -130,8 +131,8 @@ def _first_that_works(
             verification = verify(root, wiring, recording, replay)
         if verification.works:
             return wiring, plan, verification
-        denied |= dict.fromkeys(verification.denied)
-        tried = "".join(f" It tried {subject}; denied." for subject in verification.denied)
+        denied |= dict.fromkeys(act.allow for act in verification.denied if act.allow)
+        tried = "".join(f" It tried {act.said}; denied." for act in verification.denied)
         reasons.append(f"{one_line(wiring.label)}: {verification.why.strip()}{tried}")
         if len(plans) > 1:
             say(f"It does not work as wired: {reasons[-1]}")
@@ -245,7 +246,9 @@ def _check_recorded(recording: Recording) -> None:
             f"The agent's own run failed, so there is nothing to wire. {ended}"
             + (f"\nMissing:{lacking}" if lacking else "")
             + shown,
-            hint="Run it by hand until it works, then again: ratchet init",
+            hint="It takes another method: give --method POST, or the body by --data."
+            if recording.response_status == HTTPStatus.METHOD_NOT_ALLOWED
+            else "Run it by hand until it works, then again: ratchet init",
         )
     notes = " ".join(recording.notes)
     raise AgentError(
@@ -307,8 +310,8 @@ def _print_verified(wiring: Wiring, verification: Verification) -> None:
     for finding in verification.findings:
         mark = {True: "verified", False: "failed", None: "not verified"}[finding.holds]
         out.print(f"  {finding.name}: {mark}. {finding.said}", markup=False)
-    for subject in verification.denied:
-        out.print(f"  It tried {subject}; denied.", markup=False)
+    for act in verification.denied:
+        out.print(f"  It tried {act.said}; denied.", markup=False)
 
 
 def _next(root: Path) -> str:

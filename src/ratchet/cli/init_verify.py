@@ -12,12 +12,14 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ratchet.cli.wiring_probe import CHANGE, ProbeAnswer, ProbeRequest
+from ratchet.cli.console import counted
+from ratchet.cli.wiring_probe import CHANGE, DeniedAct, ProbeAnswer, ProbeRequest
 from ratchet.run.model_relay import Answer, Exchange, ModelRelay, RelayedRequest
 from ratchet.wire.deriving.derive import Wiring
 from ratchet.wire.deriving.sent_texts import nearest_call, system_texts, unlike
 from ratchet.wire.recording.model_calls import asks_model, body_of, request_of, texts_of_request
 from ratchet.wire.recording.recording import Recording
+from ratchet.worker.environment import dialect_of
 
 SECONDS = 180.0
 """How long both rollouts may take, besides the recorded run's own time twice."""
@@ -49,7 +51,7 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     works: bool
     """Whether the recorded input ran to its end as wired."""
     findings: tuple[Finding, ...]
-    denied: tuple[str, ...]
+    denied: tuple[DeniedAct, ...]
     """What it tried and may not do."""
     why: str
     """Why it does not work, with what to do; empty when it does."""
@@ -72,6 +74,7 @@ class Replay:
 
     def __init__(self, recording: Recording) -> None:
         self._calls = recording.calls
+        self._owners = recording.base_url_variables
         self._relay = ModelRelay(answering=self._answer, ended=self._ended)
         self.seen: list[SeenCall] = []
 
@@ -85,6 +88,10 @@ class Replay:
             "OPENAI_API_KEY": NO_KEY,
             "ANTHROPIC_BASE_URL": url,
             "ANTHROPIC_API_KEY": NO_KEY,
+            **{
+                name: url if dialect_of(name) == "anthropic" else f"{url}/v1"
+                for name in self._owners
+            },
         }
 
     def __enter__(self) -> Replay:
@@ -166,7 +173,11 @@ def _calls(recording: Recording, own: Sequence[Exchange]) -> Finding:
     if not got and expected:
         said = "No model call reached the gateway."
         return Finding(name="model calls", holds=False, said=said)
-    said = f"{got} model calls, as recorded." if got == expected else f"{got} of {expected} calls."
+    said = (
+        f"{counted(got, 'model call')}, as recorded."
+        if got == expected
+        else f"{got} of {counted(expected, 'call')}."
+    )
     return Finding(name="model calls", holds=True if got == expected else None, said=said)
 
 
@@ -183,8 +194,13 @@ def _change_arrives(prompts: Sequence[str], changed: Sequence[Exchange]) -> Find
     if not prompts:
         said = "No system prompt was sent, so none can be replaced at the gateway."
         return Finding(name="changed prompt", holds=None, said=said)
-    arrived = sum(CHANGE.encode() in exchange.request.body for exchange in changed)
-    said = f"A changed prompt arrived in {arrived} of {len(changed)} calls."
+    with_prompt = [
+        exchange
+        for exchange in changed
+        if any(sent.role == "system" for sent in texts_of_request(request_of(exchange)))
+    ]
+    arrived = sum(CHANGE.encode() in exchange.request.body for exchange in with_prompt)
+    said = f"A changed prompt arrived in {arrived} of {len(with_prompt)} calls with one."
     return Finding(name="changed prompt", holds=arrived > 0, said=said)
 
 

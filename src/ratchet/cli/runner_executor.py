@@ -22,7 +22,7 @@ from ratchet.autopilot.config import (
     apply_prices,
     read_config,
 )
-from ratchet.autopilot.containment import check_executor, containment_of
+from ratchet.autopilot.containment import SHARED, check_executor, containment_of
 from ratchet.autopilot.runner import program_executor
 from ratchet.observe.project_paths import FILE_NAME, folder_with_config, prepare_state
 from ratchet.observe.redaction import RedactionRules, Redactor, redactor_of
@@ -290,6 +290,8 @@ def runner_setup(
         say(sentence)
     else:
         check_executor(kind)
+        if not gateway and (kind == "async" or (kind == "auto" and agent.is_async)):
+            say(SHARED)
     usual = executor_for(
         kind,
         agent,

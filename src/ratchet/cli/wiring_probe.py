@@ -9,17 +9,23 @@ input holds a `ProbeRequest`, standard output a `ProbeAnswer` as JSON.
 from __future__ import annotations
 
 import asyncio
+import difflib
+import itertools
+import re
 import sys
 import time
+from collections.abc import Iterable, Sequence
 from contextlib import redirect_stdout
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from ratchet.autopilot import Project, open_runner
 from ratchet.autopilot.agent_model import agent_model
 from ratchet.cli.project_server import project_server
+from ratchet.observe.system_prompts import system_prompts
+from ratchet.run.denials import allowing, described, kept_of
 from ratchet.store import Store
 from ratchet.types import (
     Candidate,
@@ -27,9 +33,12 @@ from ratchet.types import (
     PromptTemplate,
     RatchetError,
     Rollout,
+    Span,
     Task,
     defaults,
 )
+
+_WORDS = re.compile(r"\S+|\s+")
 
 QUEUE = "probe"
 CHANGE = " (A check of the wiring changed this prompt: ratchet-check-7c1f.)"
@@ -44,14 +53,22 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     """System prompts of the recorded run, for an agent whose prompts are found in its calls."""
 
 
+class DeniedAct(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that an agent tried and may not do."""
+
+    said: str
+    """As the object of `It tried`."""
+    allow: str
+    """What allows it, as in [agent.allow]; empty for what nothing allows."""
+
+
 class ProbeRollout(msgspec.Struct, frozen=True, kw_only=True):
     """One rollout."""
 
     status: str
     output: Any
     error: str
-    denied: tuple[str, ...]
-    """What it tried and may not do."""
+    denied: tuple[DeniedAct, ...]
     seconds: float
     """Of the attempt itself."""
 
@@ -86,12 +103,17 @@ async def _probe(folder: Path, request: ProbeRequest) -> ProbeAnswer:
     project = Project.find(folder, project_server)
     with agent_model(project, _say), project.open_store() as store:
         agent = project.load_agent()
-        if agent.prompts_in_calls:
-            agent.declarations = {
-                name: Declaration(name, PromptTemplate(text, engine="plain"), located_by="text")
-                for name, text in _named(request.prompts).items()
-            }
         own = project.source_candidate(agent)
+        first = await _rollout(project, store, agent, own, request.task_input)
+        between = time.time()
+        if agent.prompts_in_calls:
+            sent = [text for span in first.spans for text in system_prompts(span.attributes)]
+            agent.declarations = {
+                name: Declaration(name, prompt, located_by="text")
+                for name, prompt in _templates(dict.fromkeys(sent), request.prompts).items()
+            }
+            own = project.source_candidate(agent)
+            store.candidates.put(own, between)
         changed = own.derive(
             {
                 name: _changed(resource)
@@ -100,17 +122,22 @@ async def _probe(folder: Path, request: ProbeRequest) -> ProbeAnswer:
             },
             algorithm="probe",
         )
-        first = await _rollout(project, store, agent, own, request.task_input)
-        between = time.time()
         second = None
         if changed.id != own.id:
             second = await _rollout(project, store, agent, changed, request.task_input)
-    return ProbeAnswer(own=first, changed=second, started_changed_at=between)
+    return ProbeAnswer(
+        own=first.shown, changed=second.shown if second else None, started_changed_at=between
+    )
+
+
+class _Ended(NamedTuple):
+    shown: ProbeRollout
+    spans: Sequence[Span]
 
 
 async def _rollout(
     project: Project, store: Store, agent: Any, candidate: Candidate, task_input: Any
-) -> ProbeRollout:
+) -> _Ended:
     store.candidates.put(candidate, time.time())
     queue = f"{QUEUE}-{time.time_ns()}"  # a unique queue: no other runner claims from it
     rollout = Rollout.of(
@@ -125,22 +152,40 @@ async def _rollout(
     async with open_runner(project, store, agent, queue, _say, take_over=False) as runner:
         ended = (await runner.run([rollout], [candidate]))[rollout.id]
     spans = store.spans.of(rollout.id)
-    denied = dict.fromkeys(
-        str(span.attributes["ratchet.denied"])
-        for span in spans
-        if "ratchet.denied" in span.attributes
-    )
-    return ProbeRollout(
+    denied = [act for act in kept_of(spans) if act.end == "denied"]
+    shown = ProbeRollout(
         status=ended.status,
         output=ended.output,
         error=ended.error,
-        denied=tuple(denied),
+        denied=tuple(DeniedAct(said=described(act), allow=allowing(act)[1]) for act in denied),
         seconds=ended.duration_s or 0.0,
     )
+    return _Ended(shown, spans)
 
 
-def _named(texts: tuple[str, ...]) -> dict[str, str]:
-    return {f"recorded_{number}": text for number, text in enumerate(texts, 1)}
+def _templates(sent: Iterable[str], recorded: Sequence[str]) -> dict[str, PromptTemplate]:
+    """The system prompts of the rollout, with a slot for what was another text when recorded."""
+    templates = {}
+    for number, text in enumerate(sent, 1):
+        before = max(recorded, key=lambda other: _likeness(text, other), default=text)
+        # In words: of a time, say, some digits are the same by chance.
+        words, others = _WORDS.findall(text), _WORDS.findall(before)
+        start = _common(words, others)
+        end = _common(words[start:][::-1], others[start:][::-1])
+        constant = [words] if text == before else [words[:start], words[len(words) - end :]]
+        escaped = ["".join(part).replace("{", "{{").replace("}", "}}") for part in constant]
+        templates[f"recorded_{number}"] = PromptTemplate("{varying}".join(escaped))
+    return templates
+
+
+def _common(words: Sequence[str], others: Sequence[str]) -> int:
+    """How many words both begin with."""
+    pairs = zip(words, others, strict=False)
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], pairs))
+
+
+def _likeness(text: str, other: str) -> float:
+    return difflib.SequenceMatcher(None, text[:4_000], other[:4_000]).quick_ratio()
 
 
 def _changed(prompt: PromptTemplate) -> PromptTemplate:

@@ -78,7 +78,7 @@ def find(
     start = folder or Path.cwd()
     root = folder_with_config(start)
     config = {} if root is None else _read(root / FILE_NAME)
-    name = agent_name(agent or environ.get(AGENT_VARIABLE) or _entry(config) or _script())
+    name = agent_name(agent or environ.get(AGENT_VARIABLE) or entry_of(config) or _script())
     given = (url or environ.get(URL_VARIABLE, "")).strip()
     if given and (is_server(given) or "://" not in given):
         server = address_of(given).url
@@ -193,7 +193,8 @@ def _read(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path} cannot be read: {error}.") from None
 
 
-def _entry(config: Mapping[str, Any]) -> str:
+def entry_of(config: Mapping[str, Any]) -> str:
+    """The entry that `ratchet.toml` names; empty without one."""
     section = config.get("agent")
     entry = section.get("entry") if isinstance(section, dict) else None
     return entry if isinstance(entry, str) else ""

@@ -224,6 +224,10 @@ def _start(arguments: Mapping[str, Any]) -> Handle:
     bridge = _bridged(live)
     set_live(live)
     instruments = _instrumented(bridge) if arguments["instrument"] else ()
+    if entry := destination.entry_of(found.config):
+        from ratchet.observe.live_entry import trace_entry
+
+        trace_entry(entry)
     if arguments["carry_threads"]:
         from ratchet.observe.thread_context import carry_spans
 

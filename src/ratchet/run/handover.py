@@ -35,6 +35,10 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
     """Its standard input; None for the task as JSON, or nothing if the words have placeholders."""
     body: Any = None
     """Body of a request to a service, as JSON data; None for the task as JSON."""
+    method: str = "POST"
+    """HTTP method of a request."""
+    query: dict[str, str] = {}
+    """Fields of the URL's query; with them no body is sent but a configured one."""
     output: str = ""
     """Where the answer is: LAST_LINE or FILE and a path for a command, a dotted path in the
     response of a service; empty for all that it prints or responds with."""
@@ -59,6 +63,17 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
             return words, filled_text(self.stdin, given, "[agent] stdin").encode()
         return words, b"" if has_placeholders(self.words) else None
 
+    def fields(self, given: Any) -> dict[str, str]:
+        """The fields of the URL's query for a task's input.
+
+        Raises:
+            InputError: The input lacks a field.
+        """
+        return {
+            name: filled_text(text, given, f"[agent.query] {name}")
+            for name, text in self.query.items()
+        }
+
     def request(self, given: Any) -> bytes | None:
         """The body of a request for a task's input; None for the task as JSON.
 
@@ -77,6 +92,7 @@ class Handover(msgspec.Struct, frozen=True, kw_only=True):
         """
         self.command(given)
         self.request(given)
+        self.fields(given)
 
     def check_output(self, is_program: bool, *, is_command: bool) -> None:
         """Check where the answer is.

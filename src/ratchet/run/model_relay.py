@@ -34,6 +34,7 @@ SILENCE_S = 600.0
 """Seconds that an upstream may take to connect, and to send the next bytes."""
 
 START_S = 20.0
+CLOSE_S = 1.0
 
 _HOP_BY_HOP = frozenset(
     {
@@ -157,9 +158,9 @@ class ModelRelay:
             async def handle(request: web.BaseRequest) -> web.StreamResponse:
                 return await self._relay(session, request)
 
-            runner = web.ServerRunner(web.Server(handle))
+            runner = web.ServerRunner(web.Server(handle), shutdown_timeout=CLOSE_S)
             await runner.setup()
-            await web.SockSite(runner, self._socket, shutdown_timeout=1.0).start()
+            await web.SockSite(runner, self._socket).start()
             self._ready.set()
             await self._stopping.wait()
             await runner.cleanup()

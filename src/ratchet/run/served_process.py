@@ -13,6 +13,7 @@ from pathlib import Path
 from ratchet._waiting import WAITS
 from ratchet.sandbox.acts import Act
 from ratchet.sandbox.containment import AgentContainment, Contained
+from ratchet.sandbox.egress import Led
 from ratchet.types import AgentError
 
 START_S = 120.0
@@ -52,7 +53,7 @@ class ServedProcess:
     ) -> None:
         self._containment = containment
         self._hosts = hosts
-        self._contained: Contained | None = None
+        self._contained: Contained | Led | None = None
         self._command = command
         self._folder = folder
         self._environ = environ

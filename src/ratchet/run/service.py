@@ -70,9 +70,13 @@ class ServiceClient:
         headers = task_headers(self._server, claim)
         try:
             sent = self._handover.request(claim.rollout.input)
-            async with self._session.post(
+            if sent is None and not self._handover.query:
+                sent = task_json(claim, resources)
+            async with self._session.request(
+                self._handover.method,
                 url,
-                data=task_json(claim, resources) if sent is None else sent,
+                params=self._handover.fields(claim.rollout.input),
+                data=sent,
                 headers=headers,
                 allow_redirects=False,
             ) as response:

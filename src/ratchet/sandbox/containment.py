@@ -22,11 +22,12 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from ratchet.sandbox.acts import Act, ActReader, keeper_process
+from ratchet.sandbox.egress import Led, lay_folders, led_by_variables
 from ratchet.sandbox.inside import landlock, protocol
 from ratchet.sandbox.limits import Level, SandboxFailed, SandboxUnavailable
 from ratchet.sandbox.relay import DialedRelay, RelayAddress, TcpRelay, join
@@ -39,11 +40,16 @@ _TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - it gets copies of them
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - it is its own
 _OWN_FOLDERS = ("TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
 _TEMPORARY_VARIABLES = ("TMPDIR", "TMP", "TEMP", "XDG_RUNTIME_DIR")
+_PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy"})
 _SHEBANG = re.compile(rb"#![ \t]*(\S+)(?:[ \t]+(\S+))?")
 _BWRAP = (
     *("--unshare-user", "--unshare-net", "--unshare-pid", "--unshare-ipc", "--cap-add", "ALL"),
     *("--dev-bind", "/", "/", "--proc", "/proc", "--die-with-parent"),
 )
+
+
+ContainedLevel = Literal["bubblewrap", "landlock", "variables"]
+"""By namespaces and mounts of its own, by rules on its processes, or by variables alone."""
 
 
 class Allowance(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,7 +109,7 @@ class AgentContainment:
         env: Mapping[str, str] | None = None,
         pass_fds: Sequence[int] = (),
         **options: Any,
-    ) -> Contained:
+    ) -> Contained | Led:
         """Start a program; `Contained.opened` has to be awaited then.
 
         Args:
@@ -118,9 +124,13 @@ class AgentContainment:
         Raises:
             OSError: Its keeper cannot be started.
         """
-        environ = dict(os.environ if env is None else env)
+        given = os.environ if env is None else env
+        # Its connections are relayed, and those of the relay go through the proxy.
+        environ = {name: given[name] for name in given if name.lower() not in _PROXIES}
         place = os.path.realpath(os.getcwd() if cwd is None else cwd)
         base = os.path.realpath(tempfile.mkdtemp(prefix="ratchet-contained-"))
+        if self.level == "variables":
+            return self._led(command, base, environ, hosts, cwd=cwd, pass_fds=pass_fds, **options)
         programs = [command[0], self._python, *self._allowed.programs]
         files, executable = executables(programs, place, environ.get("PATH", os.defpath))
         mounts = self.level == "bubblewrap"
@@ -147,7 +157,7 @@ class AgentContainment:
             "copies": copies,
             "folders": folders,
             "hidden": hidden,
-            "writable": [*copies, *folders, base, _SHARED_MEMORY],
+            "writable": [*copies, *folders, base, *([_SHARED_MEMORY] if mounts else [])],
             "rules": [] if mounts else _rules(base, folders, hidden),
             "relay": 0,
         }
@@ -176,6 +186,25 @@ class AgentContainment:
         finally:
             theirs.close()
         return Contained(process, ours, acts, base, relay)
+
+    def _led(
+        self,
+        command: Sequence[str],
+        base: str,
+        environ: Mapping[str, str],
+        hosts: Sequence[tuple[str, int]],
+        **options: Any,
+    ) -> Led:
+        listener = socket.create_server(("127.0.0.1", 0))
+        lay_folders(base)
+        environ = led_by_variables(environ, base, listener.getsockname()[1])
+        try:
+            process = subprocess.Popen(command, env=environ, **options)
+        except OSError:
+            listener.close()
+            shutil.rmtree(base, ignore_errors=True)
+            raise
+        return Led(process, base, listener, [*self._allowed.hosts, *hosts])
 
     def _hides(self, needed: Sequence[str]) -> list[str]:
         """The places of secrets that exist, without those that something needed lies in."""
@@ -215,7 +244,7 @@ class Contained:
         self._listener = relay
         self.own_network = relay is None
         """Whether its network is its own, so that its ports are reached by `published` alone."""
-        self._tcp = TcpRelay()
+        self._tcp = TcpRelay(proxied=True)
         self._dialed = DialedRelay()
         self._received = bytearray()
         self._descriptors: list[int] = []
@@ -383,11 +412,12 @@ class Contained:
             self._dialed.tell(int(words[0]), RelayAddress("", words[1], int(words[2])))
 
 
-def contained_level(level: Level | str) -> Level:
+def contained_level(level: Level | str) -> ContainedLevel:
     """The level at which an agent is contained.
 
     Args:
-        level: The one asked for; `auto` for the strongest that this machine has.
+        level: The one asked for; `auto` for the strongest that this machine has. On macOS that is
+            `variables`, which stops less.
 
     Raises:
         SandboxUnavailable: This machine has it not, or none.
@@ -396,7 +426,9 @@ def contained_level(level: Level | str) -> Level:
         "Install bubblewrap, or use a kernel with Landlock and seccomp (5.14 or newer). To run the"
         " agent uncontained, set unsafe = true under [sandbox]: its rollouts then act for real."
     )
-    reasons = []
+    if level == "variables" or (level == "auto" and sys.platform == "darwin"):
+        return "variables"
+    reasons = ['level = "none" under [sandbox] is no containment'] if level == "none" else []
     for name, why_not in (("bubblewrap", why_no_mounts), ("landlock", why_no_supervision)):
         if level in ("auto", name):
             if not (why := why_not()):
@@ -520,11 +552,10 @@ def executables(programs: Sequence[str], folder: str, path: str) -> tuple[list[s
             interpreters, loader = _needs(actual)
             waiting += interpreters
             loaders |= loader
-            if os.sep not in named:
-                # Programs that it starts itself, such as those in /usr/lib/git-core.
-                prefix = os.path.dirname(os.path.dirname(actual))
-                helpers = glob.glob(f"{glob.escape(prefix)}/lib*/{glob.escape(named)}-core")
-                files.update(os.path.realpath(each) for each in helpers if os.path.isdir(each))
+            # Programs that it starts itself, such as those in /usr/lib/git-core.
+            prefix, name = os.path.dirname(os.path.dirname(actual)), os.path.basename(place)
+            helpers = glob.glob(f"{glob.escape(prefix)}/lib*/{glob.escape(name)}-core")
+            files.update(os.path.realpath(folder) for folder in helpers if os.path.isdir(folder))
     return sorted(files), sorted(files | loaders)
 
 
@@ -563,7 +594,7 @@ def _copies(root: str, folders: Sequence[str], environ: Mapping[str, str]) -> li
 
 def _rules(base: str, folders: Sequence[str], hidden: Sequence[str]) -> list[tuple[str, str]]:
     """Landlock's rules where files cannot be copies: everything is read, few folders written."""
-    view = FileView(read=("/",), write=(*folders, _SHARED_MEMORY), hide=tuple(hidden))
+    view = FileView(read=("/",), write=tuple(folders), hide=tuple(hidden))
     return [*landlock_rules(view, base), ("/dev/tty", landlock.DEVICE)]
 
 

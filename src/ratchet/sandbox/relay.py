@@ -11,8 +11,10 @@ import asyncio
 import contextlib
 import ipaddress
 import socket
+from base64 import b64encode
 from collections.abc import Sequence
 from typing import NamedTuple
+from urllib.parse import unquote, urlsplit
 
 from ratchet.sandbox.inside import landlock
 from ratchet.sandbox.limits import Level, SandboxFailed, SandboxUnavailable
@@ -94,9 +96,14 @@ def _is_number(host: str) -> bool:
 
 
 class TcpRelay:
-    """Forwards connections from the listeners of one sandbox to their destinations."""
+    """Forwards connections from the listeners of one sandbox to their destinations.
 
-    def __init__(self) -> None:
+    Args:
+        proxied: By way of the proxy that the environment names, if it does.
+    """
+
+    def __init__(self, *, proxied: bool = False) -> None:
+        self._proxied = proxied
         self._servers: list[asyncio.Server] = []
         self._free = asyncio.Semaphore(_MOST)
         self._running: set[asyncio.Task[None]] = set()
@@ -123,7 +130,7 @@ class TcpRelay:
                 self._running.add(task)
                 task.add_done_callback(self._running.discard)
                 async with self._free:
-                    await _carry(reader, writer, address)
+                    await _carry(reader, writer, address, self._proxied)
 
             self._servers.append(await asyncio.start_server(carry, sock=listener))
 
@@ -172,7 +179,7 @@ class DialedRelay:
             return
         finally:
             self._told.pop(port, None)
-        await _carry(reader, writer, address)
+        await _carry(reader, writer, address, proxied=True)
 
     async def close(self) -> None:
         """Close all connections and the listener."""
@@ -185,15 +192,51 @@ class DialedRelay:
 
 
 async def _carry(
-    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, address: RelayAddress
+    reader: asyncio.StreamReader,
+    writer: asyncio.StreamWriter,
+    address: RelayAddress,
+    proxied: bool,
 ) -> None:
     try:
         async with asyncio.timeout(_CONNECT_S):
-            back, there = await asyncio.open_connection(address.host, address.port)
+            dialed = dial if proxied else asyncio.open_connection
+            back, there = await dialed(address.host, address.port)
     except (OSError, TimeoutError):
         writer.close()  # the sandbox sees that the connection was closed
         return
     await join(reader, writer, back, there)
+
+
+async def dial(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect to a host, through the proxy that the environment names, if it does.
+
+    Raises:
+        OSError: It cannot be reached, or the proxy refuses.
+    """
+    from urllib.request import getproxies, proxy_bypass  # it takes its time
+
+    proxy = None if host in _LOCAL or proxy_bypass(host) else getproxies().get("https")
+    way = urlsplit(proxy or "")
+    if way.scheme not in ("http", "https") or not way.hostname:
+        return await asyncio.open_connection(host, port)
+    secure = True if way.scheme == "https" else None
+    back, there = await asyncio.open_connection(
+        way.hostname, way.port or (443 if secure else 80), ssl=secure
+    )
+    place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    lines = [f"CONNECT {place} HTTP/1.1", f"Host: {place}"]
+    if way.username is not None:
+        login = f"{unquote(way.username)}:{unquote(way.password or '')}"
+        lines.append(f"Proxy-Authorization: Basic {b64encode(login.encode()).decode()}")
+    there.write("\r\n".join([*lines, "", ""]).encode())
+    try:
+        answer = await back.readuntil(b"\r\n\r\n")
+    except (asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+        answer = b""
+    if answer[8:10] != b" 2":
+        there.close()
+        raise ConnectionRefusedError(f"the proxy {way.hostname} does not connect to {place}")
+    return back, there
 
 
 async def join(

@@ -7,15 +7,18 @@ import os
 
 TYPE_CHECKING = False  # `typing` is slow to import
 if TYPE_CHECKING:
-    from .attempts import Attempt
+    from .effects import Effect
 
 ALLOWED, DENIED, COPIED = "allowed", "denied", "copied"
 """What became of an act: it was done, it failed, it was done to a copy that is thrown away."""
 _MOST = 10_000
+"""Different acts that are noted before the next `settle`."""
+_EACH = 1_000
+"""How often each of them is written at once."""
 
 
 class ActLog:
-    """Writes each act when it is first seen, and how often it was repeated when asked to.
+    """Writes each act, and those that are repeated often as a number when asked to.
 
     Args:
         descriptor: Of the file.
@@ -23,23 +26,23 @@ class ActLog:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
-        self._repeated: dict[tuple[str, str, int, str], int] = {}
+        self._counts: dict[tuple[str, str, int, str], int] = {}
 
-    def add(self, attempt: Attempt, end: str) -> None:
+    def add(self, effect: Effect, end: str) -> None:
         """Note an act, and what became of it."""
-        key = (attempt.kind, attempt.subject, attempt.port, end)
-        if key in self._repeated:
-            self._repeated[key] += 1
-        elif len(self._repeated) < _MOST:
-            self._repeated[key] = 0
+        key = (effect.kind, effect.subject, effect.port, end)
+        if key not in self._counts and len(self._counts) >= _MOST:
+            return
+        self._counts[key] = self._counts.get(key, 0) + 1
+        if self._counts[key] <= _EACH:
             self._write("act", *key, 1)
 
     def settle(self) -> None:
-        """Write how often acts were repeated, and begin anew."""
-        for key, count in self._repeated.items():
-            if count:
-                self._write("act", *key, count)
-        self._repeated.clear()
+        """Write how often the other acts were repeated, and begin anew."""
+        for key, count in self._counts.items():
+            if count > _EACH:
+                self._write("act", *key, count - _EACH)
+        self._counts.clear()
 
     def say(self, kind: str, text: str) -> None:
         """Write a sentence: `blind`, why acts are not seen; `failed`, why nothing was started."""

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+from collections import Counter
 from collections.abc import Iterable
+from pathlib import PurePosixPath
 
 import msgspec
 
@@ -49,13 +53,44 @@ def outside_acts(recording: Recording, allowed: Iterable[str] = ()) -> tuple[Out
         acts.append(OutsideAct(key="hosts", subject=subject, said=_requests(contact), allow=allow))
     for program in recording.programs:
         said = f"started {program.count} times" if program.count > 1 else "started once"
-        acts.append(OutsideAct(key="programs", subject=program.path, said=said, allow=True))
-    for write in recording.writes:
-        if write.place in ("home", "elsewhere"):
-            allow = write.path in given
-            said = f"{write.how}; rollouts change a copy of their own"
-            acts.append(OutsideAct(key="folders", subject=write.path, said=said, allow=allow))
+        subject = _program_name(program.path, recording.root)
+        acts.append(OutsideAct(key="programs", subject=subject, said=said, allow=True))
+    folders = Counter(
+        _folder(write.path) for write in recording.writes if write.place in ("home", "elsewhere")
+    )
+    for folder, count in folders.items():
+        files = f"{count} file{'s' * (count != 1)} written or deleted"
+        said = f"{files}; what rollouts change there is a copy of their own"
+        acts.append(OutsideAct(key="folders", subject=folder, said=said, allow=folder in given))
+    named = {act.subject for act in acts} | {contact.host for contact in recording.contacts}
+    acts += [
+        OutsideAct(key=_key(subject), subject=subject, said="not in the recorded run", allow=True)
+        for subject in given - named
+    ]
     return tuple({(act.key, act.subject): act for act in acts}.values())
+
+
+def _key(subject: str) -> str:
+    """The list of [agent.allow] that a subject belongs to, by its form."""
+    if "/" in subject or subject.startswith("~"):
+        return "folders"
+    return "hosts" if re.search(r":\d+$", subject) else "programs"
+
+
+def _program_name(path: str, root: str) -> str:
+    """A program as it would be named on another machine: within the project, or on the PATH."""
+    file = PurePosixPath(path)
+    if file.is_relative_to(root):
+        return file.relative_to(root).as_posix()
+    return file.name if shutil.which(file.name) == path else path
+
+
+def _folder(path: str) -> str:
+    """The folder of a file; in the home folder the one that stands there."""
+    parts = PurePosixPath(path).parts
+    if parts[0] == "~":
+        return "/".join(parts[:2])
+    return PurePosixPath(path).parent.as_posix()
 
 
 def _requests(contact: Contact) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -68,7 +70,10 @@ def derive(
     wirings = []
     if inputs and python is not None and python.sdk:
         wirings = [_of_entry(entry) for entry in entry_points(recording, inputs)]
-    wirings.append(_of_program(recording, _for_program(inputs)))
+    program = _of_program(recording, _for_program(inputs))
+    if (movable := _on_any_port(program)) is not None:
+        wirings.append(movable)
+    wirings.append(program)
     texts = [as_text(value.value) for value in inputs]
     return Derived(
         wirings=tuple(wirings),
@@ -110,13 +115,26 @@ def _of_entry(entry: EntryPoint) -> Wiring:
     )
 
 
+def _on_any_port(service: Wiring) -> Wiring | None:
+    """A started service whose command names its port, which may then be another one."""
+    serve = service.agent.get("serve", "")
+    port = urlsplit(service.agent.get("url", "")).port
+    moved = re.sub(rf"(?<!\d){port}(?!\d)", "{port}", serve) if port else serve
+    if moved == serve:
+        return None
+    return msgspec.structs.replace(service, agent={**service.agent, "serve": moved})
+
+
 def _of_program(recording: Recording, inputs: Sequence[OwnerValue]) -> Wiring:
     template = program_template(recording, inputs)
     service = isinstance(recording.run, ServiceRun)
+    agent = dict(template.settings)
+    if recording.base_url_variables and ("command" in agent or "serve" in agent):
+        agent["model_base_url"] = list(recording.base_url_variables)
     return Wiring(
         mode="service" if service else "command",
         label=template.settings["url" if service else "command"],
-        agent=template.settings,
+        agent=agent,
         task_input=template.task_input,
         output=template.output,
         fields=template.fields,

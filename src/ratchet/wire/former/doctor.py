@@ -17,13 +17,13 @@ from ratchet.wire.entry.javascript_file import is_javascript
 from ratchet.wire.entry.javascript_marks import marked_names
 from ratchet.wire.entry.package_import import PACKAGE
 from ratchet.wire.facts import Place, RepositoryLook
+from ratchet.wire.former.dependency import manifest_of
 from ratchet.wire.former.fitting import Misfit, agent_misfits
 from ratchet.wire.former.record import NAME, FormerRecord, decoded, read_record
 from ratchet.wire.former.undo import FormerUndone, find_record, undone_of
 from ratchet.wire.former.view import view
 from ratchet.wire.looking.former_look import look
 from ratchet.wire.project_files.config_file import NAME as CONFIG
-from ratchet.wire.project_files.dependency import manifest_of
 from ratchet.wire.project_files.package_json import nearest_package
 
 

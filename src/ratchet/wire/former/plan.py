@@ -59,7 +59,7 @@ def make_plan(
         InputError: Steps contradict one another, a file that exists would be overwritten or written
             through a link, or a result does not parse.
     """
-    from ratchet.wire.project_files import project_files
+    from ratchet.wire.former.all_project_files import project_files
 
     root = root.resolve()
     made = [step(root, look, choices) for step in (own_steps() if steps is None else steps)]

@@ -14,7 +14,7 @@ from ratchet.wire.facts import EntryKind, EntryPoint, Place
 from ratchet.wire.looking.agents import find_agents
 from ratchet.wire.looking.apps import find_apps
 from ratchet.wire.looking.files import RepositoryFiles
-from ratchet.wire.looking.frameworks import framework_of
+from ratchet.wire.looking.former_frameworks import framework_of
 from ratchet.wire.looking.input_sites import InputSite
 from ratchet.wire.looking.manifests import project_of
 from ratchet.wire.looking.names import Names

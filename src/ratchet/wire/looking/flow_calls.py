@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from ratchet.wire.looking.flow_steps import FlowStep, TextOrigin
-from ratchet.wire.looking.frameworks import framework_of
+from ratchet.wire.looking.former_frameworks import framework_of
 from ratchet.wire.looking.meanings import MOST_OVERRIDES, Meaning
 from ratchet.wire.looking.syntax import (
     AttributeUse,

@@ -22,7 +22,7 @@ from ratchet.wire.facts import (
 from ratchet.wire.looking.effects import find_effects, find_tools
 from ratchet.wire.looking.entries import find_entries
 from ratchet.wire.looking.files import RepositoryFiles
-from ratchet.wire.looking.frameworks import FRAMEWORKS, RANK, SDKS, framework_of
+from ratchet.wire.looking.former_frameworks import FRAMEWORKS, RANK, SDKS, framework_of
 from ratchet.wire.looking.input_sites import InputSite, input_sites
 from ratchet.wire.looking.manifests import find_manifests, project_of
 from ratchet.wire.looking.names import Names

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 
 import msgspec
 
@@ -11,12 +12,12 @@ class AgentFramework(msgspec.Struct, frozen=True):
     """A framework or SDK."""
 
     name: str
-    python: tuple[str, ...] = ()
-    """Modules; their submodules belong to it too."""
-    javascript: tuple[str, ...] = ()
+    python: str = ""
+    """Modules, with their submodules; `langchain_*` is each that begins so."""
+    javascript: str = ""
     """Packages; one that ends with `/` stands for all packages of that scope."""
-    distributions: tuple[str, ...] = ()
-    """In Python's index, where they differ from the module's name."""
+    distributions: str = ""
+    """In Python's index, where they are not named as the modules are."""
     sdk: bool = False
     """Calls models and nothing more."""
 
@@ -24,142 +25,84 @@ class AgentFramework(msgspec.Struct, frozen=True):
 FRAMEWORKS = (
     AgentFramework(
         "langgraph",
-        (
-            "langgraph",
-            "langgraph_supervisor",
-            "langgraph_swarm",
-            "deepagents",
-            "langgraph_bigtool",
-            "managed_deepagents",
-        ),
-        ("@langchain/langgraph", "@langchain/langgraph-supervisor", "deepagents"),
-        ("langgraph",),
+        "langgraph langgraph_* deepagents managed_deepagents",
+        "@langchain/langgraph @langchain/langgraph-supervisor deepagents",
     ),
-    AgentFramework("crewai", ("crewai", "crewai_tools"), (), ("crewai",)),
+    AgentFramework("crewai", "crewai crewai_tools"),
     AgentFramework(
-        "openai-agents", ("agents",), ("@openai/agents", "@openai/agents-core"), ("openai-agents",)
+        "openai-agents", "agents", "@openai/agents @openai/agents-core", "openai-agents"
     ),
-    AgentFramework(
-        "pydantic-ai", ("pydantic_ai", "pydantic_graph"), (), ("pydantic-ai", "pydantic-ai-slim")
-    ),
+    AgentFramework("pydantic-ai", "pydantic_ai pydantic_graph", "", "pydantic-ai pydantic-ai-slim"),
     AgentFramework(
         "autogen",
-        ("autogen", "autogen_agentchat", "autogen_core", "autogen_ext", "ag2"),
-        (),
-        ("pyautogen", "autogen", "ag2", "autogen-agentchat"),
+        "autogen autogen_agentchat autogen_core autogen_ext ag2",
+        "",
+        "pyautogen autogen ag2 autogen-agentchat",
     ),
-    AgentFramework("google-adk", ("google.adk",), ("@google/adk",), ("google-adk",)),
+    AgentFramework("google-adk", "google.adk", "@google/adk"),
     AgentFramework(
         "claude-agent-sdk",
-        ("claude_agent_sdk", "claude_code_sdk"),
-        ("@anthropic-ai/claude-agent-sdk", "@anthropic-ai/claude-code"),
-        ("claude-agent-sdk", "claude-code-sdk"),
+        "claude_agent_sdk claude_code_sdk",
+        "@anthropic-ai/claude-agent-sdk @anthropic-ai/claude-code",
     ),
-    AgentFramework("smolagents", ("smolagents",), (), ("smolagents",)),
-    AgentFramework("agno", ("agno", "phi"), (), ("agno", "phidata")),
-    AgentFramework(
-        "strands", ("strands", "strands_tools"), ("@strands-agents/sdk",), ("strands-agents",)
-    ),
-    AgentFramework("semantic-kernel", ("semantic_kernel",), (), ("semantic-kernel",)),
-    AgentFramework("agent-framework", ("agent_framework",), (), ("agent-framework",)),
-    AgentFramework("dspy", ("dspy", "dsp"), (), ("dspy", "dspy-ai")),
+    AgentFramework("smolagents", "smolagents"),
+    AgentFramework("agno", "agno phi", "", "agno phidata"),
+    AgentFramework("strands", "strands strands_tools", "@strands-agents/sdk", "strands-agents"),
+    AgentFramework("semantic-kernel", "semantic_kernel"),
+    AgentFramework("agent-framework", "agent_framework"),
+    AgentFramework("dspy", "dspy dsp", "", "dspy dspy-ai"),
     AgentFramework(
         "llama-index",
-        ("llama_index", "workflows"),
-        ("llamaindex", "@llamaindex/"),
-        ("llama-index", "llama-index-core", "llama-index-workflows"),
+        "llama_index workflows",
+        "llamaindex @llamaindex/",
+        "llama-index llama-index-core llama-index-workflows",
     ),
+    AgentFramework("haystack", "haystack haystack_integrations", "", "haystack-ai farm-haystack"),
+    AgentFramework("camel", "camel", "", "camel-ai"),
+    AgentFramework("swarm", "swarm"),
+    AgentFramework("browser-use", "browser_use"),
+    AgentFramework("livekit-agents", "livekit.agents", "@livekit/agents"),
+    AgentFramework("pipecat", "pipecat", "", "pipecat-ai"),
+    AgentFramework("controlflow", "controlflow marvin"),
+    AgentFramework("mastra", "", "@mastra/"),
+    AgentFramework("voltagent", "", "@voltagent/"),
+    AgentFramework("genkit", "genkit", "genkit @genkit-ai/"),
+    AgentFramework("agent-kit", "", "@inngest/agent-kit"),
     AgentFramework(
-        "haystack", ("haystack", "haystack_integrations"), (), ("haystack-ai", "farm-haystack")
-    ),
-    AgentFramework("camel", ("camel",), (), ("camel-ai",)),
-    AgentFramework("swarm", ("swarm",), (), ("swarm",)),
-    AgentFramework("browser-use", ("browser_use",), (), ("browser-use",)),
-    AgentFramework(
-        "livekit-agents", ("livekit.agents",), ("@livekit/agents",), ("livekit-agents",)
-    ),
-    AgentFramework("pipecat", ("pipecat",), (), ("pipecat-ai",)),
-    AgentFramework("controlflow", ("controlflow", "marvin"), (), ("controlflow", "marvin")),
-    AgentFramework("mastra", (), ("@mastra/",)),
-    AgentFramework("voltagent", (), ("@voltagent/",)),
-    AgentFramework("genkit", ("genkit",), ("genkit", "@genkit-ai/"), ("genkit",)),
-    AgentFramework("agent-kit", (), ("@inngest/agent-kit",)),
-    AgentFramework(
-        "vercel-ai-sdk",
-        (),
-        ("ai", "@ai-sdk/", "@openrouter/ai-sdk-provider", "workers-ai-provider"),
+        "vercel-ai-sdk", "", "ai @ai-sdk/ @openrouter/ai-sdk-provider workers-ai-provider"
     ),
     AgentFramework(
         "langchain",
-        (
-            "langchain",
-            "langchain_core",
-            "langchain_community",
-            "langchain_classic",
-            "langchain_experimental",
-            "langchain_openai",
-            "langchain_anthropic",
-            "langchain_google_genai",
-            "langchain_google_vertexai",
-            "langchain_groq",
-            "langchain_ollama",
-            "langchain_mistralai",
-            "langchain_aws",
-            "langchain_huggingface",
-            "langchain_together",
-            "langchain_cohere",
-            "langchain_fireworks",
-            "langchain_deepseek",
-            "langchain_xai",
-            "langchain_nvidia_ai_endpoints",
-            "langserve",
-            "chainlit.langchain",
-        ),
-        ("langchain", "@langchain/"),
-        ("langchain", "langchain-core", "langchain-community"),
+        "langchain langchain_* langserve chainlit.langchain",
+        "langchain @langchain/",
+        "langchain langchain-core langchain-community",
     ),
-    AgentFramework("aider", ("aider",), (), ("aider-chat",)),
-    AgentFramework("mirascope", ("mirascope",), (), ("mirascope",)),
-    AgentFramework(
-        "instructor", ("instructor",), ("@instructor-ai/instructor",), ("instructor",), sdk=True
-    ),
-    AgentFramework("prompty", ("prompty", "promptflow"), (), ("prompty", "promptflow"), sdk=True),
-    AgentFramework(
-        "azure-ai",
-        ("azure.ai.projects", "azure.ai.agents", "azure.ai.inference"),
-        (),
-        ("azure-ai-projects", "azure-ai-agents", "azure-ai-inference"),
-        sdk=True,
-    ),
-    AgentFramework("anthropic", ("anthropic",), ("@anthropic-ai/sdk",), ("anthropic",), sdk=True),
-    AgentFramework("openai", ("openai",), ("openai",), ("openai",), sdk=True),
-    AgentFramework("litellm", ("litellm",), (), ("litellm",), sdk=True),
+    AgentFramework("aider", "aider", "", "aider-chat"),
+    AgentFramework("mirascope", "mirascope"),
+    AgentFramework("instructor", "instructor", "@instructor-ai/instructor", sdk=True),
+    AgentFramework("prompty", "prompty promptflow", sdk=True),
+    AgentFramework("azure-ai", "azure.ai.projects azure.ai.agents azure.ai.inference", sdk=True),
+    AgentFramework("anthropic", "anthropic", "@anthropic-ai/sdk", sdk=True),
+    AgentFramework("openai", "openai", "openai", sdk=True),
+    AgentFramework("litellm", "litellm", sdk=True),
     AgentFramework(
         "google-genai",
-        ("google.generativeai", "google.genai", "vertexai"),
-        ("@google/generative-ai", "@google/genai", "@google-cloud/vertexai"),
-        ("google-generativeai", "google-genai", "google-cloud-aiplatform"),
+        "google.generativeai google.genai vertexai",
+        "@google/generative-ai @google/genai @google-cloud/vertexai",
+        "google-generativeai google-genai google-cloud-aiplatform",
         sdk=True,
     ),
-    AgentFramework("groq", ("groq",), ("groq-sdk",), ("groq",), sdk=True),
-    AgentFramework("mistral", ("mistralai",), ("@mistralai/mistralai",), ("mistralai",), sdk=True),
-    AgentFramework("cohere", ("cohere",), ("cohere-ai",), ("cohere",), sdk=True),
-    AgentFramework("together", ("together",), ("together-ai",), ("together",), sdk=True),
-    AgentFramework("ollama", ("ollama",), ("ollama",), ("ollama",), sdk=True),
+    AgentFramework("groq", "groq", "groq-sdk", sdk=True),
+    AgentFramework("mistral", "mistralai", "@mistralai/mistralai", sdk=True),
+    AgentFramework("cohere", "cohere", "cohere-ai", sdk=True),
+    AgentFramework("together", "together", "together-ai", sdk=True),
+    AgentFramework("ollama", "ollama", "ollama", sdk=True),
     AgentFramework(
-        "huggingface",
-        ("huggingface_hub", "transformers"),
-        ("@huggingface/inference",),
-        ("huggingface-hub", "transformers"),
-        sdk=True,
+        "huggingface", "huggingface_hub transformers", "@huggingface/inference", sdk=True
     ),
-    AgentFramework(
-        "llama-cpp", ("llama_cpp",), ("node-llama-cpp",), ("llama-cpp-python",), sdk=True
-    ),
-    AgentFramework(
-        "bedrock", ("boto3",), ("@aws-sdk/client-bedrock-runtime",), ("boto3",), sdk=True
-    ),
-    AgentFramework("zhipu", ("zhipuai", "dashscope"), (), ("zhipuai", "dashscope"), sdk=True),
+    AgentFramework("llama-cpp", "llama_cpp", "node-llama-cpp", "llama-cpp-python", sdk=True),
+    AgentFramework("bedrock", "boto3", "@aws-sdk/client-bedrock-runtime", sdk=True),
+    AgentFramework("zhipu", "zhipuai dashscope", sdk=True),
 )
 """Those that orchestrate come first: the first one in a program is what its agent is made of."""
 
@@ -170,25 +113,30 @@ SDKS = frozenset(framework.name for framework in FRAMEWORKS if framework.sdk)
 @functools.cache
 def framework_of(module: str) -> str:
     """Name of the framework that a module or package belongs to; empty if none."""
-    best, length = "", -1
+    best, length = "", 0
     for framework in FRAMEWORKS:
-        for name in framework.python:
-            fits = module == name or module.startswith(name + ".")
-            if fits and len(name) > length:
-                best, length = framework.name, len(name)
-        for name in framework.javascript:
-            scope = name.endswith("/") and module.startswith(name)
-            fits = scope or module == name or module.startswith(name + "/")
-            if fits and len(name) > length:
-                best, length = framework.name, len(name)
+        for name in f"{framework.python} {framework.javascript}".split():
+            begins = module.startswith(name.rstrip("*")) if name.endswith(("*", "/")) else False
+            if begins or module == name or module.startswith((f"{name}.", f"{name}/")):
+                best, length = max((best, length), (framework.name, len(name)), key=_length)
     return best
 
 
-def hint_words() -> list[str]:
-    """Words that a file which imports any framework contains."""
-    words = {
-        name.rstrip("/")
-        for framework in FRAMEWORKS
-        for name in (*framework.python, *framework.javascript)
-    }
-    return sorted(words)
+@functools.cache
+def framework_of_distribution(name: str) -> str:
+    """Name of the framework that a distribution of Python belongs to; empty if none."""
+    wanted = normal_name(name)
+    for framework in FRAMEWORKS:
+        if wanted in map(normal_name, (framework.distributions or framework.python).split()):
+            return framework.name
+    module = wanted.replace("-", "_")
+    return framework_of(module) if wanted.startswith(("langchain-", "langgraph-")) else ""
+
+
+def normal_name(name: str) -> str:
+    """The name of a distribution as indexes compare it."""
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _length(named: tuple[str, int]) -> int:
+    return named[1]

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ratchet.wire.facts import Place
-from ratchet.wire.looking.frameworks import RANK
+from ratchet.wire.looking.former_frameworks import RANK
 from ratchet.wire.looking.javascript_requests import posted_body
 from ratchet.wire.looking.model_inputs import (
     LAST_NAMES,

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from ratchet.wire.looking.frameworks import framework_of
+from ratchet.wire.looking.former_frameworks import framework_of
 
 
 @dataclass(frozen=True)

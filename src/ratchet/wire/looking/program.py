@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 
 from ratchet.wire.looking.files import FileStanding, RepositoryFiles, app_of_route, standing_of
-from ratchet.wire.looking.frameworks import framework_of, hint_words
+from ratchet.wire.looking.former_frameworks import framework_of, hint_words
 from ratchet.wire.looking.javascript_syntax import read_javascript
 from ratchet.wire.looking.notebooks import code_of
 from ratchet.wire.looking.python_syntax import Unparsable, read_python

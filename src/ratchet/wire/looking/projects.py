@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import re
 import tomllib
@@ -10,7 +9,7 @@ from collections import defaultdict
 from pathlib import PurePosixPath
 from typing import Any
 
-from ratchet.wire.looking.frameworks import FRAMEWORKS, RANK, SDKS, framework_of
+from ratchet.wire.looking.frameworks import RANK, SDKS, framework_of, framework_of_distribution
 from ratchet.wire.looking.inventory import InventoryProject, Place, UsedFramework
 from ratchet.wire.looking.listing import FileListing, folder_of, line_at
 
@@ -75,16 +74,6 @@ def find_frameworks(listing: FileListing) -> tuple[UsedFramework, ...]:
     )
 
 
-@functools.cache
-def _by_package() -> dict[str, str]:
-    """Framework by the normal name of its distribution."""
-    return {
-        _normal(package): framework.name
-        for framework in reversed(FRAMEWORKS)
-        for package in framework.distributions
-    }
-
-
 def _declared(path: str, text: str) -> set[tuple[str, int]]:
     """Frameworks that a manifest names, each with its first line."""
     names: dict[str, int] = {}
@@ -101,7 +90,7 @@ def _declared(path: str, text: str) -> set[tuple[str, int]]:
     elif not path.endswith(".json"):
         for number, line in enumerate(text.splitlines(), 1):
             for word in _NAME.findall(line.partition("#")[0]):
-                framework = _by_package().get(_normal(word), "")
+                framework = framework_of_distribution(word)
                 if framework and not _is_table(line):
                     names.setdefault(framework, number)
     return set(names.items())
@@ -113,20 +102,31 @@ def _is_table(line: str) -> bool:
 
 def _imported(listing: FileListing, path: str) -> set[tuple[str, int]]:
     """Frameworks that a file imports, each with its first line."""
-    text = listing.text(path) or ""
     names: dict[str, int] = {}
-    if path.endswith(".py"):
-        for statement in _PYTHON.finditer(text):
-            for module in (statement[1] or statement[2]).split(","):
-                dotted = module.split()[0] if module.split() else ""
-                framework = framework_of(dotted)
-                if framework and framework not in names and not _is_own(listing, path, dotted):
-                    names[framework] = line_at(text, statement.start())
-    else:
-        for statement in _SCRIPT.finditer(text):
-            if framework := framework_of(statement[1]):
-                names.setdefault(framework, line_at(text, statement.start()))
+    for module, line in imported_modules(listing, path).items():
+        if framework := framework_of(module):
+            names.setdefault(framework, line)
     return set(names.items())
+
+
+def imported_modules(listing: FileListing, path: str) -> dict[str, int]:
+    """Modules and packages that a file imports by their whole names, each with its first line.
+
+    Of Python, also the repository's own: the folder `agents` is not the package of that name.
+    """
+    text = listing.text(path) or ""
+    modules: dict[str, int] = {}
+    if not path.endswith(".py"):
+        for statement in _SCRIPT.finditer(text):
+            modules.setdefault(statement[1], line_at(text, statement.start()))
+        return modules
+    for statement in _PYTHON.finditer(text):
+        for named in (statement[1] or statement[2]).split(","):
+            module = next(iter(named.split()), "")
+            if framework_of(module) and _is_own(listing, path, module):
+                module = f".{module}"
+            modules.setdefault(module, line_at(text, statement.start()))
+    return modules
 
 
 def _is_own(listing: FileListing, path: str, dotted: str) -> bool:
@@ -134,10 +134,6 @@ def _is_own(listing: FileListing, path: str, dotted: str) -> bool:
     head = dotted.partition(".")[0]
     tree = listing.tree(folder_of(path))
     return tree.find(head) is not None or tree.is_folder(head)
-
-
-def _normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def table(text: str) -> dict[str, Any]:

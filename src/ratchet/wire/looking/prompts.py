@@ -9,7 +9,7 @@ from dataclasses import replace
 from ratchet.wire.facts import Place, PromptKind, PromptPart, PromptSite
 from ratchet.wire.looking.flow import TextFlow
 from ratchet.wire.looking.flow_steps import TextOrigin
-from ratchet.wire.looking.frameworks import SDKS, framework_of
+from ratchet.wire.looking.former_frameworks import SDKS, framework_of
 from ratchet.wire.looking.input_sites import InputSite
 from ratchet.wire.looking.meanings import argument_of
 from ratchet.wire.looking.named_prompts import PROMPT_NAME, named_prompts

@@ -20,7 +20,7 @@ _TOOLS = re.compile(
     r"\b(?:pytest|unittest|coverage|ruff|black|isort|mypy|flake8|pylint|pre-commit|twine|build"
     r"|pip3?\b|venv|virtualenv|ensurepip|sphinx\w*|mkdocs|alembic|ipykernel|nltk\.downloader"
     r"|spacy download|playwright install|tsc|eslint|prettier|jest|vitest|mocha|typedoc)\b"
-    r"|\b(?:npm|pnpm|yarn|bun|uv|poetry|pdm)\s+(?:(?:ci|i|install|add|sync|lock|update|init|create"
+    r"|\b(?:npm|pnpm|yarn|bun|uv|poetry|pdm|crewai)\s+(?:(?:ci|i|install|add|sync|lock|update|init|create"
     r"|audit|publish|test|lint|format|export|tool|pip|venv|self|config|shell|env|cache)\b|(?:run\s+)?"
     r"(?:build|lint|format|test|typecheck)\b)|\bmanage\.py\s+(?!runserver)|\b(?:python[\d.]*\s+setup\.py)"
     r"|\bpython[\d.]*\s+(?:-c|--version|-V)\b|(?:^|\s)(?:npx|bunx)\s+(?:create|shadcn|prisma|playwright)"

@@ -9,6 +9,7 @@ from ratchet.wire.looking.data_files import find_data_files
 from ratchet.wire.looking.inventory import Inventory, PassedOver
 from ratchet.wire.looking.listing import FileListing
 from ratchet.wire.looking.projects import find_frameworks, find_projects
+from ratchet.wire.looking.prompt_texts import find_prompts
 from ratchet.wire.looking.running_tests import find_tests
 
 
@@ -24,9 +25,10 @@ def look(path: Path) -> Inventory:
     listing = FileListing(path)
     frameworks = find_frameworks(listing)
     projects = find_projects(listing, frameworks)
-    commands = find_commands(listing, frameworks)
+    commands = find_commands(listing)
     tests = tuple(find_tests(listing, projects))
     tables = tuple(find_data_files(listing))
+    prompts = tuple(find_prompts(listing))
     return Inventory(
         root=str(listing.root),
         git=listing.git,
@@ -37,7 +39,7 @@ def look(path: Path) -> Inventory:
         commands=commands,
         tests=tests,
         data_files=tables,
-        prompts=(),
+        prompts=prompts,
         secret=tuple(listing.secret),
         passed_over=tuple(
             PassedOver(place, reason) for place, reason in sorted(listing.passed_over.items())

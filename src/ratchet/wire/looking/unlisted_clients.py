@@ -6,7 +6,7 @@ import re
 import sys
 
 from ratchet.wire.facts import EffectKind
-from ratchet.wire.looking.frameworks import framework_of
+from ratchet.wire.looking.former_frameworks import framework_of
 from ratchet.wire.looking.method_words import READING, SETTING_UP, awaited, words_of
 from ratchet.wire.looking.syntax import AttributeUse, Syntax, chain_of, last_name
 

@@ -1,151 +1,103 @@
-"""Ratchet's package in the manifest that a project installs from."""
+"""The SDK in the manifest that a project installs from, only once a resolver said that it fits."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
 
-from ratchet.wire.changes import Changes, FileChange, LeftAlone, Piece
-from ratchet.wire.facts import Place, RepositoryLook
-from ratchet.wire.looking.frameworks import FRAMEWORKS
-from ratchet.wire.project_files.requirement import NAMED, PACKAGE, TOO_OLD, requirement
-from ratchet.wire.project_files.text_manifests import (
-    in_conda,
-    in_requirements,
-    in_setup_cfg,
-    in_setup_py,
+import msgspec
+
+from ratchet.wire.changes import FileChange, LeftAlone
+from ratchet.wire.looking.frameworks import framework_of_distribution
+from ratchet.wire.looking.inventory import Place
+from ratchet.wire.project_files.manifests import Unedited, read_manifest, with_requirement
+from ratchet.wire.project_files.requirement import PACKAGE
+from ratchet.wire.project_files.resolving import Unresolved, resolved_version
+
+_MANIFESTS = (
+    *("pyproject.toml", "requirements.in", "requirements.txt", "requirements/base.txt"),
+    *("requirements/main.txt", "requirements/prod.txt", "Pipfile", "environment.yml"),
+    *("environment.yaml", "setup.cfg", "setup.py"),
 )
-from ratchet.wire.project_files.toml_manifests import in_pipfile, in_pyproject
-
-Edit = Callable[[bytes], Piece | str | None]
-
-_MANIFESTS: tuple[tuple[str, Edit], ...] = (
-    ("pyproject.toml", in_pyproject),
-    ("Pipfile", in_pipfile),
-    ("environment.yml", in_conda),
-    ("environment.yaml", in_conda),
-    ("requirements.in", in_requirements),
-    ("requirements.txt", in_requirements),
-    *(
-        (f"requirements/{name}{ending}", in_requirements)
-        for name in ("base", "main", "common", "requirements", "prod", "production")
-        for ending in (".in", ".txt")
-    ),
-    ("setup.cfg", in_setup_cfg),
-    ("setup.py", in_setup_py),
-)
-_LOCKS = {
-    "uv.lock": "uv lock",
-    "poetry.lock": "poetry lock",
-    "pdm.lock": "pdm lock",
-    "Pipfile.lock": "pipenv lock",
-    "conda-lock.yml": "conda-lock",
-    "pixi.lock": "pixi lock",
-}
+_LOCKS = {"uv.lock": "uv lock", "poetry.lock": "poetry lock", "pdm.lock": "pdm lock"}
 
 
-class FoundManifest(NamedTuple):
-    """A file that declares what a project installs."""
-
-    path: str
-    text: str
-    made: Piece | str
-    """What would be added, or why nothing can be."""
-
-    @property
-    def step(self) -> str:
-        """What a person does where nothing is added."""
-        return (
-            f"Then add to it: {requirement()}"
-            if self.made == TOO_OLD
-            else f"Add to it: {requirement()}"
-        )
-
-    @property
-    def place(self) -> Place:
-        """Where Ratchet's package is named; the whole file if it is not."""
-        for number, line in enumerate(self.text.splitlines(), 1):
-            if _names_package(line):
-                return Place(self.path, number)
-        return Place(self.path)
+_ELSE = "The agent can be run as a command, which needs nothing installed."
 
 
-def dependency(root: Path, look: RepositoryLook, project: str) -> Changes:
-    """Add Ratchet's package to the manifest that declares the agent's framework.
+class Edited(msgspec.Struct, frozen=True):
+    """A manifest with the SDK."""
 
-    Lock files stay as they are; the command that updates them is said.
+    change: FileChange
+    version: str
+    """That the resolver found; the manifest allows it and later ones."""
+    next_step: str
+    """What a person does then: a command."""
+
+
+def manifest_of(root: Path, folder: str) -> str | None:
+    """The manifest that a project installs from: the nearest that declares a framework.
+
+    Args:
+        root: The repository.
+        folder: Of the project, relative to it.
+
+    Returns:
+        Its path, relative to the repository; the nearest of all if none declares a framework.
     """
-    found = manifest_of(root, look, project)
-    if found is None:
-        why = f"No manifest of Python packages is there. Install it: pip install {PACKAGE}"
-        if (root / project / "package.json").is_file():
-            step = f"uv tool install '{PACKAGE}[tool]'"
-            why = f"Its command line is a Python package. Install it: {step}"
-        return Changes(left_alone=(LeftAlone(PACKAGE, Place(project), why),))
-    if found.place.line:
-        return Changes()
-    if isinstance(found.made, str):
-        why = f"{found.made} {found.step}"
-        return Changes(left_alone=(LeftAlone(PACKAGE, Place(found.path), why),))
-    change = FileChange(found.path, "Ratchet's package.", (found.made,))
-    return Changes((change,), tuple(_locks(root, found)))
+    near = PurePosixPath(folder)
+    there = [
+        str(above / name)
+        for above in (near, *near.parents)
+        for name in _MANIFESTS
+        if _is_own(root, str(above / name))
+    ]
+    having = (path for path in there if _declares_framework((root / path).read_bytes()))
+    return next(having, there[0] if there else None)
 
 
-def manifest_of(root: Path, look: RepositoryLook, project: str) -> FoundManifest | None:
-    """The manifest of a project: the nearest that declares its framework, else the nearest."""
-    named = {one.name for one in look.frameworks}
-    frameworks = {
-        _normal(name) for one in FRAMEWORKS if one.name in named for name in one.distributions
-    }
-    found = list(_manifests(root, project))
-    having = [one for one in found if _declared(one.text) & frameworks]
-    usable = [one for one in having or found if not isinstance(one.made, str)]
-    return next(iter([*usable, *having, *found]), None)
+def with_sdk(root: Path, manifest: str, python: Path) -> Edited | LeftAlone | None:
+    """Add the SDK to a manifest, if its resolver says that the result resolves.
+
+    Args:
+        root: The repository.
+        manifest: Path of the manifest, relative to it.
+        python: The agent's interpreter.
+
+    Returns:
+        The change; or why the manifest stays as it is, with what to do; None if it has the SDK.
+    """
+    file = root / manifest
+    uv = file.with_name("uv.lock").exists() or b"[tool.uv" in file.read_bytes()
+    try:
+        read = read_manifest(manifest, file.read_bytes(), uv=uv)
+        if read.has_sdk:
+            return None
+        version = resolved_version(root, read, python)
+        piece = with_requirement(read, version)
+    except (Unedited, Unresolved) as error:
+        why = f"{manifest} stays as it is: {error}. {_ELSE}"
+        return LeftAlone(PACKAGE, Place(manifest), why)
+    change = FileChange(manifest, "Ratchet's SDK.", (piece,))
+    return Edited(change, version, _install(file, python))
 
 
-def _manifests(root: Path, project: str) -> Iterator[FoundManifest]:
-    folder = PurePosixPath(project)
-    for above in (folder, *folder.parents):
-        for name, edit in _MANIFESTS:
-            path = str(above / name)
-            file = root / path
-            if not file.is_file():
-                continue
-            if file.resolve() != root.resolve() / path:
-                continue  # a link: the file that it leads to is what is installed from
-            data = file.read_bytes()
-            try:
-                made = edit(data)
-            except ValueError as error:
-                made = f"It cannot be read: {error}."
-            if made is not None:
-                yield FoundManifest(path, data.decode(errors="replace"), made)
+def _install(file: Path, python: Path) -> str:
+    """The command that installs what a manifest declares now."""
+    for lock, command in _LOCKS.items():
+        if file.with_name(lock).exists():
+            sync = {"uv lock": "uv sync", "poetry lock": "poetry install", "pdm lock": "pdm sync"}
+            return f"{command} && {sync[command]}"
+    target = "." if file.name == "pyproject.toml" else f"-r {file.name}"
+    return f"{python} -m pip install {target}"
 
 
-def _locks(root: Path, found: FoundManifest) -> Iterator[LeftAlone]:
-    folder = (root / found.path).parent
-    inner = PurePosixPath(found.path).parent
-    locks = {name: command for name, command in _LOCKS.items() if (folder / name).exists()}
-    if found.path.endswith(".in") and (root / found.path).with_suffix(".txt").exists():
-        source = PurePosixPath(found.path).name
-        locks[PurePosixPath(found.path).with_suffix(".txt").name] = f"pip-compile {source}"
-    for name, command in locks.items():
-        where = "" if str(inner) == "." else f" in {inner}"
-        why = f"Lock files are not edited. Update it{where}: {command}"
-        yield LeftAlone(name, Place(str(inner / name)), why)
+def _is_own(root: Path, path: str) -> bool:
+    """Whether a file is there, and no link: what it leads to is what is installed from."""
+    file = root / path
+    return file.is_file() and file.resolve() == root.resolve() / path
 
 
-def _declared(text: str) -> set[str]:
-    """Names in a manifest's text that could be packages."""
-    return {_normal(name) for name in re.findall(r"[A-Za-z0-9][\w.-]*[A-Za-z0-9]", text)}
-
-
-def _names_package(line: str) -> bool:
-    inside = re.split(r"[\[,]", line.partition("#")[0])
-    return any(NAMED.match(part) for part in (line, *inside))
-
-
-def _normal(name: str) -> str:
-    return re.sub(r"[-_.]+", "-", name).lower()
+def _declares_framework(data: bytes) -> bool:
+    words = data.decode(errors="replace").replace('"', " ").replace("'", " ").split()
+    names = (word.split("[")[0].split("=")[0].rstrip("<>~!,;") for word in words)
+    return any(map(framework_of_distribution, names))

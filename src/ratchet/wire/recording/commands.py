@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from ratchet.sandbox.acts import Watch
+from ratchet.wire.recording.contained import ContainedWatch
 from ratchet.wire.recording.processes import Ended, Process
 from ratchet.wire.recording.recording import CommandRun
 from ratchet.wire.recording.surroundings import Surroundings
@@ -14,6 +16,7 @@ from ratchet.wire.recording.surroundings import Surroundings
 
 def run_command(
     run: CommandRun,
+    watch: Watch | ContainedWatch,
     root: Path,
     around: Surroundings,
     folder: Path,
@@ -24,6 +27,7 @@ def run_command(
 
     Args:
         run: The command.
+        watch: What starts it and sees what it does.
         root: Its working folder.
         around: Its environment.
         folder: Of the recording; named in the environment of all that the command starts.
@@ -33,6 +37,7 @@ def run_command(
     started = time.perf_counter()
     try:
         process = Process(
+            watch,
             run.argv,
             cwd=root,
             environ=around.variables,

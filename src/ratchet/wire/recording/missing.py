@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 import shutil
 import socket
@@ -164,6 +165,7 @@ class Sources:
 
 def missing(
     sources: Sources,
+    argv: Sequence[str],
     journals: Journals,
     did: Outside,
     calls: Sequence[ModelCall],
@@ -178,6 +180,7 @@ def missing(
 
     Args:
         sources: What the repository's files say.
+        argv: The command.
         journals: What the hooks wrote.
         did: What the run did outside of itself.
         calls: The model calls.
@@ -190,7 +193,7 @@ def missing(
     found = [
         *_variables(sources, journals, {**dotenv, **environ}, said),
         *_modules(sources, journals, root, environ, said),
-        *_programs(journals, environ),
+        *_programs(argv, journals, root, environ),
         *_files(journals),
         *_hosts(journals, did),
         *([] if simulated else _refusals(calls)),
@@ -276,11 +279,13 @@ def _install(root: Path, python: str) -> str:
     return f"Install the package that provides it, with {python} -m pip."
 
 
-def _programs(journals: Journals, environ: Mapping[str, str]) -> Iterator[Missing]:
-    for event in journals.of("program"):
-        name = event["path"]
-        if shutil.which(name, path=environ.get("PATH")) is None:
-            why = "The program tried to start it."
+def _programs(
+    argv: Sequence[str], journals: Journals, root: Path, environ: Mapping[str, str]
+) -> Iterator[Missing]:
+    started = {event["path"]: "The program tried to start it." for event in journals.of("program")}
+    for name, why in {**started, **dict.fromkeys(argv[:1], "The command begins with it.")}.items():
+        place = str(root / name) if os.sep in name else name
+        if shutil.which(place, path=environ.get("PATH")) is None:
             fix = f"Install {name}, so that it is on the PATH."
             yield Missing(kind="program", name=name, why=why, fix=fix)
 

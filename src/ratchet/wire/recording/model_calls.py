@@ -244,13 +244,10 @@ def _said(value: Any, depth: int = 0) -> tuple[str, list[dict[str, Any]]]:
         if isinstance(call, dict) and "name" in call:
             arguments = call.get("arguments", call.get("args", call.get("input")))
             return "", [{"name": call["name"], "arguments": arguments}]
-        for key in _TEXTS:
-            if isinstance(value.get(key), str):
-                texts.append(value[key])
-                break
-        for key in (*_ANSWERS, "tool_calls"):
-            if isinstance(value.get(key), (dict, list)):
-                text, more = _said(value[key], depth + 1)
-                texts.append(text)
-                calls += more
+        said = next((value[key] for key in _TEXTS if isinstance(value.get(key), str)), "")
+        for key in () if said else _ANSWERS:
+            if isinstance(value.get(key), dict | list) and not (said or calls):
+                said, calls = _said(value[key], depth + 1)
+        texts.append(said)
+        calls += _said(value.get("tool_calls"), depth + 1)[1]
     return "".join(texts), calls

@@ -82,6 +82,7 @@ def outside(
     hidden: Sequence[Path],
     before: Listing,
     after: Listing,
+    contained: bool,
     own_ports: Iterable[int],
 ) -> Outside:
     """What hooks, system calls and listings of the project say together.
@@ -95,9 +96,10 @@ def outside(
         hidden: Folders of the recording itself.
         before: The project's files before.
         after: The project's files afterwards.
+        contained: Whether it wrote to copies, so that only hooks saw what it wrote.
         own_ports: Ports of loopback that belong to the recording.
     """
-    writes = _Writes(root, home, hidden, before, after)
+    writes = _Writes(root, home, hidden, before, after, contained)
     for act in acts:
         if act.kind in ("write", "delete"):
             writes.add(act.subject, "deleted" if act.kind == "delete" else "changed")
@@ -124,8 +126,15 @@ class _Writes:
     """Files that were written, the last change of each."""
 
     def __init__(
-        self, root: Path, home: Path, hidden: Sequence[Path], before: Listing, after: Listing
+        self,
+        root: Path,
+        home: Path,
+        hidden: Sequence[Path],
+        before: Listing,
+        after: Listing,
+        contained: bool,
     ) -> None:
+        self._contained = contained
         self._root, self._home = root, home
         self._hidden = [str(folder) for folder in hidden]
         self._before, self._after = before, after
@@ -149,7 +158,9 @@ class _Writes:
         return tuple(found)
 
     def _change(self, path: str, changes: Sequence[Change]) -> Change | None:
-        if path in self._after or os.path.exists(path):
+        if self._contained and changes[-1] != "deleted":
+            return "changed" if os.path.exists(path) else "created"
+        if not self._contained and (path in self._after or os.path.exists(path)):
             inside = path in self._after
             new = path not in self._before if inside else "created" in changes
             return "created" if new else "changed"
@@ -177,25 +188,30 @@ def _contacts(
     seen: Counter[tuple[str, int]] = Counter()
     for act in acts:
         if act.kind == "connect":
-            seen[act.subject, act.port] += act.count
+            seen[_host(act.subject), act.port] += act.count
     requests: dict[tuple[str, int], Counter[str]] = {}
     for event in journals.of("request"):
         line = f"{event['method']} {event['path'] or '/'}"
-        requests.setdefault((event["host"], event["port"]), Counter())[line] += 1
+        requests.setdefault((_host(event["host"]), event["port"]), Counter())[line] += 1
     for exchange in passed_on:
         place = urlsplit(exchange.request.url)
         port = place.port or (443 if place.scheme == "https" else 80)
         line = f"{exchange.request.method} {exchange.request.path.partition('?')[0]}"
-        requests.setdefault((place.hostname or "", port), Counter())[line] += 1
+        requests.setdefault((_host(place.hostname or ""), port), Counter())[line] += 1
     if not seen:
-        seen.update((event["host"], event["port"]) for event in journals.of("connect"))
+        seen.update((_host(event["host"]), event["port"]) for event in journals.of("connect"))
     for address, lines in requests.items():
         seen[address] = seen[address] or sum(lines.values())
     return tuple(
         Contact(host=host, port=port, count=count, requests=dict(requests.get((host, port), {})))
         for (host, port), count in sorted(seen.items())
-        if not (is_loopback(host) and port in own_ports) and port
+        if not (host == "localhost" and port in own_ports) and port
     )
+
+
+def _host(name: str) -> str:
+    """A host's name; this machine has one."""
+    return "localhost" if is_loopback(name) else name
 
 
 def _programs(journals: Journals, acts: Sequence[Act]) -> tuple[Program, ...]:

@@ -7,6 +7,7 @@ import os
 import signal
 import socket
 import subprocess
+import termios
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,10 +18,12 @@ from urllib.parse import urlsplit
 import msgspec
 
 from ratchet.sandbox.acts import Act, Watch
+from ratchet.wire.recording.contained import ContainedWatch
 
 KEPT = 1_000_000
 """Most bytes of an output that are kept, from its end."""
 TELL_EVERY_S = 15.0
+PAUSE_S = 0.05
 PATIENCE_S = 3.0
 """Seconds that processes have to end by themselves."""
 
@@ -63,6 +66,7 @@ class Process:
     """A command in a group of its own, whose output is read.
 
     Args:
+        watch: What starts it and sees what it does.
         argv: Program and arguments.
         cwd: Its working folder.
         environ: Its environment.
@@ -76,6 +80,7 @@ class Process:
 
     def __init__(
         self,
+        watch: Watch | ContainedWatch,
         argv: Sequence[str],
         *,
         cwd: Path,
@@ -88,18 +93,17 @@ class Process:
         self._output = _Tail(), _Tail()
         given = b"" if stdin is None else (stdin.rstrip("\n") + "\n").encode()
         self._readers: list[threading.Thread] = []
-        streams: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+        streams: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         primary = secondary = -1
         if terminal:
             primary, secondary = os.openpty()
-            streams = {"stdin": secondary, "stdout": secondary}
+            settings = termios.tcgetattr(secondary)
+            settings[3] &= ~termios.ECHO
+            termios.tcsetattr(secondary, termios.TCSANOW, settings)
+            streams = dict.fromkeys(("stdin", "stdout", "stderr"), secondary)
             given += b"\x04"
-        else:
-            streams["stderr"] = subprocess.PIPE
-        if terminal:
-            streams["stderr"] = secondary
-        self._watch = Watch()
-        self.process = self._watch.start(
+        self._watch = watch
+        self.process = watch.start(
             tuple(argv), cwd=cwd, env=dict(environ), start_new_session=True, **streams
         )
         if terminal:
@@ -148,6 +152,9 @@ class Process:
                 break
         for reader in self._readers:
             reader.join(PATIENCE_S)
+        self._acts = self._watch.acts()
+        self._failed, self._blind = self._watch.failed, self._watch.blind
+        self._watch.close()
 
     def _gone(self) -> bool:
         until = time.monotonic() + PATIENCE_S
@@ -158,6 +165,15 @@ class Process:
             time.sleep(0.02)
         return False
 
+    def reachable(self, url: str) -> str:
+        """A URL of the program as this machine reaches it; empty while nothing listens there."""
+        place = urlsplit(url)
+        port = place.port or (443 if place.scheme == "https" else 80)
+        if isinstance(self._watch, ContainedWatch):
+            port = self._watch.port(port)
+            return place._replace(netloc=f"127.0.0.1:{port}").geturl() if port else ""
+        return url if answers(url) else ""
+
     @property
     def code(self) -> int | None:
         """Its exit code; None while it runs."""
@@ -165,47 +181,45 @@ class Process:
 
     def ended(self, *, seconds: float, code: int | None = None, timed_out: bool = False) -> Ended:
         """All that is known of it, once it was ended."""
-        failed = self._watch.failed
         return Ended(
-            code=127 if failed else code,
+            code=127 if self._failed else code,
             timed_out=timed_out,
             stdout=self._output[0].text(),
             stderr=self._output[1].text(),
             seconds=seconds,
-            problem=f"It could not be started: {failed}." if failed else "",
-            acts=self._watch.acts(),
-            blind=self._watch.blind,
+            problem=f"It could not be started: {self._failed}." if self._failed else "",
+            acts=self._acts,
+            blind=self._blind,
         )
 
 
-def wait_for_port(
-    url: str, timeout_s: float, say: Callable[[str], None], ended: Callable[[], bool]
-) -> bool:
-    """Wait until something answers at a URL's port; False when it does not.
+def wait_until(
+    ready: Callable[[], object], timeout_s: float, say: Callable[[str], None], what: str
+) -> None:
+    """Wait until something is so, or for so long.
 
     Args:
-        url: The URL.
+        ready: Whether it is so, or waiting has become pointless.
         timeout_s: Seconds to wait.
         say: Told what is waited for.
-        ended: Whether waiting has become pointless.
+        what: What that is, for people.
     """
-    place = urlsplit(url)
-    port = place.port or (443 if place.scheme == "https" else 80)
-    host = place.hostname or "127.0.0.1"
     started = told = time.monotonic()
-    while time.monotonic() - started < timeout_s and not ended():
-        with contextlib.suppress(OSError), socket.create_connection((host, port), 1.0):
-            return True
+    while not ready() and time.monotonic() - started < timeout_s:
         if time.monotonic() - told >= TELL_EVERY_S:
             told = time.monotonic()
-            say(f"Waiting for {host}:{port} to answer, since {told - started:.0f} s.")
-        time.sleep(0.05)
-    return False
+            say(f"Waiting for {what}, since {told - started:.0f} s.")
+        time.sleep(PAUSE_S)
 
 
 def answers(url: str) -> bool:
     """Whether something answers at a URL's port now."""
-    return wait_for_port(url, 0.01, lambda _: None, lambda: False)
+    place = urlsplit(url)
+    port = place.port or (443 if place.scheme == "https" else 80)
+    with contextlib.suppress(OSError):
+        socket.create_connection((place.hostname or "127.0.0.1", port), 1.0).close()
+        return True
+    return False
 
 
 class _Tail:

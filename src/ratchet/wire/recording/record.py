@@ -11,7 +11,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from ratchet.run.model_relay import Exchange, ModelRelay
+from ratchet.sandbox.acts import Watch
+from ratchet.sandbox.limits import SandboxUnavailable
 from ratchet.wire.recording.commands import run_command
+from ratchet.wire.recording.contained import ContainedWatch
 from ratchet.wire.recording.journals import Journals
 from ratchet.wire.recording.missing import Sources, missing
 from ratchet.wire.recording.model_calls import (
@@ -40,6 +43,8 @@ from ratchet.worker.environment import PROVIDER_KEYS
 
 STDERR_TAIL = 8_000
 STDOUT = 200_000
+
+_WANTS_TERMINAL = re.compile(r"not a (?:tty|terminal)|Inappropriate ioctl", re.IGNORECASE)
 
 PLACEHOLDER = "sk-simulated"
 
@@ -75,14 +80,15 @@ def record(
         answering = SimulatedModel().answer if simulated else None
         with ModelRelay(answering=answering, ended=exchanges.append) as relay:
             placeholders = _placeholders(root, argv, run.variables) if simulated else {}
-            variables = {**placeholders, **run.variables}
+            variables = {**run.variables, **placeholders}
             around = Surroundings(root, folder, relay, variables, simulated=simulated)
             before = listing(root)
+            port = urlsplit(relay.url).port or 0
+            watch, uncontained = _watch(root, folder, port, simulated=simulated)
             if isinstance(run, CommandRun):
-                ended = run_command(run, root, around, folder, say, timeout_s)
+                ended = run_command(run, watch, root, around, folder, say, timeout_s)
             else:
-                ended = run_service(run, root, around, folder, say, timeout_s)
-            port = urlsplit(relay.url).port
+                ended = run_service(run, watch, root, around, folder, say, timeout_s)
         journals = Journals(folder)
     did = outside(
         journals,
@@ -93,7 +99,8 @@ def record(
         hidden=(folder, PYTHON_HOOK),
         before=before,
         after=listing(root),
-        own_ports=[port] if port else [],
+        contained=isinstance(watch, ContainedWatch),
+        own_ports=[port],
     )
 
     def clean(text: str) -> str:
@@ -106,6 +113,7 @@ def record(
         loaded = {file for event in journals.of("end") for file in event["modules"].values()}
         lacking = missing(
             Sources(root, argv, loaded),
+            argv,
             journals,
             did,
             calls,
@@ -128,6 +136,9 @@ def record(
         seconds=round(ended.seconds, 3),
         overhead_s=round(time.perf_counter() - began - ended.seconds, 3),
         calls=calls,
+        base_url_variables=around.leading(
+            exchange.request.url for exchange in exchanges if _asks_model(exchange)
+        ),
         constructors=journals.constructors(),
         contacts=did.contacts,
         writes=did.writes,
@@ -136,8 +147,20 @@ def record(
         missing=lacking,
         data_files_read=did.data_files_read,
         python=_python_used(journals),
-        notes=tuple(_notes(argv, journals, ended, calls, did, placeholders)),
+        notes=(*_notes(argv, journals, ended, calls, did, placeholders), *uncontained),
     )
+
+
+def _watch(
+    root: Path, folder: Path, port: int, *, simulated: bool
+) -> tuple[Watch | ContainedWatch, Sequence[str]]:
+    """What starts the command: contained with a simulated model; and why not, as a note."""
+    if not simulated:
+        return Watch(), ()
+    try:
+        return ContainedWatch(root, hosts=[("127.0.0.1", port)], writable=[folder]), ()
+    except SandboxUnavailable as error:
+        return Watch(), (f"It ran uncontained, and acted for real. {error}",)
 
 
 def _asks_model(exchange: Exchange) -> bool:
@@ -189,12 +212,7 @@ def _python_used(journals: Journals) -> PythonUsed | None:
         return None
     calling = {event["process"] for event in journals.calls.values()}
     chosen = next((event for event in started if event["process"] in calling), started[-1])
-    ends = [event for event in journals.of("end") if event["process"] == chosen["process"]]
-    return PythonUsed(
-        executable=chosen["executable"],
-        version=chosen["version"],
-        sdk=any(event["sdk"] for event in ends),
-    )
+    return PythonUsed(executable=chosen["executable"], version=chosen["version"], sdk=chosen["sdk"])
 
 
 def _notes(
@@ -223,6 +241,8 @@ def _notes(
             f"{len(unseen)} of {len(calls)} model calls came from a program or a library whose"
             " functions are not seen."
         )
+    if not ended.went_well and _WANTS_TERMINAL.search(ended.stderr + ended.stdout):
+        yield "Its error says that it wants a terminal: record it with one."
     if placeholders:
         names = ", ".join(placeholders)
         yield f"Keys that are not set were placeholders, for the simulated model: {names}."

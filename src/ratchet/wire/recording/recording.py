@@ -197,10 +197,12 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     response_status: int
     """HTTP status of it; 0 for a command, and where none came."""
     seconds: float
-    """Of the command or the service's answer alone."""
+    """Of the command; of a service from its start to its answer."""
     overhead_s: float
     """What recording took besides, before and after."""
     calls: tuple[ModelCall, ...]
+    base_url_variables: tuple[str, ...]
+    """The owner's own variables that led calls to their model, besides the libraries' own."""
     constructors: tuple[Frame, ...]
     """`__init__` of the repository's classes whose objects are `self` of recorded frames."""
     contacts: tuple[Contact, ...]

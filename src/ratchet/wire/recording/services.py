@@ -9,7 +9,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from ratchet._http import httpx2
-from ratchet.wire.recording.processes import Ended, Process, answers, wait_for_port
+from ratchet.sandbox.acts import Watch
+from ratchet.wire.recording.contained import ContainedWatch
+from ratchet.wire.recording.processes import Ended, Process, answers, wait_until
 from ratchet.wire.recording.recording import ServiceRun
 from ratchet.wire.recording.surroundings import Surroundings
 
@@ -17,12 +19,13 @@ START_S = 120.0
 """Seconds until a service that was started must answer at its port."""
 MOST = 4_000_000
 """Bytes of an answer that are kept."""
-SETTLED_S = 0.3
-PAUSE_S = 0.1
+OWNER_S = 600.0
+"""Seconds until a service that its owner starts must answer."""
 
 
 def run_service(
     run: ServiceRun,
+    watch: Watch | ContainedWatch,
     root: Path,
     around: Surroundings,
     folder: Path,
@@ -33,6 +36,7 @@ def run_service(
 
     Args:
         run: The service.
+        watch: What starts it and sees what it does.
         root: Its working folder.
         around: Its environment.
         folder: Of the recording, where hooks keep their journals.
@@ -41,33 +45,37 @@ def run_service(
     """
     if not run.serve:
         problem = _wait_for_owner(run, root, around, folder, say)
-        return Ended(problem=problem) if problem else _asked(run, timeout_s)
+        return Ended(problem=problem) if problem else _asked(run, run.url, timeout_s)
     if answers(run.url):
         problem = (
             f"Something answers at {run.url} already. End it, so that the recorded service can"
             " start there; or leave out --serve, and start it yourself."
         )
         return Ended(problem=problem)
-    process = Process(run.serve, cwd=root, environ=around.variables, mark=str(folder))
+    started = time.monotonic()
+    process = Process(watch, run.serve, cwd=root, environ=around.variables, mark=str(folder))
     answered = Ended()
     problem = ""
     try:
         say(f"Started {shlex.join(run.serve)}; waiting for {run.url}.")
-        ready = wait_for_port(run.url, START_S, say, lambda: process.code is not None)
-        if ready:
-            answered = _asked(run, timeout_s)
+        wait_until(
+            lambda: process.code is not None or process.reachable(run.url), START_S, say, run.url
+        )
+        if process.code is None and (url := process.reachable(run.url)):
+            answered = _asked(run, url, timeout_s)
         elif process.code is None:
             problem = f"Nothing answered at {run.url} within {START_S:g} s."
         else:
             problem = f"The service ended with exit code {process.code} before it answered."
         code = process.code
+        seconds = time.monotonic() - started
     finally:
         process.end()
-    ended = process.ended(seconds=answered.seconds, code=code, timed_out=answered.timed_out)
+    ended = process.ended(seconds=seconds, code=code, timed_out=answered.timed_out)
     return ended.with_answer(answered, problem)
 
 
-def _asked(run: ServiceRun, timeout_s: float) -> Ended:
+def _asked(run: ServiceRun, url: str, timeout_s: float) -> Ended:
     """Send the request, and read the answer to its end."""
     started = time.monotonic()
     body = bytearray()
@@ -76,7 +84,7 @@ def _asked(run: ServiceRun, timeout_s: float) -> Ended:
         with (
             httpx2.Client(trust_env=False, timeout=timeout_s) as client,
             client.stream(
-                run.method, run.url, content=run.data.encode(), headers=_headers(run)
+                run.method, url, content=run.data.encode(), headers=_headers(run)
             ) as answer,
         ):
             status = answer.status_code
@@ -120,18 +128,18 @@ def _wait_for_owner(
     """Wait until the owner has started the service as it is said; why not, or nothing."""
     for line in starting_lines(root, around):
         say(line)
-    was_there = answers(run.url)
-    if was_there:
+    if old := answers(run.url):
         say(f"What answers at {run.url} now was not started with them: end it first.")
-    until = time.monotonic() + START_S * 5
-    while time.monotonic() < until:
-        hooked = any(folder.glob("*.jsonl"))
-        reached = wait_for_port(run.url, 1.0, lambda _: None, lambda: False)
-        if reached and (hooked or not was_there):
-            time.sleep(0 if hooked else SETTLED_S)
-            return ""
-        was_there = was_there and reached
-        time.sleep(PAUSE_S)
+
+    def started() -> bool:
+        nonlocal old
+        there = answers(run.url)
+        old = old and there
+        return there and (not old or any(folder.glob("*.jsonl")))
+
+    wait_until(started, OWNER_S, say, f"the service at {run.url}")
+    if started():
+        return ""
     return f"No service that was started with these variables answered at {run.url}."
 
 

@@ -54,6 +54,8 @@ def spoken(dialect: str, path: str, body: Body, turn: Turn) -> Answer:
             return Answer(pieces=[json.dumps({"message": why}).encode()], status=501)
         case "bedrock":
             whole, events = _converse(turn), iter(())
+            if path.endswith("/invoke"):  # answers in the form of the model's maker
+                whole = {**_message(turn), "generation": turn.text}
         case _:
             whole, events = _plain(turn), _plain_events(turn)
     if not streams:
@@ -243,9 +245,8 @@ def _converse(turn: Turn) -> Any:
     message = {"role": "assistant", "content": [part]}
     usage = {"inputTokens": _IN, "outputTokens": _OUT, "totalTokens": _IN + _OUT}
     reason = "tool_use" if turn.tool else "end_turn"
-    converse = {"output": {"message": message}, "stopReason": reason, "usage": usage}
-    # `invoke` answers in the form of the model's maker.
-    return {**_message(turn), **converse, "generation": turn.text, "metrics": {"latencyMs": 1}}
+    told = {"stopReason": reason, "usage": usage, "metrics": {"latencyMs": 1}}
+    return {"output": {"message": message}, **told}
 
 
 def _ollama(chat: bool, turn: Turn) -> dict[str, Any]:

@@ -62,8 +62,6 @@ class SimulatedModel:
             return _whole(_about(path))
         if request.method != "POST":
             return None
-        if path.endswith(("/count_tokens", ":countTokens")):
-            return _whole({"input_tokens": 20, "totalTokens": 20})
         host = urlsplit(request.url).netloc
         if not asks_model(request, body):
             # What else its host is told, such as traces of runs, is taken and forgotten.
@@ -272,6 +270,8 @@ def _about(path: str) -> Any:
         details = {"family": "simulated", "parameter_size": "0B", "quantization_level": "none"}
         model = {"name": MODEL, "model": MODEL, "modified_at": "2026-01-02T03:04:05Z", "size": 0}
         return {"models": [{**model, "digest": "0", "details": details}]}
+    if path.endswith(("tokens", "Tokens")):
+        return {"input_tokens": 20, "totalTokens": 20}
     model = {"id": MODEL, "object": "model", "created": 0, "owned_by": "ratchet"}
     return model if "/models/" in path else {"object": "list", "data": [model]}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +94,15 @@ class Surroundings:
         if isinstance(value, dict):
             return {key: self.without_secrets(part) for key, part in value.items()}
         return value
+
+    def leading(self, urls: Iterable[str]) -> tuple[str, ...]:
+        """The owner's own variables that stand for addresses that were called."""
+        called = list(urls)
+        return tuple(
+            name
+            for name, base in self.bases.items()
+            if name not in PROVIDERS and any(url.startswith(base.rstrip("/")) for url in called)
+        )
 
     def moves(self, url: str) -> bool:
         """Whether a base URL of the environment stands for an address that was called."""

@@ -39,12 +39,13 @@ def begin(folder: str) -> None:
             parent=os.getppid(),
             executable=sys.executable,
             version=sys.version.split()[0],
-            argv=list(getattr(sys, "orig_argv", [])),
+            sdk=_has_sdk(),
         )
         _restore_variables(settings["set"])
         carrying.carry(stacks)
-        carrying.carry_constructors(stacks, functools.partial(_constructed, stacks))
-        sys.meta_path.insert(0, Patcher())
+        prepare = carrying.constructors(stacks, functools.partial(_constructed, stacks))
+        prepare(sys.modules["__main__"])
+        sys.meta_path.insert(0, Patcher(stacks.file, prepare))
         watched = clients.Watched(stacks, journal, settings["relay"], settings["simulated"])
         clients.watch(watched)
         _keep_in_children(settings)
@@ -134,14 +135,13 @@ def _end(stacks: Stacks, journal: Journal) -> None:
         file = getattr(module, "__file__", None)
         if isinstance(file, str) and stacks.file(file):
             modules[name] = stacks.file(file)
-    journal.write("end", modules=modules, sdk=_has_sdk(), path=[p for p in sys.path if p])
+    journal.write("end", modules=modules, path=[path for path in sys.path if path])
 
 
 def _has_sdk() -> bool:
     from importlib.util import find_spec
 
-    with quiet():
-        try:
-            return find_spec("ratchet") is not None
-        except (ImportError, ValueError):
-            return False
+    try:
+        return find_spec("ratchet") is not None
+    except (ImportError, ValueError):
+        return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import contextvars
 import functools
 import sys
@@ -36,16 +37,32 @@ def carry(stacks: Stacks) -> None:
     def uvloops(module: Any) -> None:
         _carry_tasks(stacks, module.Loop)
 
-    @after_import("gevent.greenlet")
+    @after_import("gevent")
     def greenlets(module: Any) -> None:
-        start = module.Greenlet.__init__
+        spawn = module.spawn
+
+        @functools.wraps(spawn)
+        def carried_spawn(function: Any, *args: Any, **named: Any) -> Any:
+            return spawn(_within(stacks.current(), function), *args, **named)
+
+        module.spawn = carried_spawn
+
+    @after_import("multiprocessing.process")
+    def processes(module: Any) -> None:
+        start, begin = module.BaseProcess.start, module.BaseProcess._bootstrap
 
         @functools.wraps(start)
-        def carried_init(self: Any, run: Any = None, *args: Any, **named: Any) -> None:
-            frames = stacks.current()
-            start(self, run and _within(frames, run), *args, **named)
+        def carried_start(self: Any) -> None:
+            self._ratchet_stack = tuple(stacks.names())
+            start(self)
 
-        module.Greenlet.__init__ = carried_init
+        @functools.wraps(begin)
+        def carried_begin(self: Any, *args: Any, **named: Any) -> Any:
+            CARRIED.set(self.__dict__.get("_ratchet_stack", ()))
+            return begin(self, *args, **named)
+
+        module.BaseProcess.start = carried_start
+        module.BaseProcess._bootstrap = carried_begin
 
 
 def _within(frames: Any, function: Any) -> Any:
@@ -112,10 +129,18 @@ def _carry_tasks(stacks: Stacks, loop: Any) -> None:
     loop.create_task = carried_create
 
 
-def carry_constructors(stacks: Stacks, describe: Any) -> None:
-    """Let the repository's classes remember how their objects were constructed."""
-    import builtins
+class _Builtins(dict):  # type: ignore[type-arg]
+    """The builtins of the repository's modules; what is added to the real ones later counts too."""
 
+    def __missing__(self, name: str) -> Any:
+        return builtins.__dict__[name]
+
+
+def constructors(stacks: Stacks, describe: Any) -> Any:
+    """A function that lets a module's classes remember how their objects are constructed.
+
+    Only the repository's modules are prepared: libraries may look at the frames above a class.
+    """
     build = builtins.__build_class__
 
     def building(body: Any, name: str, *bases: Any, **named: Any) -> Any:
@@ -126,7 +151,12 @@ def carry_constructors(stacks: Stacks, describe: Any) -> None:
                 _watch_constructor(stacks, new, own, describe)
         return new
 
-    builtins.__build_class__ = building  # type: ignore[assignment]
+    def prepare(module: Any) -> None:
+        own = _Builtins(builtins.__dict__)
+        own["__build_class__"] = building
+        module.__dict__["__builtins__"] = own
+
+    return prepare
 
 
 def _watch_constructor(stacks: Stacks, kind: Any, own: Any, describe: Any) -> None:

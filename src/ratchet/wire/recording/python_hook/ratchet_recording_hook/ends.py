@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import opcode
 import sys
 import threading
 from typing import Any, Callable
 
 _RETURNS = {code for name, code in opcode.opmap.items() if name.startswith("RETURN_")}
-_GENERATORS = 0x20 | 0x200
+_GENERATOR, _ASYNC_GENERATOR = 0x20, 0x200
+_GENERATORS = _GENERATOR | _ASYNC_GENERATOR
 _MOST_ITEMS = 200
 
 Ended = Callable[..., None]
@@ -63,9 +65,10 @@ class _Monitored:
             self._ended(frame, returned=items if generator else value)
 
     def _yielded(self, _code: Any, _offset: int, value: Any) -> None:
-        items = self._frames.get(id(sys._getframe(1)))
-        if items is not None and len(items) < _MOST_ITEMS:
-            items.append(value)
+        frame = sys._getframe(1)
+        items = self._frames.get(id(frame))
+        if items is not None:
+            _add_item(items, frame, value)
 
     def _unwound(self, _code: Any, _offset: int, error: BaseException) -> None:
         frame = sys._getframe(1)
@@ -123,8 +126,8 @@ class _Traced:
             self._ended(frame, returned=items if generator else value)
         elif errors[0] is not None and errors[1] == frame.f_lasti:
             self._ended(frame, raised=errors[0])
-        elif generator and len(items) < _MOST_ITEMS:
-            items.append(value)
+        elif generator:
+            _add_item(items, frame, value)
 
 
 def _trace_this_thread(_: Any = None) -> int:
@@ -133,3 +136,13 @@ def _trace_this_thread(_: Any = None) -> int:
     if sys.gettrace() is None:
         sys.settrace(getattr)
     return 0
+
+
+def _add_item(items: list[Any], frame: Any, value: Any) -> None:
+    if frame.f_code.co_flags & _ASYNC_GENERATOR:
+        # It yields items in a wrapper, and between them whatever it waits for.
+        if type(value).__name__ != "async_generator_wrapped_value":
+            return
+        value = gc.get_referents(value)[0]
+    if len(items) < _MOST_ITEMS:
+        items.append(value)

@@ -1,9 +1,8 @@
-"""Patches modules when the owner's program imports them, and not before."""
+"""Prepares modules as the owner's program imports them, and not before."""
 
 from __future__ import annotations
 
 import sys
-from importlib.util import find_spec
 from typing import Any, Callable
 
 from .journal import quiet
@@ -32,24 +31,41 @@ def _apply(patch: Callable[[Any], None], module: Any) -> None:
 
 
 class Patcher:
-    """Finds the modules to patch by the finders behind it."""
+    """Finds modules by the finders behind it, and prepares those that are patched or ours.
+
+    Args:
+        is_ours: Whether a file is the repository's.
+        prepare: Applied to the repository's modules before they are executed.
+    """
+
+    def __init__(self, is_ours: Callable[[str], object], prepare: Callable[[Any], None]) -> None:
+        self._is_ours = is_ours
+        self._prepare = prepare
 
     def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """The specification of a module, whose loader patches it once."""
+        """The specification of a module, whose loader prepares it."""
+        spec = None
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            if finder is not self and find is not None:
+                spec = find(name, path, target)
+                if spec is not None:
+                    break
         patch = _PATCHES.pop(name, None)
-        if patch is None:
-            return None
-        spec = find_spec(name)
         load = getattr(getattr(spec, "loader", None), "exec_module", None)
-        if spec is None or load is None:
+        ours = load is not None and self._is_ours(getattr(spec, "origin", None) or "")
+        if load is None or not (ours or patch):
             return spec
 
         def loading(module: Any) -> None:
+            if ours:
+                _apply(self._prepare, module)
             load(module)
-            _apply(patch, module)
+            if patch is not None:
+                _apply(patch, module)
 
         try:
-            spec.loader.exec_module = loading  # type: ignore[union-attr,method-assign]
+            spec.loader.exec_module = loading  # type: ignore[union-attr]
         except AttributeError:
-            return None
+            pass  # a loader that lets nothing be changed: the module stays as it is
         return spec

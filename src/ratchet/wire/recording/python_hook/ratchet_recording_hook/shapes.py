@@ -6,6 +6,7 @@ from typing import Any
 
 _TEXT_KEYS = ("prompt", "input", "inputs", "message", "inputText")
 _BESIDE = ("model", "parameters", "max_tokens", "temperature", "stream", "textGenerationConfig")
+_COUNTING = ("/count_tokens", "/input_tokens", ":countTokens", "/tokenize", "/moderations")
 
 
 def is_model_request(path: str, body: Any) -> bool:
@@ -15,7 +16,7 @@ def is_model_request(path: str, body: Any) -> bool:
         path: Below the host.
         body: Its decoded JSON.
     """
-    if not isinstance(body, dict):
+    if not isinstance(body, dict) or path.endswith(_COUNTING):
         return False
     messages = body.get("messages")
     if isinstance(messages, list) and messages:
@@ -31,8 +32,10 @@ def is_model_request(path: str, body: Any) -> bool:
 
 
 def about_models(path: str) -> bool:
-    """Whether a path asks which models there are."""
+    """Whether a path asks which models there are, or what a request to one would take."""
     path = path.rstrip("/")
+    if path.endswith(_COUNTING):
+        return True
     return path.endswith(("/models", "/api/tags", "/api/show", "/api/version")) or (
-        "/v1/models/" in path
+        "/v1/models/" in path and ":" not in path
     )

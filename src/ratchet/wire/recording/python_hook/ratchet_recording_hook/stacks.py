@@ -16,7 +16,8 @@ from . import ends, values
 from .journal import Journal, quiet
 
 CARRIED: contextvars.ContextVar[Any] = contextvars.ContextVar("ratchet_recording", default=())
-"""Frames of those who began this thread or task, outermost first."""
+"""Frames of those who began this thread or task, outermost first; those of the process that began
+this one by their names."""
 
 _HIDDEN = frozenset({"<listcomp>", "<setcomp>", "<dictcomp>", "<genexpr>"})
 _INSTALLED = ("site-packages", "dist-packages", "node_modules")
@@ -48,13 +49,10 @@ class Stacks:
         self._lock = threading.RLock()
         self._watch = ends.watcher(self._ended)
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forked)
+            os.register_at_fork(before=self.names, after_in_child=self._forked)
 
     def _forked(self) -> None:
-        # The file of this process knows none of the frames that its parent has written.
         self._lock = threading.RLock()
-        self._live.clear()
-        self._told.clear()
 
     def file(self, name: str) -> str:
         """Path relative to the repository of a code object's file; empty for another's file."""
@@ -122,9 +120,11 @@ class Stacks:
     def names(self) -> list[str]:
         """Names of the activations of the current stack; writes those that are new."""
         with quiet(), self._lock:
-            return [self._name(frame) for frame in self.current()]
+            return list(dict.fromkeys(self._name(frame) for frame in self.current()))
 
     def _name(self, frame: Any) -> str:
+        if isinstance(frame, str):  # of the process that began this one
+            return frame
         name = self._live.get(id(frame))
         if name is None:
             name = f"{os.getpid()}:{next(self._numbers)}"

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ratchet.wire.changes import Piece
-from ratchet.wire.project_files.requirement import (
+from ratchet.wire.former.requirement import (
     PACKAGE,
     TOO_OLD,
     allows_older,

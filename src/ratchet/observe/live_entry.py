@@ -1,0 +1,102 @@
+"""Makes calls of the entry in `ratchet.toml` traces, wherever the program calls it.
+
+The source stays as it is: the function is wrapped when its module is imported, or at once if it
+was. A module that is run as `__main__` is executed a single time and cannot be wrapped before that;
+there, what is defined when `ratchet.init` is called is.
+"""
+
+from __future__ import annotations
+
+import importlib.abc
+import importlib.machinery
+import os
+import sys
+from collections.abc import Callable, Sequence
+from types import ModuleType
+from typing import Any
+
+from ratchet.observe.decorators import ENTRY_MARK, agent
+
+Wrap = Callable[[ModuleType], None]
+
+
+def trace_entry(entry: str) -> None:
+    """Trace the calls of a function.
+
+    Args:
+        entry: MODULE:FUNCTION, or MODULE:CLASS.METHOD.
+    """
+    name, _, function = entry.partition(":")
+    loaded = sys.modules.get(name)
+    main = sys.modules.get("__main__")
+    if loaded is not None:
+        _wrap(loaded, function)
+    else:
+        sys.meta_path.insert(0, _EntryFinder(name, lambda module: _wrap(module, function)))
+    if main is not None and main is not loaded and _stem(main) == name.rpartition(".")[2]:
+        _wrap(main, function)
+
+
+def _stem(module: ModuleType) -> str:
+    file = getattr(module, "__file__", None) or ""
+    return os.path.splitext(os.path.basename(file))[0]
+
+
+def _wrap(module: ModuleType, function: str) -> None:
+    """Replace a function by its traced form; what is missing or traced already stays."""
+    *owners, name = function.split(".")
+    owner: Any = module
+    for part in owners:
+        owner = getattr(owner, part, None)
+    kept = vars(owner).get(name) if owner is not None else None
+    if kept is not None and not hasattr(kept, ENTRY_MARK):
+        setattr(owner, name, agent(kept))
+
+
+class _EntryFinder(importlib.abc.MetaPathFinder):
+    """Wraps a module's function after the module was executed."""
+
+    def __init__(self, name: str, wrap: Wrap) -> None:
+        self._name = name
+        self._wrap = wrap
+
+    def find_spec(
+        self,
+        fullname: str,
+        path: Sequence[str] | None,
+        target: ModuleType | None = None,
+    ) -> importlib.machinery.ModuleSpec | None:
+        """The module's own spec, whose loader wraps; None for every other module."""
+        if fullname != self._name:
+            return None
+        sys.meta_path.remove(self)
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            spec: importlib.machinery.ModuleSpec | None = (
+                find(fullname, path, target) if find else None
+            )
+            if spec is not None and spec.loader is not None:
+                spec.loader = _EntryLoader(spec.loader, self._wrap)
+                return spec
+        return None
+
+
+class _EntryLoader(importlib.abc.Loader):
+    """The module's own loader, and then the wrapping."""
+
+    def __init__(self, loader: Any, wrap: Wrap) -> None:
+        self._loader = loader
+        self._wrap = wrap
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> ModuleType | None:
+        """As the module's own loader does."""
+        module: ModuleType | None = self._loader.create_module(spec)
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Execute the module, and wrap its function."""
+        self._loader.exec_module(module)
+        self._wrap(module)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loader, name)  # such as get_source, for tracebacks

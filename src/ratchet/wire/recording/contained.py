@@ -1,0 +1,98 @@
+"""Runs the command contained, while the simulated model answers: nothing that it does is real."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import threading
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ratchet.sandbox.acts import Act
+from ratchet.sandbox.containment import AgentContainment, Allowance, contained_level
+
+CLOSE_S = 20.0
+
+
+class ContainedWatch:
+    """Starts one program contained, with a loop of its own for what it may reach.
+
+    Args:
+        root: The project's folder.
+        hosts: What it may reach.
+        writable: Folders that it really writes to.
+
+    Raises:
+        SandboxUnavailable: This machine cannot contain it.
+    """
+
+    blind = ""
+    contains = True
+
+    def __init__(
+        self, root: Path, *, hosts: Sequence[tuple[str, int]], writable: Sequence[Path]
+    ) -> None:
+        self._root = root
+        self._hosts = hosts
+        self._writable = writable
+        contained_level("auto")
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
+        self._ports: dict[int, int] = {}
+
+    def start(
+        self, command: Sequence[str], *, cwd: Path, env: Mapping[str, str], **options: Any
+    ) -> subprocess.Popen[bytes]:
+        """Start the program.
+
+        Raises:
+            SandboxFailed: It cannot be contained.
+            OSError: Its keeper cannot be started.
+        """
+        # Without a network, and with copies of files, any program is as harmless as this one.
+        allowed = Allowance(programs=tuple(_programs(self._root, env)))
+        containment = AgentContainment(allowed, root=self._root, writable=self._writable)
+        self._contained = containment.start(command, hosts=self._hosts, cwd=cwd, env=env, **options)
+        self._thread.start()
+        self._run(self._contained.opened())
+        return self._contained.process
+
+    def port(self, port: int) -> int:
+        """The port of this machine that leads to a port of the program; 0 while none listens."""
+        if port not in self._ports:
+            there = self._run(self._contained.reached(port))
+            if there is None:
+                return 0
+            there.close()
+            self._ports[port] = self._run(self._contained.published(port))
+        return self._ports[port]
+
+    @property
+    def failed(self) -> str:
+        """Why the program was not started, once its process has ended; empty when it was."""
+        return self._contained.failed
+
+    def acts(self) -> tuple[Act, ...]:
+        """What it tried to do outside of itself."""
+        return self._contained.denied()
+
+    def close(self) -> None:
+        """End the program, and what it may reach."""
+        self._run(self._contained.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(CLOSE_S)
+        self._loop.close()
+
+    def _run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(CLOSE_S)
+
+
+def _programs(root: Path, environ: Mapping[str, str]) -> Iterator[str]:
+    """Programs on the PATH, and those that the project has of its own."""
+    own = (root / ".venv" / "bin", root / "venv" / "bin", root / "node_modules" / ".bin")
+    folders = environ.get("PATH", os.defpath).split(os.pathsep)
+    for folder in dict.fromkeys([*folders, *map(str, own)]):
+        if os.path.isdir(folder):
+            yield from (entry.path for entry in os.scandir(folder) if entry.is_file())

@@ -1,0 +1,133 @@
+"""What a run does outside of itself, and what it lacks, is named at once."""
+
+from __future__ import annotations
+
+import socket
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.wire.recording.recorded import project, recorded
+
+
+def test_hosts_files_programs_variables_and_data_are_named_once(
+    tmp_path: Path, upstream: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    root = project(
+        tmp_path / "project",
+        main="""
+        import csv, os, pathlib, socket, subprocess, tempfile
+        from asking import ask
+        place = os.environ["UPSTREAM"].split("//")[1].split(":")
+        for _ in range(2):
+            socket.create_connection((place[0], int(place[1]))).close()
+        list(csv.reader(open("data/orders.csv")))
+        pathlib.Path("out").mkdir()
+        pathlib.Path("out/report.md").write_text("report")
+        pathlib.Path("notes.txt").write_text("changed")
+        pathlib.Path("old.txt").unlink()
+        with open(os.path.expanduser("~/.tool"), "w") as file:
+            file.write("memory")
+        with tempfile.NamedTemporaryFile() as file:
+            pass
+        subprocess.run(["ls"], capture_output=True, check=True)
+        os.environ.get("TONE")
+        ask("Where?")
+        """,
+    )
+    (root / "data").mkdir()
+    (root / "data" / "orders.csv").write_text("question\nWhere?\n")
+    for name in ("notes.txt", "old.txt"):
+        (root / name).write_text("before")
+    monkeypatch.setenv("HOME", str(home))
+    recording = recorded(root, "main.py", upstream=upstream)
+    assert recording.exit_code == 0, recording.stderr_tail
+    [contact] = recording.contacts
+    assert (contact.port, contact.count) == (int(upstream.rpartition(":")[2]), 2)
+    writes = {write.path: (write.place, write.how) for write in recording.writes}
+    assert writes.pop("out/report.md") == ("project", "created")
+    assert writes.pop("notes.txt") == ("project", "changed")
+    assert writes.pop("old.txt") == ("project", "deleted")
+    assert {(Path(path).name, how) for path, (_, how) in writes.items()} == {(".tool", "created")}
+    assert [Path(program.path).name for program in recording.programs] == ["ls"]
+    variables = {variable.name: variable.present for variable in recording.variables}
+    assert variables == {"UPSTREAM": True, "TONE": False}
+    assert recording.data_files_read == ("data/orders.csv",)
+    assert not recording.missing
+
+
+def test_all_that_lacks_is_named_at_once_when_the_first_ends_the_program(
+    tmp_path: Path,
+) -> None:
+    root = project(
+        tmp_path,
+        support__main="""
+        from support import model, tools
+        model.answer(tools.KEY)
+        """,
+        support__tools="""
+        import os
+        KEY = os.environ["SEARCH_API_KEY"]
+        try:
+            import a_faster_parser
+        except ImportError:
+            a_faster_parser = None
+        import a_vector_store.client
+        """,
+        support__model="""
+        import os
+        from support.later import TONE
+        def answer(key):
+            import a_model_library
+            return a_model_library.ask(os.environ["MODEL_NAME"], os.getenv("REGION", "eu"), TONE)
+        """,
+        support__later="import os\nTONE = os.environ['TONE']",
+        unrelated="import a_thing_of_another_script",
+    )
+    (root / ".env.example").write_text("SEARCH_API_KEY=\nMODEL_NAME=gpt\nUNUSED=\n")
+    (root / ".env").write_text("TONE=kind\n")
+    (root / "requirements.txt").write_text("a_model_library\n")
+    recording = recorded(root, "-m", "support.main")
+    assert recording.failed
+    lacking = {(entry.kind, entry.name): entry for entry in recording.missing}
+    assert set(lacking) == {
+        ("variable", "SEARCH_API_KEY"),
+        ("variable", "MODEL_NAME"),
+        ("module", "a_vector_store"),
+        ("module", "a_model_library"),
+    }
+    assert lacking["variable", "MODEL_NAME"].why.startswith("support/model.py:")
+    assert lacking["module", "a_vector_store"].why == "support/tools.py:8 imports it."
+    install = f"Run: {sys.executable} -m pip install -r requirements.txt"
+    assert lacking["module", "a_vector_store"].fix == install
+
+
+def test_a_database_a_program_and_a_file_that_are_not_there_are_named(tmp_path: Path) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    root = project(
+        tmp_path,
+        main=f"""
+        import contextlib, socket, subprocess
+        with contextlib.suppress(OSError):
+            subprocess.run(["a-program-that-nobody-has"])
+        with contextlib.suppress(OSError):
+            socket.create_connection(("localhost", {port}))
+        open("prompts/system.txt")
+        """,
+    )
+    recording = recorded(root, "main.py")
+    assert {(entry.kind, entry.name) for entry in recording.missing} == {
+        ("program", "a-program-that-nobody-has"),
+        ("host", f"localhost:{port}"),
+        ("file", "prompts/system.txt"),
+    }
+    absent = recorded(root, "a-program-that-nobody-has", "--fast", python="")
+    assert absent.exit_code == 127
+    assert ("program", "a-program-that-nobody-has") in {
+        (entry.kind, entry.name) for entry in absent.missing
+    }

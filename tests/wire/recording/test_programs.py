@@ -1,0 +1,121 @@
+"""Chat loops, terminals, commands that do not end, and agents in other languages."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.wire.recording.recorded import functions, project, recorded
+
+LOOP = """
+import sys
+from asking import ask
+print("terminal" if sys.stdin.isatty() else "pipe")
+while True:
+    try:
+        line = input("you> ")
+    except EOFError:
+        break
+    print(ask(line))
+"""
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+def test_a_chat_loop_gets_its_line_and_then_the_end_of_input(
+    terminal: bool, tmp_path: Path, upstream: str
+) -> None:
+    root = project(tmp_path, chat=LOOP)
+    recording = recorded(
+        root, "chat.py", upstream=upstream, stdin="Where is it?", terminal=terminal
+    )
+    assert recording.exit_code == 0, recording.stderr_tail
+    [call] = recording.calls
+    assert call.texts[-1].text == "Where is it?"
+    assert recording.stdout.startswith("terminal" if terminal else "pipe")
+    assert call.response in recording.stdout
+
+
+def test_a_command_that_does_not_end_is_ended_with_its_grandchildren(
+    tmp_path: Path, upstream: str
+) -> None:
+    root = project(
+        tmp_path,
+        main="""
+        import subprocess, sys
+        from asking import ask
+        ask("Where?")
+        subprocess.run([sys.executable, "left.py"])
+        """,
+        left="""
+        import os, time
+        os.setsid()
+        open("pid", "w").write(str(os.getpid()))
+        time.sleep(99)
+        """,
+    )
+    recording = recorded(root, "main.py", upstream=upstream, timeout_s=3)
+    assert recording.timed_out
+    assert recording.exit_code is None
+    assert len(recording.calls) == 1
+    pid = int((root / "pid").read_text())
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+NODE = """
+import https from "node:https";
+import http from "node:http";
+async function withFetch(question) {
+  const body = JSON.stringify({ model: "m", messages: [{ role: "user", content: question }] });
+  const response = await fetch(`${process.env.UPSTREAM}/v1/chat/completions`, {
+    method: "POST", headers: { "content-type": "application/json" }, body });
+  return (await response.json()).choices[0].message.content;
+}
+function withRequest(question) {
+  const body = JSON.stringify({ model: "m", messages: [{ role: "user", content: question }] });
+  return new Promise((resolve, reject) => {
+    const url = new URL(`${process.env.UPSTREAM}/v1/chat/completions`);
+    const request = http.request(url, { method: "POST" }, (response) => {
+      let text = "";
+      response.on("data", (piece) => (text += piece));
+      response.on("end", () => resolve(JSON.parse(text).choices[0].message.content));
+    });
+    request.on("error", reject);
+    request.end(body);
+  });
+}
+export async function answer(question) {
+  await fetch(`${process.env.UPSTREAM}/search`, { method: "POST", body: "{}" });
+  return [await withFetch(question), await withRequest(question)].join(" | ");
+}
+console.log(await answer(process.argv[2]));
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed.")
+def test_an_agent_in_node_is_recorded_with_files_and_functions(
+    tmp_path: Path, upstream: str
+) -> None:
+    root = project(tmp_path)
+    (root / "agent.mjs").write_text(NODE)
+    recording = recorded(root, "node", "agent.mjs", "Where?", upstream=upstream, python="")
+    assert recording.exit_code == 0, recording.stderr_tail
+    fetched, requested = recording.calls
+    assert recording.stdout.strip() == f"{fetched.response} | {requested.response}"
+    assert functions(fetched)[-2:] == ["answer", "withFetch"]
+    assert (fetched.stack[-1].file, requested.client) == ("agent.mjs", "http")
+    assert "withRequest" in functions(requested)
+    [contact] = recording.contacts
+    assert contact.requests == {"POST /search": 1}
+
+
+def test_recording_a_trivial_agent_costs_little(tmp_path: Path, upstream: str) -> None:
+    root = project(tmp_path, main="import sys\nfrom asking import ask\nprint(ask(sys.argv[1]))")
+    started = time.monotonic()
+    recording = recorded(root, "main.py", "Where?", upstream=upstream)
+    assert recording.overhead_s < 15
+    assert recording.seconds + recording.overhead_s <= time.monotonic() - started + 0.1

@@ -1,0 +1,97 @@
+"""The simulated model answers in the form that is asked for, through the real libraries."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from ratchet.sandbox.containment import why_no_mounts
+from tests.wire.recording.recorded import project, recorded
+
+AGENT = """
+import sys
+from typing import Literal
+from agents import Agent, Runner, function_tool
+from pydantic import BaseModel
+import anthropic, openai
+
+class Answer(BaseModel):
+    text: str
+    urgency: Literal["low", "high"]
+    steps: list[str]
+
+@function_tool
+def look_up(order: str, deep: bool) -> str:
+    "Look an order up."
+    print("looked up", deep)
+    return "It is on its way."
+
+agent = Agent("Desk", instructions="You help.", tools=[look_up], output_type=Answer)
+answer = Runner.run_sync(agent, sys.argv[1]).final_output
+print(answer.urgency in ("low", "high"), len(answer.steps))
+with anthropic.Anthropic().messages.stream(
+    model="claude", max_tokens=9, system="Be kind.", messages=[{"role": "user", "content": "Hi"}]
+) as stream:
+    print("".join(stream.text_stream).startswith("Simulated answer"))
+client = openai.OpenAI()
+chunks = client.chat.completions.create(
+    model="m", stream=True, messages=[{"role": "user", "content": "Hi"}]
+)
+print("".join(chunk.choices[0].delta.content or "" for chunk in chunks)[:16])
+vectors = client.embeddings.create(model="text-embedding-3-small", input=["a", "b"]).data
+print(len(vectors), vectors[0].embedding != vectors[1].embedding)
+"""
+
+
+def test_tools_schemas_streams_and_embeddings_without_a_key(tmp_path: Path) -> None:
+    root = project(tmp_path, main=AGENT)
+    recording = recorded(
+        root, "main.py", "Where?", simulated=True, OPENAI_API_KEY="", ANTHROPIC_API_KEY=""
+    )
+    assert recording.stdout.splitlines() == [
+        "looked up True",
+        "True 1",
+        "True",
+        "Simulated answer",
+        "2 True",
+    ], recording.stderr_tail
+    dialects = [call.dialect for call in recording.calls]
+    assert dialects == [
+        *("openai-responses", "openai-responses", "anthropic", "openai-chat", "openai-embeddings")
+    ]
+    assert "look_up" in recording.calls[0].response
+    assert not recording.contacts
+    assert any("placeholders" in note for note in recording.notes)
+
+
+@pytest.mark.skipif(bool(why_no_mounts()), reason=why_no_mounts())
+def test_nothing_is_real_while_the_simulated_model_answers(tmp_path: Path, upstream: str) -> None:
+    root = project(
+        tmp_path,
+        main="""
+        import http.client, os, pathlib, subprocess
+        from asking import ask
+        print(ask("Where?"))
+        pathlib.Path("report.md").write_text("report")
+        pathlib.Path("old.txt").unlink()
+        subprocess.run(["ls"], capture_output=True, check=True)
+        try:
+            http.client.HTTPConnection(os.environ["SHOP"]).request("POST", "/orders", "{}")
+        except ConnectionRefusedError:
+            print("refused")
+        """,
+    )
+    (root / "old.txt").write_text("there")
+    with socket.create_server(("127.0.0.1", 0)) as shop:
+        place = f"127.0.0.1:{shop.getsockname()[1]}"
+        recording = recorded(root, "main.py", simulated=True, upstream=upstream, SHOP=place)
+    assert recording.stdout.splitlines() == [recording.calls[0].response, "refused"]
+    assert not (root / "report.md").exists()
+    assert (root / "old.txt").exists()
+    writes = {write.path: write.how for write in recording.writes}
+    assert writes == {"report.md": "created", "old.txt": "deleted"}
+    [contact] = recording.contacts
+    assert contact.requests == {"POST /orders": 1}
+    assert [Path(program.path).name for program in recording.programs] == ["ls"]
