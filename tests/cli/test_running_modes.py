@@ -183,3 +183,16 @@ def test_an_entry_with_arguments_runs(make_agent: MakeAgent, upstream: StubUpstr
     wrong = project.ratchet("run", "only a text")
     assert wrong.returncode == 2
     assert "[agent.arguments] question names {input.text}" in wrong.stderr
+
+
+def test_a_client_made_at_import_calls_for_each_rollout(make_agent: MakeAgent) -> None:
+    project = make_agent(
+        'entry = "agent:answer"\nprompts = "calls"\n\n[agent.arguments]\n'
+        'question = "{input}"\ntone = "kind"\n'
+    )
+    source = ASKS.replace(
+        "def ask(question):", "BASE = os.environ.get('OPENAI_BASE_URL', '')\ndef ask(question):"
+    ).replace('os.environ["OPENAI_BASE_URL"] +', "BASE +")
+    project.write("agent.py", source + "def answer(question, tone):\n    yield ask(question)\n")
+    tasks_of(project, INPUTS)
+    check(project, INPUTS[0])
