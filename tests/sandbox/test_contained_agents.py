@@ -591,7 +591,7 @@ def test_an_allowed_name_is_reached_from_any_language(
     )
     outcome = attempts_of(executor, ["question"])[0]
     assert "served" in str(outcome.output), outcome.error
-    assert kept_of(outcome) == []
+    assert kept_of(outcome.spans) == []
 
 
 @pytest.mark.parametrize("level", LEVELS)

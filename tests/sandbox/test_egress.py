@@ -49,7 +49,7 @@ def test_a_rollout_reaches_allowed_hosts_alone_and_begins_with_an_empty_home(
             "HTTP Error 403: Forbidden",
             "<urlopen error Tunnel connection failed: 403 Forbidden>",
         ], outcome.error
-        assert [(act.subject, act.port) for act in kept_of(outcome)] == [
+        assert [(act.subject, act.port) for act in kept_of(outcome.spans)] == [
             ("mail.other.org", 80),
             ("mail.other.org", 443),
         ]

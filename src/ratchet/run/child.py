@@ -15,7 +15,8 @@ from typing import IO, Literal
 import msgspec
 
 from ratchet.sandbox.acts import Act
-from ratchet.sandbox.containment import AgentContainment, Contained
+from ratchet.sandbox.contained import Contained
+from ratchet.sandbox.containment import AgentContainment
 from ratchet.sandbox.egress import Led
 
 TAIL_BYTES = 3_000

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from ratchet._waiting import WAITS
 from ratchet.sandbox.acts import Act
-from ratchet.sandbox.containment import AgentContainment, Contained
+from ratchet.sandbox.contained import Contained
+from ratchet.sandbox.containment import AgentContainment
 from ratchet.sandbox.egress import Led
 from ratchet.sandbox.inside.process_table import processes
 from ratchet.types import AgentError

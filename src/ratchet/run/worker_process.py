@@ -15,7 +15,8 @@ import msgspec
 
 from ratchet.run.reachable import hosts_of, model_hosts
 from ratchet.sandbox.acts import Act
-from ratchet.sandbox.containment import AgentContainment, Contained
+from ratchet.sandbox.contained import Contained
+from ratchet.sandbox.containment import AgentContainment
 from ratchet.sandbox.egress import Led
 from ratchet.worker.environment import SECRETS, without
 from ratchet.worker.messages import (
