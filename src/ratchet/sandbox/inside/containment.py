@@ -46,6 +46,8 @@ def contain(control: int, config: dict[str, Any]) -> NoReturn:
     kernel.prefer_for_oom_kill()
     reader, writer = os.pipe()
     own = config["level"] == NAMESPACES
+    folder, name = os.path.split(config["base"])
+    outside = os.open(folder, os.O_PATH | os.O_DIRECTORY)  # as it is before the mounts change
     try:
         if own and not config["entered"]:
             network.unshare(_NEW_NAMESPACES)
@@ -62,6 +64,12 @@ def contain(control: int, config: dict[str, Any]) -> NoReturn:
         os.close(descriptor)
     ended = os.read(reader, _STATUS.size)
     os.waitpid(pid, 0)
+    if not own:
+        scratch.empty(config["base"])
+    try:
+        os.rmdir(name, dir_fd=outside)
+    except OSError:
+        pass  # a mount here holds it, or the process outside was faster
     keeper.end_as(_STATUS.unpack(ended)[0] if ended else NOT_CONTAINED << 8)
 
 
