@@ -59,13 +59,13 @@ class Names:
         # With a domain appended the name would be another one; it is asked for as it is, too.
         missing = name not in self._addresses and name.endswith(self._searched)
         reply = _RESPONSE | _AUTHORITATIVE | _RECURSION & flags | (3 if missing else 0)
-        found = b""
+        address = b""
         if not missing and kind == _ADDRESS:
             self.asked.append(name)
             raw = bytes(int(part) for part in self.address(name).split("."))
-            found = struct.pack("!HHHIH", 0xC00C, kind, 1, _TIME_TO_LIVE_S, 4) + raw
-        head = struct.pack("!6H", number, reply, 1, 1 if found else 0, 0, 0)
-        return head + query[12:end] + found
+            address = struct.pack("!HHHIH", 0xC00C, kind, 1, _TIME_TO_LIVE_S, 4) + raw
+        head = struct.pack("!6H", number, reply, 1, 1 if address else 0, 0, 0)
+        return head + query[12:end] + address
 
 
 def allows(hosts: Iterable[tuple[str, int]], name: str, port: int) -> bool:

@@ -63,12 +63,12 @@ class Observer:
             asks = (notice.pid, notice.arguments[0]) in self._asking
             if notice.name in ("sendto", "sendmsg", "sendmmsg"):
                 self._ask(notice, asks)
-            seen = effects(notice)
+            noticed = effects(notice)
         except (OSError, ValueError):
-            seen = []
+            noticed = []
         # Before the report: looking for a name takes time.
         notice.let()
-        for effect in seen:
+        for effect in noticed:
             if effect.kind == SOCKET and not _is_there(effect.subject):
                 continue
             if effect.kind == CONNECT:
@@ -110,10 +110,10 @@ def _is_there(path: str) -> bool:
 
 def _addresses(name: str) -> frozenset[str]:
     try:
-        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        answers = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except OSError:
         return frozenset()
-    return frozenset(str(address[0]) for *_, address in found)
+    return frozenset(str(address[0]) for *_, address in answers)
 
 
 def hosts_table() -> dict[str, str]:
@@ -122,9 +122,9 @@ def hosts_table() -> dict[str, str]:
     try:
         with open("/etc/hosts", encoding="utf-8", errors="replace") as file:
             for line in file:
-                address, *named = line.partition("#")[0].split() or [""]
-                if named:
-                    names.setdefault(address, named[0])
+                address, *aliases = line.partition("#")[0].split() or [""]
+                if aliases:
+                    names.setdefault(address, aliases[0])
     except OSError:
         pass
     return {**names, "127.0.0.1": "localhost", "::1": "localhost"}
