@@ -151,7 +151,8 @@ class Guard:
         path = effect.subject
         exists = os.path.lexists(path)
         if f"{path}/".startswith(self._writable) or is_noise(effect):
-            if exists and not is_noise(effect) and self._original(path):
+            makes = notice.name in _MAKES_FOLDERS
+            if exists and not makes and not is_noise(effect) and self._original(path):
                 self._report(effect, COPIED)
             return 0
         changes_nothing = exists if notice.name in _MAKES_FOLDERS else not exists
