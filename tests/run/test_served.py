@@ -135,6 +135,13 @@ def run(executor: ServedExecutor, claims: list[Claim], *, at_once: bool = True) 
     return outcomes
 
 
+async def ended(*pids: int) -> None:
+    """Wait until processes that were killed are gone."""
+    async with asyncio.timeout(20):
+        while any(alive(pid) for pid in pids):
+            await asyncio.sleep(0.02)
+
+
 def test_a_service_in_node_gets_the_input_in_its_body_and_its_calls_are_the_attempts(
     service: MakeService, claims: Claims, tmp_path: Path
 ) -> None:
@@ -347,8 +354,11 @@ def test_what_a_service_started_ends_with_it(
 ) -> None:
     executor = service(
         """
-        grandchild = subprocess.Popen(["sh", "-c", "sleep 600; :"])
-        ANSWER = lambda given: grandchild.pid
+        grandchildren = [
+            subprocess.Popen(["sh", "-c", "sleep 600; :"], start_new_session=own)
+            for own in (False, True)
+        ]
+        ANSWER = lambda given: [each.pid for each in grandchildren]
         serve(os.environ["PORT"])
         """,
         "sh",
@@ -356,7 +366,7 @@ def test_what_a_service_started_ends_with_it(
         f"{sys.executable} service.py; :",
     )
     (outcome,) = run(executor, claims("a"))
-    assert not alive(outcome.output)
+    asyncio.run(ended(*outcome.output))
 
 
 def test_what_a_killed_ratchet_had_started_ends_too(tmp_path: Path) -> None:
@@ -374,14 +384,7 @@ os.kill(os.getpid(), 9)
 """
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, timeout=60)
     assert done.returncode == -signal.SIGKILL
-    pid = int((tmp_path / "log").read_text())
-
-    async def ended() -> None:
-        async with asyncio.timeout(20):
-            while alive(pid):
-                await asyncio.sleep(0.02)
-
-    asyncio.run(ended())
+    asyncio.run(ended(int((tmp_path / "log").read_text())))
 
 
 def test_a_cancelled_attempts_process_does_not_serve_the_next_one(

@@ -76,7 +76,7 @@ COMMANDS: dict[str, Command] = {
     "doctor": Command(
         "doctor",
         "doctor",
-        "Check that the wiring of ratchet init and ratchet.toml still fit the code.",
+        "Check that what ratchet.toml names is there, and that prompts are still declared.",
     ),
     "mcp": Command(
         "mcp",

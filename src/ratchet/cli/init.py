@@ -64,6 +64,9 @@ def init(
     declare: Annotated[
         bool, typer.Option("--declare", help="Declare the prompts in the source as well.")
     ] = False,
+    no_tests: Annotated[
+        bool, typer.Option("--no-tests", help="Do not run the project's own tests.")
+    ] = False,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Ask nothing: take what is proposed.")
     ] = False,
@@ -129,6 +132,7 @@ def init(
         allowed=tuple(allow or ()),
         simulated=simulated,
         declare=declare,
+        tests=not no_tests,
         asks=not (yes or json) and sys.stdin.isatty(),
         dry_run=dry_run,
         branch=None if no_git else branch,

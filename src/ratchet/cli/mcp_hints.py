@@ -9,7 +9,7 @@ from typing import Any
 
 _COMMAND = re.compile(r"`?\bratchet ([a-z]+)\b((?: (?:--?[a-z][\w-]*|[\w@./:=-]*\w))*)`?")
 _OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)")
-_WAYS = {"look": "look", "dry-run": "wire", "undo": "undo", "check": "check"}
+_WAYS = {"look": "look", "undo": "undo"}
 """What `ratchet init` does, by its option."""
 _ID = re.compile(r"[0-9a-f]{4,}")
 

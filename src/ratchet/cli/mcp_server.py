@@ -30,8 +30,8 @@ _log = logging.getLogger("ratchet")
 INSTRUCTIONS = f"""Ratchet improves an existing LLM agent from its own use, and ships a change \
 only if it is proved better on tasks that learning never saw.
 
-In a repository that is not wired yet: look, recommend, wire (a dry run unless commit is true), \
-check. In a wired project: status, run, evaluate, traces, show, improve, explain, diff, ship. Ask \
+In a repository that is not wired yet: look. In a wired project: doctor, status, run, evaluate, \
+traces, show, improve, explain, diff, ship. Ask \
 the person before commit, ship or send is set to true, before rollback, and before tools with side \
 effects are allowed. {DATA_NOTE}"""
 
@@ -39,12 +39,6 @@ PathIn = Annotated[str, Field(description="Folder, relative to where the server 
 Part = Annotated[str, Field(description="JSON Pointer to the part wanted, such as /prompts/0")]
 Offset = Annotated[int, Field(ge=0, description="Items or characters of `part` to pass over")]
 Wait = Annotated[float, Field(ge=0, le=600, description="Wait at most so many seconds for its end")]
-ProjectIn = Annotated[str | None, Field(description="Project's folder, where there are several")]
-EntryIn = Annotated[str | None, Field(description="What a task runs, as PATH:NAME")]
-ToolsIn = Annotated[
-    list[str] | None,
-    Field(description="Tools with side effects that may act in rollouts; ask the person first"),
-]
 CandidateIn = Annotated[str, Field(description="source, best, or an id's start")]
 ReleaseIn = Annotated[str | None, Field(description="An id's start; by default the newest")]
 Answered = Annotated[CallToolResult, ToolAnswer]
@@ -65,11 +59,10 @@ _READS = _hints(reads=True)
 _RUNS_CODE = _hints(destroys=True, open_world=True)
 """The agent's code may do anything, and what is not marked as a tool is not denied."""
 _KINDS: dict[str, ToolAnnotations] = {
-    **dict.fromkeys(("look", "recommend", "doctor", "status", "traces", "show", "explain"), _READS),
+    **dict.fromkeys(("look", "doctor", "status", "traces", "show", "explain"), _READS),
     **dict.fromkeys(("improve_status", "evaluate_status"), _READS),
     **dict.fromkeys(("improve_cancel", "evaluate_cancel"), _hints(again=True)),
-    **dict.fromkeys(("check", "run", "evaluate", "improve", "diff"), _RUNS_CODE),
-    "wire": _hints(again=True, open_world=True),
+    **dict.fromkeys(("run", "evaluate", "improve", "diff"), _RUNS_CODE),
     "undo": _hints(destroys=True, again=True),
     "releases": _hints(again=True, open_world=True),
     "ship": _hints(destroys=True, again=True, open_world=True),
@@ -78,7 +71,7 @@ _KINDS: dict[str, ToolAnnotations] = {
 """What each tool does to the world."""
 
 _OWN_WORDS = frozenset(
-    {"recommend", "check", "doctor", "status", "explain", "improve", "improve_status", "undo"}
+    {"doctor", "status", "explain", "improve", "improve_status", "undo"}
     | {"improve_cancel", "evaluate_cancel"}
 )
 """Tools of whose data all texts are Ratchet's."""
@@ -100,63 +93,11 @@ class Tools:
     async def look(
         self, ctx: Call, path: PathIn = ".", part: Part = "", offset: Offset = 0
     ) -> ToolAnswer:
-        """Say what a repository holds: frameworks, entries, model calls, prompts, tools, side \
-effects, tests, tracing, data and names of secrets, each with file and line. Reads only; runs and \
-imports nothing, and opens no .env file."""
-        arguments = ["init", "--look", "--", str(self._folder.inside(path))]
+        """Say what a repository holds: frameworks, commands that may start the agent, texts that \
+read like prompts, tests, data files and names of secrets, each with file and line. Reads only; \
+runs and imports nothing, and opens no file of secrets."""
+        arguments = ["init", "--look", "--in", str(self._folder.inside(path))]
         return await self._commands.ask(ctx, arguments, part, offset)
-
-    async def recommend(
-        self,
-        ctx: Call,
-        path: PathIn = ".",
-        project: ProjectIn = None,
-        entry: EntryIn = None,
-        allow_tools: ToolsIn = None,
-        part: Part = "",
-        offset: Offset = 0,
-    ) -> ToolAnswer:
-        """Say in plain words what the agent is, what to improve first, how to bind each prompt, \
-which data is there, what it costs and what is risky; with the questions that only a person can \
-answer. Changes nothing."""
-        arguments = ["init", "--advice", *_options(project=project, entry=entry)]
-        arguments += _repeated("allow-tool", allow_tools)
-        return await self._commands.ask(
-            ctx, [*arguments, "--", str(self._folder.inside(path))], part, offset
-        )
-
-    async def wire(
-        self,
-        ctx: Call,
-        path: PathIn = ".",
-        project: ProjectIn = None,
-        entry: EntryIn = None,
-        allow_tools: ToolsIn = None,
-        workflow: Annotated[
-            bool, Field(description="Add a CI job that runs ratchet verify")
-        ] = False,
-        branch: Annotated[str, Field(description="Name of the new branch")] = "ratchet/init",
-        commit: Annotated[bool, Field(description="Make the commit; else a dry run")] = False,
-        no_git: Annotated[
-            bool, Field(description="Write the files without git, where there is no repository")
-        ] = False,
-        coach: Annotated[
-            str | None, Field(description="Model that gives an opinion and drafts; costs money")
-        ] = None,
-        part: Part = "",
-        offset: Offset = 0,
-    ) -> ToolAnswer:
-        """Wire the agent into Ratchet. A dry run that gives the diff, unless commit is true: then \
-one commit on a new branch, or with no_git the files alone. Nothing that exists is overwritten, \
-and a second call adds only what is new."""
-        whole = await anyio.to_thread.run_sync(self._folder.wired, path)
-        if commit and not no_git:
-            await anyio.to_thread.run_sync(self._folder.owns_git, whole)
-        arguments = ["init", "--yes", *([] if commit else ["--dry-run"])]
-        arguments += _options(project=project, entry=entry, branch=branch, coach=coach)
-        arguments += _options(workflow=workflow, no_git=no_git)
-        arguments += _repeated("allow-tool", allow_tools)
-        return await self._commands.ask(ctx, [*arguments, "--", str(whole)], part, offset)
 
     async def undo(
         self,
@@ -165,32 +106,22 @@ and a second call adds only what is new."""
         commit: Annotated[
             bool, Field(description="Take it back; else only say what would be")
         ] = False,
-        no_git: Annotated[bool, Field(description="As wire was called")] = False,
         part: Part = "",
         offset: Offset = 0,
     ) -> ToolAnswer:
-        """Take back what wire made, also after edits around it; what was edited is kept and \
-named. Says what would be done, unless commit is true."""
+        """Take a wiring back: by the revert of its commit, or by the stored originals. What was \
+edited since is kept and named. Says what would be done, unless commit is true."""
         whole = await anyio.to_thread.run_sync(self._folder.wired, path)
-        if commit and not no_git:
+        if commit:
             await anyio.to_thread.run_sync(self._folder.owns_git, whole)
         arguments = ["init", "--undo", *([] if commit else ["--dry-run"])]
-        arguments += _options(no_git=no_git)
-        return await self._commands.ask(ctx, [*arguments, "--", str(whole)], part, offset)
-
-    async def check(self, ctx: Call, path: PathIn = ".") -> ToolAnswer:
-        """Check a wired agent against a simulated model, in a copy without keys and with tools \
-that act blocked: one connected trace, each prompt the same as before and changed when it should \
-be, the project's tests as before."""
-        whole = await anyio.to_thread.run_sync(self._folder.wired, path)
-        arguments = ["init", "--check", "--", str(whole)]
-        return await self._commands.ask(ctx, arguments)
+        return await self._commands.ask(ctx, [*arguments, "--in", str(whole)], part, offset)
 
     async def doctor(
         self, ctx: Call, path: PathIn = ".", part: Part = "", offset: Offset = 0
     ) -> ToolAnswer:
-        """Say what of the wiring and of ratchet.toml no longer fits the code, and the next step \
-of each. Runs and writes nothing."""
+        """Say which files, modules and prompts that ratchet.toml names are not there, with the \
+next step of each. Runs and writes nothing."""
         whole = await anyio.to_thread.run_sync(self._folder.wired, path)
         arguments = ["doctor", "--", str(whole)]
         return await self._commands.ask(ctx, arguments, part, offset)

@@ -9,7 +9,7 @@ import struct
 
 from . import keeper, kernel, landlock, network, policy, process_table, protocol, scratch
 from .act_log import DENIED, ActLog
-from .attempts import LOOKUP, Attempt
+from .effects import LOOKUP, Effect
 from .guard import Guard
 from .mounts import Mounts
 from .names import Names, resolver_settings
@@ -25,6 +25,7 @@ _NEW_NAMESPACES = 0x00020000 | 0x20000000 | 0x40000000 | 0x08000000
 NAMESPACES = "bubblewrap"
 """The level at which files, network and processes are the program's own."""
 _REACH_S = 0.5
+_DIAL_S = 5.0
 _STATUS = struct.Struct("=i")
 NOT_CONTAINED = 70
 """Exit code of a keeper whose program could not be contained, or which was killed."""
@@ -192,20 +193,26 @@ class _Kept:
         self._control.send(protocol.REACHED, b"\x00")
 
     def _others(self) -> set[int]:
-        alive = process_table.processes(os.getpid())
-        return {pid for pid in alive if pid != self._started.pid and not _is_zombie(pid)}
+        """The other processes, once those that have ended are reaped."""
+        others = set(process_table.processes(os.getpid())) - {self._started.pid}
+        for pid in others:
+            try:
+                os.waitpid(pid, os.WNOHANG)
+            except ChildProcessError:
+                continue  # it is another's child
+        return {pid for pid in others if process_table.usage([pid])[0]}
 
     def _settle_acts(self) -> None:
         for name in dict.fromkeys(self._names.asked):
             if name not in self._connected and not self._guard.knows(name):
-                self._log.add(Attempt(LOOKUP, name), DENIED)
+                self._log.add(Effect(LOOKUP, name), DENIED)
         self._names.asked.clear()
         self._connected.clear()
         self._log.settle()
 
-    def _report(self, attempt: Attempt, end: str) -> None:
-        self._connected.add(attempt.subject)
-        self._log.add(attempt, end)
+    def _report(self, effect: Effect, end: str) -> None:
+        self._connected.add(effect.subject)
+        self._log.add(effect, end)
 
     def _original(self, path: str) -> bool:
         return self._mounts is not None and self._mounts.original(path)
@@ -221,7 +228,7 @@ class _Kept:
         self._tell(protocol.LISTENING, host, port, _listener(address, port))
 
     def _dial(self, host: str, port: int) -> socket.socket:
-        made = socket.create_connection(("127.0.0.1", self._config["relay"]))
+        made = socket.create_connection(("127.0.0.1", self._config["relay"]), timeout=_DIAL_S)
         source = made.getsockname()[1]
         self._control.send(protocol.DIALED, f"{source} {host} {port}".encode())
         return made
@@ -318,7 +325,3 @@ def _lay_home(config: dict[str, Any]) -> None:
         path = os.path.join(home, name)
         if path not in config["hidden"]:
             os.symlink(path, f"{base}/home/{name}")
-
-
-def _is_zombie(pid: int) -> bool:
-    return not process_table.usage([pid])[0]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from .attempts import question
+from .effects import question
 
 TYPE_CHECKING = False  # `typing` is slow to import
 if TYPE_CHECKING:
@@ -66,6 +66,21 @@ class Names:
             found = struct.pack("!HHHIH", 0xC00C, kind, 1, _TIME_TO_LIVE_S, 4) + raw
         head = struct.pack("!6H", number, reply, 1, 1 if found else 0, 0, 0)
         return head + query[12:end] + found
+
+
+def allows(hosts: Iterable[tuple[str, int]], name: str, port: int) -> bool:
+    """Whether a host and port is among those that may be reached.
+
+    Args:
+        hosts: Names, in lower case, and ports; `*.example.com` is every name below it, `*` each.
+        name: The host.
+        port: Its port.
+    """
+    return any(
+        port == number
+        and (host in ("*", name) or (host.startswith("*.") and name.endswith(host[1:])))
+        for host, number in hosts
+    )
 
 
 def resolver_settings() -> tuple[list[str], list[str]]:
