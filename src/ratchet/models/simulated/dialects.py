@@ -294,11 +294,11 @@ def about_models(path: str) -> Any:
 
 def embeddings(path: str, body: Body) -> Any:
     """Vectors that follow from the texts, as long as the request asks for."""
-    given = body.get("input", body.get("prompt", body.get("content", body.get("requests", ""))))
-    several = isinstance(given, list) and bool(given) and not isinstance(given[0], int)
+    texts = body.get("input", body.get("prompt", body.get("content", body.get("requests", ""))))
+    several = isinstance(texts, list) and bool(texts) and not isinstance(texts[0], int)
     wanted = body.get("dimensions", body.get("outputDimensionality"))
     size = wanted if isinstance(wanted, int) and 0 < wanted <= 4096 else _usual_size(body)
-    vectors = [_vector(str(text), size) for text in (given if several else [given])]
+    vectors = [_vector(str(text), size) for text in (texts if several else [texts])]
     if path.endswith("/api/embeddings"):
         return {"embedding": vectors[0]}
     if path.endswith("/api/embed"):

@@ -79,7 +79,7 @@ def turn_of(
 
 def _tools(body: Mapping[str, Any]) -> list[Tool]:
     """The tools that a request offers, in any dialect; without those of the provider's own."""
-    found = []
+    offered = []
     for entry in items(body.get("tools")) or items(mapping(body.get("toolConfig")).get("tools")):
         entry = mapping(entry)
         alone = entry.get("function") or entry.get("toolSpec") or entry
@@ -87,8 +87,8 @@ def _tools(body: Mapping[str, Any]) -> list[Tool]:
             schemas = ("parameters", "parametersJsonSchema", "input_schema", "inputSchema")
             schema = next((mapping(tool[key]) for key in schemas if tool.get(key)), {})
             if tool.get("name") and (schema or "parameters" in tool or "function" in entry):
-                found.append(Tool(str(tool["name"]), _lowered(schema.get("json", schema))))
-    return found
+                offered.append(Tool(str(tool["name"]), _lowered(schema.get("json", schema))))
+    return offered
 
 
 def _forced(body: Mapping[str, Any]) -> str:
@@ -136,10 +136,12 @@ def _written_schema(texts: Sequence[str]) -> Mapping[str, Any]:
 def _text(texts: Sequence[str], mark: str) -> str:
     whole, last = "\n".join(texts), texts[-1] if texts else ""
     said = f"Simulated answer {mark} to: {' '.join(last.split()[:12])}"
-    given, _, asked = last.rpartition("Respond with ")
+    fields_so_far, _, asked = last.rpartition("Respond with ")
     fields = [(name, kind) for name, kind in _MARKED.findall(asked) if name != "completed"]
     if fields:
-        lines = [f"[[ ## {name} ## ]]\n{_field(kind, said, given)}" for name, kind in fields]
+        lines = [
+            f"[[ ## {name} ## ]]\n{_field(kind, said, fields_so_far)}" for name, kind in fields
+        ]
         return "\n\n".join([*lines, "[[ ## completed ## ]]"])
     if "Final Answer:" in whole:  # the form of ReAct
         return f"Thought: I now can give a great answer\nFinal Answer: {said}"
@@ -147,11 +149,13 @@ def _text(texts: Sequence[str], mark: str) -> str:
     return json.dumps(dict.fromkeys(keys, said)) if keys else said
 
 
-def _field(kind: str, said: str, given: str) -> str:
+def _field(kind: str, said: str, fields_so_far: str) -> str:
     """The value of a field that is marked, by its type in Python."""
     if kind.startswith("Literal["):
         options = [str(option) for option in ast.literal_eval(kind.removeprefix("Literal"))]
-        before = given.rpartition("[[ ## trajectory ## ]]")[2]  # of an agent that calls tools
+        before = fields_so_far.rpartition("[[ ## trajectory ## ]]")[
+            2
+        ]  # of an agent that calls tools
         return next((option for option in options if option not in before), options[-1])
     typed = {"int": "1", "float": "0.5", "bool": "True", "list": "[]", "dict": "{}"}
     return typed.get(kind.partition("[")[0], said)

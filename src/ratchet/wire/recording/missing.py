@@ -191,7 +191,7 @@ def missing(
         said: What the program printed at its end.
         simulated: Whether the simulated model answered.
     """
-    found = [
+    lacking = [
         *_variables(sources, journals, {**dotenv, **environ}, said),
         *_modules(sources, journals, root, environ, said),
         *_programs(argv, journals, root, environ),
@@ -199,7 +199,7 @@ def missing(
         *_hosts(journals, did),
         *([] if simulated else _refusals(calls)),
     ]
-    return tuple({(entry.kind, entry.name): entry for entry in reversed(found)}.values())[::-1]
+    return tuple({(entry.kind, entry.name): entry for entry in reversed(lacking)}.values())[::-1]
 
 
 def _variables(

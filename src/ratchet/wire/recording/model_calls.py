@@ -194,13 +194,13 @@ def _assembled(text: str, content_type: str, dialect: str) -> list[Any]:
 
 
 def _decoded_lines(lines: Any) -> list[Any]:
-    found = []
+    values = []
     for line in lines:
         try:
-            found.append(decoded(line))
+            values.append(decoded(line))
         except ValueError:
             continue
-    return found
+    return values
 
 
 _ANSWERS = (

@@ -8,7 +8,7 @@ import socket
 import sys
 from typing import Any, Callable
 
-from .journal import EventJournal, is_quiet, quiet
+from .journal import EventJournal, harmless, is_quiet, quiet
 from .stacks import Stacks
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -134,6 +134,7 @@ class Acts:
 
         kind.__getitem__ = watched_read  # type: ignore[method-assign]
 
+    @harmless()
     def _asked(self, name: str, present: bool) -> None:
         if is_quiet() or not self._stacks.inside():
             return

@@ -17,7 +17,7 @@ import threading
 from typing import Any
 from urllib.parse import urlsplit
 
-from .journal import EventJournal, quiet
+from .journal import EventJournal, harmless, quiet
 from .patches import after_import
 from .shapes import about_models, is_model_request
 from .stacks import Stacks
@@ -49,6 +49,7 @@ class Watched:
         place = urlsplit(relay)
         self.host, self.port = place.hostname, place.port
 
+    @harmless()
     def redirected(self, client: str, method: str, url: str, body: Any) -> tuple[str, str] | None:
         """The relay's URL for a model call and the call's name; None for another request."""
         if url.startswith(self._relay):
