@@ -55,10 +55,14 @@ def test_prompts_in_code_are_declared_and_reach_the_model_unchanged(
 def test_a_prompt_in_a_settings_file_is_declared_there_and_no_code_changes(
     tmp_path: Path, upstream: StubUpstream
 ) -> None:
-    agent = AGENT.replace(
-        'SYSTEM = "You answer for the shop. Say unknown where you don\'t know."',
-        'SYSTEM = json.load(open("prompts.json"))["desk"]["system"]',
-    ).replace('ask("Sort', 'str("Sort').replace('one word.", question)', 'one word.")')
+    agent = (
+        AGENT.replace(
+            'SYSTEM = "You answer for the shop. Say unknown where you don\'t know."',
+            'SYSTEM = json.load(open("prompts.json"))["desk"]["system"]',
+        )
+        .replace('ask("Sort', 'str("Sort')
+        .replace('one word.", question)', 'one word.")')
+    )
     texts = {"desk": {"system": "You answer for the shop. Say unknown where you don't know."}}
     files = {**SHOP, "support/agent.py": agent, "prompts.json": json.dumps(texts)}
     shop = repository(tmp_path, upstream, files)

@@ -133,3 +133,11 @@ def test_the_sdk_and_the_tool_are_of_one_version_and_the_sdk_offers_the_tools_ex
 
 def test_each_name_of_the_tool_in_the_package_has_an_entry_point() -> None:
     assert set(TOOL["project"]["entry-points"]["ratchet.tool"]) == set(_OF_TOOL)
+
+
+def test_the_readme_says_what_each_extra_is_for() -> None:
+    section = (
+        (ROOT / "README.md").read_text().partition("\n## Installing\n")[2].partition("\n## ")[0]
+    )
+    named = set(re.findall(r"\[(\w+)\]`", section))
+    assert named == set(SDK["project"]["optional-dependencies"]) - {"dev", "docs"}

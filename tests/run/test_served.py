@@ -456,7 +456,7 @@ def test_a_contained_service_on_a_fixed_port_answers_and_what_it_tries_is_named(
     ]
     assert executor.slots == at_once
     assert not outside.exists()
-    named = [act for outcome in outcomes for act in kept_of(outcome)]
+    named = [act for outcome in outcomes for act in kept_of(outcome.spans)]
     assert {act.kind for act in named} <= {"write"}
 
 

@@ -267,8 +267,8 @@ def test_no_way_to_send_start_or_delete_reaches_outside_and_each_is_named(
         if str(outcome.output).startswith("reached"):
             reached[way] = outcome.output
         own = way == "shared_memory" and level == "bubblewrap"  # whose folder has only its own
-        if kind not in {act.kind for act in kept_of(outcome)} and not own:
-            unnamed[way] = (outcome.output, kept_of(outcome))
+        if kind not in {act.kind for act in kept_of(outcome.spans)} and not own:
+            unnamed[way] = (outcome.output, kept_of(outcome.spans))
     assert not unnamed
     assert not reached
     outside.check()
@@ -418,7 +418,7 @@ def test_what_is_allowed_works_and_is_not_named(
     inside = ["here", "here", 3, {"a": 1}]
     assert [outcome.output for outcome in outcomes] == ["served", "cat\n", "written", inside]
     assert (folder / "report.md").read_text() == "written"
-    assert [kept_of(outcome) for outcome in outcomes] == [[]] * 4
+    assert [kept_of(outcome.spans) for outcome in outcomes] == [[]] * 4
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -468,7 +468,7 @@ def test_a_command_is_contained_in_the_same_way(
     outcomes = attempts_of(executor, [outside.input(way) for way in ways])
     for way, outcome in zip(ways, outcomes, strict=True):
         assert outcome.status == "succeeded", outcome.error
-        assert EVERY_WAY[way] in {act.kind for act in kept_of(outcome)}, (way, outcome.output)
+        assert EVERY_WAY[way] in {act.kind for act in kept_of(outcome.spans)}, (way, outcome.output)
     outside.check()
 
 
@@ -516,7 +516,7 @@ def test_attempts_that_share_a_process_are_contained_with_it(
             await executor.close()
 
     outcomes = asyncio.run(main())
-    assert {act.kind for outcome in outcomes for act in kept_of(outcome)} >= {
+    assert {act.kind for outcome in outcomes for act in kept_of(outcome.spans)} >= {
         EVERY_WAY[way] for way in ways
     }
     outside.check()

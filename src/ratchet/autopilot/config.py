@@ -547,7 +547,7 @@ class ImproveSection(Section):
 class TrainSection(Section):
     """[train]: the hosted service that trains a model."""
 
-    provider: Literal["openai", "together", "fireworks"] = "openai"
+    provider: str = "openai"
     base_url: Url | None = None
     key_env: EnvironmentVariable | None = None
     account: Annotated[str, Field(min_length=1, max_length=200)] | None = None

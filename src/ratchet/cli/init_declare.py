@@ -130,9 +130,7 @@ def _names_of_files(decided: Declarations) -> list[str]:
     ]
 
 
-def _without(
-    decided: Declarations, names: Sequence[str]
-) -> tuple[Declarations, list[LeftAlone]]:
+def _without(decided: Declarations, names: Sequence[str]) -> tuple[Declarations, list[LeftAlone]]:
     """What is declared without some prompts, and why these are left alone."""
     why = "In the check, a changed text of it did not reach the model."
     left: list[LeftAlone] = []

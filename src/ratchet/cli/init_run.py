@@ -30,7 +30,7 @@ from ratchet.cli.init_verify import Replay, Verification, verify
 from ratchet.observe.project_paths import FILE_NAME
 from ratchet.source.files import own_files
 from ratchet.types import AgentError, InputError
-from ratchet.wire.applying import Plan, commit, make_plan, show, wired, write
+from ratchet.wire.applying import Plan, commit, make_plan, show, undo, wired, write
 from ratchet.wire.changes import Changes, FileChange
 from ratchet.wire.deriving.allowed import OutsideAct
 from ratchet.wire.deriving.derive import Derived, Wiring, derive
@@ -89,8 +89,13 @@ def wire_by_watching(
         return _plan(root, wiring, acts, recording, inventory, parts)
 
     def verified(wiring: Wiring, plan: Plan) -> Verification:
-        with Replay(recording) as replay, in_place(plan):
-            return verify(root, wiring, recording, replay, say)
+        settings = next(file.after for file in plan.files if file.path == FILE_NAME)
+        with Replay(recording) as replay:
+            return verify(root, settings, wiring, recording, replay, say)
+
+    def verified_in_place(wiring: Wiring, plan: Plan) -> Verification:
+        with in_place(plan):
+            return verified(wiring, plan)
 
     plans = [planned(wiring, NOTHING_DECLARED) for wiring in derived.wirings]
     if options.dry_run:
@@ -99,15 +104,13 @@ def wire_by_watching(
     done = _first_that_works(derived.wirings, plans, recording, verified, say)
     if options.declare:
         done = declared(
-            root, done, derived, recording, planned=planned, verified=verified, say=say
+            root, done, derived, recording, planned=planned, verified=verified_in_place, say=say
         )
     checked = time.monotonic()
     findings = list(done.verification.findings)
     if options.tests:
         python = recording.python.executable if recording.python else ""
-        finding = tests_as_before(
-            root, inventory.tests, lambda: in_place(done.plan), python=python, say=say
-        )
+        finding = tests_as_before(root, inventory.tests, done.plan, python=python, say=say)
         findings += [finding] if finding else []
     tests_s = time.monotonic() - checked
     committed = None
@@ -117,6 +120,7 @@ def wire_by_watching(
         message = f"Wire the agent into Ratchet\n\nFrom one run of: {_command_line(run)}\n"
         committed = commit(done.plan, options.branch, message)
     seconds = time.monotonic() - begun
+    own_s = seconds - recording.seconds - done.verification.agent_s - tests_s
     if json:
         print_json(
             {
@@ -135,6 +139,7 @@ def wire_by_watching(
                 "left_alone": done.left,
                 "recorded": _recorded(recording, derived),
                 "seconds": seconds,
+                "own_seconds": own_s,
                 "next": _next(root, done),
             }
         )
@@ -142,8 +147,7 @@ def wire_by_watching(
     print_verified(recording, done.wiring, done.verification, findings, done.left)
     where = f"Committed to {committed.branch} ({committed.commit[:8]})" if committed else "Written"
     files = ", ".join(planned.path for planned in done.plan.files)
-    own = seconds - recording.seconds - done.verification.agent_s - tests_s
-    say(f"\n{where}: {files}. It took {own:.0f} s besides the agent's own runs and the tests.")
+    say(f"\n{where}: {files}. It took {own_s:.0f} s besides the agent's own runs and the tests.")
     for step in _next(root, done):
         say(f"Next: {step}")
     say("To take it back: ratchet init --undo")
@@ -156,10 +160,10 @@ def _first_that_works(
     verified: Callable[[Wiring, Plan], Verification],
     say: Callable[[str], None],
 ) -> Declaring:
-    """Verify one wiring after the other, in the project's folder, and take the first that works.
+    """Verify one wiring after the other, and take the first that works.
 
     Raises:
-        AgentError: None does; the folder is as it was.
+        AgentError: None does.
     """
     reasons = []
     denied: dict[str, None] = {}
@@ -168,8 +172,8 @@ def _first_that_works(
         verification = verified(wiring, plan)
         if verification.works:
             return Declaring(wiring, plan, verification)
-        denied |= dict.fromkeys(verification.denied)
-        tried = "".join(f" It tried {subject}; denied." for subject in verification.denied)
+        denied |= dict.fromkeys(act.allow for act in verification.denied if act.allow)
+        tried = "".join(f" It tried {act.said}; denied." for act in verification.denied)
         reasons.append(f"{one_line(wiring.label)}: {verification.why.strip()}{tried}")
         if len(plans) > 1:
             say(f"It does not work as wired: {reasons[-1]}")

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ratchet.cli.console import counted
-from ratchet.cli.wiring_probe import CHANGED, ProbeAnswer, ProbeRequest
+from ratchet.cli.wiring_probe import CHANGED, DeniedAct, ProbeAnswer, ProbeRequest
 from ratchet.run.model_relay import Answer, Exchange, ModelRelay, RelayedRequest
 from ratchet.wire.deriving.derive import Wiring
 from ratchet.wire.deriving.sent_texts import nearest_call, system_texts, unlike
@@ -55,7 +55,7 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     works: bool
     """Whether the recorded input ran to its end as wired."""
     findings: tuple[Finding, ...]
-    denied: tuple[str, ...]
+    denied: tuple[DeniedAct, ...]
     """What it tried and may not do."""
     why: str
     """Why it does not work, with what to do; empty when it does."""
@@ -244,9 +244,14 @@ def _change_arrives(prompts: int, arrived: set[int], changed: Sequence[Exchange]
     if not prompts:
         said = "No system prompt was sent, so none can be replaced at the gateway."
         return Finding(name="changed prompt", holds=None, said=said)
-    calls = sum(bool(CHANGED.search(exchange.request.body)) for exchange in changed)
+    with_prompt = [
+        exchange
+        for exchange in changed
+        if any(sent.role == "system" for sent in texts_of_request(request_of(exchange)))
+    ]
+    calls = sum(bool(CHANGED.search(exchange.request.body)) for exchange in with_prompt)
     count = f"{len(arrived)} of {counted(prompts, 'prompt')}"
-    said = f"A changed text of {count} arrived, in {calls} of {counted(len(changed), 'call')}."
+    said = f"A changed text of {count} arrived, in {calls} of {counted(len(with_prompt), 'call')}."
     return Finding(name="changed prompt", holds=bool(arrived), said=said)
 
 

@@ -25,6 +25,7 @@ from ratchet.autopilot import Project, open_runner
 from ratchet.autopilot.agent_model import agent_model
 from ratchet.cli.project_server import project_server
 from ratchet.observe.system_prompts import system_prompts
+from ratchet.run.denials import allowing, described, kept_of
 from ratchet.store import Store
 from ratchet.types import (
     Candidate,
@@ -53,14 +54,22 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
     """System prompts of the recorded run, for an agent whose prompts are found in its calls."""
 
 
+class DeniedAct(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that an agent tried and may not do."""
+
+    said: str
+    """As the object of `It tried`."""
+    allow: str
+    """What allows it, as in [agent.allow]; empty for what nothing allows."""
+
+
 class ProbeRollout(msgspec.Struct, frozen=True, kw_only=True):
     """One rollout."""
 
     status: str
     output: Any
     error: str
-    denied: tuple[str, ...]
-    """What it tried and may not do."""
+    denied: tuple[DeniedAct, ...]
     seconds: float
     """Of the attempt itself."""
 
@@ -153,16 +162,12 @@ async def _rollout(
     async with open_runner(project, store, agent, queue, _say, take_over=False) as runner:
         ended = (await runner.run([rollout], [candidate]))[rollout.id]
     spans = store.spans.of(rollout.id)
-    denied = dict.fromkeys(
-        str(span.attributes["ratchet.denied"])
-        for span in spans
-        if "ratchet.denied" in span.attributes
-    )
+    denied = [act for act in kept_of(spans) if act.end == "denied"]
     shown = ProbeRollout(
         status=ended.status,
         output=ended.output,
         error=ended.error,
-        denied=tuple(denied),
+        denied=tuple(DeniedAct(said=described(act), allow=allowing(act)[1]) for act in denied),
         seconds=ended.duration_s or 0.0,
     )
     return _Ended(shown, spans)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -57,10 +57,10 @@ def with_denials(outcome: Outcome, acts: Sequence[Act]) -> Outcome:
     return msgspec.structs.replace(outcome, error=error, spans=(*outcome.spans, *spans))
 
 
-def kept_of(outcome: Outcome) -> list[Act]:
+def kept_of(spans: Iterable[Span]) -> list[Act]:
     """What was denied in an attempt, or done in copies, from its spans."""
     made = []
-    for span in outcome.spans:
+    for span in spans:
         if "ratchet.act.kind" in span.attributes:
             values = {
                 name.removeprefix("ratchet.act."): value for name, value in span.attributes.items()

@@ -19,6 +19,8 @@ from ratchet.sandbox.containment import AgentContainment, Contained
 from ratchet.worker.environment import SECRETS, without
 from ratchet.worker.messages import (
     HEADER,
+    OTHER_BUILD,
+    AgentUnusable,
     FromWorker,
     ToWorker,
     WorkerSetup,
@@ -161,6 +163,8 @@ class WorkerProcess:
             return decode_from_worker(await self._reader.readexactly(HEADER.unpack(header)[0]))
         except (asyncio.IncompleteReadError, OSError):
             return None
+        except msgspec.DecodeError:
+            return AgentUnusable(OTHER_BUILD)
 
     @property
     def pid(self) -> int:

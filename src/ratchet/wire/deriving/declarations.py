@@ -93,9 +93,7 @@ def _source(root: Path, prompt: SentPrompt) -> _Source:
     span = (prompt.start, prompt.end)
     return _Source(
         file,
-        next(
-            literal for literal in file.literals if byte_span(file.text, literal.span) == span
-        ),
+        next(literal for literal in file.literals if byte_span(file.text, literal.span) == span),
     )
 
 
@@ -149,9 +147,7 @@ def _field(source: _Source) -> str | None:
     return None
 
 
-def _texts(
-    value: Any, keys: tuple[str | int, ...]
-) -> Iterator[tuple[tuple[str | int, ...], str]]:
+def _texts(value: Any, keys: tuple[str | int, ...]) -> Iterator[tuple[tuple[str | int, ...], str]]:
     if isinstance(value, str):
         yield keys, value
     elif isinstance(value, dict):

@@ -69,7 +69,7 @@ def derive(
     python = recording.python
     wirings = []
     if inputs and python is not None and python.sdk:
-        wirings = [_of_entry(entry) for entry in entry_points(recording, inputs)]
+        wirings = [_of_entry(entry) for entry in entry_points(root, recording, inputs)]
     program = _of_program(recording, _for_program(inputs))
     if (movable := _on_any_port(program)) is not None:
         wirings.append(movable)

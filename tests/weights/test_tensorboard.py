@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from ratchet.weights.event_file import crc32c, event_file
+from ratchet.weights.trackers.tensorboard import crc32c, event_file
 
 
 def test_the_checksum_is_that_of_the_standards_examples() -> None:

@@ -1,4 +1,4 @@
-"""TensorBoard's event files: numbers by step, written without TensorBoard.
+"""Curves as TensorBoard's event files, which are written without TensorBoard.
 
 The format is TFRecord (https://www.tensorflow.org/tutorials/load_data/tfrecord) of messages of
 type `Event` (tensorboard/compat/proto/event.proto).
@@ -10,8 +10,30 @@ import math
 import struct
 from collections.abc import Iterable, Mapping
 from functools import cache
+from pathlib import Path
+
+from ratchet.types import InputError
+from ratchet.weights.trackers import RunCurves
 
 VERSION = b"brain.Event:2"
+
+
+def write(curves: RunCurves, folder: str) -> str:
+    """Write curves into a folder of their own below the one that TensorBoard is given.
+
+    An earlier file of theirs is replaced.
+
+    Raises:
+        InputError: The folder cannot be written.
+    """
+    place = Path(folder, curves.name)
+    content = event_file(curves.points, curves.changed_at)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "events.out.tfevents.0.ratchet").write_bytes(content)
+    except OSError as error:
+        raise InputError(f"{place} cannot be written: {error.strerror}.") from None
+    return f"written for TensorBoard: {place}"
 
 
 def event_file(events: Iterable[tuple[int, Mapping[str, float]]], wall_time: float) -> bytes:
