@@ -58,8 +58,8 @@ def print_verified(
         if finding.holds is not None:
             word = "verified" if finding.holds else "FAILED"
             _say(f"  {word}: {finding.name}. {finding.said}")
-    for subject in verification.denied:
-        _say(f"  It tried {subject}; denied.")
+    for act in verification.denied:
+        _say(f"  It tried {act.said}; denied.")
     _say("\nNot verified:")
     for sentence in not_verified(recording, findings):
         _say(f"  {sentence}")

@@ -153,6 +153,19 @@ def wire_by_watching(
     say("To take it back: ratchet init --undo")
 
 
+@contextmanager
+def in_place(plan: Plan) -> Iterator[None]:
+    """The plan's files as they will be, for a while.
+
+    The originals are stored before: after a kill, `ratchet init --undo` takes them back.
+    """
+    write(plan)
+    try:
+        yield
+    finally:
+        undo(plan.root)
+
+
 def _first_that_works(
     wirings: Sequence[Wiring],
     plans: Sequence[Plan],
@@ -185,24 +198,6 @@ def _first_that_works(
         if allow
         else "Another command, with the input as a word of its own, may be wired better.",
     )
-
-
-@contextmanager
-def in_place(plan: Plan) -> Iterator[None]:
-    """The plan's files as they will be, for a while."""
-    for planned in plan.files:
-        path = plan.root / planned.path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(planned.after)
-    try:
-        yield
-    finally:
-        for planned in plan.files:
-            path = plan.root / planned.path
-            if planned.before is None:
-                path.unlink(missing_ok=True)
-            else:
-                path.write_bytes(planned.before)
 
 
 def _plan(

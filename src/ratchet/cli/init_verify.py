@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ import msgspec
 
 from ratchet.cli.console import counted
 from ratchet.cli.wiring_probe import CHANGED, DeniedAct, ProbeAnswer, ProbeRequest
+from ratchet.observe.project_paths import FILE_NAME
 from ratchet.run.model_relay import Answer, Exchange, ModelRelay, RelayedRequest
 from ratchet.wire.deriving.derive import Wiring
 from ratchet.wire.deriving.sent_texts import nearest_call, system_texts, unlike
@@ -118,6 +120,7 @@ class Replay:
 
 def verify(
     root: Path,
+    settings: bytes,
     wiring: Wiring,
     recording: Recording,
     replay: Replay,
@@ -126,7 +129,8 @@ def verify(
     """Run the wired agent on the recorded input, with its own prompts and with changed ones.
 
     Args:
-        root: The project's folder, with the wiring in place.
+        root: The project's folder, in which nothing is written.
+        settings: The content of the wiring's `ratchet.toml`.
         wiring: The wiring.
         recording: The recorded run.
         replay: Answers the model calls.
@@ -134,7 +138,8 @@ def verify(
     """
     prompts = system_texts(recording)
     request = ProbeRequest(task_input=wiring.task_input, prompts=prompts)
-    answer = _probed(root, request, replay.variables, SECONDS + 2 * recording.seconds, say)
+    seconds = SECONDS + 2 * recording.seconds
+    answer = _probed(root, settings, request, replay.variables, seconds, say)
     seen = list(replay.seen)
     if answer.own is None or answer.own.status != "succeeded":
         error = answer.error or (answer.own.error if answer.own else "")
@@ -166,24 +171,28 @@ def verify(
 
 def _probed(
     root: Path,
+    settings: bytes,
     request: ProbeRequest,
     variables: Mapping[str, str],
     seconds: float,
     say: Callable[[str], None],
 ) -> ProbeAnswer:
-    process = subprocess.Popen(
-        [sys.executable, "-P", "-m", "ratchet.cli.wiring_probe", str(root)],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env={**os.environ, **variables},
-        cwd=root,
-        start_new_session=True,
-    )
-    try:
-        output = _output(process, msgspec.json.encode(request), seconds, say)
-    finally:
-        _end(process)
+    with tempfile.TemporaryDirectory(prefix="ratchet-wiring-") as folder:
+        file = Path(folder) / FILE_NAME
+        file.write_bytes(settings)
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "ratchet.cli.wiring_probe", str(root), str(file)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={**os.environ, **variables},
+            cwd=root,
+            start_new_session=True,
+        )
+        try:
+            output = _output(process, msgspec.json.encode(request), seconds, say)
+        finally:
+            _end(process)
     if output is None:
         return ProbeAnswer(error=f"It did not end within {seconds:.0f} s.")
     try:

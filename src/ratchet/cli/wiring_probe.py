@@ -1,8 +1,9 @@
 """Runs a wired agent on one input, with its own prompts and with changed ones.
 
-    python -m ratchet.cli.wiring_probe FOLDER < request.json
+    python -m ratchet.cli.wiring_probe FOLDER SETTINGS < request.json
 
-For the verification of a wiring, in a process of its own: the agent may be imported here. Standard
+For the verification of a wiring, in a process of its own: the agent may be imported here. SETTINGS
+is a `ratchet.toml` that is not in the folder yet. Standard
 input holds a `ProbeRequest`, standard output a `ProbeAnswer` as JSON.
 """
 
@@ -23,6 +24,7 @@ import msgspec
 
 from ratchet.autopilot import Project, open_runner
 from ratchet.autopilot.agent_model import agent_model
+from ratchet.autopilot.config import read_config
 from ratchet.cli.project_server import project_server
 from ratchet.observe.system_prompts import system_prompts
 from ratchet.run.denials import allowing, described, kept_of
@@ -91,19 +93,19 @@ class ProbeAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the probe; the exit code is 1 when it could not run at all."""
-    folder = Path((arguments or sys.argv[1:])[0]).resolve()
+    folder, settings = map(Path, arguments or sys.argv[1:])
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=ProbeRequest)
     try:
         with redirect_stdout(sys.stderr):  # the agent may print while it is imported
-            answer = asyncio.run(_probe(folder, request))
+            answer = asyncio.run(_probe(folder.resolve(), settings, request))
     except RatchetError as error:
         answer = ProbeAnswer(error=error.message, hint=error.hint or "")
     sys.stdout.buffer.write(msgspec.json.encode(answer))
     return 1 if answer.error else 0
 
 
-async def _probe(folder: Path, request: ProbeRequest) -> ProbeAnswer:
-    project = Project.find(folder, project_server)
+async def _probe(folder: Path, settings: Path, request: ProbeRequest) -> ProbeAnswer:
+    project = Project(folder, read_config(settings), project_server)
     with agent_model(project, _say), project.open_store() as store:
         agent = project.load_agent()
         own = project.source_candidate(agent)
