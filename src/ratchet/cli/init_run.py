@@ -90,8 +90,17 @@ def wire_by_watching(
 
     def verified(wiring: Wiring, plan: Plan) -> Verification:
         settings = next(file.after for file in plan.files if file.path == FILE_NAME)
+<<<<<<< HEAD
         with Replay(recording) as replay, in_place(_of_source(plan)):
             return verify(root, settings, wiring, recording, replay, say)
+=======
+        with Replay(recording) as replay:
+            return verify(root, settings, wiring, recording, replay, say)
+
+    def verified_in_place(wiring: Wiring, plan: Plan) -> Verification:
+        with in_place(plan):
+            return verified(wiring, plan)
+>>>>>>> work-coding
 
     plans = [planned(wiring, NOTHING_DECLARED) for wiring in derived.wirings]
     if options.dry_run:
@@ -99,14 +108,18 @@ def wire_by_watching(
         return
     done = _first_that_works(derived.wirings, plans, recording, verified, say)
     if options.declare:
+<<<<<<< HEAD
         done = declared(root, done, derived, recording, planned=planned, verified=verified, say=say)
+=======
+        done = declared(
+            root, done, derived, recording, planned=planned, verified=verified_in_place, say=say
+        )
+>>>>>>> work-coding
     checked = time.monotonic()
     findings = list(done.verification.findings)
     if options.tests:
         python = recording.python.executable if recording.python else ""
-        finding = tests_as_before(
-            root, inventory.tests, lambda: in_place(done.plan), python=python, say=say
-        )
+        finding = tests_as_before(root, inventory.tests, done.plan, python=python, say=say)
         findings += [finding] if finding else []
     tests_s = time.monotonic() - checked
     committed = None
@@ -147,6 +160,19 @@ def wire_by_watching(
     for step in _next(root, done):
         say(f"Next: {step}")
     say("To take it back: ratchet init --undo")
+
+
+@contextmanager
+def in_place(plan: Plan) -> Iterator[None]:
+    """The plan's files as they will be, for a while.
+
+    The originals are stored before: after a kill, `ratchet init --undo` takes them back.
+    """
+    write(plan)
+    try:
+        yield
+    finally:
+        undo(plan.root)
 
 
 def _first_that_works(
