@@ -90,17 +90,12 @@ def wire_by_watching(
 
     def verified(wiring: Wiring, plan: Plan) -> Verification:
         settings = next(file.after for file in plan.files if file.path == FILE_NAME)
-<<<<<<< HEAD
-        with Replay(recording) as replay, in_place(_of_source(plan)):
-            return verify(root, settings, wiring, recording, replay, say)
-=======
         with Replay(recording) as replay:
             return verify(root, settings, wiring, recording, replay, say)
 
     def verified_in_place(wiring: Wiring, plan: Plan) -> Verification:
         with in_place(plan):
             return verified(wiring, plan)
->>>>>>> work-coding
 
     plans = [planned(wiring, NOTHING_DECLARED) for wiring in derived.wirings]
     if options.dry_run:
@@ -108,13 +103,9 @@ def wire_by_watching(
         return
     done = _first_that_works(derived.wirings, plans, recording, verified, say)
     if options.declare:
-<<<<<<< HEAD
-        done = declared(root, done, derived, recording, planned=planned, verified=verified, say=say)
-=======
         done = declared(
             root, done, derived, recording, planned=planned, verified=verified_in_place, say=say
         )
->>>>>>> work-coding
     checked = time.monotonic()
     findings = list(done.verification.findings)
     if options.tests:
@@ -206,29 +197,6 @@ def _first_that_works(
         hint=f"Allow what it needs: ratchet init {allow} -- {command}"
         if allow
         else "Another command, with the input as a word of its own, may be wired better.",
-    )
-
-
-@contextmanager
-def in_place(plan: Plan) -> Iterator[None]:
-    """The plan's files as they will be, for a while; `ratchet init --undo` restores what is left.
-
-    Raises:
-        InputError: A file changed since the plan was made.
-    """
-    if plan.files:
-        write(plan)
-    try:
-        yield
-    finally:
-        if plan.files:
-            undo(plan.root)
-
-
-def _of_source(plan: Plan) -> Plan:
-    """The plan without the settings and tasks, which a verification reads from elsewhere."""
-    return Plan(
-        plan.root, tuple(file for file in plan.files if file.path not in (FILE_NAME, TASKS))
     )
 
 

@@ -44,11 +44,7 @@ def tests_as_before(
     python: str,
     say: Callable[[str], None],
 ) -> Finding | None:
-<<<<<<< HEAD
-    """Run the project's tests without the wiring and with it; None where there are none.
-=======
     """Run the project's tests without the wiring and with it, and compare how they end.
->>>>>>> work-coding
 
     They run on a copy of the files and without a network, as a rollout does; the wiring is written
     into the copy.

@@ -18,11 +18,7 @@ import msgspec
 from ratchet.cli.console import counted
 from ratchet.cli.wiring_probe import CHANGED, DeniedAct, ProbeAnswer, ProbeRequest
 from ratchet.observe.project_paths import FILE_NAME
-<<<<<<< HEAD
 from ratchet.run.model_relay import Exchange, ModelRelay, RelayAnswer, RelayedRequest
-=======
-from ratchet.run.model_relay import Answer, Exchange, ModelRelay, RelayedRequest
->>>>>>> work-coding
 from ratchet.wire.deriving.derive import Wiring
 from ratchet.wire.deriving.sent_texts import nearest_call, system_texts, unlike
 from ratchet.wire.recording.model_calls import asks_model, body_of, request_of, texts_of_request
@@ -259,11 +255,6 @@ def _change_arrives(prompts: int, arrived: set[int], changed: Sequence[Exchange]
     if not prompts:
         said = "No system prompt was sent, so none can be replaced at the gateway."
         return Finding(name="changed prompt", holds=None, said=said)
-<<<<<<< HEAD
-    calls = sum(bool(CHANGED.search(exchange.request.body)) for exchange in changed)
-    count = f"{len(arrived)} of {counted(prompts, 'prompt')}"
-    said = f"A changed text of {count} arrived, in {calls} of {counted(len(changed), 'call')}."
-=======
     with_prompt = [
         exchange
         for exchange in changed
@@ -272,7 +263,6 @@ def _change_arrives(prompts: int, arrived: set[int], changed: Sequence[Exchange]
     calls = sum(bool(CHANGED.search(exchange.request.body)) for exchange in with_prompt)
     count = f"{len(arrived)} of {counted(prompts, 'prompt')}"
     said = f"A changed text of {count} arrived, in {calls} of {counted(len(with_prompt), 'call')}."
->>>>>>> work-coding
     return Finding(name="changed prompt", holds=bool(arrived), said=said)
 
 
