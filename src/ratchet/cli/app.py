@@ -76,7 +76,7 @@ COMMANDS: dict[str, Command] = {
     "doctor": Command(
         "doctor",
         "doctor",
-        "Check that ratchet.toml names what is there, and that declared prompts are still declared.",
+        "Check that ratchet.toml names what is there, and that prompts are still declared.",
     ),
     "mcp": Command(
         "mcp",
