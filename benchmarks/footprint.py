@@ -14,7 +14,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -22,6 +21,9 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "benchmarks" / "parts"))
+
+from environments import bin_of  # noqa: E402
 
 SDKS = {
     "ours": ("", "ratchet"),
@@ -48,30 +50,13 @@ def say(text: str) -> None:
     print(text, file=sys.stderr, flush=True)
 
 
-def environment(name: str, requirement: str, scratch: Path) -> Path:
-    """The interpreter of a fresh environment with one SDK; a peer's is built on first use."""
-    home = ROOT / ".bench" / f"footprint-{name}"
-    python = home / "bin" / "python"
-    if requirement and (home / "installed").exists():
-        return python
+def interpreter(name: str, requirement: str, scratch: Path) -> Path:
+    """The interpreter of an environment with one SDK; ours is installed anew."""
     if not requirement:
         build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(scratch)]
         subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
         requirement = str(next(scratch.glob("*.whl")))
-    say(f"installing {name} into {home.relative_to(ROOT)}")
-    shutil.rmtree(home, ignore_errors=True)
-    home.parent.mkdir(exist_ok=True)
-    beside = Path(sys.executable).with_name("uv")
-    uv = shutil.which("uv") or (str(beside) if beside.exists() else None)
-    if uv:
-        subprocess.run([uv, "venv", "-q", "--python", sys.executable, str(home)], check=True)
-        install = [uv, "pip", "install", "-q", "--python", str(python)]
-    else:
-        subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
-        install = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check"]
-    subprocess.run([*install, requirement], check=True)
-    (home / "installed").touch()
-    return python
+    return bin_of(f"footprint-{name}", requirement) / "python"
 
 
 def installed(python: Path) -> tuple[int, float]:
@@ -125,7 +110,7 @@ def main() -> None:
         for name, (requirement, module) in SDKS.items():
             if quick and requirement:
                 continue
-            python = environment(name, requirement, Path(scratch))
+            python = interpreter(name, requirement, Path(scratch))
             found[name] = measure(python, module, 3 if quick else RUNS)
             say(f"{name:>20}: {found[name]}")
     ours = found["ours"]

@@ -25,7 +25,6 @@ import argparse
 import asyncio
 import json
 import os
-import shutil
 import signal
 import socket
 import sqlite3
@@ -42,9 +41,13 @@ from typing import Any
 import psutil
 import uvloop
 
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "benchmarks" / "parts"))
+
+from environments import bin_of  # noqa: E402
+
 PEER = "litellm[proxy]==1.106.2"
 CONNECTIONS = 16
-ROOT = Path(__file__).resolve().parent.parent
 
 REQUEST = json.dumps(
     {
@@ -224,7 +227,8 @@ def litellm(folder: Path, upstream: str) -> Iterator[str]:
         # It requires no key, like Ratchet on loopback.
         "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
     }
-    command = [str(peer_bin() / "litellm"), "--config", str(config), "--host", "127.0.0.1"]
+    command = [str(bin_of("litellm", PEER) / "litellm"), "--config", str(config)]
+    command += ["--host", "127.0.0.1"]
     command += ["--port", str(port), "--num_workers", "1"]
     with (
         (folder / "litellm.log").open("w") as log,
@@ -245,30 +249,6 @@ def litellm(folder: Path, upstream: str) -> Iterator[str]:
 def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as probe:
         return int(probe.getsockname()[1])
-
-
-def peer_bin() -> Path:
-    return ROOT / ".bench" / "litellm" / "bin"
-
-
-def install_peer() -> None:
-    """Create the peer's environment, once."""
-    stamp = ROOT / ".bench" / "litellm" / "installed"
-    if stamp.exists() and stamp.read_text() == PEER:
-        return
-    say(f"installing {PEER} into .bench/litellm, once")
-    home = stamp.parent
-    shutil.rmtree(home, ignore_errors=True)
-    home.parent.mkdir(exist_ok=True)
-    subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
-    beside = Path(sys.executable).parent / "uv"
-    uv = shutil.which("uv") or (str(beside) if beside.exists() else None)
-    python = str(peer_bin() / "python")
-    if uv:
-        subprocess.run([uv, "pip", "install", "-q", "--python", python, PEER], check=True)
-    else:
-        subprocess.run([python, "-m", "pip", "install", "-q", PEER], check=True)
-    stamp.write_text(PEER)
 
 
 def waits(address: str) -> dict[str, Any]:
@@ -328,7 +308,7 @@ def main() -> None:
     peer_seconds = 8.0 if given.quick else 30.0
     with_peer = not given.quick if given.peer is None else given.peer
     if with_peer:
-        install_peer()
+        bin_of("litellm", PEER)
     with tempfile.TemporaryDirectory() as home, stub() as upstream:
         folder = Path(home)
         call(f"{upstream}/chat/completions", measured)

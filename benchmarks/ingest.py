@@ -25,7 +25,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import shutil
 import signal
 import socket
 import sqlite3
@@ -44,10 +43,9 @@ PARTS = Path(__file__).resolve().parent / "parts"
 sys.path.insert(0, str(PARTS))
 
 import conversations  # noqa: E402  (they lie beside, in no package)
+from environments import bin_of  # noqa: E402
 from otlp_load import Outcome  # noqa: E402
 
-ROOT = PARTS.parent.parent
-PEER = ROOT / ".bench" / "mlflow"
 PEER_VERSION = "3.17.0"
 
 CONVERSATIONS, QUICK_CONVERSATIONS = 160, 32
@@ -196,32 +194,11 @@ def measure_kill(seconds: float) -> tuple[int, int]:
     return len(outcome.ids), found
 
 
-def build_peer() -> Path:
-    """MLflow's command, in its own environment."""
-    command = PEER / "bin" / "mlflow"
-    done = PEER / f"built-{PEER_VERSION}"
-    if done.exists():
-        return command
-    say(f"building the peer's environment: mlflow {PEER_VERSION} in {PEER.relative_to(ROOT)}")
-    shutil.rmtree(PEER, ignore_errors=True)
-    beside = Path(sys.executable).with_name("uv")
-    uv = shutil.which("uv") or (str(beside) if beside.exists() else None)
-    python = str(PEER / "bin" / "python")
-    if uv:
-        subprocess.run([uv, "venv", "-q", "--python", sys.executable, str(PEER)], check=True)
-        install = [uv, "pip", "install", "-q", "--python", python]
-    else:
-        subprocess.run([sys.executable, "-m", "venv", str(PEER)], check=True)
-        install = [python, "-m", "pip", "install", "-q"]
-    subprocess.run([*install, f"mlflow=={PEER_VERSION}"], check=True)
-    done.touch()
-    return command
-
-
 @contextmanager
 def mlflow_server(folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], int, Path, str]]:
     """MLflow's server on a new SQLite file: process, port, file, and an experiment's id."""
-    command, path, port = build_peer(), folder / "mlflow.db", free_port()
+    command = bin_of("mlflow", f"mlflow=={PEER_VERSION}") / "mlflow"
+    path, port = folder / "mlflow.db", free_port()
     log = (folder / "log").open("wb")
     arguments = ["server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1"]
     arguments += ["--backend-store-uri", f"sqlite:///{path}"]

@@ -45,7 +45,6 @@ import importlib.util
 import json
 import os
 import random
-import shutil
 import statistics
 import subprocess
 import sys
@@ -60,9 +59,10 @@ from typing import Any, NamedTuple
 ROOT = Path(__file__).resolve().parent.parent
 PARTS = ROOT / "benchmarks" / "parts" / "prompt_search"
 EXAMPLE = ROOT / "examples" / "room_booking"
-sys.path[:0] = [str(ROOT), str(EXAMPLE), str(PARTS)]
+sys.path[:0] = [str(ROOT), str(EXAMPLE), str(PARTS), str(PARTS.parent)]
 
 import chain  # noqa: E402
+from environments import bin_of  # noqa: E402
 from room_booking.rooms import OFFICE, TOOLS, rooms_on  # noqa: E402
 from room_booking.verdict import judge  # noqa: E402
 from tests.simulator import SimulatorProcess, task_model  # noqa: E402
@@ -171,29 +171,6 @@ def held_out(prompt: str, tasks: Sequence[dict[str, Any]], seed: int) -> float:
     return statistics.mean(scores)
 
 
-def peer_python(name: str) -> str:
-    """Interpreter of a peer's environment, which is built on first use."""
-    home = ROOT / ".bench" / f"prompt-{name}"
-    wanted = " ".join(PEERS[name].needs)
-    stamp, python = home / "installed", str(home / "bin" / "python")
-    if stamp.exists() and stamp.read_text() == wanted:
-        return python
-    say(f"building the environment of {wanted} in {home.relative_to(ROOT)}")
-    shutil.rmtree(home, ignore_errors=True)
-    home.parent.mkdir(exist_ok=True)
-    beside = Path(sys.executable).with_name("uv")
-    uv = shutil.which("uv") or (str(beside) if beside.exists() else None)
-    if uv:
-        subprocess.run([uv, "venv", "-q", "--python", sys.executable, str(home)], check=True)
-        install = [uv, "pip", "install", "-q", "--python", python]
-    else:
-        subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
-        install = [python, "-m", "pip", "install", "-q"]
-    subprocess.run([*install, *PEERS[name].needs], check=True)
-    stamp.write_text(wanted)
-    return python
-
-
 def search(who: str, budget: int, seed: int, simulator: SimulatorProcess, tag: str = "") -> Found:
     """Run one search in its own process."""
     train, val, test = splits(seed)
@@ -215,7 +192,10 @@ def search(who: str, budget: int, seed: int, simulator: SimulatorProcess, tag: s
         peer = PEERS[who]
         given["options"] = peer.options[budget]
         given["val"] = val[: peer.val.get(budget, VAL)]
-        command = [peer_python(who), str(PARTS / f"with_{who}.py")]
+        command = [
+            str(bin_of(f"prompt-{who}", *peer.needs) / "python"),
+            str(PARTS / f"with_{who}.py"),
+        ]
     kept = ("PATH", "HOME", "LANG", "TMPDIR")
     environ = {k: v for k, v in os.environ.items() if k in kept}
     environ |= {"OPENAI_API_KEY": "none", "LITELLM_LOCAL_MODEL_COST_MAP": "True"}
@@ -289,7 +269,7 @@ def main() -> None:
     seeds = range(given.first_seed, given.first_seed + count)
     for name in names:
         if name in PEERS:
-            peer_python(name)
+            bin_of(f"prompt-{name}", *PEERS[name].needs)
     began = time.perf_counter()
     found: list[Found] = []
     if not given.no_scores:

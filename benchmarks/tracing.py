@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import socketserver
 import sqlite3
 import statistics
@@ -34,8 +33,12 @@ from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any, NamedTuple
 
-ROOT = Path(__file__).resolve().parent.parent
-PART = ROOT / "benchmarks" / "parts" / "traced_calls.py"
+PARTS = Path(__file__).resolve().parent / "parts"
+sys.path.insert(0, str(PARTS))
+
+from environments import bin_of  # noqa: E402
+
+PART = PARTS / "traced_calls.py"
 PEERS = {
     "openinference": "openinference-instrumentation==0.1.72",
     "langfuse": "langfuse==5.0.4",
@@ -143,28 +146,6 @@ def ratchet_server(folder: Path) -> Iterator[str]:
         process.wait(30)
 
 
-def peer_python(name: str) -> str:
-    """Interpreter of a peer's environment, which is built on first use."""
-    home = ROOT / ".bench" / f"tracing-{name}"
-    stamp, python = home / "installed", str(home / "bin" / "python")
-    if stamp.exists() and stamp.read_text() == PEERS[name]:
-        return python
-    say(f"building the environment of {PEERS[name]} in {home.relative_to(ROOT)}")
-    shutil.rmtree(home, ignore_errors=True)
-    home.parent.mkdir(exist_ok=True)
-    beside = Path(sys.executable).with_name("uv")
-    uv = shutil.which("uv") or (str(beside) if beside.exists() else None)
-    if uv:
-        subprocess.run([uv, "venv", "-q", "--python", sys.executable, str(home)], check=True)
-        install = [uv, "pip", "install", "-q", "--python", python]
-    else:
-        subprocess.run([sys.executable, "-m", "venv", str(home)], check=True)
-        install = [python, "-m", "pip", "install", "-q"]
-    subprocess.run([*install, PEERS[name]], check=True)
-    stamp.write_text(PEERS[name])
-    return python
-
-
 def measure(rounds: int, peers: dict[str, str]) -> dict[str, list[Burst]]:
     """Run bursts of every tracer, in turns.
 
@@ -216,7 +197,11 @@ def main() -> None:
     )
     given = parser.parse_args()
     with_peers = not given.quick if given.peer is None else given.peer
-    peers = {name: peer_python(name) for name in PEERS} if with_peers else {}
+    peers = (
+        {name: str(bin_of(f"tracing-{name}", PEERS[name]) / "python") for name in PEERS}
+        if with_peers
+        else {}
+    )
     found = measure(20 if given.quick else 80, peers)
     wall = {way: [burst.wall_us for burst in bursts] for way, bursts in found.items()}
     cpu = {way: [burst.cpu_us for burst in bursts] for way, bursts in found.items()}

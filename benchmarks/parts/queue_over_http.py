@@ -6,7 +6,6 @@ import argparse
 import asyncio
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -19,15 +18,14 @@ from pathlib import Path
 from typing import Any
 
 import uvloop
+from environments import bin_of
 
 import ratchet
 from ratchet.run import Runner, ServerTransport
 from ratchet.store import Store
 from ratchet.types import Claim, Outcome, Resource, Rollout, content_hash
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-PEER = ROOT / ".bench" / "agentlightning"
-PEER_VERSION = "0.3.0"
+PEER = "agentlightning==0.3.0"
 
 SLOTS = 64
 CONNECTIONS = 16
@@ -215,31 +213,13 @@ TRIED = ((1, 1), (16, 1), (16, 4), (1, 4), (1, 16), (4, 1), (64, 1))
 TRIED_QUICKLY = TRIED[:3]
 
 
-def install_peer() -> None:
-    """Create the peer's environment, once."""
-    stamp = PEER / "installed"
-    if stamp.exists() and stamp.read_text() == PEER_VERSION:
-        return
-    say(f"installing agentlightning {PEER_VERSION} into {PEER.relative_to(ROOT)}, once")
-    shutil.rmtree(PEER, ignore_errors=True)
-    PEER.parent.mkdir(exist_ok=True)
-    subprocess.run([sys.executable, "-m", "venv", str(PEER)], check=True)
-    beside = Path(sys.executable).parent / "uv"
-    uv = shutil.which("uv") or (str(beside) if beside.exists() else None)
-    python, wanted = str(PEER / "bin" / "python"), f"agentlightning=={PEER_VERSION}"
-    installer = (
-        [uv, "pip", "install", "--python", python] if uv else [python, "-m", "pip", "install"]
-    )
-    subprocess.run([*installer, "-q", wanted], check=True)
-    stamp.write_text(PEER_VERSION)
-
-
 @contextmanager
 def peer_serving(folder: Path) -> Iterator[str]:
     """agentlightning's store server, as its command line starts it; yields its address."""
     with socket.create_server(("127.0.0.1", 0)) as probe:
         port = probe.getsockname()[1]
-    command = [str(PEER / "bin" / "agl"), "store", "--host", "127.0.0.1", "--port", str(port)]
+    command = [str(bin_of("agentlightning", PEER) / "agl"), "store"]
+    command += ["--host", "127.0.0.1", "--port", str(port)]
     with open(folder / "agentlightning.log", "w+") as log:
         process = subprocess.Popen(
             [*command, "--log-level", "ERROR"], stdout=log, stderr=log, cwd=folder, env=quiet()
@@ -279,7 +259,7 @@ def peer(
     found: dict[tuple[int, int], float] = {}
     for batch, connections in tried:
         with peer_serving(folder) as url:
-            command = [str(PEER / "bin" / "python"), "-c", PEER_CLIENT, url]
+            command = [str(bin_of("agentlightning", PEER) / "python"), "-c", PEER_CLIENT, url]
             asked = [str(number) for number in (count, batch, connections)]
             done = subprocess.run(
                 [*command, *asked], check=True, capture_output=True, text=True, env=quiet()
@@ -308,7 +288,7 @@ def main(description: str) -> None:
     count, single, peer_count = (5_000, 1_000, 500) if given.quick else (20_000, 4_000, 2_000)
     with_peer = not given.quick if given.peer is None else given.peer
     if with_peer:
-        install_peer()
+        bin_of("agentlightning", PEER)
     with tempfile.TemporaryDirectory() as home:
         folder = Path(home)
         sqlite, sqlite_single = ours(f"sqlite:///{folder / 'speed.db'}", folder, count, single)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ratchet.autopilot.algorithms import ALGORITHMS
+from ratchet.autopilot.algorithms import ALGORITHMS, make_algorithm
 from ratchet.autopilot.config import TRAINS_WEIGHTS
 from ratchet.autopilot.dry_run import DryRunLab, NoRunner, dry_run
 from ratchet.evaluate import Scorer
@@ -16,6 +16,8 @@ from ratchet.store import Store
 from ratchet.types import Candidate, InputError, Int, Params, PromptTemplate, Task
 
 RUN = "a-run"
+
+NAMES = {*ALGORITHMS, "gepa"}  # which is a plug-in
 
 
 @pytest.fixture
@@ -42,29 +44,29 @@ def lab(store: Store, rollouts: int, *, coach: Any = None, val: int = 6) -> DryR
     )
 
 
-@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+@pytest.mark.parametrize("name", sorted(NAMES))
 def test_every_algorithm_refuses_a_budget_that_is_too_small_and_leaves_no_trace(
     store: Store, name: str
 ) -> None:
     with pytest.raises(BudgetExhausted, match="does not cover"):
-        asyncio.run(dry_run(ALGORITHMS[name](), lab(store, 2, coach=NoRunner())))
+        asyncio.run(dry_run(make_algorithm(name, {}), lab(store, 2, coach=NoRunner())))
     assert store.journal.read(RUN) == []
     assert store.rollouts.counts() == {}
 
 
-@pytest.mark.parametrize("name", sorted(ALGORITHMS.keys() - TRAINS_WEIGHTS))
+@pytest.mark.parametrize("name", sorted(NAMES - TRAINS_WEIGHTS))
 def test_an_algorithm_that_can_work_is_let_through_and_leaves_no_trace(
     store: Store, name: str
 ) -> None:
-    asyncio.run(dry_run(ALGORITHMS[name](), lab(store, 5_000, coach=NoRunner())))
+    asyncio.run(dry_run(make_algorithm(name, {}), lab(store, 5_000, coach=NoRunner())))
     assert store.journal.read(RUN) == []
     assert store.rollouts.counts() == {}
 
 
-@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+@pytest.mark.parametrize("name", sorted(NAMES))
 def test_an_empty_split_is_refused(store: Store, name: str) -> None:
     with pytest.raises(InputError, match="no val tasks"):
-        asyncio.run(dry_run(ALGORITHMS[name](), lab(store, 5_000, coach=NoRunner(), val=0)))
+        asyncio.run(dry_run(make_algorithm(name, {}), lab(store, 5_000, coach=NoRunner(), val=0)))
 
 
 class Asks:
@@ -93,4 +95,4 @@ def test_what_is_said_after_something_was_asked_for_is_no_refusal(
 @pytest.mark.parametrize("name", sorted(TRAINS_WEIGHTS))
 def test_an_algorithm_that_trains_weights_needs_a_model(store: Store, name: str) -> None:
     with pytest.raises(InputError, match="none is named"):
-        asyncio.run(dry_run(ALGORITHMS[name](), lab(store, 5_000, coach=NoRunner())))
+        asyncio.run(dry_run(make_algorithm(name, {}), lab(store, 5_000, coach=NoRunner())))

@@ -44,7 +44,7 @@ def test_the_curves_are_written_as_json_and_png(trained: Project) -> None:
 
 
 def test_tensorboard_reads_the_curves(trained: Project) -> None:
-    done = trained.ratchet("train", "runs", "ab", "--tensorboard", "logs")
+    done = trained.ratchet("train", "runs", "ab", "--send", "tensorboard=logs")
     assert done.returncode == 0, done.stderr
     (file,) = (trained.root / "logs" / "ab-grpo").iterdir()
     content, events = file.read_bytes(), []
@@ -63,7 +63,7 @@ def test_tensorboard_reads_the_curves(trained: Project) -> None:
 def test_weights_and_biases_gets_each_step_once(trained: Project) -> None:
     pytest.importorskip("wandb")
     environ = {"WANDB_MODE": "offline"}
-    done = trained.ratchet("train", "runs", "ab", "--wandb", "curves", env=environ)
+    done = trained.ratchet("train", "runs", "ab", "--send", "wandb=curves", env=environ)
     assert done.returncode == 0, done.stderr
     assert "written for Weights & Biases, as ab-grpo of curves" in done.stdout
     (written,) = (trained.root / ".ratchet" / "wandb").glob("offline-run-*/run-ab-grpo.wandb")
@@ -78,14 +78,14 @@ def test_weights_and_biases_gets_each_step_once(trained: Project) -> None:
 def test_without_the_package_of_weights_and_biases_the_hint_names_the_extra(
     trained: Project,
 ) -> None:
-    done = trained.ratchet("train", "runs", "ab", "--wandb", "curves")
+    done = trained.ratchet("train", "runs", "ab", "--send", "wandb=curves")
     assert done.returncode == 2
     assert "agent-ratchet[wandb]" in done.stderr
 
 
 def test_a_folder_that_cannot_be_written_is_named(trained: Project) -> None:
     (trained.root / "logs").write_text("a file")
-    done = trained.ratchet("train", "runs", "ab", "--tensorboard", "logs")
+    done = trained.ratchet("train", "runs", "ab", "--send", "tensorboard=logs")
     assert done.returncode == 2
     assert "cannot be written" in done.stderr
 

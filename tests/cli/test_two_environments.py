@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -41,7 +42,9 @@ def closeness(output):
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An environment with the SDK alone."""
+    """An environment with the SDK alone; `make test-lowest` names one."""
+    if named := os.environ.get("RATCHET_TEST_SDK"):
+        return Path(named).resolve()
     folder = tmp_path_factory.mktemp("sdk")
     environment_with(folder / "venv", build_wheel("sdk", folder))
     return folder / "venv"
@@ -101,12 +104,18 @@ def test_what_is_wrong_with_the_agents_interpreter_is_said_before_anything_runs(
     bare = tmp_path / "bare"
     python = environment_with(bare)
     assert f"{python} lacks Ratchet's SDK" in said(str(python))
-    assert f"{python} -m pip install agent-ratchet=={__version__}" in said(str(python))
+    install = r"({0} -m pip install|uv pip install --python {0})"
+    assert re.search(install.format(python), said(str(python)))
     other = tmp_path / "other"
     shutil.copytree(environment, other, symlinks=True)
     version = next((other / "lib").glob("python*/site-packages/ratchet/_version.py"))
     version.write_text('__version__ = "0.0.9"\n')
     assert f"has Ratchet 0.0.9; this is Ratchet {__version__}" in said(str(other / "bin/python"))
+    version.write_text(f'__version__ = "{__version__}"\nPROTOCOL = 0\n')
+    another = said(str(other / "bin/python"))
+    assert f"has another build of Ratchet {__version__}, whose messages are number 0" in another
+    assert re.search(install.format(other / "bin/python"), another)
+    assert "--force-reinstall --no-deps" in another or "--reinstall-package" in another
 
 
 def test_what_the_users_code_raises_is_told_as_in_one_environment(
@@ -127,3 +136,30 @@ def test_what_the_users_code_raises_is_told_as_in_one_environment(
     assert "Traceback" not in done.stderr
     project.write("agent.py", AGENT.replace("def closeness", "def elsewhere"))
     assert "'agent:closeness' cannot be loaded" in project.ratchet("eval").stderr
+
+
+def test_the_command_beside_the_agent_hands_over_to_that_of_the_tool(
+    tmp_path: Path, environment: Path
+) -> None:
+    def command(folder: Path, text: str) -> str:
+        folder.mkdir(exist_ok=True)
+        (folder / "ratchet").write_text(text)
+        (folder / "ratchet").chmod(0o755)
+        return str(folder)
+
+    def said(*path: str) -> subprocess.CompletedProcess[str]:
+        run = [f"{path[0]}/ratchet", "eval", "--json"]
+        found = os.pathsep.join((*path, "/usr/bin", "/bin"))
+        environ = {**os.environ, "PATH": found}
+        return subprocess.run(run, env=environ, capture_output=True, text=True, timeout=60)
+
+    of_sdk = "#!{}/bin/python\nfrom ratchet.__main__ import main\n\nmain()\n"
+    beside = command(environment / "bin", of_sdk.format(environment))
+    tool = command(tmp_path / "tool", '#!/bin/sh\necho "the tool: $* $RATCHET_HANDED_OVER"\n')
+    assert said(beside, tool).stdout == "the tool: eval --json 1\n"
+    shutil.copytree(environment, tmp_path / "other", symlinks=True)
+    other = command(tmp_path / "other" / "bin", of_sdk.format(tmp_path / "other"))
+    for path in ((beside,), (beside, other), (other, beside)):
+        done = said(*path)
+        assert done.returncode == 1
+        assert "pip install 'agent-ratchet[tool]'" in done.stderr

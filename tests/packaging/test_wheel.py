@@ -60,7 +60,7 @@ def test_every_file_of_the_package_is_in_the_wheel_and_nothing_that_a_run_left(
         "stdlib_helper/__init__.py",
     }
     assert not [name for name in names if any(part in name for part in NEVER)]
-    assert "ratchet = ratchet.cli:main" in commands
+    assert "ratchet = ratchet.__main__:main" in commands
 
 
 @pytest.mark.long

@@ -78,4 +78,6 @@ def test_a_service_answers_and_reaches_its_model_alone(
     for outcome in outcomes:
         assert outcome.status == "succeeded", outcome.error
         assert outcome.output == {"model": 200, "error": "[Errno 111] Connection refused"}
-        assert [(act.subject, act.port) for act in kept_of(outcome)] == [("api.tavily.com", 80)]
+        assert [(act.subject, act.port) for act in kept_of(outcome.spans)] == [
+            ("api.tavily.com", 80)
+        ]

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from ratchet.sandbox import interpreter
 from ratchet.sandbox.interpreter import find_interpreter, interpreter_at
 from ratchet.types import ConfigError
 
@@ -65,12 +66,38 @@ def test_poetry_is_asked_where_the_project_has_its_lock_file(tmp_path: Path) -> 
     assert find_interpreter(project, None, environ) == python
 
 
+def test_a_poetry_that_hangs_is_ended_with_its_children(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(interpreter, "ANSWER_S", 0.5)
+    program = tmp_path / "bin" / "poetry"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\nsleep 600 & echo $! > {tmp_path}/child\nwait\n")
+    program.chmod(0o755)
+    (tmp_path / "poetry.lock").write_text("")
+    environ = {"PATH": f"{program.parent}:{os.environ['PATH']}"}
+    with pytest.raises(ConfigError, match=r"did not answer within 0.5 s.*python under \[agent\]"):
+        find_interpreter(tmp_path, None, environ)
+    child = Path("/proc", (tmp_path / "child").read_text().strip(), "stat")
+    assert not child.exists() or child.read_text().split()[2] == "Z"
+
+
+def test_a_poetry_that_does_not_start_is_named(tmp_path: Path) -> None:
+    program = tmp_path / "poetry"
+    program.write_text("#!/nowhere/python\n")
+    program.chmod(0o755)
+    (tmp_path / "poetry.lock").write_text("")
+    with pytest.raises(ConfigError, match=r"poetry .*does not start"):
+        find_interpreter(tmp_path, None, {"PATH": str(tmp_path)})
+
+
 @pytest.mark.parametrize(
     ("program", "said"),
     [
         ("exit 3", "does not start"),
         ("echo 'Unknown option: -P' >&2; exit 2", "is older than Python 3.11"),
         ("echo no JSON", "does not start"),
+        ("printf '\\377'", "does not start"),
     ],
 )
 def test_an_interpreter_that_does_not_start_is_named(

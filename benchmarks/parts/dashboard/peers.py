@@ -8,10 +8,8 @@ contents of spans, MLflow's with them. MLflow's page of one span asks for nothin
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,14 +20,13 @@ from typing import Any
 import msgspec
 from benchmarks.ingest import free_port, mlflow_server, ratchet_server
 from dashboard.seed import EVERY, SPANS, WEEK_S, large_trace, trace_of
+from environments import bin_of
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from otlp_load import pairs
 
 from ratchet._http import httpx2
 from ratchet.types import Span
 
-ROOT = Path(__file__).resolve().parents[3]
-PHOENIX = ROOT / ".bench" / "phoenix"
 PHOENIX_VERSION = "20.26.1"
 
 LARGE, LARGE_SPANS = "c" * 32, 1_000
@@ -258,7 +255,8 @@ SPAN_IDS = """query ($id: ID!, $trace: ID!) { node(id: $id) { ... on Project {
 @contextmanager
 def phoenix(folder: Path) -> Iterator[Server]:
     """Phoenix on a new file."""
-    command, port = _built_phoenix(), free_port()
+    command = bin_of("phoenix", f"arize-phoenix=={PHOENIX_VERSION}") / "phoenix"
+    port = free_port()
     url = f"http://127.0.0.1:{port}"
     environment = {
         **os.environ,
@@ -296,19 +294,6 @@ def _answers(server: Server) -> bool:
         return server.http.get("/healthz").status_code == 200
     except httpx2.TransportError:
         return False
-
-
-def _built_phoenix() -> Path:
-    """Phoenix' command, in its own environment."""
-    done = PHOENIX / f"built-{PHOENIX_VERSION}"
-    if not done.exists():
-        print(f"  building {PHOENIX.relative_to(ROOT)}, once", file=sys.stderr, flush=True)
-        shutil.rmtree(PHOENIX, ignore_errors=True)
-        subprocess.run([sys.executable, "-m", "venv", str(PHOENIX)], check=True)
-        install = [str(PHOENIX / "bin" / "python"), "-m", "pip", "install", "-q"]
-        subprocess.run([*install, f"arize-phoenix=={PHOENIX_VERSION}"], check=True)
-        done.touch()
-    return PHOENIX / "bin" / "phoenix"
 
 
 class MlflowServer(Server):

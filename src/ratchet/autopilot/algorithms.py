@@ -8,6 +8,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from ratchet._plugins import load_plugin
 from ratchet.autopilot.fine_tuning import FineTuning
 from ratchet.autopilot.policy_learning import PolicyLearning
 from ratchet.autopilot.trainable import TrainableModel
@@ -18,7 +19,6 @@ from ratchet.learn.arms import Arm, Subset
 from ratchet.learn.auto import Auto
 from ratchet.learn.evolve import Evolve
 from ratchet.learn.few_shot import FewShot
-from ratchet.learn.gepa import GEPA
 from ratchet.types import ConfigError, Model, Resource, Task
 
 SFT = functools.partial(FineTuning, "sft")
@@ -36,7 +36,6 @@ ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
     "apo": APO,
     "evolve": Evolve,
     "few_shot": FewShot,
-    "gepa": GEPA,
     "sft": SFT,
     "dpo": DPO,
     "grpo": GRPO,
@@ -44,23 +43,24 @@ ALGORITHMS: dict[str, Callable[..., Algorithm]] = {
 }
 """Algorithm by name; each is called with its options."""
 
+PLUGINS = "ratchet.algorithms"
+"""Group of the entry points by which packages add algorithms."""
+
 
 def make_algorithm(name: str, options: Mapping[str, Any]) -> Algorithm:
     """Create the algorithm that a configuration names.
 
     Raises:
-        ConfigError: There is no such algorithm, or an option does not exist.
+        ConfigError: There is no such algorithm, it cannot be loaded, or an option does not exist.
     """
     factory = ALGORITHMS.get(name)
     if factory is None:
-        near = difflib.get_close_matches(name, ALGORITHMS, n=1)
-        meant = f" Did you mean {near[0]!r}?" if near else ""
-        raise ConfigError(
-            f"improve.algorithm = {name!r} is not one of {', '.join(ALGORITHMS)}.{meant}"
-        )
-    known = list(inspect.signature(factory).parameters)
+        factory = load_plugin(PLUGINS, name, "improve.algorithm", ALGORITHMS)
+    parameters = inspect.signature(factory).parameters
+    takes_any = any(part.kind is part.VAR_KEYWORD for part in parameters.values())
+    known = list(parameters)
     for option in options:
-        if option not in known:
+        if option not in known and not takes_any:
             near = difflib.get_close_matches(option, known, n=1)
             meant = f" Did you mean {near[0]!r}?" if near else ""
             raise ConfigError(
@@ -68,9 +68,12 @@ def make_algorithm(name: str, options: Mapping[str, Any]) -> Algorithm:
                 f" it has {', '.join(known)}.{meant}"
             )
     try:
-        return factory(**options)
-    except TypeError as error:
+        algorithm = factory(**options)
+    except (TypeError, ValueError) as error:
         raise ConfigError(f"improve.options of {name} are invalid: {error}.") from None
+    if not isinstance(algorithm, Algorithm):
+        raise ConfigError(f"improve.algorithm = {name!r} is no algorithm: it lacks name or learn.")
+    return algorithm
 
 
 SMALL_RATE = 5e-4

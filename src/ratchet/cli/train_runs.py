@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ratchet._plugins import load_plugin
 from ratchet.autopilot.trainable import RUNS
 from ratchet.cli.console import (
     Folder,
@@ -20,9 +21,9 @@ from ratchet.cli.console import (
     project_in,
     table,
 )
-from ratchet.types import InputError, NotFound, RatchetError
-from ratchet.weights.event_file import event_file
+from ratchet.types import InputError, NotFound
 from ratchet.weights.metrics import METRICS, read_metrics
+from ratchet.weights.trackers import RunCurves, Tracker
 
 COLUMNS = {
     "step": "step",
@@ -38,8 +39,8 @@ COLUMNS = {
 }
 """Column by metric; gap is the mean difference of log-probabilities between trainer and sampler."""
 
-SEND_S = 60.0
-"""Maximum time until Weights & Biases answers, in seconds."""
+TRACKERS = "ratchet.trackers"
+"""Group of the entry points by which packages add trackers."""
 
 PANELS = ("val", "reward", "loss", "entropy", "kl", "clip_share", "gap", "gradient_norm")
 
@@ -52,15 +53,12 @@ def runs(
     png: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the curves as a PNG.")
     ] = None,
-    tensorboard: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", help="Write the curves for TensorBoard, in a folder of DIR."),
-    ] = None,
-    wandb: Annotated[
-        str | None,
+    send: Annotated[
+        list[str] | None,
         typer.Option(
-            metavar="PROJECT",
-            help="Send the curves to this project of Weights & Biases; again, to add new steps.",
+            metavar="TRACKER=PLACE",
+            help="Write the curves for tensorboard in a folder, or send them to a project at wandb"
+            " or at the tracker of another package; again, to add new steps. Repeatable.",
         ),
     ] = None,
     last: Annotated[int, typer.Option(min=1, help="Steps to show.")] = 20,
@@ -75,9 +73,9 @@ def runs(
 
       ratchet train runs 1f6c09ad --png curves.png
 
-      ratchet train runs --tensorboard logs
+      ratchet train runs --send tensorboard=logs
 
-      WANDB_MODE=offline ratchet train runs --wandb my-project
+      WANDB_MODE=offline ratchet train runs --send wandb=my-project
 
       watch -n 5 ratchet train runs
     """
@@ -88,10 +86,7 @@ def runs(
         if not records:
             raise InputError(f"The training {found.name} has no step yet.")
         _plot(records, found.name, png)
-    if tensorboard is not None:
-        _write_events(records, found, tensorboard / found.name)
-    if wandb is not None:
-        sent = _send(records, found.name, wandb, state)
+    sent = _sent(send or [], found, records, state)
     if json:
         print_json({"run": found.name, "records": records, "png": str(png) if png else None})
         return
@@ -111,21 +106,26 @@ def runs(
         out.print(f"best on val: {number(best['value'])} after step {at}", markup=False)
     if png is not None:
         out.print(f"curves: {display_path(png)}", markup=False)
-    if tensorboard is not None:
-        out.print(f"for TensorBoard: {display_path(tensorboard / found.name)}", markup=False)
-    if wandb is not None:
-        out.print(f"{sent} Weights & Biases, as {found.name} of {wandb}", markup=False)
+    for line in sent:
+        out.print(line, markup=False)
 
 
-def _write_events(records: list[dict[str, Any]], run: Path, folder: Path) -> None:
-    """Write TensorBoard's event file of a training; an earlier one is replaced."""
-    events = list(_numbers(records))
-    content = event_file(events, (run / METRICS).stat().st_mtime if records else 0.0)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / "events.out.tfevents.0.ratchet").write_bytes(content)
-    except OSError as error:
-        raise InputError(f"{folder} cannot be written: {error.strerror}.") from None
+def _sent(asked: list[str], run: Path, records: list[dict[str, Any]], state: Path) -> list[str]:
+    """Give the curves to trackers; what each did with them."""
+    places = [text.partition("=")[::2] for text in asked]
+    for text, (name, place) in zip(asked, places, strict=True):
+        if not (name and place):
+            raise InputError(
+                f"--send {text!r} names no tracker and place.", hint="Such as wandb=my-project."
+            )
+    curves = RunCurves(
+        name=run.name,
+        points=list(_numbers(records)),
+        changed_at=(run / METRICS).stat().st_mtime,
+        state=state,
+    )
+    trackers: list[Tracker] = [load_plugin(TRACKERS, name, "--send") for name, _ in places]
+    return [tracker(curves, place) for tracker, (_, place) in zip(trackers, places, strict=True)]
 
 
 def _numbers(records: list[dict[str, Any]]) -> Iterator[tuple[int, dict[str, float]]]:
@@ -139,53 +139,6 @@ def _numbers(records: list[dict[str, Any]]) -> Iterator[tuple[int, dict[str, flo
         )
         known = {tag: float(n) for tag, n in numbers.items() if isinstance(n, (int, float))}
         yield record["step"], known
-
-
-def _send(records: list[dict[str, Any]], name: str, project: str, folder: Path) -> str:
-    """Send the curves to Weights & Biases, and nothing else; it ignores steps that it has.
-
-    Returns:
-        What was done: sent, or in offline mode written to the folder `wandb` below `folder`.
-    """
-    try:
-        import wandb
-    except ImportError:
-        raise InputError(
-            "Weights & Biases needs the package wandb, which is missing.",
-            hint="Install it: pip install 'agent-ratchet[wandb]'.",
-        ) from None
-    by_step: dict[int, dict[str, float]] = {}
-    for step, numbers in _numbers(records):
-        by_step.setdefault(step, {}).update(numbers)
-    try:
-        run = wandb.init(
-            project=project,
-            id=name,
-            name=name,
-            resume="allow",
-            dir=str(folder),
-            # By itself it also sends the repository, the command line and what the machine does.
-            settings=wandb.Settings(
-                silent=True,
-                init_timeout=SEND_S,
-                console="off",
-                disable_git=True,
-                disable_code=True,
-                save_code=False,
-                x_disable_meta=True,
-                x_disable_stats=True,
-                x_disable_machine_info=True,
-            ),
-        )
-        for step, numbers in sorted(by_step.items()):
-            run.log(numbers, step=step)
-        run.finish()
-        return "written for" if run.settings.mode == "offline" else "sent to"
-    except (wandb.Error, OSError) as error:
-        raise RatchetError(
-            f"Weights & Biases did not take the curves: {error}.",
-            hint="Log in (wandb login), or write them to a folder: WANDB_MODE=offline.",
-        ) from None
 
 
 def _find(folder: Path, prefix: str | None) -> Path:

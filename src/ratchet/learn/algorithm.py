@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, Protocol, TypeAlias
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -51,6 +51,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """Number of val tasks that both means are over; set by the caller of the algorithm."""
 
 
+@runtime_checkable
 class Algorithm(Protocol):
     """Proposes candidates from rollouts.
 

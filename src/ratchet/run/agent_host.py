@@ -15,8 +15,10 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from typing import Any, TypeVar
 
+import msgspec
+
 from ratchet.observe.instruments.table import Misfit
-from ratchet.sandbox.interpreter import Interpreter
+from ratchet.sandbox.interpreter import Interpreter, install_command
 from ratchet.types import AgentError, ConfigError, Declaration, InputError
 from ratchet.worker.agent import AgentSpec
 from ratchet.worker.environment import STORE_SECRETS, without
@@ -40,6 +42,9 @@ LOAD_S = 300.0
 
 SEND_S = 30
 """Seconds that the process may read nothing while it is sent something."""
+
+END_S = 5.0
+"""Seconds in which the process ends once it has hung up."""
 
 _ERRORS = {"AgentError": AgentError, "ConfigError": ConfigError, "InputError": InputError}
 
@@ -91,7 +96,8 @@ class AgentHost:
         """
         try:
             async with asyncio.timeout(timeout_s):
-                return _checked(await asyncio.wrap_future(self.send(request)))
+                sent = await asyncio.to_thread(self.send, request)
+                return _checked(await asyncio.wrap_future(sent))
         except TimeoutError:
             self.close()
             raise
@@ -110,12 +116,21 @@ class AgentHost:
             self._waiting[number] = future
             try:
                 connection.sendall(frames + frame(HostRequest(number, request)))
-            except OSError:  # it ended, or has read nothing for SEND_S
+            except BlockingIOError:
+                del self._waiting[number]
+                self._end()
+                future.set_exception(
+                    AgentError(f"The agent's interpreter has read nothing for {SEND_S} s.")
+                )
+            except OSError:  # it ended
                 self._end()
         return future
 
     def close(self) -> None:
         """End the process; the next request starts another."""
+        if (connection := self._connection) is not None:
+            with contextlib.suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)  # or a sender holds the lock
         with self._lock:
             self._end()
 
@@ -123,8 +138,7 @@ class AgentHost:
         if self._connection is not None and self._process is not None:
             self._connection.close()
             self._connection = None
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+            _kill(self._process)
 
     def _started(self) -> socket.socket:
         mine, theirs = socket.socketpair()
@@ -162,25 +176,51 @@ class AgentHost:
         process: subprocess.Popen[bytes],
         waiting: dict[int, Future[Reply]],
     ) -> None:
+        unreadable = False
         try:
             with connection.makefile("rb") as stream:
-                while header := stream.read(HEADER.size):
-                    answered = decode_reply(stream.read(HEADER.unpack(header)[0]))
+                while len(header := stream.read(HEADER.size)) == HEADER.size:
+                    (size,) = HEADER.unpack(header)
+                    if len(body := stream.read(size)) < size:
+                        break
+                    answered = decode_reply(body)
                     future = waiting.pop(answered.number, None)
                     if future is not None and future.set_running_or_notify_cancel():
                         future.set_result(answered.reply)
+        except msgspec.DecodeError:
+            unreadable = True
         except (OSError, ValueError):
             pass  # closed here, or cut off
-        code = process.wait()
         with self._lock:
             if self._connection is connection:
                 self._connection = None
             left = list(waiting.values())
+        try:
+            code = process.wait(0 if unreadable else END_S)
+        except subprocess.TimeoutExpired:
+            _kill(process)
+            code = process.wait()
+        error = AgentError(f"The agent's interpreter ended with exit code {code}.")
+        if unreadable:
+            error = other_build(self.interpreter)
         for future in left:
             if future.set_running_or_notify_cancel():
-                future.set_exception(
-                    AgentError(f"The agent's interpreter ended with exit code {code}.")
-                )
+                future.set_exception(error)
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process that has not been waited for, with its children."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+def other_build(interpreter: Interpreter) -> AgentError:
+    """The error for a message of an SDK that is not this one, though it is of its version."""
+    return AgentError(
+        f"The agent's interpreter {interpreter.executable} has another build of Ratchet's SDK: it"
+        " sent what this one cannot read.",
+        hint=f"Install this one there: {install_command(interpreter, again=True)}",
+    )
 
 
 def _checked(reply: Reply) -> Reply:

@@ -21,7 +21,7 @@ from ratchet.run.model_hosts import (
     proxy_of,
     reached_at,
 )
-from ratchet.run.model_relay import Answer, ModelRelay, RelayedRequest
+from ratchet.run.model_relay import ModelRelay, RelayAnswer, RelayedRequest
 from ratchet.types import Claim
 from ratchet.worker.environment import NO_TOKEN, attempt_name, client_variables, gateway_urls
 
@@ -61,7 +61,7 @@ class AttemptRelays:
         """End the relay, and calls under way."""
         self._relay.__exit__()
 
-    def _led(self, request: RelayedRequest) -> Answer | RelayedRequest | None:
+    def _led(self, request: RelayedRequest) -> RelayAnswer | RelayedRequest | None:
         """A call to a model host on its way; else a refusal of what is not for the gateway."""
         if request.url.startswith(f"{self._server}/gateway/"):
             return None
@@ -83,9 +83,9 @@ class AttemptRelays:
         )
 
 
-def _refusal(status: int, message: str, kind: str) -> Answer:
+def _refusal(status: int, message: str, kind: str) -> RelayAnswer:
     error = {"error": {"message": message, "type": kind}}
-    return Answer(status=status, pieces=[msgspec.json.encode(error)])
+    return RelayAnswer(status=status, pieces=[msgspec.json.encode(error)])
 
 
 class AttemptRelay:

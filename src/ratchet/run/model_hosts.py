@@ -14,13 +14,13 @@ from typing import NamedTuple
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from ratchet import hooks
+from ratchet.hooks.python.ratchet_recording_hook.shapes import is_model_request, place_of
 from ratchet.observe.model_apis import DIALECTS, DialectName
 from ratchet.observe.model_apis.bounded_json import decoded
 from ratchet.run.model_relay import RelayedRequest, direct_path
-from ratchet.run.python_hook.ratchet_model_hook.clients import place_of
-from ratchet.run.python_hook.ratchet_model_hook.shapes import is_model_request
 
-PYTHON_HOOK = Path(__file__).with_name("python_hook")
+PYTHON_HOOK = Path(hooks.__file__).with_name("python")
 
 UPSTREAM_HEADER = "x-ratchet-upstream"
 """Tells the gateway the base URL that a call would go to without it."""

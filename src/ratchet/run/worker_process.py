@@ -17,10 +17,14 @@ import msgspec
 
 from ratchet.run.reachable import hosts_of, model_hosts
 from ratchet.sandbox.acts import Act
-from ratchet.sandbox.containment import AgentContainment, Contained
+from ratchet.sandbox.contained import Contained
+from ratchet.sandbox.containment import AgentContainment
+from ratchet.sandbox.egress import Led
 from ratchet.worker.environment import SECRETS, without
 from ratchet.worker.messages import (
     HEADER,
+    OTHER_BUILD,
+    AgentUnusable,
     FromWorker,
     ToWorker,
     WorkerSetup,
@@ -58,7 +62,7 @@ class WorkerProcess:
     ) -> None:
         self._hook_variables = hook_variables
         self._containment = containment
-        self._contained: Contained | None = None
+        self._contained: Contained | Led | None = None
         self.number = number
         self._log = log
         self._python = python or sys.executable
@@ -166,6 +170,8 @@ class WorkerProcess:
             return decode_from_worker(await self._reader.readexactly(HEADER.unpack(header)[0]))
         except (asyncio.IncompleteReadError, OSError):
             return None
+        except msgspec.DecodeError:
+            return AgentUnusable(OTHER_BUILD)
 
     @property
     def pid(self) -> int:

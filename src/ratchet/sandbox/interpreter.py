@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import functools
+import importlib.metadata
+import importlib.util
 import json
 import os
+import shlex
 import shutil
+import signal
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 import msgspec
 
-from ratchet._version import __version__
+from ratchet._version import PROTOCOL, __version__
 from ratchet.types import ConfigError
 
 ANSWER_S = 60.0
@@ -24,14 +31,15 @@ _ENVIRONMENTS = (".venv", "venv", "env")
 _ASK = """
 import importlib.util, json, runpy, sys
 found = importlib.util.find_spec("ratchet")
-version = ""
+version, protocol = "", 0
 if found is not None and found.origin:  # not imported: one of its dependencies may be missing
-    file = found.origin.replace("__init__.py", "_version.py")
-    version = runpy.run_path(file)["__version__"]
+    names = runpy.run_path(found.origin.replace("__init__.py", "_version.py"))
+    version, protocol = names["__version__"], names.get("PROTOCOL", 0)
 prefixes = {sys.prefix, sys.base_prefix, sys.exec_prefix, sys.base_exec_prefix}
 print(json.dumps({"executable": sys.executable, "python": list(sys.version_info[:2]),
     "prefix": sys.prefix, "prefixes": sorted(prefixes),
-    "path": [each for each in sys.path if each], "sdk": version}))
+    "path": [each for each in sys.path if each], "sdk": version, "protocol": protocol,
+    "pip": importlib.util.find_spec("pip") is not None}))
 """
 
 
@@ -49,6 +57,10 @@ class Interpreter(msgspec.Struct, frozen=True):
     """Folders that it imports from."""
     sdk: str
     """Version of the SDK that is installed there; empty for none."""
+    protocol: int
+    """Number of that SDK's messages; 0 for none."""
+    pip: bool
+    """Whether pip is there, which environments made by uv lack."""
 
 
 def this_interpreter() -> Interpreter:
@@ -61,6 +73,8 @@ def this_interpreter() -> Interpreter:
         tuple(sorted(prefixes)),
         tuple(each for each in sys.path if each),
         __version__,
+        PROTOCOL,
+        importlib.util.find_spec("pip") is not None,
     )
 
 
@@ -97,18 +111,17 @@ def find_interpreter(
                 return _other(python)
     poetry = shutil.which("poetry", path=environ.get("PATH"))
     if poetry and any((folder / "poetry.lock").is_file() for folder in (root, repository)):
-        python_of = [poetry, "env", "info", "--executable", "--no-ansi"]
         try:
-            done = subprocess.run(
-                python_of, cwd=root, capture_output=True, text=True, timeout=ANSWER_S, check=False
-            )
-        except subprocess.TimeoutExpired:
+            said, _ = _answer([poetry, "env", "info", "--executable", "--no-ansi"], root)
+        except (OSError, subprocess.TimeoutExpired) as error:
+            late = isinstance(error, subprocess.TimeoutExpired)
+            why = f"did not answer within {ANSWER_S:g} s" if late else f"does not start: {error}"
             raise ConfigError(
-                f"poetry did not name the agent's environment within {ANSWER_S:g} s.",
+                f"poetry was asked for the agent's environment, and {why}.",
                 hint="Name its interpreter: python under [agent] in ratchet.toml.",
             ) from None
-        if done.returncode == 0 and Path(done.stdout.strip()).is_file():
-            return _other(Path(done.stdout.strip()))
+        if Path(said.strip()).is_file():
+            return _other(Path(said.strip()))
     conda = environ.get("CONDA_PREFIX", "")
     if conda and environ.get("CONDA_DEFAULT_ENV") != "base":
         python = Path(conda, "bin", "python")
@@ -131,20 +144,14 @@ def interpreter_at(python: Path) -> Interpreter:
     Raises:
         ConfigError: It does not start, is too old, or lacks this version of the SDK.
     """
+    complaint = ""
     try:
-        done = subprocess.run(
-            [str(python), "-P", "-c", _ASK],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=ANSWER_S,
-            check=False,
-        )
-        found = msgspec.convert(json.loads(done.stdout.splitlines()[-1]), Interpreter)
+        said, complaint = _answer([str(python), "-P", "-c", _ASK])
+        found = msgspec.convert(json.loads(said.splitlines()[-1]), Interpreter)
     except subprocess.TimeoutExpired:
         raise ConfigError(f"{python} did not start within {ANSWER_S:g} s.") from None
     except (OSError, IndexError, ValueError) as error:
-        old = isinstance(error, IndexError) and "-P" in done.stderr  # which Python 3.11 brought
+        old = isinstance(error, IndexError) and "-P" in complaint  # which Python 3.11 brought
         raise ConfigError(
             f"{python} is older than Python 3.11." if old else f"{python} does not start: {error}.",
             hint="An agent in an older Python is improved as a program: command under [agent]."
@@ -155,6 +162,64 @@ def interpreter_at(python: Path) -> Interpreter:
         there = f"has Ratchet {found.sdk}" if found.sdk else "lacks Ratchet's SDK"
         raise ConfigError(
             f"The agent's interpreter {python} {there}; this is Ratchet {__version__}.",
-            hint=f"Install it there: {python} -m pip install agent-ratchet=={__version__}",
+            hint=f"Install it there: {install_command(found)}",
+        )
+    if found.protocol != PROTOCOL:
+        raise ConfigError(
+            f"The agent's interpreter {python} has another build of Ratchet {__version__}, whose"
+            f" messages are number {found.protocol}; this one's are {PROTOCOL}.",
+            hint=f"Install this one there: {install_command(found, again=True)}",
         )
     return found
+
+
+def _answer(command: Sequence[str], cwd: Path | None = None) -> tuple[str, str]:
+    """What a program prints, and its errors.
+
+    Raises:
+        OSError: It cannot be started.
+        subprocess.TimeoutExpired: It did not end within ANSWER_S; it and its children were ended.
+    """
+    with subprocess.Popen(
+        command,
+        cwd=cwd,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    ) as process:
+        try:
+            return process.communicate(timeout=ANSWER_S)
+        except BaseException:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            raise
+
+
+def install_command(interpreter: Interpreter, *, again: bool = False) -> str:
+    """The command that installs this process's SDK for an interpreter.
+
+    Args:
+        interpreter: The interpreter.
+        again: Whether it may have another build of the same version.
+    """
+    sdk = _source() or f"agent-ratchet=={__version__}"
+    how = [interpreter.executable, "-m", "pip", "install"]
+    how += ["--force-reinstall", "--no-deps"] * again
+    if not interpreter.pip:
+        how = ["uv", "pip", "install", "--python", interpreter.executable]
+        how += ["--reinstall-package", "agent-ratchet"] * again
+    return shlex.join([*how, sdk])
+
+
+def _source() -> str:
+    """Path of the checkout or file that this SDK was installed from; empty for an index."""
+    try:
+        about = importlib.metadata.distribution("agent-ratchet").read_text("direct_url.json")
+    except importlib.metadata.PackageNotFoundError:  # found on PYTHONPATH
+        return ""
+    url = urlsplit(json.loads(about)["url"] if about else "")
+    path = url2pathname(url.path) if url.scheme == "file" else ""
+    return path if os.path.exists(path) else ""

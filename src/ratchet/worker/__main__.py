@@ -19,6 +19,8 @@ import socket
 import sys
 from pathlib import Path
 
+import msgspec
+
 from ratchet.bind import BINDING_VARIABLE, SEED_VARIABLE, Binding, bind_process
 from ratchet.observe import capture_rollouts, carry_context, warm_up
 from ratchet.types import Outcome, RatchetError, Resource
@@ -34,6 +36,7 @@ from ratchet.worker.inprocess import AsyncExecutor
 from ratchet.worker.messages import (
     HEADER,
     KNOWN_CANDIDATES,
+    OTHER_BUILD,
     AgentUnusable,
     AttemptDone,
     AttemptKey,
@@ -71,7 +74,11 @@ def main(descriptor: int, *kept_open: int) -> None:
         os.set_inheritable(inherited, False)
     os.register_at_fork(after_in_child=functools.partial(_close_in_fork, connection, kept_open))
     parent = _Parent(connection)
-    setup = parent.receive()
+    try:
+        setup = parent.receive()
+    except msgspec.DecodeError:
+        parent.send(AgentUnusable(OTHER_BUILD))
+        return
     if not isinstance(setup, WorkerSetup):
         return
     if setup.niceness:
@@ -129,8 +136,6 @@ def _store(setup: WorkerSetup, left: list[Outcome]) -> None:
 
 
 def _redacted(setup: WorkerSetup, left: list[Outcome]) -> list[Outcome]:
-    import msgspec
-
     from ratchet.observe.redaction import RedactionRules, redactor_of
     from ratchet.types import ConfigError
 

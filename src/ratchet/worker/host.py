@@ -12,6 +12,8 @@ import socket
 import sys
 from typing import Any
 
+import msgspec
+
 from ratchet.types import AgentError, ConfigError, InputError, RatchetError
 from ratchet.worker.agent import Agent, load_agent
 from ratchet.worker.evaluator import FunctionEvaluator, is_outage
@@ -35,6 +37,7 @@ from ratchet.worker.host_messages import (
     decode_request,
     frame,
 )
+from ratchet.worker.messages import OTHER_BUILD
 from ratchet.worker.own_evaluator import own_evaluator
 
 
@@ -136,7 +139,7 @@ async def serve(connection: socket.socket) -> None:
         reply = await host.reply(asked.request)
         try:
             framed = frame(HostReply(asked.number, reply))
-        except (TypeError, ValueError) as error:  # a value of the user's that is no JSON
+        except (TypeError, ValueError, RecursionError) as error:  # a value that is no JSON
             said = f"What the agent's interpreter has to say is no JSON: {error}."
             framed = frame(HostReply(asked.number, HostRefusal("AgentError", said, None)))
         writer.write(framed)
@@ -148,6 +151,8 @@ async def serve(connection: socket.socket) -> None:
             asked = decode_request(await reader.readexactly(size))
         except (asyncio.IncompleteReadError, OSError):
             return
+        except msgspec.DecodeError:
+            sys.exit(OTHER_BUILD)
         task = asyncio.create_task(answer(asked))
         answering.add(task)
         task.add_done_callback(answering.discard)

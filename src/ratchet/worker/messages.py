@@ -15,6 +15,9 @@ HEADER = struct.Struct("!I")
 """Length of the JSON message that follows. MessagePack has no integers beyond 64 bits."""
 
 
+OTHER_BUILD = "Ratchet's SDK beside the agent is of another build than its tool: install both anew."
+"""Said of a message that cannot be read."""
+
 AttemptKey: TypeAlias = tuple[str, int]
 """Rollout id and fence: identifies an attempt."""
 

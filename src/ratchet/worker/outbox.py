@@ -45,7 +45,7 @@ def left_in(folder: Path) -> Iterator[list[Outcome]]:
             outcomes = msgspec.json.decode(path.read_bytes(), type=list[Outcome])
         except FileNotFoundError:
             continue  # another process stored it
-        except msgspec.DecodeError as error:
+        except (OSError, msgspec.DecodeError, RecursionError) as error:
             _log.warning("The outcomes in %s cannot be read, and stay there: %s", path, error)
             continue
         yield outcomes

@@ -2,17 +2,26 @@
 
 from ratchet.weights.hosted.job import HostedJob, HostedState, job_for
 from ratchet.weights.hosted.job_folder import JobFolder
-from ratchet.weights.hosted.service import HostedFailure, HostedService, cancel, follow
-from ratchet.weights.hosted.services import SERVICES, HostedSettings, address_of, connect
+from ratchet.weights.hosted.service import (
+    HostedFailure,
+    HostedProvider,
+    HostedService,
+    HostedSettings,
+    JobReport,
+    cancel,
+    follow,
+)
+from ratchet.weights.hosted.services import address_of, connect
 
 __all__ = [
-    "SERVICES",
     "HostedFailure",
     "HostedJob",
+    "HostedProvider",
     "HostedService",
     "HostedSettings",
     "HostedState",
     "JobFolder",
+    "JobReport",
     "address_of",
     "cancel",
     "connect",

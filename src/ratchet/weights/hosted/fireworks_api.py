@@ -11,7 +11,7 @@ from typing import Literal
 from ratchet.types import InputError
 from ratchet.weights.hosted.job import HostedJob
 from ratchet.weights.hosted.rest import Rest
-from ratchet.weights.hosted.service import JobReport
+from ratchet.weights.hosted.service import HostedProvider, JobReport
 
 _ENDED: dict[str, Literal["failed", "cancelled"]] = {
     "JOB_STATE_FAILED": "failed",
@@ -114,3 +114,12 @@ class FireworksService:
     def cancel(self, remote_id: str) -> None:
         """Ask for a job's end."""
         self._rest.post(f"/{remote_id}:cancel", json={})
+
+
+FIREWORKS = HostedProvider(
+    "https://api.fireworks.ai/v1",
+    "FIREWORKS_API_KEY",
+    lambda settings, url, key: FireworksService(
+        Rest(url, key, timeout_s=settings.timeout_s), settings.account
+    ),
+)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from ratchet.weights.hosted.job import HostedJob
-from ratchet.weights.hosted.service import HostedFailure, JobReport
+from ratchet.weights.hosted.service import HostedFailure, HostedProvider, JobReport
 
 Result = TypeVar("Result")
 
@@ -157,3 +157,10 @@ def _message(error: Any) -> str:
     if isinstance(body, dict) and isinstance(body.get("message"), str):
         return str(body["message"])
     return ""
+
+
+OPENAI = HostedProvider(
+    "https://api.openai.com/v1",
+    "OPENAI_API_KEY",
+    lambda settings, url, key: OpenAIService(url, key, timeout_s=settings.timeout_s),
+)

@@ -59,6 +59,29 @@ class HostedService(Protocol):
         """Ask for a job's end."""
 
 
+class HostedSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Where to train; empty fields take what is usual for the provider."""
+
+    provider: str = "openai"
+    base_url: str = ""
+    key_env: str = ""
+    """Environment variable of the key."""
+    account: str = ""
+    """Fireworks' account id."""
+    timeout_s: float = 60.0
+    """Seconds for one response."""
+
+
+class HostedProvider(NamedTuple):
+    """A hosted service that a package adds."""
+
+    base_url: str
+    key_env: str
+    """Environment variable of the key."""
+    connect: Callable[[HostedSettings, str, str], HostedService]
+    """Takes the settings, the address and the key."""
+
+
 def follow(
     job: HostedJob,
     service: HostedService,

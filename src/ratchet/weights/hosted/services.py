@@ -2,75 +2,47 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Mapping
 
-import msgspec
-
+from ratchet._plugins import load_plugin
 from ratchet.types import ConfigError
-from ratchet.weights.hosted.fireworks_api import FireworksService
-from ratchet.weights.hosted.openai_api import OpenAIService
-from ratchet.weights.hosted.rest import Rest
-from ratchet.weights.hosted.service import HostedService
-from ratchet.weights.hosted.together_api import TogetherService
+from ratchet.weights.hosted.service import HostedProvider, HostedService, HostedSettings
+
+PROVIDERS = "ratchet.hosted_training"
+"""Group of the entry points by which packages add providers."""
 
 
-class HostedSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to train; empty fields take what is usual for the provider."""
+def provider_of(settings: HostedSettings) -> HostedProvider:
+    """The provider that settings name.
 
-    provider: str = "openai"
-    base_url: str = ""
-    key_env: str = ""
-    """Environment variable of the key."""
-    account: str = ""
-    """Fireworks' account id."""
-    timeout_s: float = 60.0
-    """Seconds for one response."""
-
-
-class Provider(NamedTuple):
-    """A hosted service that is known by name."""
-
-    base_url: str
-    key_env: str
-    connect: Callable[[HostedSettings, str, str], HostedService]
-    """Takes the settings, the address and the key."""
-
-
-SERVICES: dict[str, Provider] = {
-    "openai": Provider(
-        "https://api.openai.com/v1",
-        "OPENAI_API_KEY",
-        lambda settings, url, key: OpenAIService(url, key, timeout_s=settings.timeout_s),
-    ),
-    "together": Provider(
-        "https://api.together.xyz/v1",
-        "TOGETHER_API_KEY",
-        lambda settings, url, key: TogetherService(Rest(url, key, timeout_s=settings.timeout_s)),
-    ),
-    "fireworks": Provider(
-        "https://api.fireworks.ai/v1",
-        "FIREWORKS_API_KEY",
-        lambda settings, url, key: FireworksService(
-            Rest(url, key, timeout_s=settings.timeout_s), settings.account
-        ),
-    ),
-}
-"""Provider by name."""
+    Raises:
+        ConfigError: There is none of that name, or it cannot be loaded.
+    """
+    provider: HostedProvider = load_plugin(
+        PROVIDERS,
+        settings.provider,
+        "train.provider",
+        is_usable=lambda plugin: isinstance(plugin, HostedProvider),
+    )
+    return provider
 
 
 def address_of(settings: HostedSettings) -> str:
-    """The service's address."""
-    return (settings.base_url or SERVICES[settings.provider].base_url).rstrip("/")
+    """The service's address.
+
+    Raises:
+        ConfigError: As `provider_of`.
+    """
+    return (settings.base_url or provider_of(settings).base_url).rstrip("/")
 
 
 def connect(settings: HostedSettings, environ: Mapping[str, str]) -> HostedService:
     """The service that settings name, with the key from the environment.
 
     Raises:
-        ConfigError: The variable of the key is not set.
+        ConfigError: The variable of the key is not set; or as `provider_of`.
     """
-    provider = SERVICES[settings.provider]
+    provider = provider_of(settings)
     variable = settings.key_env or provider.key_env
     key = environ.get(variable, "").strip()
     if not key:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ratchet.weights.hosted.job import HostedJob
 from ratchet.weights.hosted.rest import Rest
-from ratchet.weights.hosted.service import HostedFailure, JobReport
+from ratchet.weights.hosted.service import HostedFailure, HostedProvider, JobReport
 
 
 class TogetherService:
@@ -82,3 +82,10 @@ class TogetherService:
     def cancel(self, remote_id: str) -> None:
         """Ask for a job's end."""
         self._rest.post(f"/fine-tunes/{remote_id}/cancel")
+
+
+TOGETHER = HostedProvider(
+    "https://api.together.xyz/v1",
+    "TOGETHER_API_KEY",
+    lambda settings, url, key: TogetherService(Rest(url, key, timeout_s=settings.timeout_s)),
+)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections import Counter
 from collections.abc import Iterable
@@ -61,7 +62,19 @@ def outside_acts(recording: Recording, allowed: Iterable[str] = ()) -> tuple[Out
         files = f"{count} file{'s' * (count != 1)} written or deleted"
         said = f"{files}; what rollouts change there is a copy of their own"
         acts.append(OutsideAct(key="folders", subject=folder, said=said, allow=folder in given))
+    named = {act.subject for act in acts} | {contact.host for contact in recording.contacts}
+    acts += [
+        OutsideAct(key=_key(subject), subject=subject, said="not in the recorded run", allow=True)
+        for subject in given - named
+    ]
     return tuple({(act.key, act.subject): act for act in acts}.values())
+
+
+def _key(subject: str) -> str:
+    """The list of [agent.allow] that a subject belongs to, by its form."""
+    if "/" in subject or subject.startswith("~"):
+        return "folders"
+    return "hosts" if re.search(r":\d+$", subject) else "programs"
 
 
 def _program_name(path: str, root: str) -> str:

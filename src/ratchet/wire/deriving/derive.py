@@ -15,8 +15,8 @@ from ratchet.wire.deriving.entry import EntryPoint, entry_points
 from ratchet.wire.deriving.owner_input import OwnerValue, as_text, owner_values, reached
 from ratchet.wire.deriving.program import program_template
 from ratchet.wire.deriving.prompts import SentPrompt, sent_prompts
+from ratchet.wire.recording.environment import PROVIDERS
 from ratchet.wire.recording.recording import Recording, ServiceRun
-from ratchet.wire.recording.surroundings import PROVIDERS
 
 
 class Wiring(msgspec.Struct, frozen=True, kw_only=True):
@@ -65,13 +65,13 @@ def derive(
         chosen: Values that the owner names as the task's input.
         allowed: Hosts, programs and folders that the owner allows.
     """
-    values = owner_values(recording)
+    values = owner_values(recording.run)
     inputs = _chosen(values, chosen) if chosen else reached(recording, values)
     python = recording.python
     wirings = []
     if inputs and python is not None and python.sdk:
         hosts = model_hosts(recording)
-        wirings = [_of_entry(entry, hosts) for entry in entry_points(recording, inputs)]
+        wirings = [_of_entry(entry, hosts) for entry in entry_points(root, recording, inputs)]
     program = _of_program(recording, _for_program(inputs))
     if (movable := _on_any_port(program)) is not None:
         wirings.append(movable)

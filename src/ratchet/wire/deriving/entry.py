@@ -6,8 +6,9 @@ Which of them works is for the verifier to say: it tries them in this order.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
@@ -19,6 +20,8 @@ from ratchet.wire.recording.recording import Argument, Frame, Recording
 from ratchet.worker.placeholders import has_placeholders
 
 RECEIVERS = ("self", "cls")
+
+_GUARD = re.compile(r"^if\s+__name__\s*==\s*['\"]__main__['\"]", re.MULTILINE)
 
 
 class EntryPoint(msgspec.Struct, frozen=True, kw_only=True):
@@ -42,21 +45,26 @@ class EntryPoint(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the task input's fields; empty if it is one value."""
 
 
-def entry_points(recording: Recording, values: Sequence[OwnerValue]) -> tuple[EntryPoint, ...]:
+def entry_points(
+    root: Path, recording: Recording, values: Sequence[OwnerValue]
+) -> tuple[EntryPoint, ...]:
     """The functions that may be the entry, the outermost first.
 
     Args:
+        root: The project's folder.
         recording: The recorded run.
         values: What the owner gave, as far as it reached a model call.
     """
     given = {as_text(value.value): value for value in values}
     entries = []
-    prompts = " ".join(system_texts(recording))
+    prompts = system_texts(recording)
     for frame in enclosing(recording):
+        if frame.module == "__main__" and not _is_guarded(root / frame.file):
+            continue  # to import it is to run the agent
         if _is_reachable(frame) and (made := _entry(frame, given, recording)) is not None:
             # A function that gets the prompt is a client: its prompt would stand in the settings.
             constants = [value for value in made.arguments.values() if isinstance(value, str)]
-            if not any(len(text) >= MIN_CONSTANT and text in prompts for text in constants):
+            if not any(_is_prompt(text, prompts) for text in constants):
                 entries.append(made)
     # A value that is the argument says more than one somewhere within a larger argument.
     entries.sort(key=lambda entry: _is_nested(entry.task_input, given))
@@ -70,6 +78,18 @@ def enclosing(recording: Recording) -> tuple[Frame, ...]:
         return ()
     shared = set.intersection(*({frame.activation for frame in stack} for stack in stacks))
     return tuple(frame for frame in stacks[0] if frame.activation in shared)
+
+
+def _is_prompt(text: str, prompts: Sequence[str]) -> bool:
+    """Whether a constant is a system prompt, or a part of one that is no word by chance."""
+    return text in prompts or (
+        len(text) >= MIN_CONSTANT and any(text in prompt for prompt in prompts)
+    )
+
+
+def _is_guarded(file: Path) -> bool:
+    """Whether a program's own code runs only when it is started, and not when it is imported."""
+    return _GUARD.search(file.read_text(encoding="utf-8", errors="replace")) is not None
 
 
 def _is_reachable(frame: Frame) -> bool:
@@ -120,7 +140,7 @@ def _constructed(frame: Frame, recording: Recording) -> dict[str, Any] | None:
     owner = frame.function.rpartition(".")[0]
     for made in recording.constructors:
         if made.file == frame.file and made.function == f"{owner}.__init__":
-            return _constants(made.arguments[1:])
+            return _constants(made.arguments)
     return {}  # the class has no constructor of its own
 
 

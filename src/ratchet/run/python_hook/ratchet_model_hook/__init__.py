@@ -1,1 +1,0 @@
-"""Leads model calls of the owner's own interpreter elsewhere: standard library only."""

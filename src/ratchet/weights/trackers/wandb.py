@@ -1,0 +1,54 @@
+"""Curves at Weights & Biases, which gets the numbers and nothing else."""
+
+from __future__ import annotations
+
+from ratchet.types import RatchetError
+from ratchet.types.extras import extra
+from ratchet.weights.trackers import RunCurves
+
+SEND_S = 60.0
+"""Maximum time until Weights & Biases answers, in seconds."""
+
+
+def send(curves: RunCurves, project: str) -> str:
+    """Send curves to a project; the service ignores steps that it has.
+
+    Raises:
+        ConfigError: The package is not installed.
+        RatchetError: The service does not take them.
+    """
+    with extra("wandb", "Weights & Biases"):
+        import wandb
+    by_step: dict[int, dict[str, float]] = {}
+    for step, numbers in curves.points:
+        by_step.setdefault(step, {}).update(numbers)
+    try:
+        run = wandb.init(
+            project=project,
+            id=curves.name,
+            name=curves.name,
+            resume="allow",
+            dir=str(curves.state),
+            # By itself it also sends the repository, the command line and what the machine does.
+            settings=wandb.Settings(
+                silent=True,
+                init_timeout=SEND_S,
+                console="off",
+                disable_git=True,
+                disable_code=True,
+                save_code=False,
+                x_disable_meta=True,
+                x_disable_stats=True,
+                x_disable_machine_info=True,
+            ),
+        )
+        for step, numbers in sorted(by_step.items()):
+            run.log(numbers, step=step)
+        run.finish()
+    except (wandb.Error, OSError) as error:
+        raise RatchetError(
+            f"Weights & Biases did not take the curves: {error}.",
+            hint="Log in (wandb login), or write them to a folder: WANDB_MODE=offline.",
+        ) from None
+    done = "written for" if run.settings.mode == "offline" else "sent to"
+    return f"{done} Weights & Biases, as {curves.name} of {project}"

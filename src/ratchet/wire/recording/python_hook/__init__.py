@@ -1,1 +1,0 @@
-"""Folder that stands first on `PYTHONPATH` of a recorded command."""
