@@ -135,12 +135,6 @@ class AttemptRelay:
         """
         return hook_variables(f"{self._relay.url}/hosts-{self._name}", self._hosts, environ)
 
-    def end(self) -> None:
-        """Forget the process."""
-        self._attempts.pop(self._name, None)
-        for route in self._routes.values():
-            self._relay.forget(route)
-
     def lead_to(self, claim: Claim | None) -> None:
         """Let the calls from now on count for an attempt; None for no attempt."""
         urls: Mapping[DialectName, str] = dict.fromkeys(_DIALECTS, "")

@@ -167,7 +167,7 @@ class CommandExecutor:
             return cut_off(claim, "failed", error.message)
         finally:
             if relay is not None:
-                relay.end()
+                relay.lead_to(None)
             tool = await asyncio.shield(asyncio.to_thread(_delete_scratch, folder))
         return with_denials(self._outcome(claim, clock, ended, tool, written), ended.denied)
 

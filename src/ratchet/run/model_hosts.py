@@ -32,7 +32,7 @@ STAND_IN = "RATCHET_MODEL_STAND_IN"
 """Variable with the URL of a relay that answers for all model hosts, while a wiring is verified."""
 
 
-class Operation(NamedTuple):
+class ModelOperation(NamedTuple):
     """What a call asks for, in a protocol that the gateway knows."""
 
     dialect: DialectName
@@ -41,7 +41,7 @@ class Operation(NamedTuple):
     """Below the base URL, with its query."""
 
 
-def operation_of(url: str) -> Operation | None:
+def operation_of(url: str) -> ModelOperation | None:
     """The operation that a URL names by the end of its path; None for another protocol's."""
     place = urlsplit(url)
     below = place.path.rstrip("/")
@@ -50,7 +50,7 @@ def operation_of(url: str) -> Operation | None:
         return None
     path, dialect = max(named, key=lambda operation: len(operation[0]))
     base_url = f"{place.scheme}://{place.netloc}{below.removesuffix(f'/{path}')}"
-    return Operation(dialect, base_url, f"{path}?{place.query}" if place.query else path)
+    return ModelOperation(dialect, base_url, f"{path}?{place.query}" if place.query else path)
 
 
 def asked_url(request: RelayedRequest, hosts: Sequence[str]) -> str:

@@ -127,12 +127,11 @@ class ModelRelay:
         return f"http://127.0.0.1:{self._socket.getsockname()[1]}"
 
     def lead(self, route: str, base_url: str) -> None:
-        """Let a route lead to another base URL from the next request on."""
-        self._routes[route] = base_url
-
-    def forget(self, route: str) -> None:
-        """Remove a route."""
-        self._routes.pop(route, None)
+        """Let a route lead to another base URL, or nowhere, from the next request on."""
+        if base_url:
+            self._routes[route] = base_url
+        else:
+            self._routes.pop(route, None)
 
     def address_of(self, url: str) -> str:
         """The relay's URL for an upstream's."""

@@ -28,7 +28,7 @@ _INSIDE = threading.local()
 """Whether a client that is built on another one is at work."""
 
 
-class Led:
+class LedClients:
     """What the clients of this process send, of which some is led to a relay on loopback.
 
     Args:
@@ -45,7 +45,7 @@ class Led:
         raise NotImplementedError
 
 
-class Watched(Led):
+class Watched(LedClients):
     """What the clients of a recorded process send.
 
     Args:
@@ -116,7 +116,7 @@ def decoded(body: Any) -> Any:
     return None
 
 
-def watch(watched: Led) -> None:
+def watch(watched: LedClients) -> None:
     """Patch the clients."""
     for name in ("httpx", "httpx2"):
         after_import(name)(functools.partial(_httpx, watched, name))
@@ -136,7 +136,7 @@ def _path(url: str) -> str:
 _NO_NETWORK = ("MockTransport", "ASGITransport", "WSGITransport")
 
 
-def _httpx(watched: Led, library: str, module: Any) -> None:
+def _httpx(watched: LedClients, library: str, module: Any) -> None:
     send, async_send = module.Client.send, module.AsyncClient.send
 
     def lead(client: Any, request: Any) -> Any:
@@ -173,7 +173,7 @@ def _httpx(watched: Led, library: str, module: Any) -> None:
     module.Client.send, module.AsyncClient.send = watched_send, watched_async_send
 
 
-def _urllib3(watched: Led, module: Any) -> None:
+def _urllib3(watched: LedClients, module: Any) -> None:
     urlopen = module.HTTPConnectionPool.urlopen
 
     @functools.wraps(urlopen)
@@ -203,7 +203,7 @@ def _urllib3(watched: Led, module: Any) -> None:
     module.HTTPConnectionPool.urlopen = watched_urlopen
 
 
-def _http_client(watched: Led, module: Any) -> None:
+def _http_client(watched: LedClients, module: Any) -> None:
     request = module.HTTPConnection.request
 
     @functools.wraps(request)
@@ -242,7 +242,7 @@ def _http_client(watched: Led, module: Any) -> None:
     module.HTTPConnection.request = watched_request
 
 
-def _aiohttp(watched: Led, module: Any) -> None:
+def _aiohttp(watched: LedClients, module: Any) -> None:
     from yarl import URL
 
     target_of: contextvars.ContextVar[Any] = contextvars.ContextVar("ratchet_target", default=None)
@@ -273,7 +273,7 @@ def _aiohttp(watched: Led, module: Any) -> None:
     session._request, session._build_url = watched_request, led_url
 
 
-def _lm15(watched: Led, module: Any) -> None:
+def _lm15(watched: LedClients, module: Any) -> None:
     """DSPy's own client, which writes to sockets."""
     kind = getattr(module, "StdlibTransport", None) or module.StdlibAsyncTransport
     stream = kind.stream

@@ -24,7 +24,7 @@ def begin(relay: str, hosts: str) -> None:
         clients.watch(Redirect(relay, hosts.split(",")))
 
 
-class Redirect(clients.Led):
+class Redirect(clients.LedClients):
     """The model calls to some hosts.
 
     Args:
