@@ -33,6 +33,7 @@ from ratchet.sandbox.containment import (
 )
 from ratchet.types import Claim, Outcome, Rollout
 from ratchet.worker.agent import AgentSpec
+from tests.node_packages import node
 
 WAYS = (Path(__file__).parent / "hostile_ways.py").read_text()
 LEVELS = [
@@ -550,3 +551,93 @@ def _works_in(pid: int, folder: Path) -> bool:
         return pid != os.getpid() and os.readlink(f"/proc/{pid}/cwd") == str(folder.resolve())
     except OSError:
         return False
+
+
+@pytest.fixture
+def named(served: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A server that has a name, which only this process can resolve."""
+    resolve = socket.getaddrinfo
+
+    def resolved(host: Any, *arguments: Any, **options: Any) -> Any:
+        own = host in ("api.example.com", b"api.example.com")
+        return resolve("127.0.0.1" if own else host, *arguments, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolved)
+    return f"http://api.example.com:{served.rpartition(':')[2]}"
+
+
+FETCH = {
+    "python": "import sys, urllib.request as r; print(r.urlopen(sys.argv[1], timeout=9).read())",
+    "node": "fetch(process.argv[1]).then(a => a.text()).then(console.log)",
+}
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("language", FETCH)
+@pytest.mark.parametrize("host", ["api.example.com", "*.example.com", "*"])
+def test_an_allowed_name_is_reached_from_any_language(
+    level: str, language: str, host: str, stateful: Path, tmp_path: Path, named: str
+) -> None:
+    program = sys.executable if language == "python" else node()
+    port = int(named.rpartition(":")[2])
+    contained = AgentContainment(Allowance(hosts=((host, port),)), root=stateful, level=level)
+    executor = CommandExecutor(
+        [program, "-c" if language == "python" else "-e", FETCH[language], named],
+        folder=stateful,
+        state=tmp_path / "state",
+        slots=1,
+        timeout_s=60,
+        containment=contained,
+    )
+    outcome = attempts_of(executor, ["question"])[0]
+    assert "served" in str(outcome.output), outcome.error
+    assert kept_of(outcome.spans) == []
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_the_owners_proxy_is_used_for_allowed_hosts(
+    level: str, stateful: Path, tmp_path: Path, named: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    port = int(named.rpartition(":")[2])
+    asked: list[bytes] = []
+    proxy = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        with proxy.accept()[0] as client:
+            asked.append(client.recv(4096).split(b"\r\n", 1)[0])
+            client.sendall(b"HTTP/1.1 200 Connected\r\n\r\n")
+            client.recv(4096)
+            client.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\nproxy")
+
+    threading.Thread(target=serve, daemon=True).start()
+    monkeypatch.setenv("HTTPS_PROXY", f"http://127.0.0.1:{proxy.getsockname()[1]}")
+    contained = AgentContainment(
+        Allowance(hosts=(("api.example.com", port),)), root=stateful, level=level
+    )
+    executor = worker(stateful, tmp_path, contained, entry="stateful:run")
+    with proxy:
+        outcome = attempts_of(executor, [{"do": "fetch", "url": named}])[0]
+    assert outcome.output == "proxy", outcome.error
+    assert asked == [f"CONNECT api.example.com:{port} HTTP/1.1".encode()]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_contained_command_answers_in_its_file(
+    level: str, stateful: Path, tmp_path: Path
+) -> None:
+    contained = AgentContainment(Allowance(), root=stateful, level=level)
+    program = "import sys; sys.argv[2:] and open('answer.json', 'w').write(sys.argv[2])"
+    outcomes = []
+    for words in (["{input}"], []):
+        executor = CommandExecutor(
+            [sys.executable, "-c", program, "-", *words],
+            folder=stateful,
+            state=tmp_path / "state",
+            slots=1,
+            timeout_s=60,
+            output="file:answer.json",
+            containment=contained,
+        )
+        outcomes += attempts_of(executor, ['{"a": 1}'])
+    assert [outcome.output for outcome in outcomes] == [{"a": 1}, None], outcomes
+    assert "wrote no answer.json" in outcomes[1].error

@@ -29,6 +29,12 @@ SHARED = (
 )
 """What is said where several attempts run in one process."""
 
+BY_VARIABLES = (
+    "macOS contains rollouts in part: they have a home and a proxy of their own, but what makes no"
+    " use of these variables acts as it does for you. See the page Contained rollouts."
+)
+"""What is said where the system contains nothing."""
+
 _RUNS_ALREADY = (
     "Rollouts are not contained: the agent runs already at {url}, and acts there as it does for"
     " you. With serve under [agent] Ratchet starts it, and contains it."
@@ -75,7 +81,7 @@ def containment_of(
         if sandbox.unsafe:
             return None, _UNSAFE
         raise
-    return made, ""
+    return made, BY_VARIABLES if made.level == "variables" else ""
 
 
 def allowance(section: AgentAllowSection, root: Path) -> Allowance:

@@ -18,7 +18,7 @@ import msgspec
 from ratchet.cli.console import counted
 from ratchet.cli.wiring_probe import CHANGED, DeniedAct, ProbeAnswer, ProbeRequest
 from ratchet.observe.project_paths import FILE_NAME
-from ratchet.run.model_relay import Answer, Exchange, ModelRelay, RelayedRequest
+from ratchet.run.model_relay import Exchange, ModelRelay, RelayAnswer, RelayedRequest
 from ratchet.wire.deriving.derive import Wiring
 from ratchet.wire.deriving.sent_texts import nearest_call, system_texts, unlike
 from ratchet.wire.recording.model_calls import asks_model, body_of, request_of, texts_of_request
@@ -109,9 +109,11 @@ class Replay:
     def __exit__(self, *error: object) -> None:
         self._relay.__exit__(*error)
 
-    def _answer(self, request: RelayedRequest) -> Answer:
+    def _answer(self, request: RelayedRequest) -> RelayAnswer:
         call = nearest_call(self._calls, body_of(_unchanged(request)))
-        return Answer(pieces=(call.answer,), status=call.status, content_type=call.content_type)
+        return RelayAnswer(
+            pieces=(call.answer,), status=call.status, content_type=call.content_type
+        )
 
     def _ended(self, exchange: Exchange) -> None:
         if asks_model(exchange.request, request_of(exchange)):

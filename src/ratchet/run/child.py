@@ -15,7 +15,9 @@ from typing import IO, Literal
 import msgspec
 
 from ratchet.sandbox.acts import Act
-from ratchet.sandbox.containment import AgentContainment, Contained
+from ratchet.sandbox.contained import Contained
+from ratchet.sandbox.containment import AgentContainment
+from ratchet.sandbox.egress import Led
 
 TAIL_BYTES = 3_000
 """How much of the end of standard error, or of standard output, an error message shows."""
@@ -84,7 +86,7 @@ class ChildProcess:
         self._containment = containment
         self._hosts = hosts
         self._writable = writable
-        self._contained: Contained | None = None
+        self._contained: Contained | Led | None = None
 
     async def run(self, timeout_s: float, most_bytes: int) -> ChildEnd:
         """Run the process to its end.

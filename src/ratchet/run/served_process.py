@@ -12,7 +12,10 @@ from pathlib import Path
 
 from ratchet._waiting import WAITS
 from ratchet.sandbox.acts import Act
-from ratchet.sandbox.containment import AgentContainment, Contained
+from ratchet.sandbox.contained import Contained
+from ratchet.sandbox.containment import AgentContainment
+from ratchet.sandbox.egress import Led
+from ratchet.sandbox.inside.process_table import processes
 from ratchet.types import AgentError
 
 START_S = 120.0
@@ -52,7 +55,7 @@ class ServedProcess:
     ) -> None:
         self._containment = containment
         self._hosts = hosts
-        self._contained: Contained | None = None
+        self._contained: Contained | Led | None = None
         self._command = command
         self._folder = folder
         self._environ = environ
@@ -202,7 +205,7 @@ class ServedProcess:
         return ""
 
     def kill(self) -> None:
-        """End it, and all that it has started in its session's process group."""
+        """End it, and all that it has started, as far as that still is below it or in its group."""
         if self._guard is not None:
             self._guard.kill()
             self._guard.wait()
@@ -210,8 +213,12 @@ class ServedProcess:
             self._guard.stdin.close()
             self._guard = None
         if self._process is not None:
+            below = processes(self._process.pid)
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
+            for pid in below:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
             with contextlib.suppress(ChildProcessError):
                 self._process.wait()
 

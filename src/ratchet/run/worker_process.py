@@ -15,7 +15,9 @@ import msgspec
 
 from ratchet.run.reachable import hosts_of, model_hosts
 from ratchet.sandbox.acts import Act
-from ratchet.sandbox.containment import AgentContainment, Contained
+from ratchet.sandbox.contained import Contained
+from ratchet.sandbox.containment import AgentContainment
+from ratchet.sandbox.egress import Led
 from ratchet.worker.environment import SECRETS, without
 from ratchet.worker.messages import (
     HEADER,
@@ -55,7 +57,7 @@ class WorkerProcess:
         containment: AgentContainment | None = None,
     ) -> None:
         self._containment = containment
-        self._contained: Contained | None = None
+        self._contained: Contained | Led | None = None
         self.number = number
         self._log = log
         self._python = python or sys.executable

@@ -6,45 +6,49 @@ starts the allowed programs alone. What it tries beyond that is refused by the s
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-import glob
-import marshal
 import os
-import re
 import shutil
-import signal
 import socket
 import subprocess
 import sys
 import tempfile
-from collections import deque
 from collections.abc import Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from ratchet.sandbox.acts import Act, ActReader, keeper_process
-from ratchet.sandbox.inside import landlock, protocol
-from ratchet.sandbox.limits import Level, SandboxFailed, SandboxUnavailable
-from ratchet.sandbox.relay import DialedRelay, RelayAddress, TcpRelay, join
+from ratchet.sandbox.acts import ActReader, keeper_process
+from ratchet.sandbox.containable import (
+    BWRAP,
+    ContainedLevel,
+    contained_level,
+    why_no_mounts,
+    why_no_namespaces,
+    why_no_supervision,
+)
+from ratchet.sandbox.contained import Contained
+from ratchet.sandbox.egress import Led, lay_folders, led_by_variables
+from ratchet.sandbox.executables import executables
+from ratchet.sandbox.inside import landlock
+from ratchet.sandbox.limits import Level
 from ratchet.sandbox.view import FileView, landlock_rules
 from ratchet.source.secret_files import HOME_NAMES
 
-START_S = 20.0
-SETTLE_S = 10.0
+__all__ = [
+    "AgentContainment",
+    "Allowance",
+    "contained_level",
+    "why_no_mounts",
+    "why_no_namespaces",
+    "why_no_supervision",
+]
+
 _TEMPORARY = ("/tmp", "/var/tmp")  # noqa: S108 - it gets copies of them
 _SHARED_MEMORY = "/dev/shm"  # noqa: S108 - it is its own
 _OWN_FOLDERS = ("TMPDIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
 _TEMPORARY_VARIABLES = ("TMPDIR", "TMP", "TEMP", "XDG_RUNTIME_DIR")
 _PROXIES = frozenset({"http_proxy", "https_proxy", "all_proxy"})
-_SHEBANG = re.compile(rb"#![ \t]*(\S+)(?:[ \t]+(\S+))?")
-_BWRAP = (
-    *("--unshare-user", "--unshare-net", "--unshare-pid", "--unshare-ipc", "--cap-add", "ALL"),
-    *("--dev-bind", "/", "/", "--proc", "/proc", "--die-with-parent"),
-)
 
 
 class Allowance(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,7 +90,7 @@ class AgentContainment:
         level: Level | str = "auto",
         newest: int = 99,
     ) -> None:
-        self.level = contained_level(level)
+        self.level: ContainedLevel = contained_level(level)
         self._allowed = allowed
         self._root = os.path.realpath(root)
         self._python = python or sys.executable
@@ -104,7 +108,7 @@ class AgentContainment:
         env: Mapping[str, str] | None = None,
         pass_fds: Sequence[int] = (),
         **options: Any,
-    ) -> Contained:
+    ) -> Contained | Led:
         """Start a program; `Contained.opened` has to be awaited then.
 
         Args:
@@ -124,6 +128,8 @@ class AgentContainment:
         environ = {name: given[name] for name in given if name.lower() not in _PROXIES}
         place = os.path.realpath(os.getcwd() if cwd is None else cwd)
         base = os.path.realpath(tempfile.mkdtemp(prefix="ratchet-contained-"))
+        if self.level == "variables":
+            return self._led(command, base, environ, hosts, cwd=cwd, pass_fds=pass_fds, **options)
         programs = [command[0], self._python, *self._allowed.programs]
         files, executable = executables(programs, place, environ.get("PATH", os.defpath))
         mounts = self.level == "bubblewrap"
@@ -161,7 +167,7 @@ class AgentContainment:
         ours, theirs = socket.socketpair()
         before: Sequence[str] = ()
         if mounts and why_no_namespaces(False):
-            before = (shutil.which("bwrap") or "bwrap", *_BWRAP, "--")
+            before = (shutil.which("bwrap") or "bwrap", *BWRAP, "--")
             config["entered"] = True
         try:
             process = keeper_process(
@@ -180,6 +186,25 @@ class AgentContainment:
             theirs.close()
         return Contained(process, ours, acts, base, relay)
 
+    def _led(
+        self,
+        command: Sequence[str],
+        base: str,
+        environ: Mapping[str, str],
+        hosts: Sequence[tuple[str, int]],
+        **options: Any,
+    ) -> Led:
+        listener = socket.create_server(("127.0.0.1", 0))
+        lay_folders(base)
+        environ = led_by_variables(environ, base, listener.getsockname()[1])
+        try:
+            process = subprocess.Popen(command, env=environ, **options)
+        except OSError:
+            listener.close()
+            shutil.rmtree(base, ignore_errors=True)
+            raise
+        return Led(process, base, listener, [*self._allowed.hosts, *hosts])
+
     def _hides(self, needed: Sequence[str]) -> list[str]:
         """The places of secrets that exist, without those that something needed lies in."""
         home = os.path.expanduser("~")
@@ -189,361 +214,6 @@ class AgentContainment:
         secret = [path for path in named if not _holds(path, [*needed, *self._folders])]
         other = [path for path in self._hidden if not _holds(path, needed)]
         return sorted(path for path in {*secret, *other} if os.path.exists(path))
-
-
-class Contained:
-    """A contained program.
-
-    Args:
-        process: Its keeper, which ends as the program does.
-        control: Our end of the keeper's control socket.
-        acts: What the program was denied.
-        base: A folder to remove in the end.
-        relay: Without a network of its own: where its connections come from.
-    """
-
-    def __init__(
-        self,
-        process: subprocess.Popen[bytes],
-        control: socket.socket,
-        acts: ActReader,
-        base: str,
-        relay: socket.socket | None,
-    ) -> None:
-        self.process = process
-        self.base = base
-        """A folder of its own, whatever else is undone when a rollout is over."""
-        self._control = control
-        self._acts = acts
-        self._listener = relay
-        self.own_network = relay is None
-        """Whether its network is its own, so that its ports are reached by `published` alone."""
-        self._tcp = TcpRelay(proxied=True)
-        self._dialed = DialedRelay()
-        self._received = bytearray()
-        self._descriptors: list[int] = []
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._ready: asyncio.Future[str] | None = None
-        self._settled: asyncio.Future[bool] | None = None
-        self._reached: deque[asyncio.Future[socket.socket | None]] = deque()
-        self._servers: list[asyncio.Server] = []
-
-    async def opened(self) -> None:
-        """Wait until the program starts, and relay its connections from then on.
-
-        Raises:
-            SandboxFailed: It cannot be contained.
-        """
-        loop = asyncio.get_running_loop()
-        self._ready = loop.create_future()
-        self._control.setblocking(False)
-        if self._listener is not None:
-            await self._dialed.open(self._listener)
-        loop.add_reader(self._control.fileno(), self._read)
-        try:
-            async with asyncio.timeout(START_S):
-                why = await self._ready
-        except TimeoutError:
-            why = f"it was not ready within {START_S:g} s"
-        if why:
-            await self.close()
-            raise SandboxFailed(
-                f"The agent cannot be contained on this machine: {why}.",
-                hint="Set level under [sandbox] to another one, or unsafe = true to run without.",
-            )
-
-    def keep(self) -> None:
-        """Let the processes that it has now stay when a rollout is over."""
-        self._send(protocol.KEEP)
-
-    async def settled(self) -> bool:
-        """End what a rollout left, and undo what it changed in copies of files.
-
-        Returns:
-            Whether the program may go on: it left no process, and its keeper answers.
-        """
-        self._settled = asyncio.get_running_loop().create_future()
-        self._send(protocol.SETTLE)
-        try:
-            async with asyncio.timeout(SETTLE_S):
-                return await self._settled
-        except TimeoutError:
-            return False
-
-    async def reached(self, port: int) -> socket.socket | None:
-        """Connect to a port of the program's own network; None where nothing listens."""
-        answer: asyncio.Future[socket.socket | None] = asyncio.get_running_loop().create_future()
-        self._reached.append(answer)
-        self._send(protocol.REACH, {"port": port})
-        try:
-            async with asyncio.timeout(SETTLE_S):
-                return await answer
-        except TimeoutError:
-            return None
-
-    async def published(self, port: int) -> int:
-        """Lead a free port of this machine to a port of the program's own network; return it."""
-
-        async def carry(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            there = await self.reached(port)
-            if there is None:
-                writer.close()
-                return
-            back, forth = await asyncio.open_connection(sock=there)
-            await join(reader, writer, back, forth)
-
-        server = await asyncio.start_server(carry, "127.0.0.1", 0)
-        self._servers.append(server)
-        number: int = server.sockets[0].getsockname()[1]
-        return number
-
-    def denied(self) -> tuple[Act, ...]:
-        """What it was denied since the last call."""
-        return self._acts.taken()
-
-    @property
-    def failed(self) -> str:
-        """Why the program was not started, once its process has ended; empty when it was."""
-        self._acts.acts()
-        return self._acts.failed
-
-    async def close(self) -> None:
-        """End the program and its relay."""
-        if self._control.fileno() >= 0:
-            asyncio.get_running_loop().remove_reader(self._control.fileno())
-            self._control.close()
-        with contextlib.suppress(OSError):
-            self.process.send_signal(signal.SIGKILL)
-        for server in self._servers:
-            server.close()
-        await self._tcp.close()
-        await self._dialed.close()
-        await asyncio.to_thread(self.process.wait)
-        await asyncio.to_thread(shutil.rmtree, self.base, ignore_errors=True)
-        for descriptor in self._descriptors:
-            os.close(descriptor)
-        self._descriptors.clear()
-        self._acts.close()
-
-    def _send(self, kind: int, content: dict[str, int] | None = None) -> None:
-        body = b"" if content is None else marshal.dumps(content, protocol.MARSHAL)
-        with contextlib.suppress(OSError):  # its end is noticed by reading
-            self._control.send(protocol.HEADER.pack(kind, len(body)) + body)
-
-    def _read(self) -> None:
-        try:
-            part, descriptors, _, _ = socket.recv_fds(self._control, 65_536, 16)
-        except BlockingIOError:
-            return
-        except OSError:
-            part, descriptors = b"", []
-        self._descriptors += descriptors
-        self._received += part
-        if not part:
-            asyncio.get_running_loop().remove_reader(self._control.fileno())
-            self._answered("its keeper ended")
-        size = protocol.HEADER.size
-        while len(self._received) >= size:
-            kind, length = protocol.HEADER.unpack_from(self._received)
-            if len(self._received) < size + length:
-                return
-            body = bytes(self._received[size : size + length])
-            del self._received[: size + length]
-            self._obey(kind, body)
-
-    def _answered(self, why: str) -> None:
-        if self._ready is not None and not self._ready.done():
-            self._ready.set_result(why)
-        if self._settled is not None and not self._settled.done():
-            self._settled.set_result(False)
-        while why and self._reached:
-            if not (answer := self._reached.popleft()).done():
-                answer.set_result(None)
-
-    def _obey(self, kind: int, body: bytes) -> None:
-        words = body.decode(errors="replace").split(" ")
-        if kind == protocol.READY:
-            self._answered("")
-        elif kind == protocol.FAILED:
-            self._answered(body.decode(errors="replace"))
-        elif kind == protocol.SETTLED and self._settled is not None:
-            if not self._settled.done():
-                self._settled.set_result(body == b"\x01")
-        elif kind == protocol.LISTENING:
-            listener = socket.socket(fileno=self._descriptors.pop(0))
-            address = RelayAddress("", words[0], int(words[1]))
-            task = asyncio.create_task(self._tcp.open([listener], [address]))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
-        elif kind == protocol.REACHED:
-            there = socket.socket(fileno=self._descriptors.pop(0)) if body == b"\x01" else None
-            answer = self._reached.popleft()
-            if not answer.done():
-                answer.set_result(there)
-            elif there is not None:
-                there.close()
-        elif kind == protocol.DIALED:
-            self._dialed.tell(int(words[0]), RelayAddress("", words[1], int(words[2])))
-
-
-def contained_level(level: Level | str) -> Level:
-    """The level at which an agent is contained.
-
-    Args:
-        level: The one asked for; `auto` for the strongest that this machine has.
-
-    Raises:
-        SandboxUnavailable: This machine has it not, or none.
-    """
-    hint = (
-        "Install bubblewrap, or use a kernel with Landlock and seccomp (5.14 or newer). To run the"
-        " agent uncontained, set unsafe = true under [sandbox]: its rollouts then act for real."
-    )
-    reasons = []
-    for name, why_not in (("bubblewrap", why_no_mounts), ("landlock", why_no_supervision)):
-        if level in ("auto", name):
-            if not (why := why_not()):
-                return "bubblewrap" if name == "bubblewrap" else "landlock"
-            reasons.append(why)
-    raise SandboxUnavailable(
-        f"The agent's rollouts cannot be contained on this machine: {'; '.join(reasons)}.",
-        hint=hint,
-    )
-
-
-def why_no_mounts() -> str:
-    """Why an agent cannot have files, a network and processes of its own; empty when it can."""
-    why = why_no_namespaces(False)
-    return why_no_namespaces(True) and why if why else ""
-
-
-@cache
-def why_no_namespaces(bubblewrap: bool) -> str:
-    """Why namespaces cannot be had, directly or through bubblewrap; empty when they can."""
-    if sys.platform != "linux":
-        return "it needs Linux"
-    program = shutil.which("bwrap")
-    if bubblewrap and program is None:
-        return "bwrap is not installed"
-    return _tried("bubblewrap", (program or "", *_BWRAP, "--") if bubblewrap else ())
-
-
-@cache
-def why_no_supervision() -> str:
-    """Why an agent cannot be contained by Landlock and a supervisor; empty when it can."""
-    if sys.platform != "linux":
-        return "it needs Linux"
-    if landlock.version() < 1:
-        return "the kernel has no Landlock, or it is switched off"
-    return _tried("landlock", ())
-
-
-def _tried(level: Level, before: Sequence[str]) -> str:
-    """Why a program that does nothing cannot be contained; empty when it can."""
-    holder = os.path.realpath(tempfile.mkdtemp(prefix="ratchet-contained-"))
-    base, folder = os.path.join(holder, "base"), os.path.join(holder, "copied")
-    for path in (base, folder):
-        os.mkdir(path)
-    acts = ActReader()
-    config = {
-        "mode": "contain",
-        "level": level,
-        "entered": bool(before),
-        "landlock": 99,
-        "command": ["true"],
-        "cwd": "/",
-        "environment": {"PATH": os.defpath},
-        "log": acts.fileno(),
-        "descriptors": [],
-        "base": base,
-        "home": base,
-        "hosts": [],
-        "programs": executables(["true"], "/", os.defpath)[0],
-        "executable": executables(["true"], "/", os.defpath)[1],
-        "copies": [folder],
-        "folders": [],
-        "hidden": [],
-        "writable": [],
-        "rules": [("/", landlock.READ)],
-        "relay": 0,
-    }
-    ours, theirs = socket.socketpair()
-    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.PIPE}
-    try:
-        process = keeper_process(
-            config,
-            [acts.fileno(), theirs.fileno()],
-            control=theirs.fileno(),
-            before=before,
-            start_new_session=True,
-            **quiet,
-        )
-        theirs.close()
-        ours.settimeout(START_S)
-        printed = process.communicate(timeout=START_S)[1].decode(errors="replace").strip()
-        told = ours.recv(4096)[protocol.HEADER.size :].decode(errors="replace").strip()
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"it cannot be tried ({error})"
-    finally:
-        ours.close()
-        acts.acts()
-        acts.close()
-        shutil.rmtree(holder, ignore_errors=True)
-    if process.returncode == 0:
-        return ""
-    return acts.failed or told or (printed.splitlines() or ["it ended at once"])[-1]
-
-
-def executables(programs: Sequence[str], folder: str, path: str) -> tuple[list[str], list[str]]:
-    """The files that may be executed for some programs to run.
-
-    Args:
-        programs: Names on the PATH, or paths relative to a folder.
-        folder: That folder.
-        path: The PATH.
-
-    Returns:
-        The programs, their interpreters and the folders of their helpers; and the same with the
-        loaders of their libraries, which only the kernel may start.
-    """
-    files: set[str] = set()
-    loaders: set[str] = set()
-    waiting = list(programs)
-    while waiting:
-        named = os.path.expanduser(waiting.pop())
-        if os.sep in named:
-            places = [os.path.join(folder, named)]
-        else:
-            places = [os.path.join(part or ".", named) for part in path.split(os.pathsep)]
-        for place in places:
-            actual = os.path.realpath(place)
-            if not os.path.isfile(actual) or not os.access(actual, os.X_OK) or actual in files:
-                continue
-            files.add(actual)
-            interpreters, loader = _needs(actual)
-            waiting += interpreters
-            loaders |= loader
-            if os.sep not in named:
-                # Programs that it starts itself, such as those in /usr/lib/git-core.
-                prefix = os.path.dirname(os.path.dirname(actual))
-                helpers = glob.glob(f"{glob.escape(prefix)}/lib*/{glob.escape(named)}-core")
-                files.update(os.path.realpath(each) for each in helpers if os.path.isdir(each))
-    return sorted(files), sorted(files | loaders)
-
-
-def _needs(file: str) -> tuple[list[str], set[str]]:
-    """The interpreters of a script, or the loader of a program's libraries."""
-    try:
-        with open(file, "rb") as opened:
-            head = opened.read(4096)
-    except OSError:
-        return [], set()
-    if script := _SHEBANG.match(head):
-        names = [os.fsdecode(word) for word in script.groups() if word]
-        by_env = os.path.basename(names[0]) == "env" and len(names) > 1
-        return (names if by_env else names[:1]), set()
-    loader = re.search(rb"/[\w./+-]*ld[\w.-]*\.so\.\d+\0", head)
-    return [], {os.path.realpath(os.fsdecode(loader.group()[:-1]))} if loader else set()
 
 
 def _copies(root: str, folders: Sequence[str], environ: Mapping[str, str]) -> list[str]:

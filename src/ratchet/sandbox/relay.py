@@ -15,7 +15,6 @@ from base64 import b64encode
 from collections.abc import Sequence
 from typing import NamedTuple
 from urllib.parse import unquote, urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 from ratchet.sandbox.inside import landlock
 from ratchet.sandbox.limits import Level, SandboxFailed, SandboxUnavailable
@@ -214,6 +213,8 @@ async def dial(host: str, port: int) -> tuple[asyncio.StreamReader, asyncio.Stre
     Raises:
         OSError: It cannot be reached, or the proxy refuses.
     """
+    from urllib.request import getproxies, proxy_bypass  # it takes its time
+
     proxy = None if host in _LOCAL or proxy_bypass(host) else getproxies().get("https")
     way = urlsplit(proxy or "")
     if way.scheme not in ("http", "https") or not way.hostname:

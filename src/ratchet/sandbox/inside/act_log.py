@@ -7,7 +7,7 @@ import os
 
 TYPE_CHECKING = False  # `typing` is slow to import
 if TYPE_CHECKING:
-    from .attempts import Attempt
+    from .effects import Effect
 
 ALLOWED, DENIED, COPIED = "allowed", "denied", "copied"
 """What became of an act: it was done, it failed, it was done to a copy that is thrown away."""
@@ -28,9 +28,9 @@ class ActLog:
         self._descriptor = descriptor
         self._counts: dict[tuple[str, str, int, str], int] = {}
 
-    def add(self, attempt: Attempt, end: str) -> None:
+    def add(self, effect: Effect, end: str) -> None:
         """Note an act, and what became of it."""
-        key = (attempt.kind, attempt.subject, attempt.port, end)
+        key = (effect.kind, effect.subject, effect.port, end)
         if key not in self._counts and len(self._counts) >= _MOST:
             return
         self._counts[key] = self._counts.get(key, 0) + 1

@@ -9,7 +9,7 @@ import struct
 
 from . import keeper, kernel, landlock, network, policy, process_table, protocol, scratch
 from .act_log import DENIED, ActLog
-from .attempts import LOOKUP, Attempt
+from .effects import LOOKUP, Effect
 from .guard import Guard
 from .mounts import Mounts
 from .names import Names, resolver_settings
@@ -25,6 +25,7 @@ _NEW_NAMESPACES = 0x00020000 | 0x20000000 | 0x40000000 | 0x08000000
 NAMESPACES = "bubblewrap"
 """The level at which files, network and processes are the program's own."""
 _REACH_S = 0.5
+_DIAL_S = 5.0
 _STATUS = struct.Struct("=i")
 NOT_CONTAINED = 70
 """Exit code of a keeper whose program could not be contained, or which was killed."""
@@ -45,6 +46,8 @@ def contain(control: int, config: dict[str, Any]) -> NoReturn:
     kernel.prefer_for_oom_kill()
     reader, writer = os.pipe()
     own = config["level"] == NAMESPACES
+    folder, name = os.path.split(config["base"])
+    outside = os.open(folder, os.O_PATH | os.O_DIRECTORY)  # as it is before the mounts change
     try:
         if own and not config["entered"]:
             network.unshare(_NEW_NAMESPACES)
@@ -61,6 +64,12 @@ def contain(control: int, config: dict[str, Any]) -> NoReturn:
         os.close(descriptor)
     ended = os.read(reader, _STATUS.size)
     os.waitpid(pid, 0)
+    if not own:
+        scratch.empty(config["base"])
+    try:
+        os.rmdir(name, dir_fd=outside)
+    except OSError:
+        pass  # a mount here holds it, or the process outside was faster
     keeper.end_as(_STATUS.unpack(ended)[0] if ended else NOT_CONTAINED << 8)
 
 
@@ -182,30 +191,36 @@ class _Kept:
     def _reach(self, port: int) -> None:
         for address in ("127.0.0.1", "::1"):
             try:
-                made = socket.create_connection((address, port), timeout=_REACH_S)
+                connection = socket.create_connection((address, port), timeout=_REACH_S)
             except OSError:
                 continue
-            with made:
-                made.setblocking(True)
-                self._control.send(protocol.REACHED, b"\x01", (made.fileno(),))
+            with connection:
+                connection.setblocking(True)
+                self._control.send(protocol.REACHED, b"\x01", (connection.fileno(),))
             return
         self._control.send(protocol.REACHED, b"\x00")
 
     def _others(self) -> set[int]:
-        alive = process_table.processes(os.getpid())
-        return {pid for pid in alive if pid != self._started.pid and not _is_zombie(pid)}
+        """The other processes, once those that have ended are reaped."""
+        alive = set(process_table.processes(os.getpid())) - {self._started.pid}
+        for pid in alive:
+            try:
+                os.waitpid(pid, os.WNOHANG)
+            except ChildProcessError:
+                continue  # it is another's child
+        return {pid for pid in alive if process_table.usage([pid])[0]}
 
     def _settle_acts(self) -> None:
         for name in dict.fromkeys(self._names.asked):
             if name not in self._connected and not self._guard.knows(name):
-                self._log.add(Attempt(LOOKUP, name), DENIED)
+                self._log.add(Effect(LOOKUP, name), DENIED)
         self._names.asked.clear()
         self._connected.clear()
         self._log.settle()
 
-    def _report(self, attempt: Attempt, end: str) -> None:
-        self._connected.add(attempt.subject)
-        self._log.add(attempt, end)
+    def _report(self, effect: Effect, end: str) -> None:
+        self._connected.add(effect.subject)
+        self._log.add(effect, end)
 
     def _original(self, path: str) -> bool:
         return self._mounts is not None and self._mounts.original(path)
@@ -221,10 +236,10 @@ class _Kept:
         self._tell(protocol.LISTENING, host, port, _listener(address, port))
 
     def _dial(self, host: str, port: int) -> socket.socket:
-        made = socket.create_connection(("127.0.0.1", self._config["relay"]))
-        source = made.getsockname()[1]
+        connection = socket.create_connection(("127.0.0.1", self._config["relay"]), timeout=_DIAL_S)
+        source = connection.getsockname()[1]
         self._control.send(protocol.DIALED, f"{source} {host} {port}".encode())
-        return made
+        return connection
 
     def _tell(self, kind: int, host: str, port: int, listener: socket.socket) -> None:
         self._control.send(kind, f"{host} {port}".encode(), (listener.fileno(),))
@@ -232,18 +247,18 @@ class _Kept:
 
     def _answer_names(self, server: str) -> None:
         family = socket.AF_INET6 if ":" in server else socket.AF_INET
-        asked = socket.socket(family, socket.SOCK_DGRAM)
+        service = socket.socket(family, socket.SOCK_DGRAM)
         try:
-            asked.bind((server, 53))
+            service.bind((server, 53))
         except OSError:
             return  # there is no IPv6
 
         def answer() -> None:
-            query, source = asked.recvfrom(4096)
+            query, source = service.recvfrom(4096)
             if reply := self._names.answer(query):
-                asked.sendto(reply, source)
+                service.sendto(reply, source)
 
-        self._readers[asked.fileno()] = answer
+        self._readers[service.fileno()] = answer
         listener = _listener(server, 53)
         self._readers[listener.fileno()] = lambda: self._converse(listener.accept()[0])
         self._guard.serves(server, 53)
@@ -253,41 +268,41 @@ class _Kept:
         self._converse(ours)
         return theirs
 
-    def _converse(self, asked: socket.socket) -> None:
+    def _converse(self, client: socket.socket) -> None:
         """Answer the queries that come on a connection, or on a pair of datagram sockets."""
-        asked.setblocking(False)
-        stream = asked.type == socket.SOCK_STREAM
+        client.setblocking(False)
+        stream = client.type == socket.SOCK_STREAM
         received = bytearray()
 
         def answer() -> None:
             try:
-                part = asked.recv(4096)
+                part = client.recv(4096)
                 received.extend(part)
                 if not stream:
-                    asked.send(self._names.answer(part))
+                    client.send(self._names.answer(part))
                 while stream and len(received) > 2:
                     size = int.from_bytes(received[:2], "big")
                     if len(received) < 2 + size:
                         break
                     reply = self._names.answer(bytes(received[2 : 2 + size]))
                     del received[: 2 + size]
-                    asked.send(len(reply).to_bytes(2, "big") + reply)
+                    client.send(len(reply).to_bytes(2, "big") + reply)
             except OSError:
                 part = b""
             if not part:
-                del self._readers[asked.fileno()]
-                asked.close()
+                del self._readers[client.fileno()]
+                client.close()
 
-        self._readers[asked.fileno()] = answer
+        self._readers[client.fileno()] = answer
 
 
 def _listener(address: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    made = socket.socket(family)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    made.bind((address, port))
-    made.listen()
-    return made
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((address, port))
+    listener.listen()
+    return listener
 
 
 def _ruleset(config: dict[str, Any], own: bool, api: int) -> landlock.Ruleset:
@@ -318,7 +333,3 @@ def _lay_home(config: dict[str, Any]) -> None:
         path = os.path.join(home, name)
         if path not in config["hidden"]:
             os.symlink(path, f"{base}/home/{name}")
-
-
-def _is_zombie(pid: int) -> bool:
-    return not process_table.usage([pid])[0]

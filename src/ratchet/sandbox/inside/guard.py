@@ -9,7 +9,7 @@ import struct
 
 from . import process_table
 from .act_log import COPIED, DENIED
-from .attempts import (
+from .effects import (
     CONNECT,
     DELETE,
     NAME_SERVICE,
@@ -18,10 +18,10 @@ from .attempts import (
     SIGNAL,
     SOCKET,
     WRITE,
-    Attempt,
-    attempts,
+    Effect,
+    effects,
 )
-from .names import Names
+from .names import Names, allows
 from .observer import is_noise
 from .shared_memory import SharedMemory
 
@@ -32,12 +32,13 @@ if TYPE_CHECKING:
 
     from .notices import Notice
 
-    Report = Callable[[Attempt, str], None]
+    Report = Callable[[Effect, str], None]
     Serve = Callable[[str, str, int], None]
 
 _LOOPBACK = ("127.", "::1")
 _EVERYWHERE = ("0.0.0.0", "::")  # noqa: S104 - as an address to connect to: this machine
 _LISTENS = "0A"
+_CONNECT_S = 2.0
 _NONBLOCKING, _CLOSED_BY_EXEC = 0o4000, 0o2000000
 _MAKES_FOLDERS = ("mkdir", "mkdirat")
 _ATTRIBUTES = frozenset({"chmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchownat"})
@@ -102,17 +103,17 @@ class Guard:
             if notice.name == "socket":
                 self._socket(notice)
                 return
-            seen = attempts(notice)
-            if notice.name == "connect" and seen:
-                self._connect(notice, seen[0])
+            wanted = effects(notice)
+            if notice.name == "connect":
+                self._connect(notice, wanted[0] if wanted else None)
                 return
-            paths = [attempt.subject for attempt in seen]
+            paths = [effect.subject for effect in wanted]
             if not self._own_network and paths and all(map(self.shared_memory.owns, paths)):
                 self.shared_memory.answer(notice, paths)
                 return
             error = 0
-            for attempt in seen:
-                error = error or self._refusal(notice, attempt)
+            for effect in wanted:
+                error = error or self._refusal(notice, effect)
         except (OSError, ValueError) as problem:
             notice.refuse(getattr(problem, "errno", None) or errno.EFAULT)
             return
@@ -125,42 +126,43 @@ class Guard:
         else:
             notice.let()
 
-    def _deny(self, attempt: Attempt, error: int) -> int:
-        self._report(attempt, DENIED)
+    def _deny(self, effect: Effect, error: int) -> int:
+        self._report(effect, DENIED)
         return error
 
-    def _refusal(self, notice: Notice, attempt: Attempt) -> int:
-        """The errno that a call gets for an attempt; 0 for none."""
-        kind, subject = attempt.kind, attempt.subject
+    def _refusal(self, notice: Notice, effect: Effect) -> int:
+        """The errno that a call gets for an effect; 0 for none."""
+        kind, subject = effect.kind, effect.subject
         if kind == PROGRAM:
-            return 0 if self._may_run(subject) else self._deny(attempt, errno.EACCES)
+            return 0 if self._may_run(subject) else self._deny(effect, errno.EACCES)
         if kind in (WRITE, DELETE):
-            return self._change(notice, attempt)
+            return self._change(notice, effect)
         if kind == SIGNAL:
-            return self._signal(notice, attempt)
+            return self._signal(notice, effect)
         if kind == CONNECT:  # a datagram
-            return self._datagram(attempt)
-        return self._deny(attempt, errno.EACCES if kind == SOCKET else errno.EPERM)
+            return self._datagram(effect)
+        return self._deny(effect, errno.EACCES if kind == SOCKET else errno.EPERM)
 
     def _may_run(self, path: str) -> bool:
         actual = os.path.realpath(path)
         return actual in self._programs or actual.startswith(self._program_folders)
 
-    def _change(self, notice: Notice, attempt: Attempt) -> int:
-        path = attempt.subject
-        there = os.path.lexists(path)
-        if f"{path}/".startswith(self._writable) or is_noise(attempt):
-            if there and not is_noise(attempt) and self._original(path):
-                self._report(attempt, COPIED)
+    def _change(self, notice: Notice, effect: Effect) -> int:
+        path = effect.subject
+        exists = os.path.lexists(path)
+        if f"{path}/".startswith(self._writable) or is_noise(effect):
+            makes = notice.name in _MAKES_FOLDERS
+            if exists and not makes and not is_noise(effect) and self._original(path):
+                self._report(effect, COPIED)
             return 0
-        changes_nothing = there if notice.name in _MAKES_FOLDERS else not there
-        if changes_nothing and (attempt.kind == DELETE or notice.name in _MAKES_FOLDERS):
+        changes_nothing = exists if notice.name in _MAKES_FOLDERS else not exists
+        if changes_nothing and (effect.kind == DELETE or notice.name in _MAKES_FOLDERS):
             return 0  # it fails by itself
         # The mounts, or Landlock, refuse the others with an error of their own.
-        return self._deny(attempt, errno.EPERM if notice.name in self._unruled else 0)
+        return self._deny(effect, errno.EPERM if notice.name in self._unruled else 0)
 
-    def _signal(self, notice: Notice, attempt: Attempt) -> int:
-        target = int(attempt.subject)
+    def _signal(self, notice: Notice, effect: Effect) -> int:
+        target = int(effect.subject)
         probe = notice.name == "kill" and notice.arguments[1] & 0xFFFFFFFF == 0
         if self._own_network:  # and its processes are its own, too: the kernel finds no other
             outside = target not in (0, -1) and not os.path.exists(f"/proc/{abs(target)}")
@@ -172,58 +174,57 @@ class Guard:
             return 0
         if probe:
             return errno.ESRCH
-        return self._deny(attempt, errno.EPERM)
+        return self._deny(effect, errno.EPERM)
 
-    def _datagram(self, attempt: Attempt) -> int:
-        address, port = attempt.subject, attempt.port
+    def _datagram(self, effect: Effect) -> int:
+        address, port = effect.subject, effect.port
         if self._own_network and (
             port == NAME_SERVICE or (_is_loopback(address) and _has_listener(port, "udp"))
         ):
             return 0
-        return self._deny(self._named(attempt), errno.ECONNREFUSED)
+        return self._deny(self._named(effect), errno.ECONNREFUSED)
 
-    def _named(self, attempt: Attempt) -> Attempt:
-        address = attempt.subject
+    def _named(self, effect: Effect) -> Effect:
+        address = effect.subject
         if _is_loopback(address) or address in _EVERYWHERE:
-            return Attempt(CONNECT, "localhost", attempt.port)
-        return Attempt(CONNECT, self._names.name(address), attempt.port)
+            return Effect(CONNECT, "localhost", effect.port)
+        return Effect(CONNECT, self._names.name(address), effect.port)
 
-    def _allowed(self, attempt: Attempt) -> bool:
-        for host, port in self._hosts:
-            # `*.example.com` is every name below it.
-            named = host in ("*", attempt.subject) or (
-                host.startswith("*.") and attempt.subject.endswith(host[1:])
-            )
-            if named and port == attempt.port:
-                return True
-        return False
+    def _allowed(self, effect: Effect) -> bool:
+        return allows(self._hosts, effect.subject, effect.port)
 
-    def _connect(self, notice: Notice, attempt: Attempt) -> None:
-        if attempt.kind == SOCKET:
-            self._connect_unix(notice, attempt)
+    def _connect(self, notice: Notice, effect: Effect | None) -> None:
+        if effect is not None and effect.kind == SOCKET:
+            self._connect_unix(notice, effect)
             return
-        address, port = attempt.subject, attempt.port
+        if self._own_network and self._descriptor(notice) in _unix_sockets():
+            notice.refuse(errno.EINVAL)  # the address would be another one by then
+            return
+        if effect is None:  # of no host: the end of an association, or the kernel's own
+            notice.let() if self._own_network else notice.done()
+            return
+        address, port = effect.subject, effect.port
         if not self._own_network and self._descriptor(notice) in self._datagrams:
             if port == NAME_SERVICE:
                 self._pass(notice, self._ask(socket.SOCK_DGRAM))
             else:
-                notice.refuse(self._datagram(attempt) if port else errno.ENETUNREACH)
+                notice.refuse(self._datagram(effect) if port else errno.ENETUNREACH)
             return
-        named = self._named(attempt)
+        host = self._named(effect)
         if port == 0 or (self._own_network and port == NAME_SERVICE):
             notice.let() if self._own_network else notice.refuse(errno.ECONNREFUSED)
         elif (address, port) in self._served:
             notice.let()
-        elif self._allowed(named):
+        elif self._allowed(host):
             if self._own_network:
-                self._serve(address, named.subject, port)
+                self._serve(address, host.subject, port)
                 self._served.add((address, port))
                 notice.let()
             else:
-                self._pass(notice, self._dial(named.subject, port))
+                self._pass(notice, self._dial(host.subject, port))
         elif port == NAME_SERVICE:
             self._pass(notice, self._ask(socket.SOCK_STREAM))
-        elif named.subject == "localhost" and self._listens_inside(port):
+        elif host.subject == "localhost" and self._listens_inside(port):
             if self._own_network:
                 notice.let()
             else:
@@ -231,7 +232,7 @@ class Guard:
                 own.connect((address, port))
                 self._pass(notice, own)
         else:
-            notice.refuse(self._deny(named, errno.ECONNREFUSED))
+            notice.refuse(self._deny(host, errno.ECONNREFUSED))
 
     def serves(self, address: str, port: int) -> None:
         """Note that an address and port of its own network lead to a host."""
@@ -239,34 +240,40 @@ class Guard:
 
     def knows(self, name: str) -> bool:
         """Whether a host of that name may be reached at a port."""
-        return any(self._allowed(Attempt(CONNECT, name, port)) for _, port in self._hosts)
+        return any(self._allowed(Effect(CONNECT, name, port)) for _, port in self._hosts)
 
-    def _connect_unix(self, notice: Notice, attempt: Attempt) -> None:
+    def _connect_unix(self, notice: Notice, effect: Effect) -> None:
         """Connect in its place: only then the other end's process is known for sure."""
-        path = attempt.subject
+        path = effect.subject
+        if path.startswith("/") and not os.path.exists(path):
+            notice.refuse(errno.ENOENT)
+            return
         listed = (path, 0) in self._hosts
         if not listed and not self._held_inside(_unix_sockets(path)):
-            notice.refuse(self._deny(attempt, errno.EACCES))
+            notice.refuse(self._deny(effect, errno.EACCES))
             return
-        made = socket.socket(socket.AF_UNIX)
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(_CONNECT_S)
         try:
             if path.startswith("@"):
-                made.connect("\0" + path[1:])
+                connection.connect("\0" + path[1:])
             else:  # a path may be longer than an address
                 os.chdir(os.path.dirname(path))
-                made.connect(f"./{os.path.basename(path)}")
+                connection.connect(f"./{os.path.basename(path)}")
         except OSError:
-            made.close()
+            connection.close()
             raise
         finally:
             os.chdir("/")
-        there = struct.unpack("3i", made.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+        peer = struct.unpack(
+            "3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        )[0]
         # It is 0 for a process outside of this one's namespace.
-        if listed or there in process_table.processes(os.getpid()):
-            self._pass(notice, made)
+        if listed or peer in process_table.processes(os.getpid()):
+            self._pass(notice, connection)
         else:
-            made.close()
-            notice.refuse(self._deny(attempt, errno.EACCES))
+            connection.close()
+            notice.refuse(self._deny(effect, errno.EACCES))
 
     def _socket(self, notice: Notice) -> None:
         """A socket that is no stream: of datagrams, or raw."""
@@ -275,13 +282,13 @@ class Guard:
         on_network = family in (socket.AF_INET, socket.AF_INET6)
         in_sequence = family == socket.AF_UNIX and kind == socket.SOCK_SEQPACKET
         if kind == socket.SOCK_RAW and family != socket.AF_NETLINK:
-            notice.refuse(self._deny(Attempt(PROCESS, "socket (raw)"), errno.EPERM))
+            notice.refuse(self._deny(Effect(PROCESS, "socket (raw)"), errno.EPERM))
         elif family == socket.AF_NETLINK or in_sequence or (on_network and self._own_network):
             notice.let()
         elif on_network or family == socket.AF_UNIX:
             # Nothing that is sent on it goes anywhere, whatever the address.
-            other, inert = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            other.close()
+            far_end, inert = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            far_end.close()
             self._datagrams.add(f"socket:[{os.fstat(inert.fileno()).st_ino}]")
             flags = notice.arguments[1]
             inert.setblocking(not flags & _NONBLOCKING)
@@ -291,14 +298,14 @@ class Guard:
         else:
             notice.refuse(errno.EPERM)
 
-    def _pass(self, notice: Notice, made: socket.socket) -> None:
+    def _pass(self, notice: Notice, connection: socket.socket) -> None:
         """Put a connection in the place of the caller's socket."""
         number = notice.arguments[0] & 0xFFFFFFFF
         with open(f"/proc/{notice.pid}/fdinfo/{number}") as file:
             flags = int(file.read().partition("flags:")[2].split()[0], 8)
-        made.setblocking(not flags & _NONBLOCKING)
-        with made:
-            notice.replace(number, made.fileno(), flags & _CLOSED_BY_EXEC)
+        connection.setblocking(not flags & _NONBLOCKING)
+        with connection:
+            notice.replace(number, connection.fileno(), flags & _CLOSED_BY_EXEC)
         notice.done()
 
     def _descriptor(self, notice: Notice) -> str:
@@ -330,14 +337,14 @@ def _listeners(port: int) -> set[str]:
     return {f"socket:[{row[9]}]" for row in _sockets("tcp", port) if row[3] == _LISTENS}
 
 
-def _unix_sockets(path: str) -> set[str]:
-    """The unix sockets of that name; one may have been given it from another folder."""
+def _unix_sockets(path: str = "") -> set[str]:
+    """The unix sockets of a name, which they may have been given from another folder; or all."""
     name = os.path.basename(path)
     sockets = set()
     with open("/proc/self/net/unix", encoding="utf-8", errors="surrogateescape") as file:
         for line in file:
             row = line.rstrip("\n").split(None, 7)
-            if len(row) == 8 and os.path.basename(row[7]) == name:
+            if len(row) > 6 and (not name or os.path.basename(row[7] if row[7:] else "") == name):
                 sockets.add(f"socket:[{row[6]}]")
     return sockets
 

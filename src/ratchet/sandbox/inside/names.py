@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 
-from .attempts import question
+from .effects import question
 
 TYPE_CHECKING = False  # `typing` is slow to import
 if TYPE_CHECKING:
@@ -59,13 +59,28 @@ class Names:
         # With a domain appended the name would be another one; it is asked for as it is, too.
         missing = name not in self._addresses and name.endswith(self._searched)
         reply = _RESPONSE | _AUTHORITATIVE | _RECURSION & flags | (3 if missing else 0)
-        found = b""
+        address = b""
         if not missing and kind == _ADDRESS:
             self.asked.append(name)
             raw = bytes(int(part) for part in self.address(name).split("."))
-            found = struct.pack("!HHHIH", 0xC00C, kind, 1, _TIME_TO_LIVE_S, 4) + raw
-        head = struct.pack("!6H", number, reply, 1, 1 if found else 0, 0, 0)
-        return head + query[12:end] + found
+            address = struct.pack("!HHHIH", 0xC00C, kind, 1, _TIME_TO_LIVE_S, 4) + raw
+        head = struct.pack("!6H", number, reply, 1, 1 if address else 0, 0, 0)
+        return head + query[12:end] + address
+
+
+def allows(hosts: Iterable[tuple[str, int]], name: str, port: int) -> bool:
+    """Whether a host and port is among those that may be reached.
+
+    Args:
+        hosts: Names, in lower case, and ports; `*.example.com` is every name below it, `*` each.
+        name: The host.
+        port: Its port.
+    """
+    return any(
+        port == number
+        and (host in ("*", name) or (host.startswith("*.") and name.endswith(host[1:])))
+        for host, number in hosts
+    )
 
 
 def resolver_settings() -> tuple[list[str], list[str]]:

@@ -6,15 +6,15 @@ import os
 import socket
 
 from .act_log import ALLOWED
-from .attempts import (
+from .effects import (
     CONNECT,
     NAME_SERVICE,
     PROGRAM,
     SOCKET,
     WRITE,
-    Attempt,
+    Effect,
     asked_name,
-    attempts,
+    effects,
     payloads,
 )
 from .shared_memory import FOLDER
@@ -25,16 +25,16 @@ if TYPE_CHECKING:
 
     from .notices import Notice
 
-    Report = Callable[[Attempt, str], None]
+    Report = Callable[[Effect, str], None]
 
 _DEVICES = ("/dev/", "/proc/", "/sys/")
 _RESOLVERS = "/run/systemd/resolve/"
 
 
-def is_noise(attempt: Attempt) -> bool:
-    """Whether an attempt changes nothing that anybody keeps: a device, a cache of bytecode."""
-    device = attempt.subject.startswith(_DEVICES) and not attempt.subject.startswith(FOLDER)
-    return attempt.kind == WRITE and (device or "/__pycache__" in attempt.subject)
+def is_noise(effect: Effect) -> bool:
+    """Whether an effect changes nothing that anybody keeps: a device, a cache of bytecode."""
+    device = effect.subject.startswith(_DEVICES) and not effect.subject.startswith(FOLDER)
+    return effect.kind == WRITE and (device or "/__pycache__" in effect.subject)
 
 
 class Observer:
@@ -63,32 +63,34 @@ class Observer:
             asks = (notice.pid, notice.arguments[0]) in self._asking
             if notice.name in ("sendto", "sendmsg", "sendmmsg"):
                 self._ask(notice, asks)
-            seen = attempts(notice)
+            noticed = effects(notice)
         except (OSError, ValueError):
-            seen = []
+            noticed = []
         # Before the report: looking for a name takes time.
         notice.let()
-        for attempt in seen:
-            if attempt.kind == CONNECT:
-                if attempt.port == NAME_SERVICE:
+        for effect in noticed:
+            if effect.kind == SOCKET and not _is_there(effect.subject):
+                continue
+            if effect.kind == CONNECT:
+                if effect.port == NAME_SERVICE:
                     self._asking.add((notice.pid, notice.arguments[0]))
-                if attempt.port in (0, NAME_SERVICE):
+                if effect.port in (0, NAME_SERVICE):
                     continue
-                attempt.subject = self._name(attempt.subject)
-            elif attempt.kind == SOCKET and attempt.subject.startswith(_RESOLVERS):
+                effect.subject = self._name(effect.subject)
+            elif effect.kind == SOCKET and effect.subject.startswith(_RESOLVERS):
                 self._asking.add((notice.pid, notice.arguments[0]))
                 continue
             elif notice.name == "connect":
                 self._asking.discard((notice.pid, notice.arguments[0]))
-            elif attempt.kind == PROGRAM:
+            elif effect.kind == PROGRAM:
                 own, self._executed = notice.pid == self._executed, 0
-                if own or not os.access(attempt.subject, os.X_OK):
+                if own or not os.access(effect.subject, os.X_OK):
                     continue
-            if not is_noise(attempt):
-                self._report(attempt, ALLOWED)
+            if not is_noise(effect):
+                self._report(effect, ALLOWED)
 
     def _ask(self, notice: Notice, asks: bool) -> None:
-        asks = asks or any(a.port == NAME_SERVICE for a in attempts(notice))
+        asks = asks or any(a.port == NAME_SERVICE for a in effects(notice))
         for payload in payloads(notice) if asks else ():
             if name := asked_name(payload):
                 self._asked[name] = self._asked.pop(name, None)
@@ -102,12 +104,16 @@ class Observer:
         return self._names.get(address, address)
 
 
+def _is_there(path: str) -> bool:
+    return path.startswith("@") or os.path.exists(path)
+
+
 def _addresses(name: str) -> frozenset[str]:
     try:
-        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        answers = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except OSError:
         return frozenset()
-    return frozenset(str(address[0]) for *_, address in found)
+    return frozenset(str(address[0]) for *_, address in answers)
 
 
 def hosts_table() -> dict[str, str]:
@@ -116,9 +122,9 @@ def hosts_table() -> dict[str, str]:
     try:
         with open("/etc/hosts", encoding="utf-8", errors="replace") as file:
             for line in file:
-                address, *named = line.partition("#")[0].split() or [""]
-                if named:
-                    names.setdefault(address, named[0])
+                address, *aliases = line.partition("#")[0].split() or [""]
+                if aliases:
+                    names.setdefault(address, aliases[0])
     except OSError:
         pass
     return {**names, "127.0.0.1": "localhost", "::1": "localhost"}

@@ -163,7 +163,8 @@ def contained(*, mounts: bool, truncation: bool, scoped: bool) -> tuple[Rule, ..
         scoped: Signals to processes outside are confined by other means.
     """
     # The first rule that matches decides.
-    rules = [] if mounts else [_fast_open("sendmsg", 2), _fast_open("sendmmsg", 3)]
+    opens = (("sendto", 3), ("sendmsg", 2), ("sendmmsg", 3))
+    rules = [] if mounts else [_fast_open(name, flags) for name, flags in opens]
     rules += [*acts(every_send=False), *(Rule(name, notify=True) for name in _CONTROLS)]
     rules.append(Rule("kill", notify=True))
     if not scoped:

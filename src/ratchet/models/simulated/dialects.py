@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from ratchet.run.model_relay import Answer
+from ratchet.models.simulated.turns import Turn
 
 MODEL = "ratchet-simulated-model"
 _TIME = 1_700_000_000
@@ -20,20 +20,15 @@ Body: TypeAlias = Mapping[str, Any]
 Event: TypeAlias = tuple[str, Any]
 
 
-class Turn(msgspec.Struct, frozen=True):
-    """What the model says: a text, or the call of a tool."""
+class Spoken(msgspec.Struct, frozen=True, kw_only=True):
+    """An answer over HTTP."""
 
-    text: str
-    tool: str = ""
-    arguments: Mapping[str, Any] = {}
-
-    @property
-    def id(self) -> str:
-        """The same for the same turn."""
-        return hashlib.sha256(repr(self).encode()).hexdigest()[:12]
+    pieces: Iterable[bytes]
+    status: int = 200
+    content_type: str = "application/json"
 
 
-def spoken(dialect: str, path: str, body: Body, turn: Turn) -> Answer:
+def spoken(dialect: str, path: str, body: Body, turn: Turn) -> Spoken:
     """A turn as the answer to a request."""
     ollama = dialect == "ollama"
     streams = bool(body.get("stream", ollama)) or "stream" in path.rpartition("/")[2].lower()
@@ -51,7 +46,7 @@ def spoken(dialect: str, path: str, body: Body, turn: Turn) -> Answer:
             whole, events = _ollama(chat, turn), _ollama_lines(chat, turn)
         case "bedrock" if "stream" in path:
             why = "The simulated model does not stream in Bedrock's binary format."
-            return Answer(pieces=[json.dumps({"message": why}).encode()], status=501)
+            return Spoken(pieces=[json.dumps({"message": why}).encode()], status=501)
         case "bedrock":
             whole, events = _converse(turn), iter(())
             if path.endswith("/invoke"):  # answers in the form of the model's maker
@@ -59,11 +54,11 @@ def spoken(dialect: str, path: str, body: Body, turn: Turn) -> Answer:
         case _:
             whole, events = _plain(turn), _plain_events(turn)
     if not streams:
-        return Answer(pieces=[json.dumps(whole).encode()])
+        return Spoken(pieces=[json.dumps(whole).encode()])
     if ollama:
         lines = (json.dumps(value).encode() + b"\n" for _, value in events)
-        return Answer(pieces=lines, content_type="application/x-ndjson")
-    return Answer(pieces=_as_events(events), content_type="text/event-stream")
+        return Spoken(pieces=lines, content_type="application/x-ndjson")
+    return Spoken(pieces=_as_events(events), content_type="text/event-stream")
 
 
 def _as_events(events: Iterable[Event]) -> Iterator[bytes]:
@@ -282,13 +277,28 @@ def _plain_events(turn: Turn) -> Iterator[Event]:
     yield "", "[DONE]"
 
 
+def about_models(path: str) -> Any:
+    """What the model's server says of its models, and of what a request would take."""
+    if path.endswith(("tokens", "Tokens")):
+        return {"input_tokens": 20, "totalTokens": 20}
+    if path.endswith("/api/version"):
+        return {"version": "0.0.0"}
+    if path.endswith("/api/show"):
+        return {"template": "", "model_info": {}, "capabilities": ["completion", "tools"]}
+    ollama = {"name": MODEL, "modified_at": "2026-01-02T03:04:05Z", "size": 0, "digest": "0"}
+    model = {"id": MODEL, "model": MODEL, "object": "model", "created": 0, "owned_by": "ratchet"}
+    if "/models/" in path:
+        return model
+    return {"object": "list", "data": [model], "models": [{**model, **ollama, "details": {}}]}
+
+
 def embeddings(path: str, body: Body) -> Any:
     """Vectors that follow from the texts, as long as the request asks for."""
-    given = body.get("input", body.get("prompt", body.get("content", body.get("requests", ""))))
-    several = isinstance(given, list) and bool(given) and not isinstance(given[0], int)
+    texts = body.get("input", body.get("prompt", body.get("content", body.get("requests", ""))))
+    several = isinstance(texts, list) and bool(texts) and not isinstance(texts[0], int)
     wanted = body.get("dimensions", body.get("outputDimensionality"))
     size = wanted if isinstance(wanted, int) and 0 < wanted <= 4096 else _usual_size(body)
-    vectors = [_vector(str(text), size) for text in (given if several else [given])]
+    vectors = [_vector(str(text), size) for text in (texts if several else [texts])]
     if path.endswith("/api/embeddings"):
         return {"embedding": vectors[0]}
     if path.endswith("/api/embed"):

@@ -10,10 +10,10 @@ import os
 import sys
 import threading
 import types
-from typing import Any
+from typing import Any, Sequence
 
 from . import ends, values
-from .journal import Journal, quiet
+from .journal import EventJournal, harmless, quiet
 
 CARRIED: contextvars.ContextVar[Any] = contextvars.ContextVar("ratchet_recording", default=())
 """Frames of those who began this thread or task, outermost first; those of the process that began
@@ -34,7 +34,7 @@ class Stacks:
         journal: Where new frames are written.
     """
 
-    def __init__(self, root: str, journal: Journal) -> None:
+    def __init__(self, root: str, journal: EventJournal) -> None:
         self._root = os.path.realpath(root)
         self._journal = journal
         self._files: dict[str, str] = {}
@@ -117,7 +117,8 @@ class Stacks:
         known = set(map(id, carried))
         return carried + tuple(frame for frame in own if id(frame) not in known)
 
-    def names(self) -> list[str]:
+    @harmless(())
+    def names(self) -> Sequence[str]:
         """Names of the activations of the current stack; writes those that are new."""
         with quiet(), self._lock:
             return list(dict.fromkeys(self._name(frame) for frame in self.current()))
@@ -134,6 +135,7 @@ class Stacks:
                 self._held.append(frame)
         return name
 
+    @harmless()
     def _ended(self, frame: Any, **how: Any) -> None:
         """Write what a recorded activation returned or raised."""
         with quiet(), self._lock:
@@ -234,11 +236,13 @@ def _arguments(code: Any, local: Any, function: Any) -> list[dict[str, Any]]:
 def _defaults(code: Any, function: Any) -> dict[str, Any]:
     if function is None:
         return {}
-    given = function.__defaults__ or ()
+    positional_defaults = function.__defaults__ or ()
     positional = code.co_varnames[: code.co_argcount]
-    found = dict(zip(positional[len(positional) - len(given) :], given))
-    found.update(function.__kwdefaults__ or {})
-    return found
+    defaults = dict(
+        zip(positional[len(positional) - len(positional_defaults) :], positional_defaults)
+    )
+    defaults.update(function.__kwdefaults__ or {})
+    return defaults
 
 
 def _stored(code: Any) -> set[str]:
@@ -252,6 +256,7 @@ def _stored(code: Any) -> set[str]:
     return names
 
 
+@harmless()
 def _find_function(code: Any, module: Any, local: Any) -> Any:
     candidates = [module.get(code.co_name)]
     if code.co_argcount:

@@ -7,6 +7,7 @@ noted.
 from __future__ import annotations
 
 import contextvars
+import copy
 import functools
 import itertools
 import json
@@ -16,7 +17,7 @@ import threading
 from typing import Any
 from urllib.parse import urlsplit
 
-from .journal import Journal, quiet
+from .journal import EventJournal, harmless, quiet
 from .patches import after_import
 from .shapes import about_models, is_model_request
 from .stacks import Stacks
@@ -37,7 +38,7 @@ class Watched:
         simulated: Whether questions about models go to the relay too.
     """
 
-    def __init__(self, stacks: Stacks, journal: Journal, relay: str, simulated: bool) -> None:
+    def __init__(self, stacks: Stacks, journal: EventJournal, relay: str, simulated: bool) -> None:
         self._stacks = stacks
         self._journal = journal
         self._relay = relay
@@ -48,6 +49,7 @@ class Watched:
         place = urlsplit(relay)
         self.host, self.port = place.hostname, place.port
 
+    @harmless()
     def redirected(self, client: str, method: str, url: str, body: Any) -> tuple[str, str] | None:
         """The relay's URL for a model call and the call's name; None for another request."""
         if url.startswith(self._relay):
@@ -57,6 +59,8 @@ class Watched:
         decoded = _decoded(body)
         if place.scheme not in ("http", "https") or not place.netloc:
             return None
+        if not self._journal.is_open():
+            return None  # the recording is over, and this process goes on
         model = method == "POST" and is_model_request(place.path, decoded)
         if model:
             self._hosts.add(place.netloc)
@@ -99,6 +103,9 @@ def watch(watched: Watched) -> None:
     after_import("urllib3.connectionpool")(functools.partial(_urllib3, watched))
     after_import("http.client")(functools.partial(_http_client, watched))
     after_import("aiohttp.client")(functools.partial(_aiohttp, watched))
+    for place in ("lm15", "dspy._vendor.lm15"):
+        for kind in ("_sync", "_async"):
+            after_import(f"{place}.transports.{kind}")(functools.partial(_lm15, watched))
 
 
 _NO_NETWORK = ("MockTransport", "ASGITransport", "WSGITransport")
@@ -241,3 +248,20 @@ def _aiohttp(watched: Watched, module: Any) -> None:
             target_of.reset(before)
 
     session._request, session._build_url = watched_request, led_url
+
+
+def _lm15(watched: Watched, module: Any) -> None:
+    """DSPy's own client, which writes to sockets."""
+    kind = getattr(module, "StdlibTransport", None) or module.StdlibAsyncTransport
+    stream = kind.stream
+
+    @functools.wraps(stream)
+    def watched_stream(self: Any, request: Any) -> Any:
+        target = watched.redirected("lm15", request.method, request.url, request.body)
+        if target is not None:
+            request = copy.copy(request)
+            request.url = target[0]
+            request.headers = [*request.headers, (CALL_HEADER, target[1])]
+        return stream(self, request)
+
+    kind.stream = watched_stream

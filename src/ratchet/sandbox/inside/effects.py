@@ -64,7 +64,7 @@ _LINKED: dict[str, tuple[int | None, int]] = {"link": (None, 0), "linkat": (0, 1
 """A hard link gives a second name to a file, by which it can be changed."""
 
 
-class Attempt:
+class Effect:
     """One thing that a call would do.
 
     Args:
@@ -79,7 +79,7 @@ class Attempt:
         self.port = port
 
 
-def attempts(notice: Notice) -> list[Attempt]:
+def effects(notice: Notice) -> list[Effect]:
     """What a call would do outside; nothing for a call that is of no interest.
 
     Raises:
@@ -89,7 +89,7 @@ def attempts(notice: Notice) -> list[Attempt]:
     if name in ("execve", "execveat"):
         path = real(_path(notice, (None, 0) if name == "execve" else (0, 1)), follow=False)
         # A shell tries the folders of its PATH one after another.
-        return [Attempt(PROGRAM, path)] if os.path.isfile(path) else []
+        return [Effect(PROGRAM, path)] if os.path.isfile(path) else []
     if name == "connect":
         return _to(notice, arguments[1], arguments[2])
     if name == "sendto":
@@ -97,21 +97,21 @@ def attempts(notice: Notice) -> list[Attempt]:
     if name in ("sendmsg", "sendmmsg"):
         return [each for at, size, _ in _messages(notice) for each in _to(notice, at, size)]
     if name in ("kill", "tkill", "tgkill"):
-        return [Attempt(SIGNAL, str(_signed(arguments[0])))]
+        return [Effect(SIGNAL, str(_signed(arguments[0])))]
     if name not in _CHANGES and name not in _DELETES:
-        return [Attempt(PROCESS, name)]
-    made = []
+        return [Effect(PROCESS, name)]
+    changes = []
     for kind, table in ((DELETE, _DELETES), (WRITE, _CHANGES), (WRITE, _LINKED)):
         if name in table:
             path = _path(notice, table[name])
             follow = name in _FOLLOWS and not _stays_at_link(notice)
-            made.append(_change(kind, real(path, follow=follow)))
-    return made
+            changes.append(_change(kind, real(path, follow=follow)))
+    return changes
 
 
-def _change(kind: str, path: str) -> Attempt:
+def _change(kind: str, path: str) -> Effect:
     # Writing to this file changes the memory of a process.
-    return Attempt(PROCESS if _MEMORY.fullmatch(path) else kind, path)
+    return Effect(PROCESS if _MEMORY.fullmatch(path) else kind, path)
 
 
 def payloads(notice: Notice) -> list[bytes]:
@@ -128,8 +128,8 @@ def payloads(notice: Notice) -> list[bytes]:
 def asked_name(payload: bytes) -> str:
     """The host's name that a query to a name service asks for; empty for anything else."""
     if payload[:1] == b"{":  # systemd-resolved's own protocol
-        named = _NAMED.search(payload)
-        return named.group(1).decode() if named else ""
+        match = _NAMED.search(payload)
+        return match.group(1).decode() if match else ""
     try:
         flags, questions = struct.unpack_from("!HH", payload, 2)
         if flags & 0xF800 or questions != 1:
@@ -192,11 +192,11 @@ def _messages(notice: Notice) -> list[tuple[int, int, tuple[int, int]]]:
     content = notice.memory(notice.arguments[1], size * count)
     if len(content) < size * count:
         raise OSError(errno.EFAULT, "no message")
-    made = []
+    messages = []
     for number in range(count):
         name, length, _, parts, many = struct.unpack_from("=QIIQQ", content, number * size)
-        made.append((name, length, (parts, many)))
-    return made
+        messages.append((name, length, (parts, many)))
+    return messages
 
 
 def _first_part(notice: Notice, parts: tuple[int, int]) -> bytes:
@@ -206,7 +206,7 @@ def _first_part(notice: Notice, parts: tuple[int, int]) -> bytes:
     return notice.memory(base, min(length, 512))
 
 
-def _to(notice: Notice, address: int, size: int) -> list[Attempt]:
+def _to(notice: Notice, address: int, size: int) -> list[Effect]:
     if not address:
         return []
     content = notice.memory(address, min(size & 0xFFFFFFFF, 128))
@@ -215,20 +215,20 @@ def _to(notice: Notice, address: int, size: int) -> list[Attempt]:
     family = struct.unpack_from("=H", content)[0]
     if family == socket.AF_INET and len(content) >= 8:
         host = socket.inet_ntop(socket.AF_INET, content[4:8])
-        return [Attempt(CONNECT, host, int.from_bytes(content[2:4], "big"))]
+        return [Effect(CONNECT, host, int.from_bytes(content[2:4], "big"))]
     if family == socket.AF_INET6 and len(content) >= 24:
         raw = content[8:24]
         if raw[:12] == bytes(10) + b"\xff\xff":
             host = socket.inet_ntop(socket.AF_INET, raw[12:])
         else:
             host = socket.inet_ntop(socket.AF_INET6, raw)
-        return [Attempt(CONNECT, host, int.from_bytes(content[2:4], "big"))]
+        return [Effect(CONNECT, host, int.from_bytes(content[2:4], "big"))]
     if family == socket.AF_UNIX and len(content) > 2:
         path = content[2:]
         if path[:1] == b"\0":
-            return [Attempt(SOCKET, "@" + path[1:].split(b"\0")[0].decode(errors="replace"))]
-        named = os.fsdecode(path.split(b"\0")[0])
-        if not named.startswith("/"):
-            named = os.path.join(os.readlink(f"/proc/{notice.pid}/cwd"), named)
-        return [Attempt(SOCKET, os.path.realpath(named))] if os.path.exists(named) else []
+            return [Effect(SOCKET, "@" + path[1:].split(b"\0")[0].decode(errors="replace"))]
+        place = os.fsdecode(path.split(b"\0")[0])
+        if not place.startswith("/"):
+            place = os.path.join(os.readlink(f"/proc/{notice.pid}/cwd"), place)
+        return [Effect(SOCKET, os.path.realpath(place))]
     return []

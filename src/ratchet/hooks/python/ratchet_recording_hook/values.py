@@ -13,6 +13,8 @@ import re
 import uuid
 from typing import Any
 
+from .journal import harmless
+
 TEXT = 20_000
 ITEMS = 200
 DEPTH = 8
@@ -66,7 +68,7 @@ class Copy:
 
     def of(self, value: Any, name: str = "") -> Any:
         """The JSON of a value; None, and not `whole`, where there is none."""
-        if name and is_secret_name(name) and value not in (None, ""):
+        if name and is_secret_name(name) and value is not None:
             return self._cut("[redacted]")
         if value is None or (isinstance(value, (bool, int)) and not isinstance(value, enum.Enum)):
             return value
@@ -144,6 +146,7 @@ def _field_names(value: Any) -> Any:
     return getattr(kind, "__struct_fields__", None)
 
 
+@harmless({"value": None, "whole": False, "type": ""})
 def copied(value: Any, name: str = "") -> dict[str, Any]:
     """The copy of a value: `value`, `whole`, `type`."""
     copy = Copy()

@@ -6,6 +6,7 @@ const fs = require("fs");
 const path = require("path");
 const http = require("http");
 const https = require("https");
+const Module = require("module");
 
 const folder = process.env.RATCHET_RECORDING;
 let settings = null;
@@ -73,33 +74,49 @@ function begin() {
 
   // Whether a body may ask a model: the relay reads it, and passes all else on unread.
   const led = (url, method) =>
-    method === "POST" && /^https?:$/.test(url.protocol) && url.host !== relay.host;
+    method === "POST" &&
+    /^https?:$/.test(url.protocol) &&
+    url.host !== relay.host &&
+    fs.existsSync(folder); // else the recording is over, and this process goes on
 
   const target = (url) =>
     new URL(`/to/${url.protocol.slice(0, -1)}/${url.host}${url.pathname}${url.search}`, relay);
 
-  const fetch = globalThis.fetch;
-  if (fetch) {
-    globalThis.fetch = function (input, init) {
+  // A function like fetch, that leads its requests to the relay.
+  function moving(own, client) {
+    return function (input, init, ...rest) {
       try {
         const request = typeof input === "object" && "url" in input;
         const url = new URL(request ? input.url : String(input));
         const method = String((init && init.method) || (request && input.method) || "GET");
         if (led(url, method.toUpperCase())) {
           const headers = new Headers((init && init.headers) || (request ? input.headers : {}));
-          headers.set("x-ratchet-call", named("fetch"));
-          if (request) {
-            const moved = new Request(target(url), Object.assign(copied(input), init, { headers }));
-            return fetch.call(this, moved);
-          }
-          return fetch.call(this, target(url), Object.assign({}, init, { headers }));
+          headers.set("x-ratchet-call", named(client));
+          const plain = client === "fetch" ? headers : Object.fromEntries(headers);
+          const changed = Object.assign(request ? copied(input) : {}, init, { headers: plain });
+          return own.call(this, target(url), changed, ...rest);
         }
       } catch {
-        // A relative or odd URL: fetch itself says what is wrong with it.
+        // A relative or odd URL: the function itself says what is wrong with it.
       }
-      return fetch.call(this, input, init);
+      return own.call(this, input, init, ...rest);
     };
   }
+  if (globalThis.fetch) globalThis.fetch = moving(globalThis.fetch, "fetch");
+
+  // The package undici has clients of its own.
+  const load = Module._load;
+  Module._load = function (name, ...rest) {
+    const loaded = load.call(this, name, ...rest);
+    if (/(?:^|[\\/])undici(?:[\\/]index\.js)?$/.test(name) && loaded && !loaded[relay.host]) {
+      Object.defineProperty(loaded, relay.host, { value: true });
+      for (const way of ["fetch", "request", "stream"]) {
+        const own = loaded[way];
+        if (typeof own === "function") loaded[way] = moving(own, "undici");
+      }
+    }
+    return loaded;
+  };
 
   function copied(request) {
     const { method, body, signal, redirect } = request;

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import threading
-from typing import Any
+from typing import Any, Callable
 
 _LOCAL = threading.local()
 
 
-class Journal:
+class EventJournal:
     """Appends events; never raises.
 
     Args:
@@ -28,6 +29,10 @@ class Journal:
         with quiet():
             self._file = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
         self._seen: set[Any] = set()
+
+    def is_open(self) -> bool:
+        """Whether the recording still goes on."""
+        return os.path.isdir(self._folder)
 
     def write(self, kind: str, **fields: Any) -> None:
         """Append an event."""
@@ -60,3 +65,23 @@ class quiet:  # noqa: N801 - reads as a statement
 def is_quiet() -> bool:
     """Whether the hook itself is at work in this thread."""
     return getattr(_LOCAL, "quiet", False)
+
+
+def harmless(result: Any = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Of a function of the hook: where it fails, the owner's program goes on without it.
+
+    Args:
+        result: What it answers then.
+    """
+
+    def guard(function: Callable[..., Any]) -> Callable[..., Any]:
+        @functools.wraps(function)
+        def guarded(*args: Any, **named: Any) -> Any:
+            try:
+                return function(*args, **named)
+            except Exception:  # objects of theirs may raise anything when they are looked at
+                return result
+
+        return guarded
+
+    return guard

@@ -12,7 +12,7 @@ from typing import Any
 
 from . import carrying, clients, values
 from .acts import Acts
-from .journal import Journal, quiet
+from .journal import EventJournal, harmless, quiet
 from .patches import Patcher, after_import
 from .stacks import Stacks
 
@@ -31,7 +31,7 @@ def begin(folder: str) -> None:
     except (OSError, ValueError):
         return
     with quiet():
-        journal = Journal(folder)
+        journal = EventJournal(folder)
         stacks = Stacks(settings["root"], journal)
         journal.write(
             "start",
@@ -79,8 +79,8 @@ def _keep_in_children(settings: dict[str, Any]) -> None:
                 start(self, *args, **named)
                 return
             with quiet():
-                given = bound.arguments.get("env")
-                environ = dict(os.environ) if given is None else dict(given)
+                environment = bound.arguments.get("env")
+                environ = dict(os.environ) if environment is None else dict(environment)
                 for name, (value, before) in settings["set"].items():
                     if environ.get(name) == before:
                         environ[name] = value
@@ -97,6 +97,7 @@ def _keep_in_children(settings: dict[str, Any]) -> None:
         module.Popen.__init__ = watched_start
 
 
+@harmless()
 def _constructed(stacks: Stacks, function: Any, owner: Any, args: Any, named: Any) -> Any:
     """The frame of a constructor, from its arguments."""
     with quiet():
@@ -104,7 +105,7 @@ def _constructed(stacks: Stacks, function: Any, owner: Any, args: Any, named: An
         try:
             signature = inspect.signature(function)
             bound = signature.bind(owner, *args, **named)
-            given = dict(bound.arguments)
+            passed = dict(bound.arguments)
             bound.apply_defaults()
         except (TypeError, ValueError):
             return None
@@ -115,7 +116,7 @@ def _constructed(stacks: Stacks, function: Any, owner: Any, args: Any, named: An
                 {
                     "name": stars + name,
                     **values.copied(value, name),
-                    "is_default": name not in given,
+                    "is_default": name not in passed,
                     "rebound": False,
                 }
             )
@@ -129,7 +130,7 @@ def _constructed(stacks: Stacks, function: Any, owner: Any, args: Any, named: An
         }
 
 
-def _end(stacks: Stacks, journal: Journal) -> None:
+def _end(stacks: Stacks, journal: EventJournal) -> None:
     modules = {}
     for name, module in list(sys.modules.items()):
         file = getattr(module, "__file__", None)

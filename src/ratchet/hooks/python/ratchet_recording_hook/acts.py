@@ -8,7 +8,7 @@ import socket
 import sys
 from typing import Any, Callable
 
-from .journal import Journal, is_quiet, quiet
+from .journal import EventJournal, harmless, is_quiet, quiet
 from .stacks import Stacks
 
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
@@ -25,7 +25,7 @@ class Acts:
         hidden: Folder of the recording itself.
     """
 
-    def __init__(self, stacks: Stacks, journal: Journal, hidden: str) -> None:
+    def __init__(self, stacks: Stacks, journal: EventJournal, hidden: str) -> None:
         self._stacks = stacks
         self._journal = journal
         self._hidden = os.path.realpath(hidden)
@@ -52,7 +52,6 @@ class Acts:
         self._watch_variables()
         self._watch_names()
         self._watch_crash()
-        sys.meta_path.append(_NotFound(self._stacks, self._journal))
 
     def _audited(self, event: str, args: Any) -> None:
         handler = self._handlers.get(event)
@@ -135,6 +134,7 @@ class Acts:
 
         kind.__getitem__ = watched_read  # type: ignore[method-assign]
 
+    @harmless()
     def _asked(self, name: str, present: bool) -> None:
         if is_quiet() or not self._stacks.inside():
             return
@@ -184,21 +184,3 @@ class Acts:
             show(kind, error, trace)
 
         sys.excepthook = watched_show
-
-
-class _NotFound:
-    """The last finder: asked for what no other has found."""
-
-    def __init__(self, stacks: Stacks, journal: Journal) -> None:
-        self._stacks = stacks
-        self._journal = journal
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> None:
-        """Write the name of a module that is not there."""
-        if path is None and not is_quiet():
-            with quiet():
-                file = self._stacks.caller(
-                    ("<frozen importlib._bootstrap>", "importlib/__init__.py")
-                )
-                if file:
-                    self._journal.once("no_module", name=name, file=file)

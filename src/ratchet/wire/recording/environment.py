@@ -9,11 +9,13 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ratchet import hooks
+from ratchet.hooks.python.ratchet_recording_hook.values import is_secret_name
 from ratchet.run.model_relay import ModelRelay
-from ratchet.wire.recording.python_hook.ratchet_recording_hook.values import is_secret_name
 
-PYTHON_HOOK = Path(__file__).with_name("python_hook")
-NODE_HOOK = Path(__file__).with_name("node_hook") / "recording_hook.cjs"
+_HOOKS = Path(hooks.__file__).parent
+PYTHON_HOOK = _HOOKS / "python"
+NODE_HOOK = _HOOKS / "node" / "recording_hook.cjs"
 
 PROVIDERS = {
     "OPENAI_BASE_URL": "https://api.openai.com/v1",
@@ -29,7 +31,7 @@ _LINE = re.compile(r"^\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*?)\s*$", re.MULTI
 _SHORTEST = 8
 
 
-class Surroundings:
+class RunEnvironment:
     """What the command's processes are given.
 
     Args:

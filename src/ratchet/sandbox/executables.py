@@ -1,0 +1,61 @@
+"""The files that may be executed for a program to run: its interpreters, loaders and helpers."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Sequence
+
+_SHEBANG = re.compile(rb"#![ \t]*(\S+)(?:[ \t]+(\S+))?")
+
+
+def executables(programs: Sequence[str], folder: str, path: str) -> tuple[list[str], list[str]]:
+    """The files that may be executed for some programs to run.
+
+    Args:
+        programs: Names on the PATH, or paths relative to a folder.
+        folder: That folder.
+        path: The PATH.
+
+    Returns:
+        The programs, their interpreters and the folders of their helpers; and the same with the
+        loaders of their libraries, which only the kernel may start.
+    """
+    files: set[str] = set()
+    loaders: set[str] = set()
+    waiting = list(programs)
+    while waiting:
+        program = os.path.expanduser(waiting.pop())
+        if os.sep in program:
+            places = [os.path.join(folder, program)]
+        else:
+            places = [os.path.join(part or ".", program) for part in path.split(os.pathsep)]
+        for place in places:
+            actual = os.path.realpath(place)
+            if not os.path.isfile(actual) or not os.access(actual, os.X_OK) or actual in files:
+                continue
+            files.add(actual)
+            interpreters, loader = _needs(actual)
+            waiting += interpreters
+            loaders |= loader
+            # Programs that it starts itself, such as those in /usr/lib/git-core.
+            prefix, name = os.path.dirname(os.path.dirname(actual)), os.path.basename(place)
+            helpers = glob.glob(f"{glob.escape(prefix)}/lib*/{glob.escape(name)}-core")
+            files.update(os.path.realpath(folder) for folder in helpers if os.path.isdir(folder))
+    return sorted(files), sorted(files | loaders)
+
+
+def _needs(file: str) -> tuple[list[str], set[str]]:
+    """The interpreters of a script, or the loader of a program's libraries."""
+    try:
+        with open(file, "rb") as opened:
+            head = opened.read(4096)
+    except OSError:
+        return [], set()
+    if script := _SHEBANG.match(head):
+        names = [os.fsdecode(word) for word in script.groups() if word]
+        by_env = os.path.basename(names[0]) == "env" and len(names) > 1
+        return (names if by_env else names[:1]), set()
+    loader = re.search(rb"/[\w./+-]*ld[\w.-]*\.so\.\d+\0", head)
+    return [], {os.path.realpath(os.fsdecode(loader.group()[:-1]))} if loader else set()
