@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-import pytest
 from mcp.client import Client
 
 from ratchet._http import httpx2
+from ratchet.wire.applying import commit
 from tests.cli.conftest import CONFIG, INLINE, MakeProject
 from tests.cli.mcp_client import ask, given, refused
+from tests.wire.plans import plan_of, repository, state_of
 
 
 def test_an_assistant_looks_runs_reads_traces_improves_and_explains(
@@ -26,7 +25,7 @@ def test_an_assistant_looks_runs_reads_traces_improves_and_explains(
 
     async def conversation(client: Client) -> None:
         tools = {one.name: one for one in (await client.list_tools()).tools}
-        assert {"look", "recommend", "wire", "check", "undo", "run", "traces", "show"} < set(tools)
+        assert {"look", "undo", "doctor", "run", "traces", "show"} < set(tools)
         assert all(one.output_schema and one.annotations for one in tools.values())
         assert tools["look"].annotations.read_only_hint  # type: ignore[union-attr]
         assert tools["undo"].annotations.destructive_hint  # type: ignore[union-attr]
@@ -85,7 +84,6 @@ def test_refusals_are_the_sentences_of_the_command_line(tmp_path: Path) -> None:
         for path in ("..", "/", "out", "../inside/.."):
             assert "outside" in await refused(client, "look", path=path)
         assert "outside" in await refused(client, "run", input="x")
-        assert "outside" in await refused(client, "wire", commit=True)
         assert "outside" in await refused(client, "undo", commit=True)
         assert "is not a folder" in await refused(client, "look", path="none")
         assert "There is no part '/nothing'" in await refused(client, "look", part="/nothing")
@@ -187,60 +185,21 @@ def test_a_large_repository_is_looked_at_page_by_page(tmp_path: Path) -> None:
     ask(root, conversation)
 
 
-@pytest.mark.long
-def test_an_assistant_wires_checks_and_takes_back(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for who in ("AUTHOR", "COMMITTER"):
-        monkeypatch.setenv(f"GIT_{who}_NAME", "Someone")
-        monkeypatch.setenv(f"GIT_{who}_EMAIL", "someone@example.com")
-    root = library(tmp_path / "library")
-    before = {one.name: one.read_bytes() for one in root.iterdir() if one.is_file()}
+def test_an_assistant_takes_a_wiring_back(tmp_path: Path) -> None:
+    root = repository(tmp_path / "made")
+    before = state_of(root)
+    commit(plan_of(root), "ratchet/init", "Wire it")
 
     async def conversation(client: Client) -> None:
-        advised = await given(client, "recommend")
-        titles = [one["title"] for one in advised["data"]["sections"]]
-        assert titles[0] == "What this agent is"
-        planned = await given(client, "wire")
-        assert "+RULES = str(ratchet.prompt(" in planned["data"]["diff"]
-        assert not (root / "ratchet.toml").exists()
-        assert "was not wired" in await refused(client, "check")
-        wired = await given(client, "wire", commit=True)
-        assert wired["data"]["branch"] == "ratchet/init"
-        said: list[str] = []
-
-        async def progress(number: float, total: float | None, message: str | None) -> None:
-            said.append(message or "")
-
-        result = await client.call_tool("check", {}, progress_callback=progress)
-        checked: Any = result.structured_content
-        assert any("against a simulated model" in line for line in said)
-        states = {one["what"]: one["state"] for one in checked["data"]["findings"]}
-        assert states["agent"] == states["same prompts"] == "verified", checked
         previewed = await given(client, "undo")
-        assert "ratchet.toml" in previewed["data"]["would_remove"]
+        assert previewed["data"]["removed"] == ["ratchet.toml"]
         assert (root / "ratchet.toml").exists()
         undone = await given(client, "undo", commit=True)
-        assert undone["data"]["branch"] == "ratchet/undo-init"
+        assert undone["data"]["branch"] == "main"
+        assert "Nothing is wired" in await refused(client, "undo")
 
     ask(root, conversation)
-    after = {one.name: one.read_bytes() for one in root.iterdir() if one.is_file()}
-    assert after == before
-
-
-def test_a_folder_without_git_is_wired_in_place_and_taken_back(tmp_path: Path) -> None:
-    root = library(tmp_path / "library")
-    shutil.rmtree(root / ".git")
-    before = {one.name: one.read_bytes() for one in root.iterdir() if one.is_file()}
-
-    async def conversation(client: Client) -> None:
-        assert 'wire {"no_git": true}' in await refused(client, "wire", commit=True)
-        await given(client, "wire", commit=True, no_git=True)
-        assert (root / "ratchet.toml").exists()
-        await given(client, "undo", commit=True, no_git=True)
-
-    ask(root, conversation)
-    assert {one.name: one.read_bytes() for one in root.iterdir() if one.is_file()} == before
+    assert state_of(root) == before
 
 
 def test_over_http_the_address_holds_a_secret_and_other_origins_are_refused(tmp_path: Path) -> None:

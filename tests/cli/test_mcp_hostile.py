@@ -98,13 +98,13 @@ def test_a_tool_that_says_it_reads_neither_runs_the_projects_code_nor_changes_a_
     async def conversation(client: Client) -> None:
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         reading = {name for name, tool in tools.items() if tool.annotations.read_only_hint}
-        assert {"look", "recommend", "doctor", "status", "traces", "show", "explain"} <= reading
-        for name in ("check", "run", "evaluate", "improve", "diff"):
+        assert {"look", "doctor", "status", "traces", "show", "explain"} <= reading
+        for name in ("run", "evaluate", "improve", "diff"):
             hints = tools[name].annotations
             assert (hints.read_only_hint, hints.open_world_hint) == (False, True)
         for name in ("undo", "rollback", "run"):
             assert tools[name].annotations.destructive_hint
-        for name in ("wire", "releases", "ship", "rollback"):
+        for name in ("releases", "ship", "rollback"):
             assert tools[name].annotations.open_world_hint
         before = files()
         for name in reading:
@@ -132,8 +132,8 @@ def test_arguments_that_are_unknown_or_of_another_type_are_refused_by_name(
             ("traces", {"limit": "5"}, "limit = '5'"),
             ("traces", {"limit": 0}, "limit = 0"),
             ("traces", {"errors": "yes"}, "errors = 'yes'"),
-            ("wire", {"commit": "true"}, "commit = 'true'"),
-            ("wire", {"commit": 1}, "commit = 1"),
+            ("undo", {"commit": "true"}, "commit = 'true'"),
+            ("undo", {"commit": 1}, "commit = 1"),
             ("run", {"split": "secret"}, "split = 'secret'"),
             ("improve", {"rollouts": 1.5}, "rollouts = 1.5"),
             ("show", {}, "show needs 'id'"),
@@ -214,20 +214,14 @@ def test_nothing_that_a_repository_says_leads_out_of_the_folder(
         OwnFolder(project.root).project(".")
 
 
-def write_record(project: Project, inside: str) -> None:
-    """The record of a wiring that names a project of the repository."""
-    texts = dict.fromkeys(("ratchet", "agent", "entry", "entry_path"), "x")
-    lists: dict[str, Any] = {key: [] for key in ("may_run", "prompts", "files")}
-    record = {"version": 1, "project": inside, "run": "python", "workflow": False}
-    project.write(".ratchet-init.json", json.dumps(record | texts | lists))
-
-
-def test_a_record_of_a_wiring_does_not_lead_out(make_project: MakeProject) -> None:
+def test_a_wiring_of_a_folder_above_is_not_taken_back(make_project: MakeProject) -> None:
     project = make_project()
-    write_record(project, "project")
+    stored = project.root.parent / ".ratchet/init/files.json"
+    stored.parent.mkdir(parents=True)
+    stored.write_text("[]")
 
     async def conversation(client: Client) -> None:
-        for tool in ("check", "doctor", "undo", "wire"):
+        for tool in ("doctor", "undo"):
             said = await refused(client, tool)
             assert "outside" in said, said
 
@@ -286,7 +280,7 @@ def own_environment(root: Path) -> Path:
     return packages / "here.pth"
 
 
-def test_run_evaluate_improve_and_check_use_the_projects_own_interpreter(
+def test_run_evaluate_and_improve_use_the_projects_own_interpreter(
     make_project: MakeProject,
 ) -> None:
     told = AGENT.replace("import ratchet\n", "import sys\n\nimport ratchet\n", 1)
@@ -296,7 +290,6 @@ def test_run_evaluate_improve_and_check_use_the_projects_own_interpreter(
     project.commit()
     python = project.root / ".venv" / "bin" / "python"
     packages = own_environment(project.root)
-    write_record(project, ".")
 
     async def conversation(client: Client) -> None:
         assert (await given(client, "run", input="1"))["data"]["failed"] == 0
@@ -308,7 +301,6 @@ def test_run_evaluate_improve_and_check_use_the_projects_own_interpreter(
             needed = {"input": "1"} if tool == "run" else {}
             said = await refused(client, tool, **needed)
             assert f"{python} lacks Ratchet's SDK" in said
-        assert (await given(client, "check"))["data"]["python"] == str(python)
 
     ask(project.root, conversation)
 
@@ -321,10 +313,8 @@ TOOLS = {tool.name: tool.parameters for tool in Tools(Path(os.curdir)).all}
     [
         ("Make one: ratchet improve.", "Make one: improve."),
         ("Try ratchet improve --seed 1.", 'Try improve {"seed": 1}.'),
-        ("Then: ratchet init --check", "Then: check"),
         ("ratchet init --undo", "undo"),
-        ("See it: ratchet init --dry-run", "See it: wire"),
-        ("Wire it first: ratchet init", "Wire it first: wire"),
+        ("See it: ratchet init --look", "See it: look"),
         ("List them: ratchet releases.", "List them: releases."),
         ("ratchet run --split all --limit 1", 'run {"split": "all", "limit": 1}'),
         ("ratchet traces --rollouts, then", 'traces {"rollouts": true}, then'),
@@ -341,8 +331,8 @@ def test_hints_name_tools_where_there_is_one(sentence: str, expected: str | None
 
 def test_options_are_named_as_the_tool_takes_them() -> None:
     hints = Hints(TOOLS)
-    assert hints.text("Or name another: --branch NAME", "wire") == "Or name another: branch NAME"
-    assert hints.text("git branch -D x, git push --force", "wire") == (
+    assert hints.text("Later: --commit", "undo") == "Later: commit"
+    assert hints.text("git branch -D x, git push --force", "undo") == (
         "git branch -D x, git push --force"
     )
 

@@ -1,4 +1,4 @@
-"""A whole walk by tools alone: wire, check, run, improve, ship, roll back, undo, in few words.
+"""A whole walk by tools alone: look, run, improve, ship, roll back, undo, in few words.
 
 The client, the server, the repository and its remote are real. The model and the forge are
 simulators.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,9 @@ from typing import Any
 import pytest
 from mcp.client import Client
 
+from ratchet.wire.applying import commit, make_plan
+from ratchet.wire.changes import Changes, FileChange
+from ratchet.wire.codemods import PromptLiteral, declare
 from tests.cli.mcp_client import ask, called
 from tests.cli.simulated_model import simulated_model
 from tests.server.gateway.upstreams import StubUpstream
@@ -45,6 +47,16 @@ def test_the_rules_name_the_product():
     assert "product" in str(desk.RULES)
 """
 SETTINGS = """
+[agent]
+entry = "desk:ask"
+[tasks]
+file = "questions.jsonl"
+input = "question"
+expected = "answer"
+[[evaluators]]
+use = "exact_match"
+[run]
+import_per_candidate = true
 [improve]
 algorithm = "few_shot"
 [prove]
@@ -53,6 +65,8 @@ repetitions = 1
     f'\n[[guardrails]]\nmetric = "{metric}"\noff = true\n' for metric in ("latency", "cost")
 )
 SHIP = """
+[ship]
+test = "{{python}} -m pytest"
 forge = "github"
 repository = "{repository}"
 api_url = "{url}"
@@ -102,6 +116,16 @@ def desk(root: Path, remote: Path) -> Path:
     return root
 
 
+def wire(root: Path, ship: str) -> None:
+    """Declare the prompt and write the settings, as one commit on a branch of its own."""
+    data = DESK.encode()
+    start = data.index(b'"Name the')
+    literal = PromptLiteral("rules", "desk.py", start, data.index(b'"', start + 1) + 1)
+    settings = FileChange("ratchet.toml", "The settings.", content=SETTINGS + ship)
+    plan = make_plan(root, [declare(root, [literal]).changes, Changes((settings,))])
+    commit(plan, "ratchet/init", "Wire the desk")
+
+
 @pytest.mark.long
 def test_a_whole_walk_by_tools_takes_few_words(
     tmp_path: Path, model: StubUpstream, forge: FakeGitHub, monkeypatch: pytest.MonkeyPatch
@@ -120,25 +144,7 @@ def test_a_whole_walk_by_tools_takes_few_words(
             return result.structured_content["data"]
 
         await step("look")
-        advised = await step("recommend")
-        assert advised["sections"][0]["title"] == "What this agent is"
-        planned = await step("wire")
-        assert "+# test = " in planned["diff"], "the project's tests are proposed"
-        assert (await step("wire", commit=True))["branch"] == "ratchet/init"
-        report = await step("check")
-        assert report["python"] == sys.executable
-        checked = {one["what"]: one for one in report["findings"]}
-        assert {one["state"] for one in checked.values()} == {"verified"}, checked
-        assert "under [ship]" in checked["tests"]["next_step"]
-
-        # What a person decides: that capitals count, how to learn, and where releases are proposed.
-        file = root / "ratchet.toml"
-        ship = SHIP.format(repository=REPOSITORY, url=forge.url)
-        text = (
-            file.read_text().replace('# test = "', 'test = "').replace("[ship]\n", f"[ship]{ship}")
-        )
-        file.write_text(text.replace('"contains"', '"exact_match"') + SETTINGS)
-        git(root, "commit", "-qam", "settings")
+        wire(root, SHIP.format(repository=REPOSITORY, url=forge.url))
         git(root, "push", "-q", "origin", "HEAD:main")
         git(root, "switch", "-q", "-C", "main")
 
@@ -168,8 +174,8 @@ def test_a_whole_walk_by_tools_takes_few_words(
         (release,) = (await step("releases"))["releases"]
         assert release["state"] == "proposed"
         assert (await step("rollback"))["state"] == "rolled_back"
-        await step("undo")
-        assert (await step("undo", commit=True))["branch"] == "ratchet/undo-init"
+        assert "ratchet.toml" in (await step("undo"))["removed"]
+        assert (await step("undo", commit=True))["branch"] == "main"
 
     environ = {"OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "none"}
     ask(root, conversation, GITHUB_TOKEN=forge.token, **environ)

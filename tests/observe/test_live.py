@@ -311,10 +311,10 @@ def test_where_the_disk_takes_nothing_spans_wait_in_memory(
 
 
 def test_a_batch_of_another_version_is_passed_over(tmp_path: Path) -> None:
-    from ratchet.observe.spool import Frame
+    from ratchet.observe.spool import SpoolFrame
 
     spool = Spool(tmp_path)
-    spool.append(Frame(b'[{"not": "a record"}]', 1))
+    spool.append(SpoolFrame(b'[{"not": "a record"}]', 1))
     target = Simulated()
     delivery = Delivery(target, spool, Clock())
     delivery.deliver(records(1))
@@ -323,10 +323,10 @@ def test_a_batch_of_another_version_is_passed_over(tmp_path: Path) -> None:
 
 
 def test_spans_that_an_earlier_version_left_on_disk_are_sent(tmp_path: Path) -> None:
-    from ratchet.observe.spool import Frame
+    from ratchet.observe.spool import SpoolFrame
 
     spool = Spool(tmp_path)
-    spool.append(Frame(msgspec.json.encode(records(1, 2)), 2))
+    spool.append(SpoolFrame(msgspec.json.encode(records(1, 2)), 2))
     target = Simulated()
     Delivery(target, spool, Clock()).retry()
     assert target.taken == ["1", "2"]

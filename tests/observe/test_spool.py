@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from ratchet.observe.spool import MAGIC, SUFFIX, Frame, MemoryBacklog, Spool, waits
+from ratchet.observe.spool import MAGIC, SUFFIX, MemoryBacklog, Spool, SpoolFrame, waits
 
 
-def frame(number: int, size: int = 0) -> Frame:
-    return Frame(f"[{number}]".encode() + b" " * size, number)
+def frame(number: int, size: int = 0) -> SpoolFrame:
+    return SpoolFrame(f"[{number}]".encode() + b" " * size, number)
 
 
 def drain(spool: Spool) -> list[int]:
@@ -99,9 +99,10 @@ def test_a_process_that_lives_keeps_its_own(tmp_path: Path) -> None:
 
 def test_another_process_takes_over_when_the_first_is_killed(tmp_path: Path) -> None:
     code = (
-        "import sys\nfrom pathlib import Path\nfrom ratchet.observe.spool import Frame, Spool\n"
+        "import sys\nfrom pathlib import Path\n"
+        "from ratchet.observe.spool import SpoolFrame, Spool\n"
         "spool = Spool(Path(sys.argv[1]))\n"
-        "for n in (1, 2): spool.append(Frame(b'[%d]' % n, n))\n"
+        "for n in (1, 2): spool.append(SpoolFrame(b'[%d]' % n, n))\n"
         "print('written', flush=True)\nsys.stdin.read()"
     )
     with subprocess.Popen(
@@ -211,14 +212,14 @@ def test_a_folder_that_cannot_be_made_is_told(tmp_path: Path) -> None:
 def test_a_disk_that_is_full_leaves_what_was_written_before(tmp_path: Path) -> None:
     code = (
         "import resource, signal, sys\nfrom pathlib import Path\n"
-        "from ratchet.observe.spool import Frame, Spool\n"
+        "from ratchet.observe.spool import SpoolFrame, Spool\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (2_000, 2_000))\n"
         "spool = Spool(Path(sys.argv[1]))\n"
         "written = []\n"
         "for n in range(1, 9):\n"
         "    try:\n"
-        "        spool.append(Frame(b'[%d]' % n + b' ' * 300, n))\n"
+        "        spool.append(SpoolFrame(b'[%d]' % n + b' ' * 300, n))\n"
         "        written.append(n)\n"
         "    except OSError: pass\n"
         "print(written)"
@@ -246,7 +247,7 @@ def test_a_segment_that_another_process_sends_while_it_is_opened_is_not_sent_aga
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, recreated: bool
 ) -> None:
     left_behind = Spool(tmp_path)
-    left_behind.append(Frame(b"once", 1))
+    left_behind.append(SpoolFrame(b"once", 1))
     left_behind.close()
     (path,) = tmp_path.iterdir()
     flock, between = fcntl.flock, [True]
@@ -255,7 +256,7 @@ def test_a_segment_that_another_process_sends_while_it_is_opened_is_not_sent_aga
         if between:  # the segment is open, and not locked yet
             between.clear()
             other = Spool(tmp_path)
-            assert other.first() == Frame(b"once", 1)
+            assert other.first() == SpoolFrame(b"once", 1)
             other.done()
             if recreated:
                 path.write_bytes(MAGIC)

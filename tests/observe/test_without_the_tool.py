@@ -17,7 +17,7 @@ import ratchet
 from ratchet.autopilot import Project
 from ratchet.observe.bundles import read_bundle
 from ratchet.observe.destination import live_file, meeting_place, spool_folder
-from ratchet.observe.spool import MAX_BYTES, Frame, SharedSpool, Spool, waits
+from ratchet.observe.spool import MAX_BYTES, SharedSpool, Spool, SpoolFrame, waits
 from ratchet.store import Store
 from ratchet.store.local_agents import LocalAgents, open_with_agents
 from ratchet.types import Activation, Candidate, LiveVersions, PromptTemplate, TrafficSplit
@@ -372,7 +372,7 @@ def test_records_of_another_version_are_told_and_hold_up_no_others(
     url = f"sqlite:///{project}/.ratchet/ratchet.db"
     place = meeting_place(url)
     SharedSpool(spool_folder(place.folder, "bot", place.address)).append(
-        Frame(b'{"spans": "in another form"}', 3)
+        SpoolFrame(b'{"spans": "in another form"}', 3)
     )
     handle = start("bot")
     with ratchet.trace("after"):
@@ -388,7 +388,7 @@ def test_what_a_full_spool_drops_is_told_once(
 ) -> None:
     spool = SharedSpool(tmp_path, max_bytes=4_000, segment_bytes=1_000)
     for _ in range(60):
-        spool.append(Frame(b"x" * 300, 2))
+        spool.append(SpoolFrame(b"x" * 300, 2))
     assert spool.lost > 60
     assert sum(os.path.getsize(path) for path in tmp_path.iterdir()) <= 5_000 < MAX_BYTES
     (told,) = caplog.messages
@@ -398,18 +398,18 @@ def test_what_a_full_spool_drops_is_told_once(
 def test_a_program_that_runs_again_and_again_leaves_one_file(tmp_path: Path) -> None:
     for number in range(50):
         spool = SharedSpool(tmp_path)
-        spool.append(Frame(b"%d" % number, 1))
+        spool.append(SpoolFrame(b"%d" % number, 1))
         spool.close()
     assert len(list(tmp_path.iterdir())) == 1
     torn = next(tmp_path.iterdir())
     os.truncate(torn, torn.stat().st_size - 1)
     again = SharedSpool(tmp_path)
-    again.append(Frame(b"after", 1))
+    again.append(SpoolFrame(b"after", 1))
     read = []
     reader = Spool(tmp_path)
     while (frame := reader.first()) is not None:
         read.append(frame.data)
         reader.done()
     assert read == [*(b"%d" % number for number in range(49)), b"after"]
-    again.append(Frame(b"later", 1))  # its file was taken away
-    assert Spool(tmp_path).first() == Frame(b"later", 1)
+    again.append(SpoolFrame(b"later", 1))  # its file was taken away
+    assert Spool(tmp_path).first() == SpoolFrame(b"later", 1)

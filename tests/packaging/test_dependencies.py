@@ -42,6 +42,7 @@ NAMED = {"httptools": '"httptools"', "psycopg": '"postgresql+psycopg"'}
 THERE_BY_THEN = {
     "opentelemetry-instrumentation": "each package of the extra instruments brings it",
     "openinference": "imported only where a package of the extra instruments was found",
+    "certifi": "trusted besides the machine's own authorities where a library has brought it",
     "httpx2": "openai brings it; else httpx is used",
     "streamlit": "the agent's page is one of Streamlit",
     "opentelemetry-exporter-otlp-proto-http": "the user's, who is told when it is missing",
@@ -102,7 +103,7 @@ def _distribution(module: str) -> str:
 
 def _imported(part: str) -> set[str]:
     """Distributions of others that a part's source imports."""
-    own = {*sys.stdlib_module_names, "ratchet", "inside"}
+    own = {*sys.stdlib_module_names, "ratchet", "inside", "ratchet_recording_hook"}
     return {_distribution(each) for each in _modules(part) if each.partition(".")[0] not in own}
 
 

@@ -9,10 +9,13 @@ from __future__ import annotations
 import ast
 import asyncio
 import gc
+import http.client
 import importlib
 import importlib.metadata
 import json
+import multiprocessing.process
 import multiprocessing.util
+import os
 import platform
 import re
 from collections.abc import Callable, Iterator
@@ -115,6 +118,23 @@ def _an_aiohttp_reader_keeps_what_came_before_its_error() -> bool:
         reader.feed_data(b"words")
         reader.set_exception(aiohttp.ClientPayloadError("cut"))
         return b"".join(reader._buffer) == b"the last words"
+
+    return asyncio.run(main())
+
+
+def _tunnel() -> http.client.HTTPSConnection:
+    connection = http.client.HTTPSConnection("proxy.invalid")
+    connection.set_tunnel("host.invalid", 443)
+    return connection
+
+
+def _an_aiohttp_session_makes_urls_and_requests_in_one_place() -> bool:
+    async def main() -> bool:
+        async with aiohttp.ClientSession(base_url="http://host.invalid/") as session:
+            url = session._build_url("v1/chat")
+            return str(url) == "http://host.invalid/v1/chat" and asyncio.iscoroutinefunction(
+                session._request
+            )
 
     return asyncio.run(main())
 
@@ -281,6 +301,56 @@ PARTS = (
         "_buffer",
         "server/gateway/relay.py",
         _an_aiohttp_reader_keeps_what_came_before_its_error,
+    ),
+    *(
+        Part("Python", name, "hooks/python/ratchet_recording_hook/clients.py", holds)
+        for name, holds in (
+            ("_tunnel_host", lambda: _tunnel()._tunnel_host == "host.invalid"),  # type: ignore[attr-defined]
+            ("_tunnel_port", lambda: _tunnel()._tunnel_port == 443),  # type: ignore[attr-defined]
+        )
+    ),
+    Part(
+        "Python",
+        "_data",
+        "hooks/python/ratchet_recording_hook/values.py",
+        lambda: set(os.environ._data) == {os.fsencode(name) for name in os.environ},
+    ),
+    Part(
+        "Python",
+        "_bootstrap",
+        "hooks/python/ratchet_recording_hook/carrying.py",
+        lambda: callable(multiprocessing.process.BaseProcess._bootstrap),  # type: ignore[attr-defined]
+    ),
+    Part(
+        "httpx",
+        "_transport",
+        "hooks/python/ratchet_recording_hook/clients.py",
+        lambda: isinstance(httpx.Client()._transport, httpx.HTTPTransport),
+    ),
+    Part(
+        "httpx",
+        "_content",
+        "hooks/python/ratchet_recording_hook/clients.py",
+        lambda: httpx.Request("POST", "http://x", content=b"body")._content == b"body",
+    ),
+    Part(
+        "aiohttp",
+        "_build_url",
+        "hooks/python/ratchet_recording_hook/clients.py",
+        _an_aiohttp_session_makes_urls_and_requests_in_one_place,
+    ),
+    Part(
+        "aiohttp",
+        "_request",
+        "hooks/python/ratchet_recording_hook/clients.py",
+        _an_aiohttp_session_makes_urls_and_requests_in_one_place,
+    ),
+    Part(
+        "dspy",
+        "dspy._vendor.lm15",
+        "hooks/python/ratchet_recording_hook/clients.py",
+        None,
+        "dspy",
     ),
     Part("verl", "_load_balancer", "weights/verl/manager.py", None, "verl"),
     Part(

@@ -64,6 +64,23 @@ def test_each_parameter_gets_a_constant_or_a_part_of_the_input(
     ]
 
 
+def test_the_arguments_of_a_recorded_call_are_passed_as_they_are(
+    write_agent: WriteAgent, claims: Claims, candidate: Candidate
+) -> None:
+    spec = write_agent("""
+        def run(question, tone):
+            return [tone, question]
+    """)
+    arguments = {"question": "{input}", "tone": "kind"}
+    asked = [{"question": "a", "tone": "curt"}, {"question": "a"}, "a"]
+    outcomes = called(spec, *asked, arguments=arguments, claims=claims, candidate=candidate)
+    assert [outcome.output for outcome in outcomes] == [
+        ["curt", "a"],
+        ["kind", {"question": "a"}],
+        ["kind", "a"],
+    ]
+
+
 TYPED = """
     from __future__ import annotations
     import dataclasses, datetime, enum
@@ -216,6 +233,15 @@ def test_each_attempt_of_a_method_has_an_object_of_its_own(
         [18, "kind", ["b"]],
     ]
     names = {span.name for span in outcomes[0].spans}
+    agent = load_agent(
+        msgspec.structs.replace(
+            write_agent(METHODS, "Desk.answer"),
+            arguments={"question": "q"},
+            construct={"customer": "{input.who}"},
+        )
+    )
+    with pytest.raises(InputError, match=r"\[agent.construct\] customer names {input.who}"):
+        agent.check_input({"q": "a"})
     assert names == {method}
 
 

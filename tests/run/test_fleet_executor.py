@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import sqlite3
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -59,7 +60,7 @@ class Fleet:
         self.server = server
         self.agent = agent
         self.build = AgentBuild.of(agent)
-        module: dict[str, Any] = agent.function.__wrapped__.__globals__  # type: ignore[attr-defined]
+        module: dict[str, Any] = inspect.unwrap(agent.function).__globals__  # type: ignore[attr-defined]
         self.calls: list[Any] = module["calls"]
         self.said: list[str] = []
 

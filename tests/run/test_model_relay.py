@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from ratchet._http import httpx2
-from ratchet.run.model_relay import CALL_HEADER, Answer, Exchange, ModelRelay, RelayedRequest
+from ratchet.run.model_relay import CALL_HEADER, Exchange, ModelRelay, RelayAnswer, RelayedRequest
 
 
 class Upstream:
@@ -18,11 +18,11 @@ class Upstream:
         self.asked: list[RelayedRequest] = []
         self.go_on = threading.Event()
 
-    def answer(self, request: RelayedRequest) -> Answer:
+    def answer(self, request: RelayedRequest) -> RelayAnswer:
         self.asked.append(request)
         if request.path.endswith("/stream"):
-            return Answer(pieces=self._pieces(), content_type="text/event-stream")
-        return Answer(pieces=[b'{"from": "', request.path.encode(), b'"}'], status=201)
+            return RelayAnswer(pieces=self._pieces(), content_type="text/event-stream")
+        return RelayAnswer(pieces=[b'{"from": "', request.path.encode(), b'"}'], status=201)
 
     def _pieces(self) -> Iterator[bytes]:
         yield b"data: first\n\n"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -39,7 +40,7 @@ class Agents:
 
     def __init__(self, spec: AgentSpec) -> None:
         self.agent = load_agent(spec)
-        self.calls: list[Any] = self.agent.function.__wrapped__.__globals__["calls"]  # type: ignore[attr-defined]
+        self.calls: list[Any] = inspect.unwrap(self.agent.function).__globals__["calls"]  # type: ignore[attr-defined]
 
     def executor(self, slots: int = 4) -> AsyncExecutor:
         return AsyncExecutor(self.agent, slots=slots, timeout_s=30)
@@ -221,7 +222,7 @@ def test_what_running_attempts_still_finish_is_kept(
             return x
     """)
     agents = Agents(spec)
-    gate = agents.agent.function.__wrapped__.__globals__["gate"]  # type: ignore[attr-defined]
+    gate = inspect.unwrap(agents.agent.function).__globals__["gate"]  # type: ignore[attr-defined]
 
     async def main() -> None:
         async with Runner(known, "agent", agents.executor(1)) as runner:

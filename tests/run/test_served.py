@@ -135,6 +135,13 @@ def run(executor: ServedExecutor, claims: list[Claim], *, at_once: bool = True) 
     return outcomes
 
 
+async def ended(*pids: int) -> None:
+    """Wait until processes that were killed are gone."""
+    async with asyncio.timeout(20):
+        while any(alive(pid) for pid in pids):
+            await asyncio.sleep(0.02)
+
+
 def test_a_service_in_node_gets_the_input_in_its_body_and_its_calls_are_the_attempts(
     service: MakeService, claims: Claims, tmp_path: Path
 ) -> None:
@@ -189,6 +196,23 @@ def test_the_events_of_a_stream_are_one_answer(service: MakeService, claims: Cla
     )
     (whole,) = run(service(source), claims("q"))
     assert whole.output[0] == {"type": "start"}
+
+
+def test_the_input_can_stand_in_the_query(service: MakeService, claims: Claims) -> None:
+    executor = service(
+        """
+        def do_GET(self):
+            answer = json.dumps([self.command, self.path]).encode()
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(answer)
+        Service.do_GET = do_GET
+        serve(os.environ["PORT"])
+        """,
+        handover=Handover(method="GET", query={"q": "{input}", "top": "3"}, output="1"),
+    )
+    (outcome,) = run(executor, claims("a&b=c d/é\n"))
+    assert outcome.output == "/chat?q=a%26b%3Dc+d/%C3%A9%0A&top=3"
 
 
 def test_instances_are_reused_and_restarted_after_a_crash_with_their_last_output(
@@ -347,8 +371,11 @@ def test_what_a_service_started_ends_with_it(
 ) -> None:
     executor = service(
         """
-        grandchild = subprocess.Popen(["sh", "-c", "sleep 600; :"])
-        ANSWER = lambda given: grandchild.pid
+        grandchildren = [
+            subprocess.Popen(["sh", "-c", "sleep 600; :"], start_new_session=own)
+            for own in (False, True)
+        ]
+        ANSWER = lambda given: [each.pid for each in grandchildren]
         serve(os.environ["PORT"])
         """,
         "sh",
@@ -356,7 +383,7 @@ def test_what_a_service_started_ends_with_it(
         f"{sys.executable} service.py; :",
     )
     (outcome,) = run(executor, claims("a"))
-    assert not alive(outcome.output)
+    asyncio.run(ended(*outcome.output))
 
 
 def test_what_a_killed_ratchet_had_started_ends_too(tmp_path: Path) -> None:
@@ -374,14 +401,7 @@ os.kill(os.getpid(), 9)
 """
     done = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, timeout=60)
     assert done.returncode == -signal.SIGKILL
-    pid = int((tmp_path / "log").read_text())
-
-    async def ended() -> None:
-        async with asyncio.timeout(20):
-            while alive(pid):
-                await asyncio.sleep(0.02)
-
-    asyncio.run(ended())
+    asyncio.run(ended(int((tmp_path / "log").read_text())))
 
 
 def test_a_cancelled_attempts_process_does_not_serve_the_next_one(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -87,7 +88,7 @@ class Setting:
         self.agent = load_agent(spec)
         self.server = server
         self.watcher = Watcher()
-        module: dict[str, Any] = self.agent.function.__wrapped__.__globals__  # type: ignore[attr-defined]
+        module: dict[str, Any] = inspect.unwrap(self.agent.function).__globals__  # type: ignore[attr-defined]
         self.calls: list[Any] = module["calls"]
         self.gate: asyncio.Event = module["gate"]
 

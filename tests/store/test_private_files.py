@@ -12,7 +12,7 @@ import pytest
 
 from ratchet._private_files import make_folder
 from ratchet.observe.project_paths import prepare_state
-from ratchet.observe.spool import Frame, Spool
+from ratchet.observe.spool import Spool, SpoolFrame
 from ratchet.run.locks import FileLock
 from ratchet.ship.pull_request import write_text_file
 from ratchet.store import Store
@@ -44,7 +44,7 @@ def test_a_new_state_folder_and_all_in_it_is_its_owners_alone(tmp_path: Path, um
     with Store.open(url) as store:
         store.settings.get_or_create("attempt_secret", lambda: "key")
         spool = Spool(state / "spool" / "agent")
-        spool.append(Frame(b"spans", 1))
+        spool.append(SpoolFrame(b"spans", 1))
         write_text_file(state / "releases" / "release.md", "text")
         lock = FileLock(state / "locks" / "improve.lock", "This test")
         lock.acquire()

@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 from ratchet.bind import Binding, bound, declarations, registry
 from ratchet.types import PromptTemplate
 from ratchet.wire.changes import apply_pieces
-from ratchet.wire.choices import Choices, PromptChoice
+from ratchet.wire.codemods import PromptLiteral, declare
+from ratchet.wire.codemods.python_file import PythonFile
 from ratchet.wire.codemods.python_prompts import PromptEdits
-from ratchet.wire.entry.python_file import PythonFile
-from ratchet.wire.facts import Place, PromptKind, PromptPart, PromptSite
 
 MARK = "shelves"
 """A word of each literal that is a prompt."""
@@ -27,10 +26,9 @@ MARK = "shelves"
 _numbers = itertools.count()
 
 
-def _choice(data: bytes, kind: PromptKind = "constant", fields: tuple[str, ...] = ("",)) -> Any:
-    """The choice for the literals of a file that hold the mark, in their order."""
+def _spans(data: bytes) -> list[tuple[int, int]]:
+    """Bytes of the literals of a file that hold the mark, in their order."""
     file = PythonFile("texts.py", data)
-    bom = 3 if data.startswith(b"\xef\xbb\xbf") else 0
     inner = {
         part
         for node in ast.walk(file.tree)
@@ -38,29 +36,30 @@ def _choice(data: bytes, kind: PromptKind = "constant", fields: tuple[str, ...] 
         for part in ast.walk(node)
         if part is not node
     }
-    found = sorted(
-        (file.start(node) - bom, file.end(node) - bom)
+    return sorted(
+        (file.start(node), file.end(node))
         for node in ast.walk(file.tree)
         if isinstance(node, ast.Constant | ast.JoinedStr)
         and node not in inner
         and MARK in ast.unparse(node)
     )
-    place = Place("texts.py", 1)
-    parts = tuple(
-        PromptPart(fields[min(i, len(fields) - 1)], place, start, end, "")
-        for i, (start, end) in enumerate(found)
-    )
-    site = PromptSite("P", kind, place, "system", parts, "codemod", "", (), "", 1.0, "")
-    return PromptChoice(site, f"prompt_{next(_numbers)}", "code", "")
 
 
-def _bind(source: str | bytes, **options: Any) -> tuple[bytes, str, str]:
+def _bind_all(edits: PromptEdits, data: bytes) -> tuple[str, str]:
+    """Name of the first prompt, and why one was left alone."""
+    name = f"prompt_{next(_numbers)}"
+    spans = _spans(data)
+    names = [name if not n else f"{name}.{n}" for n in range(len(spans))]
+    left = [edits.bind(one, *span) for one, span in zip(names, spans, strict=True)]
+    return name, next((why for why in left if why), "")
+
+
+def _bind(source: str | bytes) -> tuple[bytes, str, str]:
     """The file afterwards, the prompt's name, and why it was left alone."""
     data = source.encode() if isinstance(source, str) else source
-    choice = _choice(data, **options)
     edits = PromptEdits(PythonFile("texts.py", data))
-    why = edits.bind(choice)
-    return (apply_pieces(data, edits.pieces()) if not why else data), choice.name, why
+    name, why = _bind_all(edits, data)
+    return (apply_pieces(data, edits.pieces()) if not why else data), name, why
 
 
 def _run(data: bytes, name: str = "texts") -> dict[str, Any]:
@@ -266,12 +265,12 @@ def test_a_signature_keeps_its_docstring_as_instructions() -> None:
     source = (
         "class Answer:\n    '''Sort the shelves.'''\n    a = dict(desc='where the shelves are')\n"
     )
-    data, name, why = _bind(source, kind="signature", fields=("instructions", "a"))
+    data, name, why = _bind(source)
     assert why == ""
     module = _run(data)
     assert module["Answer"].__doc__ == "Sort the shelves."
     assert module["Answer"].a == {"desc": "where the shelves are"}
-    assert set(declarations()) == {name, f"{name}.a"}
+    assert set(declarations()) == {name, f"{name}.1"}
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -366,8 +365,8 @@ def test_a_declared_prompt_is_not_declared_again() -> None:
 def test_a_literal_of_two_prompts_is_declared_once() -> None:
     data = b"TEXT = 'Sort the shelves.'\n"
     edits = PromptEdits(PythonFile("texts.py", data))
-    assert edits.bind(_choice(data)) == ""
-    assert "another prompt" in edits.bind(_choice(data))
+    assert _bind_all(edits, data)[1] == ""
+    assert "another prompt" in _bind_all(edits, data)[1]
     compile(apply_pieces(data, edits.pieces()), "texts.py", "exec")
 
 
@@ -386,14 +385,13 @@ KEPT = {
 def test_a_text_that_outlives_its_call_asks_for_an_import_per_candidate(source: str) -> None:
     data = source.encode()
     edits = PromptEdits(PythonFile("texts.py", data))
-    assert edits.bind(_choice(data)) == ""
+    assert _bind_all(edits, data)[1] == ""
     assert edits.at_import is KEPT[source]
 
 
-def test_a_prompt_without_a_literal_is_left_alone() -> None:
-    site = PromptSite("P", "builder", Place("a.py", 1), "user", (), "function", "", (), "", 1.0, "")
+def test_bytes_that_are_no_literal_are_left_alone() -> None:
     edits = PromptEdits(PythonFile("a.py", b"x = 1\n"))
-    assert "put together at run time" in edits.bind(PromptChoice(site, "p", "code", ""))
+    assert "not where it was found" in edits.bind("p", 0, 5)
 
 
 _TEXTS = st.text(
@@ -526,9 +524,8 @@ def test_a_module_of_prompts_of_every_kind_gives_the_same_values(
         source += body.replace("{plain}", plain).replace("{literal}", literal)
     data = mark + source.replace("\n", end).encode()
     before = _run(data, "__main__")["GOT"]
-    choice = _choice(data)
     edits = PromptEdits(PythonFile("texts.py", data))
-    assert edits.bind(choice) == ""
+    assert _bind_all(edits, data)[1] == ""
     after = apply_pieces(data, edits.pieces())
     registry.forget()
     assert _run(after, "__main__")["GOT"] == before
@@ -536,41 +533,12 @@ def test_a_module_of_prompts_of_every_kind_gives_the_same_values(
     assert len(declarations()) == len(parts)
 
 
-def test_prompts_of_a_repository_become_one_step(tmp_path: Path) -> None:
-    from ratchet.wire import look
-    from ratchet.wire.codemods import bind_prompts
-    from ratchet.wire.facts import EntryPoint
-
-    (tmp_path / "texts.py").write_text("TEXT = 'Sort the shelves.'\n")
-    code = _choice(b"TEXT = 'Sort the shelves.'\n")
-    place = Place("app/crew.yaml")
-    yaml = PromptSite(
-        "crew.yaml", "yaml", place, "system", (PromptPart("a.goal", place, 0, 3, "x"),),
-        "overlay", "", (), "", 1.0, "",
-    )  # fmt: skip
-    gone = PromptChoice(
-        PromptSite("G", "constant", Place("gone.py", 3), "user", (PromptPart("", place, 0, 3, "x"),),
-        "codemod", "", (), "", 1.0, ""), "gone", "code", "",
-    )  # fmt: skip
-    entry = EntryPoint("f", "function", Place("texts.py", 1), "f()", (), "", "", 1.0, "")
-    choices = Choices(
-        ".", "a", entry, "python", (code, PromptChoice(yaml, "crew", "file", ""), gone)
-    )
-    step = bind_prompts(tmp_path, look(tmp_path), choices)
-    assert [change.path for change in step.changes.files] == ["texts.py"]
-    assert [left.what for left in step.changes.left_alone] == ["gone"]
-    assert step.config == {
-        "prompt_files": [{"path": "app/crew.yaml", "fields": ["a.goal"]}],
-        "run": {"import_per_candidate": True},
-    }
-
-
 AGENT = """# é first
 import os
 from openai import OpenAI
 
 client = OpenAI()
-SYSTEM = '''Você é um assistente útil que responde perguntas.
+SYSTEM = '''Você é um assistente útil que responde shelves.
 Answer briefly 📚.'''
 
 
@@ -579,46 +547,59 @@ def run(question, tone="kind"):
         model="m",
         messages=[
             {"role": "system", "content": SYSTEM},
-            {"role": "system", "content": f"Answer the question é in a {tone} tone of voice."},
+            {"role": "system", "content": f"Answer é of shelves in a {tone} tone of voice."},
             {"role": "user", "content": question},
         ],
     )
 """
 
 
-def _step(root: Path) -> Any:
-    from ratchet.wire import look
-    from ratchet.wire.codemods import bind_prompts
-    from ratchet.wire.recommending.choosing import make_choices, ranked_entries
-
-    facts = look(root)
-    return bind_prompts(root, facts, make_choices(facts, ".", ranked_entries(facts, ".")[0]))
+def _literals(data: bytes, path: str = "app.py") -> list[PromptLiteral]:
+    spans = enumerate(_spans(data))
+    return [PromptLiteral(f"p{number}", path, *span) for number, span in spans]
 
 
 @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_what_the_look_finds_is_declared_where_it_stands(
+def test_prompts_of_a_repository_are_declared_where_they_stand(
     tmp_path: Path, mark: bytes, end: str
 ) -> None:
     before = mark + AGENT.replace("\n", end).encode()
     (tmp_path / "app.py").write_bytes(before)
-    step = _step(tmp_path)
-    assert step.changes.left_alone == ()
-    (change,) = step.changes.files
+    made = declare(tmp_path, _literals(before))
+    assert made.changes.left_alone == ()
+    assert (made.names, made.import_per_candidate) == (("p0", "p1"), True)
+    (change,) = made.changes.files
     after = apply_pieces(before, change.pieces)
     assert after.startswith(mark)
     assert after.count(b"\n") == after.count(end.encode())
     assert after.decode("utf-8-sig").count("ratchet.prompt(") == 2
     (tmp_path / "app.py").write_bytes(after)
-    assert _step(tmp_path).changes.files == ()
+    again = declare(tmp_path, _literals(after))
+    assert again.changes.files == ()
+    assert {"declared already" in left.why for left in again.changes.left_alone} == {True}
 
 
-def test_a_module_of_the_repository_that_hides_ours_is_said(tmp_path: Path) -> None:
-    (tmp_path / "app.py").write_text(AGENT)
-    (tmp_path / "ratchet.py").write_text("")
-    step = _step(tmp_path)
-    assert step.changes.files == ()
-    assert {"rename it first" in one.why for one in step.changes.left_alone} == {True}
+def test_what_cannot_be_declared_is_left_with_its_place_and_goes_on_by_the_gateway(
+    tmp_path: Path,
+) -> None:
+    data = AGENT.encode()
+    (tmp_path / "app.py").write_bytes(data)
+    (tmp_path / "notes.md").write_text("You sort the shelves.")
+    (tmp_path / "broken.py").write_text("def (")
+    gone = PromptLiteral("gone", "gone.py", 0, 3)
+    text = PromptLiteral("text", "notes.md", 0, 3)
+    broken = PromptLiteral("broken", "broken.py", 0, 3)
+    made = declare(tmp_path, [*_literals(data), gone, text, broken])
+    assert [change.path for change in made.changes.files] == ["app.py"]
+    assert {left.what for left in made.changes.left_alone} == {"gone", "text", "broken"}
+    assert all("gateway replaces it" in left.why for left in made.changes.left_alone)
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/ratchet.py").write_text("")
+    hidden = declare(tmp_path, _literals(data))
+    assert hidden.changes.files == ()
+    assert [str(left.place) for left in hidden.changes.left_alone] == ["app.py:6", "app.py:15"]
+    assert {"rename it first" in left.why for left in hidden.changes.left_alone} == {True}
 
 
 def test_what_is_inserted_never_lands_in_a_text() -> None:
@@ -631,20 +612,3 @@ def test_what_is_inserted_never_lands_in_a_text() -> None:
     assert piece is not None
     expected = b'X = """\n# heading"""\nmark()\n# why\ndef f():\n    pass\n'
     assert apply_pieces(second, [piece]) == expected
-
-
-def test_a_prompt_of_a_notebook_is_left_to_the_gateway(tmp_path: Path) -> None:
-    import msgspec
-
-    from ratchet.wire import look
-    from ratchet.wire.codemods import bind_prompts
-    from ratchet.wire.facts import EntryPoint
-
-    choice = _choice(b"TEXT = 'Sort the shelves.'\n")
-    site = msgspec.structs.replace(choice.prompt, place=Place("a.ipynb", 1))
-    choice = msgspec.structs.replace(choice, prompt=site)
-    (tmp_path / "a.ipynb").write_text("{}")
-    entry = EntryPoint("f", "notebook", Place("a.ipynb"), "", (), "", "", 1.0, "")
-    step = bind_prompts(tmp_path, look(tmp_path), Choices(".", "a", entry, "command", (choice,)))
-    assert step.changes.files == ()
-    assert "gateway" in step.changes.left_alone[0].why

@@ -220,6 +220,8 @@ PROMPTS = {
     "returned.py": 'def get_instructions(ctx):\n    return f"Help {ctx.name} with the order."\n',
     "words.py": 'T = "You are a librarian. Always answer the question with one title, no more."\n',
     "signature.py": 'class Answer(dspy.Signature):\n    """Answer with a title."""\n',
+    "variable.py": 'RULES = "You answer readers of a library, and say how long books are lent."\n'
+    'call([{"role": "system", "content": RULES}])\n',
     "default.py": 'parser.add_argument("--system", default="You are a kind librarian.")\n',
     "agent.ts": "const systemPrompt = `You are ${name}.\\nAnswer briefly.`;\n",
     "call.js": "await generateText({ model, prompt: `Given the text ${t}, list its topics.` });\n",

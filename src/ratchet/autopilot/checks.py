@@ -18,8 +18,8 @@ from ratchet.learn import Finding, Lab
 from ratchet.learn.checks import (
     CandidateChange,
     Check,
+    CheckRun,
     Checks,
-    CommandRun,
     Copies,
     OwnTests,
     TypeChecks,
@@ -168,7 +168,7 @@ class _Sandboxed:
         folder: Path,
         environment: Mapping[str, str],
         seconds: float | None = None,
-    ) -> CommandRun:
+    ) -> CheckRun:
         # More at once would slow one another until they time out.
         async with self._free:
             return await self._run(command, folder, environment, seconds)
@@ -179,7 +179,7 @@ class _Sandboxed:
         folder: Path,
         environment: Mapping[str, str],
         seconds: float | None,
-    ) -> CommandRun:
+    ) -> CheckRun:
         from ratchet.sandbox import SandboxLimits, run
 
         project = self._project
@@ -202,7 +202,7 @@ class _Sandboxed:
             level=section.level,
             unsafe=section.unsafe,
         )
-        return CommandRun(
+        return CheckRun(
             code=ended.code,
             output=f"{ended.output}\n{ended.error}",
             seconds=time.monotonic() - began,

@@ -268,9 +268,6 @@ class _Work:
 
 
 def _signature_check(agent: AnyAgent) -> Callable[[Any], str] | None:
-    if isinstance(agent, ProgramAgent):
-        return None
-
     def check(value: Any) -> str:
         try:
             agent.check_input(value)

@@ -10,19 +10,31 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import typer
 
 from ratchet.cli.console import counted, one_line, out, print_json
+from ratchet.cli.errors import err
+from ratchet.cli.init_declare import DeclaredParts, Declaring, declared
+from ratchet.cli.init_page import (
+    SAME_FOR_ALL,
+    not_verified,
+    print_dry_run,
+    print_recorded,
+    print_verified,
+)
+from ratchet.cli.init_tests import tests_as_before
 from ratchet.cli.init_verify import Replay, Verification, verify
 from ratchet.observe.project_paths import FILE_NAME
 from ratchet.source.files import own_files
 from ratchet.types import AgentError, InputError
-from ratchet.wire.applying import Plan, commit, make_plan, show, wired, write
+from ratchet.wire.applying import Plan, commit, make_plan, show, undo, wired, write
 from ratchet.wire.changes import Changes, FileChange
 from ratchet.wire.deriving.allowed import OutsideAct
 from ratchet.wire.deriving.derive import Derived, Wiring, derive
+from ratchet.wire.deriving.owner_input import as_text, owner_values
 from ratchet.wire.deriving.settings import TASKS, settings_text, tasks_text
 from ratchet.wire.deriving.starters import Starters, Table, starter_tasks
 from ratchet.wire.looking import look
@@ -30,6 +42,8 @@ from ratchet.wire.looking.data_files import rows_of
 from ratchet.wire.looking.inventory import Inventory
 from ratchet.wire.recording import record
 from ratchet.wire.recording.recording import CommandRun, Recording, ServiceRun
+
+NOTHING_DECLARED = DeclaredParts(Changes(), (), False)
 
 
 class InitOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,6 +53,7 @@ class InitOptions(msgspec.Struct, frozen=True, kw_only=True):
     allowed: tuple[str, ...]
     simulated: bool
     declare: bool
+    tests: bool
     asks: bool
     dry_run: bool
     branch: str | None
@@ -52,12 +67,13 @@ def wire_by_watching(
     """Record a run, derive its wiring, verify it, and commit it.
 
     Raises:
-        InputError: The project is wired already.
+        InputError: The project is wired already, or an input is named that the run does not have.
         AgentError: The run made no model call, or no wiring of it works.
     """
     begun = time.monotonic()
-    say = _silent if json else _say
+    say = _say_aside if json else _say
     _check_unwired(root)
+    _check_inputs(run, options.inputs)
     say(f"Running: {one_line(_command_line(run))}")
     recording = record(
         run, root=root, simulated=options.simulated, say=say, timeout_s=options.timeout_s
@@ -66,71 +82,109 @@ def wire_by_watching(
     inventory = look(root)
     derived = derive(recording, root, _paths(root), chosen=options.inputs, allowed=options.allowed)
     if not json:
-        _print_recorded(recording, derived)
+        print_recorded(recording, derived)
     acts = _asked(derived.acts) if options.asks else derived.acts
-    plans = [_plan(root, wiring, acts, recording, inventory) for wiring in derived.wirings]
+
+    def planned(wiring: Wiring, parts: DeclaredParts) -> Plan:
+        return _plan(root, wiring, acts, recording, inventory, parts)
+
+    def verified(wiring: Wiring, plan: Plan) -> Verification:
+        settings = next(file.after for file in plan.files if file.path == FILE_NAME)
+        with Replay(recording) as replay:
+            return verify(root, settings, wiring, recording, replay, say)
+
+    def verified_in_place(wiring: Wiring, plan: Plan) -> Verification:
+        with in_place(plan):
+            return verified(wiring, plan)
+
+    plans = [planned(wiring, NOTHING_DECLARED) for wiring in derived.wirings]
     if options.dry_run:
-        _print_dry_run(recording, derived, plans[0], json=json)
+        _dry_run(recording, derived, show(plans[0]), json=json)
         return
-    wiring, plan, verification = _first_that_works(root, derived.wirings, plans, recording, say)
-    done = None
+    done = _first_that_works(derived.wirings, plans, recording, verified, say)
+    if options.declare:
+        done = declared(
+            root, done, derived, recording, planned=planned, verified=verified_in_place, say=say
+        )
+    checked = time.monotonic()
+    findings = list(done.verification.findings)
+    if options.tests:
+        python = recording.python.executable if recording.python else ""
+        finding = tests_as_before(root, inventory.tests, done.plan, python=python, say=say)
+        findings += [finding] if finding else []
+    tests_s = time.monotonic() - checked
+    committed = None
     if options.branch is None:
-        write(plan)
+        write(done.plan)
     else:
         message = f"Wire the agent into Ratchet\n\nFrom one run of: {_command_line(run)}\n"
-        done = commit(plan, options.branch, message)
+        committed = commit(done.plan, options.branch, message)
     seconds = time.monotonic() - begun
+    own_s = seconds - recording.seconds - done.verification.agent_s - tests_s
     if json:
         print_json(
             {
-                "mode": wiring.mode,
-                "agent": wiring.agent,
-                "input": wiring.task_input,
-                "files": [planned.path for planned in plan.files],
-                "branch": done.branch if done else None,
-                "commit": done.commit if done else None,
-                "findings": verification.findings,
-                "denied": verification.denied,
+                "mode": done.wiring.mode,
+                "agent": done.wiring.agent,
+                "input": done.wiring.task_input,
+                "files": [planned.path for planned in done.plan.files],
+                "branch": committed.branch if committed else None,
+                "commit": committed.commit if committed else None,
+                "findings": findings,
+                "not_verified": list(not_verified(recording, findings)),
+                "denied": done.verification.denied,
+                "acts": acts,
                 "prompts": derived.prompts,
-                "recorded": {
-                    "calls": len(recording.calls),
-                    "seconds": recording.seconds,
-                    "notes": recording.notes,
-                },
+                "declared": done.names,
+                "left_alone": done.left,
+                "recorded": _recorded(recording, derived),
                 "seconds": seconds,
-                "next": _next(root),
+                "own_seconds": own_s,
+                "next": _next(root, done),
             }
         )
         return
-    _print_verified(wiring, verification)
-    where = f"Committed to {done.branch} ({done.commit[:8]})" if done else "Written"
-    files = ", ".join(planned.path for planned in plan.files)
-    own = seconds - recording.seconds - verification.agent_s
-    say(f"\n{where}: {files}. It took {own:.0f} s besides the agent's own run.")
-    say(f"Next: {_next(root)}")
+    print_verified(recording, done.wiring, done.verification, findings, done.left)
+    where = f"Committed to {committed.branch} ({committed.commit[:8]})" if committed else "Written"
+    files = ", ".join(planned.path for planned in done.plan.files)
+    say(f"\n{where}: {files}. It took {own_s:.0f} s besides the agent's own runs and the tests.")
+    for step in _next(root, done):
+        say(f"Next: {step}")
     say("To take it back: ratchet init --undo")
 
 
+@contextmanager
+def in_place(plan: Plan) -> Iterator[None]:
+    """The plan's files as they will be, for a while.
+
+    The originals are stored before: after a kill, `ratchet init --undo` takes them back.
+    """
+    write(plan)
+    try:
+        yield
+    finally:
+        undo(plan.root)
+
+
 def _first_that_works(
-    root: Path,
     wirings: Sequence[Wiring],
     plans: Sequence[Plan],
     recording: Recording,
+    verified: Callable[[Wiring, Plan], Verification],
     say: Callable[[str], None],
-) -> tuple[Wiring, Plan, Verification]:
-    """Verify one wiring after the other, in the project's folder, and take the first that works.
+) -> Declaring:
+    """Verify one wiring after the other, and take the first that works.
 
     Raises:
-        AgentError: None does; the folder is as it was.
+        AgentError: None does.
     """
     reasons = []
     denied: dict[str, None] = {}
     for wiring, plan in zip(wirings, plans, strict=True):
         say(f"\nChecking {one_line(wiring.label)}, contained, with the recorded input…")
-        with Replay(recording) as replay, in_place(plan):
-            verification = verify(root, wiring, recording, replay)
+        verification = verified(wiring, plan)
         if verification.works:
-            return wiring, plan, verification
+            return Declaring(wiring, plan, verification)
         denied |= dict.fromkeys(act.allow for act in verification.denied if act.allow)
         tried = "".join(f" It tried {act.said}; denied." for act in verification.denied)
         reasons.append(f"{one_line(wiring.label)}: {verification.why.strip()}{tried}")
@@ -146,30 +200,13 @@ def _first_that_works(
     )
 
 
-@contextmanager
-def in_place(plan: Plan) -> Iterator[None]:
-    """The plan's files as they will be, for a while."""
-    for planned in plan.files:
-        path = plan.root / planned.path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(planned.after)
-    try:
-        yield
-    finally:
-        for planned in plan.files:
-            path = plan.root / planned.path
-            if planned.before is None:
-                path.unlink(missing_ok=True)
-            else:
-                path.write_bytes(planned.before)
-
-
 def _plan(
     root: Path,
     wiring: Wiring,
     acts: Sequence[OutsideAct],
     recording: Recording,
     inventory: Inventory,
+    parts: DeclaredParts,
 ) -> Plan:
     starters = _starters(root, wiring, inventory)
     settings = settings_text(
@@ -178,11 +215,13 @@ def _plan(
         starters,
         command=_command_line(recording.run),
         python=_named_python(root, recording),
+        prompt_files=parts.files,
+        import_per_candidate=parts.import_per_candidate,
     )
     files = [FileChange(FILE_NAME, "How the agent runs, and what it may do.", content=settings)]
     if not (root / TASKS).exists():
         files.append(FileChange(TASKS, "The tasks to begin with.", content=tasks_text(starters)))
-    return make_plan(root, [Changes(tuple(files))])
+    return make_plan(root, [Changes(tuple(files)), parts.changes])
 
 
 def _paths(root: Path) -> list[str]:
@@ -217,6 +256,18 @@ def _check_unwired(root: Path) -> None:
             f"{root} has a {FILE_NAME} already.",
             hint="Take the wiring back first (ratchet init --undo), or edit the file and run:"
             " ratchet check",
+        )
+
+
+def _check_inputs(run: CommandRun | ServiceRun, chosen: Sequence[str]) -> None:
+    """Refuse an input that the owner names and did not give."""
+    values = [as_text(value.value) for value in owner_values(run)]
+    unknown = [text for text in chosen if text not in values]
+    if unknown:
+        listed = ", ".join(repr(one_line(value)) for value in values) or "none"
+        raise InputError(
+            f"--input {unknown[0]!r} is none of the values that the run is given: {listed}.",
+            hint="Name one of them, as it stands in the command, in --stdin or in --data.",
         )
 
 
@@ -280,51 +331,44 @@ def _asked(acts: Sequence[OutsideAct]) -> tuple[OutsideAct, ...]:
     )
 
 
-def _print_recorded(recording: Recording, derived: Derived) -> None:
-    said = f"{counted(len(recording.calls), 'model call')} in {recording.seconds:.1f} s"
-    model = ", by a simulated model" if recording.simulated else ""
-    out.print(f"\nRecorded: {said}{model}.", markup=False)
-    for prompt in derived.prompts:
-        times = counted(prompt.calls, "call")
-        out.print(f"  {prompt.path}:{prompt.line}  “{prompt.beginning}…”  {times}", markup=False)
-    if derived.acts:
-        out.print("Outside of itself it did:", markup=False)
-    for act in derived.acts:
-        word = "allowed" if act.allow else "not allowed"
-        out.print(f"  {act.key[:-1]} {act.subject}: {act.said}; {word} in rollouts", markup=False)
-    for note in recording.notes:
-        out.print(f"Not seen: {note}", markup=False)
-
-
-def _print_dry_run(recording: Recording, derived: Derived, plan: Plan, *, json: bool) -> None:
-    diff = show(plan)
-    if json:
-        print_json({"wirings": derived.wirings, "prompts": derived.prompts, "diff": diff})
+def _dry_run(recording: Recording, derived: Derived, diff: str, *, json: bool) -> None:
+    if not json:
+        print_dry_run(diff)
         return
-    out.print(diff, markup=False)
-    out.print("Nothing was written, and nothing was verified.", markup=False)
+    print_json(
+        {
+            "wirings": derived.wirings,
+            "acts": derived.acts,
+            "prompts": derived.prompts,
+            "recorded": _recorded(recording, derived),
+            "diff": diff,
+        }
+    )
 
 
-def _print_verified(wiring: Wiring, verification: Verification) -> None:
-    out.print(f"\nIt works as wired: {one_line(wiring.label)}", markup=False)
-    for finding in verification.findings:
-        mark = {True: "verified", False: "failed", None: "not verified"}[finding.holds]
-        out.print(f"  {finding.name}: {mark}. {finding.said}", markup=False)
-    for act in verification.denied:
-        out.print(f"  It tried {act.said}; denied.", markup=False)
+def _recorded(recording: Recording, derived: Derived) -> dict[str, Any]:
+    notes = list(recording.notes)
+    return {
+        "calls": len(recording.calls),
+        "seconds": recording.seconds,
+        "notes": notes if derived.inputs else [*notes, SAME_FOR_ALL],
+    }
 
 
-def _next(root: Path) -> str:
-    """The command that works now, or what is missing for it."""
+def _next(root: Path, done: Declaring) -> list[str]:
+    """The commands that work now, or what is missing for them."""
+    steps = [done.next_step] if done.next_step else []
     tasks = (root / TASKS).read_text(encoding="utf-8") if (root / TASKS).exists() else ""
     lines = [line for line in tasks.splitlines() if line.strip()]
     answered = sum('"expected"' in line for line in lines)
     if answered:
-        return f"ratchet eval ({answered} of {counted(len(lines), 'task')} have an answer)"
-    return (
+        said = f"{answered} of {counted(len(lines), 'task')} have an answer"
+        return [*steps, f"ratchet eval ({said})"]
+    return [
+        *steps,
         f'add tasks with answers to {TASKS} ({{"input": …, "expected": …}}), name an evaluator in'
-        f" {FILE_NAME} (ratchet evaluators lists them), then: ratchet eval"
-    )
+        f" {FILE_NAME} (ratchet evaluators lists them), then: ratchet eval",
+    ]
 
 
 def _command_line(run: CommandRun | ServiceRun) -> str:
@@ -338,5 +382,6 @@ def _say(sentence: str) -> None:
     out.print(sentence, markup=False)
 
 
-def _silent(_: str) -> None:
-    pass
+def _say_aside(sentence: str) -> None:
+    """Tell progress beside the JSON: on standard error, or to the program that started this."""
+    err.print(sentence.strip(), markup=False)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
 from ratchet.cli.console import counted
-from ratchet.cli.wiring_probe import CHANGE, DeniedAct, ProbeAnswer, ProbeRequest
-from ratchet.run.model_relay import Answer, Exchange, ModelRelay, RelayedRequest
+from ratchet.cli.wiring_probe import CHANGED, DeniedAct, ProbeAnswer, ProbeRequest
+from ratchet.observe.project_paths import FILE_NAME
+from ratchet.run.model_relay import Exchange, ModelRelay, RelayAnswer, RelayedRequest
 from ratchet.wire.deriving.derive import Wiring
 from ratchet.wire.deriving.sent_texts import nearest_call, system_texts, unlike
 from ratchet.wire.recording.model_calls import asks_model, body_of, request_of, texts_of_request
@@ -23,7 +27,9 @@ from ratchet.worker.environment import dialect_of
 
 SECONDS = 180.0
 """How long both rollouts may take, besides the recorded run's own time twice."""
-
+TELL_EVERY_S = 15.0
+PATIENCE_S = 10.0
+"""Seconds that a check has to end what it runs, once it is told to end."""
 
 NO_KEY = "ratchet-check-no-key"
 
@@ -55,13 +61,15 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     """What it tried and may not do."""
     why: str
     """Why it does not work, with what to do; empty when it does."""
+    not_arrived: tuple[str, ...] = ()
+    """Prompts of which a changed text did not reach the model."""
     agent_s: float = 0.0
     """Seconds that the agent itself ran."""
 
 
 def _unchanged(request: RelayedRequest) -> RelayedRequest:
     """A request as it would be with the agent's own prompts."""
-    body = request.body.replace(CHANGE.encode(), b"")
+    body = CHANGED.sub(b"", request.body)
     return msgspec.structs.replace(request, body=body)
 
 
@@ -101,27 +109,39 @@ class Replay:
     def __exit__(self, *error: object) -> None:
         self._relay.__exit__(*error)
 
-    def _answer(self, request: RelayedRequest) -> Answer:
+    def _answer(self, request: RelayedRequest) -> RelayAnswer:
         call = nearest_call(self._calls, body_of(_unchanged(request)))
-        return Answer(pieces=(call.answer,), status=call.status, content_type=call.content_type)
+        return RelayAnswer(
+            pieces=(call.answer,), status=call.status, content_type=call.content_type
+        )
 
     def _ended(self, exchange: Exchange) -> None:
         if asks_model(exchange.request, request_of(exchange)):
             self.seen.append(SeenCall(time.time() - exchange.seconds, exchange))
 
 
-def verify(root: Path, wiring: Wiring, recording: Recording, replay: Replay) -> Verification:
+def verify(
+    root: Path,
+    settings: bytes,
+    wiring: Wiring,
+    recording: Recording,
+    replay: Replay,
+    say: Callable[[str], None],
+) -> Verification:
     """Run the wired agent on the recorded input, with its own prompts and with changed ones.
 
     Args:
-        root: The project's folder, with the wiring in place.
+        root: The project's folder, in which nothing is written.
+        settings: The content of the wiring's `ratchet.toml`.
         wiring: The wiring.
         recording: The recorded run.
         replay: Answers the model calls.
+        say: Told what is waited for.
     """
     prompts = system_texts(recording)
     request = ProbeRequest(task_input=wiring.task_input, prompts=prompts)
-    answer = _probed(root, request, replay.variables, SECONDS + 2 * recording.seconds)
+    seconds = SECONDS + 2 * recording.seconds
+    answer = _probed(root, settings, request, replay.variables, seconds, say)
     seen = list(replay.seen)
     if answer.own is None or answer.own.status != "succeeded":
         error = answer.error or (answer.own.error if answer.own else "")
@@ -129,10 +149,13 @@ def verify(root: Path, wiring: Wiring, recording: Recording, replay: Replay) -> 
         return Verification(works=False, findings=(), denied=denied, why=f"{error} {answer.hint}")
     own = [call.exchange for call in seen if call.started_at < answer.started_changed_at]
     changed = [call.exchange for call in seen if call.started_at >= answer.started_changed_at]
+    arrived = {
+        int(number) for exchange in changed for number in CHANGED.findall(exchange.request.body)
+    }
     findings = (
         _calls(recording, own),
         _same_prompts(recording, own),
-        _change_arrives(prompts, changed),
+        _change_arrives(len(answer.names), arrived, changed),
         _same_shape(wiring.output, answer.own.output),
     )
     works = findings[0].holds is not False
@@ -141,31 +164,69 @@ def verify(root: Path, wiring: Wiring, recording: Recording, replay: Replay) -> 
         findings=findings,
         denied=answer.own.denied,
         why="" if works else findings[0].said,
+        not_arrived=tuple(
+            name for number, name in enumerate(answer.names) if number not in arrived
+        ),
         agent_s=answer.own.seconds + (answer.changed.seconds if answer.changed else 0.0),
     )
 
 
 def _probed(
-    root: Path, request: ProbeRequest, variables: Mapping[str, str], seconds: float
+    root: Path,
+    settings: bytes,
+    request: ProbeRequest,
+    variables: Mapping[str, str],
+    seconds: float,
+    say: Callable[[str], None],
 ) -> ProbeAnswer:
-    words = [sys.executable, "-P", "-m", "ratchet.cli.wiring_probe", str(root)]
-    try:
-        ended = subprocess.run(
-            words,
-            input=msgspec.json.encode(request),
-            capture_output=True,
+    with tempfile.TemporaryDirectory(prefix="ratchet-wiring-") as folder:
+        file = Path(folder) / FILE_NAME
+        file.write_bytes(settings)
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "ratchet.cli.wiring_probe", str(root), str(file)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             env={**os.environ, **variables},
             cwd=root,
-            timeout=seconds,
-            check=False,
+            start_new_session=True,
         )
-    except subprocess.TimeoutExpired:
+        try:
+            output = _output(process, msgspec.json.encode(request), seconds, say)
+        finally:
+            _end(process)
+    if output is None:
         return ProbeAnswer(error=f"It did not end within {seconds:.0f} s.")
     try:
-        return msgspec.json.decode(ended.stdout, type=ProbeAnswer)
+        return msgspec.json.decode(output[0], type=ProbeAnswer)
     except msgspec.DecodeError:
-        tail = ended.stderr.decode(errors="replace").strip()[-1_500:]
-        return ProbeAnswer(error=f"The check ended with exit code {ended.returncode}. {tail}")
+        tail = output[1].decode(errors="replace").strip()[-1_500:]
+        return ProbeAnswer(error=f"The check ended with exit code {process.returncode}. {tail}")
+
+
+def _output(
+    process: subprocess.Popen[bytes], given: bytes, seconds: float, say: Callable[[str], None]
+) -> tuple[bytes, bytes] | None:
+    """Standard output and error of a process that ended; None at the time limit."""
+    begun = time.monotonic()
+    data: bytes | None = given
+    while (left := begun + seconds - time.monotonic()) > 0:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return process.communicate(data, timeout=min(left, TELL_EVERY_S))
+        data = None
+        say(f"The check still runs, after {time.monotonic() - begun:.0f} s.")
+    return None
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a check with all that it started: it ends its rollouts when it is interrupted."""
+    for number in (signal.SIGINT, signal.SIGKILL):
+        if process.poll() is not None:
+            return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.communicate(timeout=PATIENCE_S)
 
 
 def _calls(recording: Recording, own: Sequence[Exchange]) -> Finding:
@@ -190,7 +251,7 @@ def _same_prompts(recording: Recording, own: Sequence[Exchange]) -> Finding:
     return Finding(name="prompts", holds=None, said=f"Prompts differ: {'; '.join(different[:3])}")
 
 
-def _change_arrives(prompts: Sequence[str], changed: Sequence[Exchange]) -> Finding:
+def _change_arrives(prompts: int, arrived: set[int], changed: Sequence[Exchange]) -> Finding:
     if not prompts:
         said = "No system prompt was sent, so none can be replaced at the gateway."
         return Finding(name="changed prompt", holds=None, said=said)
@@ -199,9 +260,10 @@ def _change_arrives(prompts: Sequence[str], changed: Sequence[Exchange]) -> Find
         for exchange in changed
         if any(sent.role == "system" for sent in texts_of_request(request_of(exchange)))
     ]
-    arrived = sum(CHANGE.encode() in exchange.request.body for exchange in with_prompt)
-    said = f"A changed prompt arrived in {arrived} of {len(with_prompt)} calls with one."
-    return Finding(name="changed prompt", holds=arrived > 0, said=said)
+    calls = sum(bool(CHANGED.search(exchange.request.body)) for exchange in with_prompt)
+    count = f"{len(arrived)} of {counted(prompts, 'prompt')}"
+    said = f"A changed text of {count} arrived, in {calls} of {counted(len(with_prompt), 'call')}."
+    return Finding(name="changed prompt", holds=bool(arrived), said=said)
 
 
 def _same_shape(recorded: Any, output: Any) -> Finding:

@@ -12,7 +12,7 @@ from typing import Any
 
 from ratchet.observe.project_paths import FILE_NAME, STATE_NAME, folder_with_config
 from ratchet.types import InputError
-from ratchet.wire.former.undo import find_record
+from ratchet.wire.applying.stored import is_stored
 
 _NOT_PATHS = frozenset({"server", "redaction", "prices", "upstreams", "coach", "notify"})
 """Sections whose texts name addresses, patterns and models."""
@@ -55,21 +55,18 @@ class OwnFolder:
         """A folder whose wiring, if there is one, lies inside with its project.
 
         Raises:
-            InputError: It does not: the record of a wiring says where its repository begins.
+            InputError: It does not.
         """
         folder = self.inside(path)
-        try:
-            root, record = find_record(folder)
-        except InputError:
-            return folder  # the command says what is wrong
-        if not root.is_relative_to(self.root):
+        begins = next((above for above in (folder, *folder.parents) if is_stored(above)), folder)
+        if not begins.is_relative_to(self.root):
             raise InputError(
-                f"The wiring of {path} begins at {root}, outside of where this server was started.",
+                f"The wiring of {path} begins at {begins}, outside of where this server was"
+                " started.",
                 hint="Start ratchet mcp there.",
             )
-        project = (root / record).parent
-        if (project / FILE_NAME).exists():
-            self.project(str(project))
+        if (folder / FILE_NAME).exists():
+            self.project(str(folder))
         return folder
 
     def project(self, path: str, *, sends: bool = False) -> Path:

@@ -9,7 +9,7 @@ from typing import Any
 
 _COMMAND = re.compile(r"`?\bratchet ([a-z]+)\b((?: (?:--?[a-z][\w-]*|[\w@./:=-]*\w))*)`?")
 _OPTION = re.compile(r"(?<![\w-])--([a-z][a-z-]*)")
-_WAYS = {"look": "look", "dry-run": "wire", "undo": "undo", "check": "check"}
+_WAYS = {"look": "look", "undo": "undo"}
 """What `ratchet init` does, by its option."""
 _ID = re.compile(r"[0-9a-f]{4,}")
 
@@ -74,6 +74,14 @@ class Hints:
                 given[name] = True
             elif words:
                 value = words.pop(0)
-                given[name] = int(value) if value.isdecimal() else value
+                if _is_list(parameters[name]):
+                    given.setdefault(name, []).append(value)
+                else:
+                    given[name] = int(value) if value.isdecimal() else value
         rest = f" {' '.join(words)}" if words else ""
         return tool + (f" {json.dumps(given)}" if given else "") + rest
+
+
+def _is_list(parameter: Mapping[str, Any]) -> bool:
+    ways = (parameter, *parameter.get("anyOf", ()))
+    return any(way.get("type") == "array" for way in ways)

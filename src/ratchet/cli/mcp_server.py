@@ -30,20 +30,19 @@ _log = logging.getLogger("ratchet")
 INSTRUCTIONS = f"""Ratchet improves an existing LLM agent from its own use, and ships a change \
 only if it is proved better on tasks that learning never saw.
 
-In a repository that is not wired yet: look, recommend, wire (a dry run unless commit is true), \
-check. In a wired project: status, run, evaluate, traces, show, improve, explain, diff, ship. Ask \
-the person before commit, ship or send is set to true, before rollback, and before tools with side \
-effects are allowed. {DATA_NOTE}"""
+In a repository that is not wired yet: look, then wire, with the command that runs the agent today \
+and one real input; it runs that command. In a wired project: doctor, status, run, evaluate, \
+traces, show, improve, explain, diff, ship. Ask the person before wire runs the command without \
+simulated, before commit, ship or send is set to true, before rollback, and before a host is \
+allowed. {DATA_NOTE}"""
 
 PathIn = Annotated[str, Field(description="Folder, relative to where the server was started")]
 Part = Annotated[str, Field(description="JSON Pointer to the part wanted, such as /prompts/0")]
 Offset = Annotated[int, Field(ge=0, description="Items or characters of `part` to pass over")]
 Wait = Annotated[float, Field(ge=0, le=600, description="Wait at most so many seconds for its end")]
-ProjectIn = Annotated[str | None, Field(description="Project's folder, where there are several")]
-EntryIn = Annotated[str | None, Field(description="What a task runs, as PATH:NAME")]
-ToolsIn = Annotated[
+CommandIn = Annotated[
     list[str] | None,
-    Field(description="Tools with side effects that may act in rollouts; ask the person first"),
+    Field(description="Words of the command that runs the agent today, with one real input"),
 ]
 CandidateIn = Annotated[str, Field(description="source, best, or an id's start")]
 ReleaseIn = Annotated[str | None, Field(description="An id's start; by default the newest")]
@@ -63,13 +62,12 @@ def _hints(
 
 _READS = _hints(reads=True)
 _RUNS_CODE = _hints(destroys=True, open_world=True)
-"""The agent's code may do anything, and what is not marked as a tool is not denied."""
+"""The agent's code may do anything, where nothing contains it."""
 _KINDS: dict[str, ToolAnnotations] = {
-    **dict.fromkeys(("look", "recommend", "doctor", "status", "traces", "show", "explain"), _READS),
-    **dict.fromkeys(("improve_status", "evaluate_status"), _READS),
-    **dict.fromkeys(("improve_cancel", "evaluate_cancel"), _hints(again=True)),
-    **dict.fromkeys(("check", "run", "evaluate", "improve", "diff"), _RUNS_CODE),
-    "wire": _hints(again=True, open_world=True),
+    **dict.fromkeys(("look", "doctor", "status", "traces", "show", "explain"), _READS),
+    **dict.fromkeys(("wire_status", "improve_status", "evaluate_status"), _READS),
+    **dict.fromkeys(("wire_cancel", "improve_cancel", "evaluate_cancel"), _hints(again=True)),
+    **dict.fromkeys(("wire", "run", "evaluate", "improve", "diff"), _RUNS_CODE),
     "undo": _hints(destroys=True, again=True),
     "releases": _hints(again=True, open_world=True),
     "ship": _hints(destroys=True, again=True, open_world=True),
@@ -78,8 +76,8 @@ _KINDS: dict[str, ToolAnnotations] = {
 """What each tool does to the world."""
 
 _OWN_WORDS = frozenset(
-    {"recommend", "check", "doctor", "status", "explain", "improve", "improve_status", "undo"}
-    | {"improve_cancel", "evaluate_cancel"}
+    {"doctor", "status", "explain", "improve", "improve_status", "undo"}
+    | {"wire_cancel", "improve_cancel", "evaluate_cancel"}
 )
 """Tools of whose data all texts are Ratchet's."""
 
@@ -100,63 +98,85 @@ class Tools:
     async def look(
         self, ctx: Call, path: PathIn = ".", part: Part = "", offset: Offset = 0
     ) -> ToolAnswer:
-        """Say what a repository holds: frameworks, entries, model calls, prompts, tools, side \
-effects, tests, tracing, data and names of secrets, each with file and line. Reads only; runs and \
-imports nothing, and opens no .env file."""
-        arguments = ["init", "--look", "--", str(self._folder.inside(path))]
+        """Say what a repository holds: frameworks, commands that may start the agent, texts that \
+read like prompts, tests, data files and names of secrets, each with file and line. Reads only; \
+runs and imports nothing, and opens no file of secrets."""
+        arguments = ["init", "--look", "--in", str(self._folder.inside(path))]
         return await self._commands.ask(ctx, arguments, part, offset)
-
-    async def recommend(
-        self,
-        ctx: Call,
-        path: PathIn = ".",
-        project: ProjectIn = None,
-        entry: EntryIn = None,
-        allow_tools: ToolsIn = None,
-        part: Part = "",
-        offset: Offset = 0,
-    ) -> ToolAnswer:
-        """Say in plain words what the agent is, what to improve first, how to bind each prompt, \
-which data is there, what it costs and what is risky; with the questions that only a person can \
-answer. Changes nothing."""
-        arguments = ["init", "--advice", *_options(project=project, entry=entry)]
-        arguments += _repeated("allow-tool", allow_tools)
-        return await self._commands.ask(
-            ctx, [*arguments, "--", str(self._folder.inside(path))], part, offset
-        )
 
     async def wire(
         self,
         ctx: Call,
-        path: PathIn = ".",
-        project: ProjectIn = None,
-        entry: EntryIn = None,
-        allow_tools: ToolsIn = None,
-        workflow: Annotated[
-            bool, Field(description="Add a CI job that runs ratchet verify")
+        command: CommandIn = None,
+        stdin: Annotated[str | None, Field(description="What the command reads")] = None,
+        serve: Annotated[
+            str | None, Field(description="Command line that starts a service")
+        ] = None,
+        url: Annotated[str | None, Field(description="Where the service takes a request")] = None,
+        data: Annotated[str | None, Field(description="Body of one real request")] = None,
+        method: Annotated[str | None, Field(description="POST, or GET without data")] = None,
+        inputs: Annotated[
+            list[str] | None,
+            Field(description="Which of the given values are the task's input; else derived"),
+        ] = None,
+        allow: Annotated[
+            list[str] | None,
+            Field(description="Hosts, programs and folders for rollouts; ask the person first"),
+        ] = None,
+        simulated: Annotated[
+            bool, Field(description="A simulated model answers, and the run is contained")
+        ] = False,
+        declare: Annotated[
+            bool, Field(description="Declare the prompts in the source, too")
+        ] = False,
+        tests: Annotated[
+            bool, Field(description="Run the project's tests before and after")
+        ] = True,
+        commit: Annotated[
+            bool, Field(description="Verify, and make the commit; else record and show a diff")
         ] = False,
         branch: Annotated[str, Field(description="Name of the new branch")] = "ratchet/init",
-        commit: Annotated[bool, Field(description="Make the commit; else a dry run")] = False,
         no_git: Annotated[
             bool, Field(description="Write the files without git, where there is no repository")
         ] = False,
-        coach: Annotated[
-            str | None, Field(description="Model that gives an opinion and drafts; costs money")
-        ] = None,
-        part: Part = "",
-        offset: Offset = 0,
+        timeout_s: Annotated[float, Field(gt=0, description="Of the recorded run")] = 600.0,
+        wait_s: Wait = 60.0,
+        path: PathIn = ".",
     ) -> ToolAnswer:
-        """Wire the agent into Ratchet. A dry run that gives the diff, unless commit is true: then \
-one commit on a new branch, or with no_git the files alone. Nothing that exists is overwritten, \
-and a second call adds only what is new."""
+        """Wire an agent by watching it run once. Give command, or url with data and perhaps \
+serve. It runs for real unless simulated is true, and what it calls, contacts and writes is \
+watched. Without commit that gives the diff; with it the wiring is verified, contained, and \
+committed on a new branch. It goes on after this call; wire_status waits for it."""
         whole = await anyio.to_thread.run_sync(self._folder.wired, path)
         if commit and not no_git:
             await anyio.to_thread.run_sync(self._folder.owns_git, whole)
+        if bool(command) == bool(url):
+            raise InputError("Give either command, or url (with data, and serve to start it).")
         arguments = ["init", "--yes", *([] if commit else ["--dry-run"])]
-        arguments += _options(project=project, entry=entry, branch=branch, coach=coach)
-        arguments += _options(workflow=workflow, no_git=no_git)
-        arguments += _repeated("allow-tool", allow_tools)
-        return await self._commands.ask(ctx, [*arguments, "--", str(whole)], part, offset)
+        arguments += _options(stdin=stdin, serve=serve, url=url, data=data, method=method)
+        arguments += _repeated("input", inputs) + _repeated("allow", allow)
+        arguments += _options(simulated=simulated, declare=declare, no_tests=not tests)
+        arguments += _options(branch=branch, no_git=no_git, timeout=timeout_s)
+        arguments += ["--", *command] if command else []
+        return await self._commands.start(ctx, Job(whole, "wire"), arguments, wait_s)
+
+    async def wire_status(
+        self,
+        ctx: Call,
+        wait_s: Wait = 60.0,
+        path: PathIn = ".",
+        part: Part = "",
+        offset: Offset = 0,
+    ) -> ToolAnswer:
+        """Wait for the newest wiring, whichever session started it, and give its state or what \
+was recorded, verified and written."""
+        whole = await anyio.to_thread.run_sync(self._folder.wired, path)
+        return await self._commands.wait(ctx, Job(whole, "wire"), wait_s, part, offset)
+
+    async def wire_cancel(self, path: PathIn = ".") -> ToolAnswer:
+        """Stop the wiring that is under way; the folder is as it was."""
+        whole = await anyio.to_thread.run_sync(self._folder.wired, path)
+        return await self._commands.cancel(Job(whole, "wire"))
 
     async def undo(
         self,
@@ -165,32 +185,22 @@ and a second call adds only what is new."""
         commit: Annotated[
             bool, Field(description="Take it back; else only say what would be")
         ] = False,
-        no_git: Annotated[bool, Field(description="As wire was called")] = False,
         part: Part = "",
         offset: Offset = 0,
     ) -> ToolAnswer:
-        """Take back what wire made, also after edits around it; what was edited is kept and \
-named. Says what would be done, unless commit is true."""
+        """Take a wiring back: by the revert of its commit, or by the stored originals. What was \
+edited since is kept and named. Says what would be done, unless commit is true."""
         whole = await anyio.to_thread.run_sync(self._folder.wired, path)
-        if commit and not no_git:
+        if commit:
             await anyio.to_thread.run_sync(self._folder.owns_git, whole)
         arguments = ["init", "--undo", *([] if commit else ["--dry-run"])]
-        arguments += _options(no_git=no_git)
-        return await self._commands.ask(ctx, [*arguments, "--", str(whole)], part, offset)
-
-    async def check(self, ctx: Call, path: PathIn = ".") -> ToolAnswer:
-        """Check a wired agent against a simulated model, in a copy without keys and with tools \
-that act blocked: one connected trace, each prompt the same as before and changed when it should \
-be, the project's tests as before."""
-        whole = await anyio.to_thread.run_sync(self._folder.wired, path)
-        arguments = ["init", "--check", "--", str(whole)]
-        return await self._commands.ask(ctx, arguments)
+        return await self._commands.ask(ctx, [*arguments, "--in", str(whole)], part, offset)
 
     async def doctor(
         self, ctx: Call, path: PathIn = ".", part: Part = "", offset: Offset = 0
     ) -> ToolAnswer:
-        """Say what of the wiring and of ratchet.toml no longer fits the code, and the next step \
-of each. Runs and writes nothing."""
+        """Say which files, modules and prompts that ratchet.toml names are not there, with the \
+next step of each. Runs and writes nothing."""
         whole = await anyio.to_thread.run_sync(self._folder.wired, path)
         arguments = ["doctor", "--", str(whole)]
         return await self._commands.ask(ctx, arguments, part, offset)
@@ -482,7 +492,7 @@ def make_server(root: Path) -> MCPServer:
 
     @server.resource("ratchet://skill", mime_type="text/markdown")
     def skill() -> str:
-        """How to wire, check and improve an agent, and what never to do."""
+        """How to wire, run and improve an agent, and what never to do."""
         return skill_text()
 
     return server

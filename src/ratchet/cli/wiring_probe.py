@@ -1,8 +1,9 @@
 """Runs a wired agent on one input, with its own prompts and with changed ones.
 
-    python -m ratchet.cli.wiring_probe FOLDER < request.json
+    python -m ratchet.cli.wiring_probe FOLDER SETTINGS < request.json
 
-For the verification of a wiring, in a process of its own: the agent may be imported here. Standard
+For the verification of a wiring, in a process of its own: the agent may be imported here. SETTINGS
+is a `ratchet.toml` that is not in the folder yet. Standard
 input holds a `ProbeRequest`, standard output a `ProbeAnswer` as JSON.
 """
 
@@ -23,6 +24,7 @@ import msgspec
 
 from ratchet.autopilot import Project, open_runner
 from ratchet.autopilot.agent_model import agent_model
+from ratchet.autopilot.config import read_config
 from ratchet.cli.project_server import project_server
 from ratchet.observe.system_prompts import system_prompts
 from ratchet.run.denials import allowing, described, kept_of
@@ -41,8 +43,9 @@ from ratchet.types import (
 _WORDS = re.compile(r"\S+|\s+")
 
 QUEUE = "probe"
-CHANGE = " (A check of the wiring changed this prompt: ratchet-check-7c1f.)"
-"""What each prompt of the second rollout ends with."""
+CHANGE = " (A check of the wiring changed this prompt: ratchet-check-7c1f-{}.)"
+"""What each prompt of the second rollout ends with, with the prompt's number."""
+CHANGED = re.compile(re.escape(CHANGE.encode()).replace(rb"\{\}", rb"(\d+)"))
 
 
 class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +83,8 @@ class ProbeAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """With the agent's own prompts."""
     changed: ProbeRollout | None = None
     """With changed ones; None without any prompt."""
+    names: tuple[str, ...] = ()
+    """Prompts that were changed, by their numbers from 0."""
     started_changed_at: float = 0.0
     """When the second rollout began, in seconds since the epoch."""
     error: str = ""
@@ -88,19 +93,19 @@ class ProbeAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the probe; the exit code is 1 when it could not run at all."""
-    folder = Path((arguments or sys.argv[1:])[0]).resolve()
+    folder, settings = map(Path, arguments or sys.argv[1:])
     request = msgspec.json.decode(sys.stdin.buffer.read(), type=ProbeRequest)
     try:
         with redirect_stdout(sys.stderr):  # the agent may print while it is imported
-            answer = asyncio.run(_probe(folder, request))
+            answer = asyncio.run(_probe(folder.resolve(), settings, request))
     except RatchetError as error:
         answer = ProbeAnswer(error=error.message, hint=error.hint or "")
     sys.stdout.buffer.write(msgspec.json.encode(answer))
     return 1 if answer.error else 0
 
 
-async def _probe(folder: Path, request: ProbeRequest) -> ProbeAnswer:
-    project = Project.find(folder, project_server)
+async def _probe(folder: Path, settings: Path, request: ProbeRequest) -> ProbeAnswer:
+    project = Project(folder, read_config(settings), project_server)
     with agent_model(project, _say), project.open_store() as store:
         agent = project.load_agent()
         own = project.source_candidate(agent)
@@ -114,11 +119,15 @@ async def _probe(folder: Path, request: ProbeRequest) -> ProbeAnswer:
             }
             own = project.source_candidate(agent)
             store.candidates.put(own, between)
+        prompts = {
+            name: resource
+            for name, resource in defaults(agent.declarations).items()
+            if isinstance(resource, PromptTemplate)
+        }
         changed = own.derive(
             {
-                name: _changed(resource)
-                for name, resource in defaults(agent.declarations).items()
-                if isinstance(resource, PromptTemplate)
+                name: _changed(resource, number)
+                for number, (name, resource) in enumerate(prompts.items())
             },
             algorithm="probe",
         )
@@ -126,7 +135,10 @@ async def _probe(folder: Path, request: ProbeRequest) -> ProbeAnswer:
         if changed.id != own.id:
             second = await _rollout(project, store, agent, changed, request.task_input)
     return ProbeAnswer(
-        own=first.shown, changed=second.shown if second else None, started_changed_at=between
+        own=first.shown,
+        changed=second.shown if second else None,
+        names=tuple(prompts),
+        started_changed_at=between,
     )
 
 
@@ -188,8 +200,8 @@ def _likeness(text: str, other: str) -> float:
     return difflib.SequenceMatcher(None, text[:4_000], other[:4_000]).quick_ratio()
 
 
-def _changed(prompt: PromptTemplate) -> PromptTemplate:
-    return PromptTemplate(prompt.text + CHANGE, prompt.engine)
+def _changed(prompt: PromptTemplate, number: int) -> PromptTemplate:
+    return PromptTemplate(prompt.text + CHANGE.format(number), prompt.engine)
 
 
 def _say(sentence: str) -> None:

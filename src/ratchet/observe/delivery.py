@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from ratchet.observe.frames import FRAME_BYTES, Record, frames_of, records_of
 from ratchet.observe.sending import RecordsRejected, RecordTransport, TransportUnavailable
-from ratchet.observe.spool import Backlog, Frame, MemoryBacklog
+from ratchet.observe.spool import Backlog, MemoryBacklog, SpoolFrame
 from ratchet.types import Feedback
 
 _log = logging.getLogger("ratchet")
@@ -121,7 +121,7 @@ class Delivery:
         if self._retry_at is not None:
             self._retry_at = self._clock()
 
-    def _append(self, frame: Frame) -> None:
+    def _append(self, frame: SpoolFrame) -> None:
         if self._memory is None:
             try:
                 self._backlog.append(frame)
@@ -160,7 +160,7 @@ class Delivery:
         """Close the backlog in a forked child: its records belong to the parent."""
         self._backlog.close()
 
-    def _first(self) -> tuple[Backlog, Frame] | None:
+    def _first(self) -> tuple[Backlog, SpoolFrame] | None:
         # Records in memory are newer than those on disk.
         for backlog in (self._backlog, self._memory):
             if backlog is not None and (frame := backlog.first()) is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from ratchet.observe.spool import Frame
+from ratchet.observe.spool import SpoolFrame
 from ratchet.types import Feedback, SpanRecord
 
 Record = SpanRecord | Feedback
@@ -37,12 +37,12 @@ def by_kind(records: Sequence[Record]) -> tuple[list[SpanRecord], list[Feedback]
     return spans, [each for each in records if isinstance(each, Feedback)]
 
 
-def frame_of(record: Record) -> Frame:
+def frame_of(record: Record) -> SpoolFrame:
     """A frame with one record."""
-    return Frame(msgspec.json.encode(_Batch(*by_kind([record]))), 1)
+    return SpoolFrame(msgspec.json.encode(_Batch(*by_kind([record]))), 1)
 
 
-def frames_of(records: Sequence[Record]) -> Iterator[Frame]:
+def frames_of(records: Sequence[Record]) -> Iterator[SpoolFrame]:
     """Frames with these records, in order."""
     data = msgspec.json.encode(_Batch(*by_kind(records)))
     half = len(records) // 2
@@ -50,10 +50,10 @@ def frames_of(records: Sequence[Record]) -> Iterator[Frame]:
         yield from frames_of(records[:half])
         yield from frames_of(records[half:])
     elif records:
-        yield Frame(data, len(records))
+        yield SpoolFrame(data, len(records))
 
 
-def records_of(frame: Frame) -> list[Record]:
+def records_of(frame: SpoolFrame) -> list[Record]:
     """The records of a frame; none if another version wrote it in another form."""
     try:
         batch = _decoder.decode(frame.data)

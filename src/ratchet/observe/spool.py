@@ -47,7 +47,7 @@ _HEAD = struct.Struct(">III")
 """Length, number of records, CRC-32 of the data."""
 
 
-class Frame(NamedTuple):
+class SpoolFrame(NamedTuple):
     """One batch of records, encoded."""
 
     data: bytes
@@ -60,7 +60,7 @@ class Backlog(Protocol):
     lost: int
     """Number of records dropped or damaged."""
 
-    def append(self, frame: Frame) -> None:
+    def append(self, frame: SpoolFrame) -> None:
         """Add a batch at the end.
 
         Raises:
@@ -68,11 +68,11 @@ class Backlog(Protocol):
         """
         ...
 
-    def first(self) -> Frame | None:
+    def first(self) -> SpoolFrame | None:
         """The oldest batch, without removing it."""
         ...
 
-    def oldest(self, records: int, size: int, /) -> list[Frame]:
+    def oldest(self, records: int, size: int, /) -> list[SpoolFrame]:
         """The oldest batches, without removing them.
 
         Args:
@@ -98,12 +98,12 @@ class MemoryBacklog:
     """A bounded queue of batches in memory."""
 
     def __init__(self, max_bytes: int = 32 * 1024 * 1024) -> None:
-        self._frames: deque[Frame] = deque()
+        self._frames: deque[SpoolFrame] = deque()
         self._max_bytes = max_bytes
         self._bytes = 0
         self.lost = 0
 
-    def append(self, frame: Frame) -> None:
+    def append(self, frame: SpoolFrame) -> None:
         """Add a batch; drop the oldest ones beyond the limit."""
         self._frames.append(frame)
         self._bytes += len(frame.data)
@@ -111,11 +111,11 @@ class MemoryBacklog:
             self.lost += self._frames[0].records
             self.done()
 
-    def first(self) -> Frame | None:
+    def first(self) -> SpoolFrame | None:
         """The oldest batch."""
         return self._frames[0] if self._frames else None
 
-    def oldest(self, records: int, size: int, /) -> list[Frame]:
+    def oldest(self, records: int, size: int, /) -> list[SpoolFrame]:
         """The oldest batches."""
         return _within(self._frames, records, size)
 
@@ -132,9 +132,9 @@ class MemoryBacklog:
         """Do nothing: memory needs no release."""
 
 
-def _within(frames: Iterable[Frame], records: int, size: int) -> list[Frame]:
+def _within(frames: Iterable[SpoolFrame], records: int, size: int) -> list[SpoolFrame]:
     """The first of some frames, and those after it that are within these limits."""
-    found: list[Frame] = []
+    found: list[SpoolFrame] = []
     for frame in frames:
         records -= frame.records
         size -= len(frame.data)
@@ -165,7 +165,7 @@ class _Segment:
         """Number of records skipped because their checksum is wrong."""
         self.is_whole = True
         """Whether the file ends where a frame does, as far as the headers say."""
-        self._next: Frame | None = None
+        self._next: SpoolFrame | None = None
 
     def lock_again(self) -> bool:
         """Lock it after `unlock`; False when another process has it, or had it and changed it."""
@@ -179,7 +179,7 @@ class _Segment:
     def unlock(self) -> None:
         fcntl.flock(self.file.fileno(), fcntl.LOCK_UN)
 
-    def append(self, frame: Frame) -> None:
+    def append(self, frame: SpoolFrame) -> None:
         head = _HEAD.pack(len(frame.data), frame.records, zlib.crc32(frame.data))
         left = memoryview(head + frame.data)
         try:
@@ -194,7 +194,7 @@ class _Segment:
         self.size += len(head) + len(frame.data)
         self.records += frame.records
 
-    def frame(self) -> Frame | None:
+    def frame(self) -> SpoolFrame | None:
         """The next frame; None at the end, or where the file is torn."""
         while self._next is None:
             read = self._read(self.read_to)
@@ -208,7 +208,7 @@ class _Segment:
                 self._pass(frame)
         return self._next
 
-    def frames(self) -> Iterator[Frame]:
+    def frames(self) -> Iterator[SpoolFrame]:
         """The next frames, up to the end or one that is damaged."""
         frame, at = self.frame(), self.read_to
         while frame is not None:
@@ -217,7 +217,7 @@ class _Segment:
             read = self._read(at)
             frame = read[0] if read is not None and read[1] else None
 
-    def _read(self, at: int) -> tuple[Frame, bool] | None:
+    def _read(self, at: int) -> tuple[SpoolFrame, bool] | None:
         """The frame at a place, and whether its checksum is right; None where there is none."""
         self.file.seek(at)
         head = self.file.read(_HEAD.size)
@@ -229,7 +229,7 @@ class _Segment:
         data = self.file.read(length)
         if len(data) < length:
             return None
-        return Frame(data, count), zlib.crc32(data) == checksum
+        return SpoolFrame(data, count), zlib.crc32(data) == checksum
 
     def skip(self) -> None:
         """Advance past the frame that `frame` returned."""
@@ -237,7 +237,7 @@ class _Segment:
         self._pass(self._next)
         self._next = None
 
-    def _pass(self, frame: Frame) -> None:
+    def _pass(self, frame: SpoolFrame) -> None:
         self.read_to += _HEAD.size + len(frame.data)
         self.records -= frame.records
 
@@ -293,7 +293,7 @@ class Spool:
         self.lost = 0
         """Number of records dropped because the spool was full, or damaged."""
 
-    def append(self, frame: Frame) -> None:
+    def append(self, frame: SpoolFrame) -> None:
         """Add a batch at the end.
 
         Raises:
@@ -304,7 +304,7 @@ class Spool:
             last = self._new()
         last.append(frame)
 
-    def replace(self, frames: Iterable[Frame]) -> None:
+    def replace(self, frames: Iterable[SpoolFrame]) -> None:
         """Keep these batches instead of those that this process holds.
 
         Raises:
@@ -321,7 +321,7 @@ class Spool:
             self._segments.remove(segment)
             segment.delete()
 
-    def first(self) -> Frame | None:
+    def first(self) -> SpoolFrame | None:
         """The oldest batch that this process holds, or else one that another left behind."""
         if not self._segments:
             self._adopt()
@@ -336,7 +336,7 @@ class Spool:
                 self._adopt()
         return None
 
-    def oldest(self, records: int, size: int, /) -> list[Frame]:
+    def oldest(self, records: int, size: int, /) -> list[SpoolFrame]:
         """The oldest batches, of one segment."""
         return [] if self.first() is None else _within(self._segments[0].frames(), records, size)
 
@@ -443,7 +443,7 @@ class SharedSpool(Spool):
         self._appending = threading.Lock()
         self._told = False
 
-    def append(self, frame: Frame) -> None:
+    def append(self, frame: SpoolFrame) -> None:
         """Add a batch at the end.
 
         Raises:
@@ -467,7 +467,7 @@ class SharedSpool(Spool):
                 self.lost,
             )
 
-    def first(self) -> Frame | None:
+    def first(self) -> SpoolFrame | None:
         """None: another process reads them."""
         return None
 
@@ -475,10 +475,10 @@ class SharedSpool(Spool):
         """None that this process has to send."""
         return 0
 
-    def _fits(self, segment: _Segment, frame: Frame) -> bool:
+    def _fits(self, segment: _Segment, frame: SpoolFrame) -> bool:
         return segment.size + len(frame.data) <= self._segment_bytes
 
-    def _newest(self, frame: Frame) -> _Segment | None:
+    def _newest(self, frame: SpoolFrame) -> _Segment | None:
         """The newest segment, locked, if it can take a batch."""
         paths = self._files()
         segment = _locked(paths[-1]) if paths else None

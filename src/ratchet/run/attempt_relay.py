@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from ratchet.observe.model_apis import DialectName
-from ratchet.run.model_relay import Answer, ModelRelay, RelayedRequest
+from ratchet.run.model_relay import ModelRelay, RelayAnswer, RelayedRequest
 from ratchet.types import Claim
 from ratchet.worker.environment import NO_TOKEN, attempt_name, client_variables, gateway_urls
 
@@ -45,12 +45,12 @@ class AttemptRelays:
         """End the relay, and calls under way."""
         self._relay.__exit__()
 
-    def _refused(self, request: RelayedRequest) -> Answer | None:
+    def _refused(self, request: RelayedRequest) -> RelayAnswer | None:
         """The answer to a call that leads to no attempt, or elsewhere than to the gateway."""
         if request.url.startswith(f"{self._server}/gateway/"):
             return None
         error = {"error": {"message": _NO_ATTEMPT, "type": "no_rollout"}}
-        return Answer(status=409, pieces=[msgspec.json.encode(error)])
+        return RelayAnswer(status=409, pieces=[msgspec.json.encode(error)])
 
 
 class AttemptRelay:

@@ -8,8 +8,11 @@ the route `openai` leads to at that moment.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
+import os
 import socket
+import ssl
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
@@ -61,7 +64,7 @@ class RelayedRequest(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
 
 
-class Answer(msgspec.Struct, frozen=True, kw_only=True):
+class RelayAnswer(msgspec.Struct, frozen=True, kw_only=True):
     """An answer that the relay gives by itself."""
 
     pieces: Iterable[bytes]
@@ -98,7 +101,7 @@ class ModelRelay:
         self,
         routes: Mapping[str, str] = {},
         *,
-        answering: Callable[[RelayedRequest], Answer | None] | None = None,
+        answering: Callable[[RelayedRequest], RelayAnswer | None] | None = None,
         ended: Callable[[Exchange], None] | None = None,
         trust_env: bool = True,
     ) -> None:
@@ -148,7 +151,7 @@ class ModelRelay:
 
         timeout = ClientTimeout(total=None, sock_connect=CONNECT_S, sock_read=SILENCE_S)
         async with ClientSession(
-            connector=TCPConnector(limit=0),
+            connector=TCPConnector(limit=0, ssl=_trust()),
             timeout=timeout,
             trust_env=self._trust_env,
             auto_decompress=False,
@@ -246,6 +249,20 @@ class ModelRelay:
             )
             async for piece in _pieces(response.content):
                 await sent.add(piece)
+
+
+def _trust() -> ssl.SSLContext:
+    """The authorities of this machine, and those that the providers' libraries would trust."""
+    context = ssl.create_default_context()
+    files = [os.environ.get(name) for name in ("REQUESTS_CA_BUNDLE", "NODE_EXTRA_CA_CERTS")]
+    with contextlib.suppress(ImportError):
+        import certifi
+
+        files.append(certifi.where())
+    for file in filter(None, files):
+        with contextlib.suppress(OSError):
+            context.load_verify_locations(file)
+    return context
 
 
 async def _pieces(content: object) -> AsyncIterator[bytes]:

@@ -15,6 +15,7 @@ from ratchet.sandbox.acts import Act
 from ratchet.sandbox.contained import Contained
 from ratchet.sandbox.containment import AgentContainment
 from ratchet.sandbox.egress import Led
+from ratchet.sandbox.inside.process_table import processes
 from ratchet.types import AgentError
 
 START_S = 120.0
@@ -204,7 +205,7 @@ class ServedProcess:
         return ""
 
     def kill(self) -> None:
-        """End it, and all that it has started in its session's process group."""
+        """End it, and all that it has started, as far as that still is below it or in its group."""
         if self._guard is not None:
             self._guard.kill()
             self._guard.wait()
@@ -212,8 +213,12 @@ class ServedProcess:
             self._guard.stdin.close()
             self._guard = None
         if self._process is not None:
+            below = processes(self._process.pid)
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._process.pid, signal.SIGKILL)
+            for pid in below:
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.kill(pid, signal.SIGKILL)
             with contextlib.suppress(ChildProcessError):
                 self._process.wait()
 

@@ -1,6 +1,1 @@
-"""Looks into a repository that nobody prepared. Reads; runs and imports nothing of it."""
-
-from ratchet.wire.facts import RepositoryLook
-from ratchet.wire.looking.former_look import look
-
-__all__ = ["RepositoryLook", "look"]
+"""Wires an agent that nobody prepared: by watching one run of it, and exactly undone."""

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import pairwise
-from typing import Any
 
 import msgspec
 
 from ratchet.types import InputError
-from ratchet.wire.facts import Place
+from ratchet.wire.looking.inventory import Place
 
 
 class Piece(msgspec.Struct, frozen=True, order=True):
@@ -71,14 +70,6 @@ class Changes(msgspec.Struct, frozen=True):
             left.update(dict.fromkeys(part.left_alone))
         files = tuple(_joined(path, changes) for path, changes in sorted(by_path.items()))
         return cls(files, tuple(left))
-
-
-class StepChanges(msgspec.Struct, frozen=True):
-    """What one step of the wiring gives: changes, and tables of `ratchet.toml`."""
-
-    changes: Changes = Changes()
-    config: dict[str, Any] = {}
-    """Tables, as TOML has them; those of several steps are merged, lists are joined."""
 
 
 def apply_pieces(before: bytes, pieces: Iterable[Piece]) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import importlib
 import inspect
@@ -28,9 +27,8 @@ from ratchet.types import (
     Resource,
 )
 from ratchet.types.hashing import HASH_LENGTH
-from ratchet.worker.placeholders import filled
-from ratchet.worker.results import collected, settled
-from ratchet.worker.typed_arguments import annotated_types, built
+from ratchet.worker.mapped_arguments import Parameters
+from ratchet.worker.results import settling
 
 
 class AgentSpec(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,12 +71,15 @@ class Agent:
         self.kind: str = getattr(function, ENTRY_MARK, "plain")
         self.is_async = is_async(function) or inspect.isasyncgenfunction(function)
         # Agents without a decorator of Ratchet get a root span here.
-        self.function = function if self.kind != "plain" else trace(_settling(function))
+        self.function = function if self.kind != "plain" else trace(settling(function))
         signature = inspect.signature(function)
         if owner is not None:
             signature = signature.replace(parameters=list(signature.parameters.values())[1:])
         self._signature = signature
-        self._types = annotated_types(function, signature) if self.kind != "rollout" else {}
+        self._parameters = Parameters(function, signature, "[agent.arguments]")
+        self._constructor: Parameters | None = None
+        if owner is not None:
+            self._constructor = Parameters(owner, inspect.signature(owner), "[agent.construct]")
         parameters = self._signature.parameters.values()
         self._named = {
             p.name: p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)
@@ -107,17 +108,15 @@ class Agent:
                 f"[agent.construct] is for a method of a class, and {spec.entry} is none.",
                 hint="Remove it, or name the method: MODULE:CLASS.METHOD.",
             )
-        if self._owner is not None:
-            _check_names(
-                inspect.signature(self._owner), spec.construct, "construct", self._owner.__name__
-            )
+        if self._owner is not None and self._constructor is not None:
+            self._constructor.check_names(spec.construct, self._owner.__name__)
         if spec.arguments is not None:
             if self.kind == "rollout":
                 raise AgentError(
                     f"{spec.entry} is marked with @ratchet.rollout: it takes the task and its"
                     " resources, and no [agent.arguments]."
                 )
-            _check_names(self._signature, spec.arguments, "arguments", spec.entry)
+            self._parameters.check_names(spec.arguments, spec.entry)
 
     @property
     def declarations(self) -> dict[str, Declaration]:
@@ -152,6 +151,8 @@ class Agent:
             InputError: It does not.
         """
         self._mapped(value, {})
+        if self._constructor is not None:
+            self._constructor.filled(self.spec.construct, value)
 
     def arguments(
         self, given: Any, resources: Mapping[str, Resource]
@@ -162,12 +163,9 @@ class Agent:
             InputError: The input does not fit the function's parameters.
         """
         args, kwargs = self._mapped(given, resources)
-        if self._owner is None:
+        if self._owner is None or self._constructor is None:
             return args, kwargs
-        fields = filled(self.spec.construct, given, "[agent.construct]")
-        signature = inspect.signature(self._owner)
-        types = annotated_types(self._owner, signature)
-        made = _typed(_bound(signature, fields), types, "[agent.construct]")
+        made = self._constructor.filled(self.spec.construct, given)
         return (self._owner(*made.args, **made.kwargs), *args), kwargs
 
     def _mapped(
@@ -176,13 +174,16 @@ class Agent:
         if self.kind == "rollout":
             return (given,), self._resources_by_parameter(resources)
         if self.spec.arguments is not None:
-            fields = filled(self.spec.arguments, given, "[agent.arguments]")
-            bound = _typed(_bound(self._signature, fields), self._types, "[agent.arguments]")
+            settings = self.spec.arguments
+            if isinstance(given, dict) and len(settings) > 1 and given.keys() == settings.keys():
+                bound = self._parameters.named(given)  # the arguments of a recorded call
+            else:
+                bound = self._parameters.filled(settings, given)
             return bound.args, bound.kwargs
         args, kwargs = self._by_input(given)
-        if not self._types:
+        if not self._parameters.types:
             return args, kwargs
-        bound = _typed(self._signature.bind(*args, **kwargs), self._types, self.spec.entry)
+        bound = self._parameters.typed(self._signature.bind(*args, **kwargs), self.spec.entry)
         return bound.args, bound.kwargs
 
     def _by_input(self, given: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -308,89 +309,6 @@ def load_agent(spec: AgentSpec) -> Agent:
         return Agent(spec, target, owner)
     except ValueError as error:  # some functions written in C
         raise AgentError(f"The parameters of {spec.entry!r} are not known: {error}.") from None
-
-
-def _settling(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, such that what it returns is its result, and not something to wait for."""
-    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
-        return function
-    if is_async(function):
-
-        @functools.wraps(function, updated=())
-        async def awaited(*args: Any, **kwargs: Any) -> Any:
-            return await settled(function(*args, **kwargs))
-
-        return awaited
-
-    @functools.wraps(function, updated=())
-    def called(*args: Any, **kwargs: Any) -> Any:
-        return collected(function(*args, **kwargs))
-
-    return called
-
-
-def _check_names(
-    signature: inspect.Signature, settings: Mapping[str, Any], section: str, what: str
-) -> None:
-    """Check that settings name parameters, and all that have no default.
-
-    Raises:
-        AgentError: They do not.
-    """
-    parameters = signature.parameters
-    various = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-    single = {name: p for name, p in parameters.items() if p.kind not in various}
-    any_name = any(p.kind is p.VAR_KEYWORD for p in parameters.values())
-    unknown = [] if any_name else [name for name in settings if name not in parameters]
-    missing = [n for n, p in single.items() if p.default is p.empty and n not in settings]
-    problems = [f"it has no parameter {name!r}" for name in unknown]
-    problems += [f"its parameter {name!r} gets nothing" for name in missing]
-    if problems:
-        raise AgentError(
-            f"[agent.{section}] does not fit {what}{signature}: {'; '.join(problems)}.",
-            hint='Correct it in ratchet.toml; a value is a constant, or "{input}" or'
-            ' "{input.FIELD}".',
-        )
-
-
-def _bound(signature: inspect.Signature, values: Mapping[str, Any]) -> inspect.BoundArguments:
-    """Values by the names of parameters, as arguments; further names go to **."""
-    arguments: dict[str, Any] = {}
-    for name, parameter in signature.parameters.items():
-        if parameter.kind is parameter.VAR_KEYWORD:
-            others = {key: v for key, v in values.items() if key not in signature.parameters}
-            arguments[name] = {**others, **values.get(name, {})}
-        elif parameter.kind is parameter.VAR_POSITIONAL:
-            arguments[name] = tuple(values.get(name, ()))
-        elif name in values:
-            arguments[name] = values[name]
-    return inspect.BoundArguments(signature, arguments)
-
-
-def _typed(
-    bound: inspect.BoundArguments, types: Mapping[str, Any], where: str
-) -> inspect.BoundArguments:
-    """Build the arguments whose parameters have types of their own.
-
-    Raises:
-        InputError: A value is none of its type.
-    """
-    for name in types.keys() & bound.arguments.keys():
-        kind = types[name]
-        value = bound.arguments[name]
-        try:
-            if bound.signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL:
-                bound.arguments[name] = tuple(built(kind, item) for item in value)
-            elif bound.signature.parameters[name].kind is inspect.Parameter.VAR_KEYWORD:
-                bound.arguments[name] = {key: built(kind, item) for key, item in value.items()}
-            else:
-                bound.arguments[name] = built(kind, value)
-        except Exception as error:  # a constructor of the user's, or of a library
-            shown = getattr(kind, "__name__", str(kind))
-            raise InputError(
-                f"{where} {name} is no {shown}: {type(error).__name__}: {error}."
-            ) from None
-    return bound
 
 
 def original_bytes(path: Path) -> bytes:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
+
+from ratchet.observe import is_async
 
 
 async def settled(called: Any) -> Any:
@@ -22,6 +25,25 @@ def collected(called: Any) -> Any:
     if isinstance(called, AsyncIterator) or inspect.isawaitable(called):
         return asyncio.run(settled(called))
     return joined(list(called)) if isinstance(called, Iterator) else called
+
+
+def settling(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, such that what it returns is its result, and not something to wait for."""
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        return function
+    if is_async(function):
+
+        @functools.wraps(function, updated=())
+        async def awaited(*args: Any, **kwargs: Any) -> Any:
+            return await settled(function(*args, **kwargs))
+
+        return awaited
+
+    @functools.wraps(function, updated=())
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return collected(function(*args, **kwargs))
+
+    return called
 
 
 def joined(items: list[Any]) -> Any:

@@ -31,8 +31,8 @@ def built(kind: Any, value: Any) -> Any:
     """A value of a type, from JSON data.
 
     A dict becomes an object by `model_validate`, or by a call with its items as keyword arguments;
-    a text by `fromisoformat`, or by a call with it. Numbers, and data for which the type says
-    nothing, stay as they are.
+    a text by `fromisoformat`, or by a call with it. Numbers, texts that it is not made of, and data
+    for which the type says nothing, stay as they are.
 
     Raises:
         Exception: What the type's constructor raises.
@@ -59,8 +59,11 @@ def built(kind: Any, value: Any) -> Any:
     if isinstance(value, dict):
         return _of_fields(kind, value)
     if isinstance(value, str):
-        read: Callable[[str], Any] = getattr(kind, "fromisoformat", kind)
-        return read(value)
+        try:
+            read: Callable[[str], Any] = getattr(kind, "fromisoformat", kind)
+            return read(value)
+        except TypeError:  # it is not made of a text
+            return value
     return _of_container(kind, (object, ...), value)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ratchet.learn import Budget
-from ratchet.learn.checks import CandidateChange, CommandRun, Copies, OwnTests
+from ratchet.learn.checks import CandidateChange, CheckRun, Copies, OwnTests
 from ratchet.source import SourceTree
 from ratchet.store import Store
 from ratchet.types import Candidate, Declaration
@@ -32,7 +32,7 @@ FILES = {
 class Recorded:
     """Answers commands with given output, and keeps what was asked."""
 
-    def __init__(self, *answers: CommandRun) -> None:
+    def __init__(self, *answers: CheckRun) -> None:
         self.answers = list(answers)
         self.asked: list[list[str]] = []
         self.seen: list[list[str]] = []
@@ -46,7 +46,7 @@ class Recorded:
         folder: Path,
         environment: Mapping[str, str],
         seconds: float | None = None,
-    ) -> CommandRun:
+    ) -> CheckRun:
         self.limits.append(seconds)
         self.asked.append(list(command))
         self.seen.append(sorted(p.name for p in folder.iterdir()))
@@ -55,8 +55,8 @@ class Recorded:
         return self.answers.pop(0)
 
 
-def ran(output: str, exit_code: int | None = 0) -> CommandRun:
-    return CommandRun(code=exit_code, output=output)
+def ran(output: str, exit_code: int | None = 0) -> CheckRun:
+    return CheckRun(code=exit_code, output=output)
 
 
 def check(root: Path, recorded: Recorded, *, command: str | None = None) -> tuple[str, list[str]]:
@@ -128,7 +128,7 @@ def test_a_command_that_is_not_known_is_run_whole(repository: MakeRepository) ->
     ],
 )
 def test_only_what_fails_because_of_the_candidate_counts(
-    repository: MakeRepository, before: CommandRun, after: CommandRun, said: str
+    repository: MakeRepository, before: CheckRun, after: CheckRun, said: str
 ) -> None:
     fault, told = check(repository(FILES), Recorded(before, after))
     assert len(told) == 1
@@ -140,7 +140,7 @@ def test_only_what_fails_because_of_the_candidate_counts(
 def test_tests_that_hang_beside_a_candidate_do_not_take_all_the_time_there_is(
     repository: MakeRepository, before: float, limit: float
 ) -> None:
-    own = CommandRun(code=0, output="1 passed", seconds=before)
+    own = CheckRun(code=0, output="1 passed", seconds=before)
     recorded = Recorded(own, ran("", None))
     fault, _ = check(repository(FILES), recorded)
     assert recorded.limits == [None, limit]

@@ -6,7 +6,7 @@ import sys
 import textwrap
 from pathlib import Path
 
-from ratchet.wire.recording import CommandRun, Frame, ModelCall, Recording, record
+from ratchet.wire.recording import CommandRun, Frame, Recording, WatchedCall, record
 
 ASK = """
 import http.client, json, os
@@ -51,12 +51,12 @@ def recorded(
     return record(run, root=root, simulated=simulated, say=print, timeout_s=timeout_s)
 
 
-def functions(call: ModelCall) -> list[str]:
+def functions(call: WatchedCall) -> list[str]:
     """Names of a call's stack, outermost first."""
     return [frame.function for frame in call.stack]
 
 
-def frame(call: ModelCall, function: str) -> Frame:
+def frame(call: WatchedCall, function: str) -> Frame:
     """The innermost frame of a function."""
     return next(frame for frame in reversed(call.stack) if frame.function == function)
 

@@ -105,6 +105,30 @@ def test_all_that_lacks_is_named_at_once_when_the_first_ends_the_program(
     assert lacking["module", "a_vector_store"].fix == install
 
 
+def test_settings_that_pydantic_requires_are_named_as_the_example_names_them(
+    tmp_path: Path,
+) -> None:
+    root = project(
+        tmp_path,
+        main="""
+        import pydantic
+
+        def own_settings():  # require the same, with the same message, from the environment
+            import pydantic_settings
+
+        class Settings(pydantic.BaseModel):
+            search_key: str
+            model_name: str
+
+        Settings()
+        """,
+    )
+    (root / ".env.example").write_text("SHOP_SEARCH_KEY=\nSHOP_MODEL_NAME=\n")
+    recording = recorded(root, "main.py")
+    names = {entry.name for entry in recording.missing if entry.kind == "variable"}
+    assert names == {"SHOP_SEARCH_KEY", "SHOP_MODEL_NAME"}
+
+
 def test_a_database_a_program_and_a_file_that_are_not_there_are_named(tmp_path: Path) -> None:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

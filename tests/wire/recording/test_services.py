@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from ratchet._http import httpx2
 from ratchet.wire.recording import ServiceRun, record
 from tests.wire.recording.recorded import arguments, frame, functions, project
 
@@ -82,9 +83,12 @@ def test_an_owner_starts_the_service_with_the_variables_that_are_said(
     recording = record(
         ServiceRun(url=url, data=BODY), root=root, simulated=False, say=start, timeout_s=60
     )
+    # The service goes on, and calls its model by itself from then on.
+    again = httpx2.post(url, content=BODY, headers={"content-type": "application/json"})
     for process in started:
         process.terminate()
         process.wait()
+    assert again.status_code == 200
     assert recording.response_status == 200, recording.stderr_tail
     [call] = recording.calls
     assert functions(call) == ["chat", "ask"]

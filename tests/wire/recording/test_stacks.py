@@ -212,6 +212,38 @@ def test_values_are_copied_by_their_types_bounded_and_without_secrets(
     assert len(str(values["long"])) < 100_000
 
 
+def test_objects_that_fail_when_they_are_looked_at_harm_nothing(
+    tmp_path: Path, upstream: str
+) -> None:
+    root = project(
+        tmp_path,
+        main="""
+        import asking
+
+        class Hostile:
+            def __getattr__(self, name):
+                raise RuntimeError("outside of a request")
+            def __eq__(self, other):
+                raise RuntimeError("not comparable")
+            def model_dump(self):
+                raise RuntimeError("no dump")
+
+        def wrapped(password):
+            return asking.ask("Where?")
+
+        def answer(function, thing):
+            return function(thing)
+
+        hidden, wrapped = wrapped, Hostile()
+        print(answer(hidden, Hostile()))
+        """,
+    )
+    recording = recorded(root, "main.py", upstream=upstream)
+    [call] = recording.calls
+    assert recording.stdout.strip() == call.response
+    assert functions(call) == ["<module>", "answer", "wrapped", "ask"]
+
+
 OWN = """
 import sys
 from asking import ask

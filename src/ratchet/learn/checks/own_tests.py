@@ -50,7 +50,7 @@ _NOISE = re.compile(
 _RAN = re.compile(r"^Ran (\d+) tests?\b", re.MULTILINE)
 
 
-class CommandRun(msgspec.Struct, frozen=True, kw_only=True):
+class CheckRun(msgspec.Struct, frozen=True, kw_only=True):
     """Result of a command in the sandbox."""
 
     code: int | None
@@ -70,7 +70,7 @@ class CommandRunner(Protocol):
         folder: Path,
         environment: Mapping[str, str],
         seconds: float | None = None,
-    ) -> CommandRun:
+    ) -> CheckRun:
         """Run it in a writable folder, with a timeout in seconds."""
         ...
 
@@ -278,7 +278,7 @@ def _shortened(failing: Collection[str] | None) -> list[str]:
     return [f"--maxfail={others + MOST_FAILURES}", *(f"--deselect={name}" for name in known)]
 
 
-def _read(kind: str, ran: CommandRun) -> TestVerdict:
+def _read(kind: str, ran: CheckRun) -> TestVerdict:
     """Parse a run's output: which tests failed, and how many passed."""
     output = ran.output.strip()
     if ran.code is None:

@@ -38,7 +38,7 @@ from ratchet.server.gateway.mirroring import (
     shadow_name,
 )
 from ratchet.server.gateway.pool import UpstreamEndpoint, UpstreamPool
-from ratchet.server.gateway.recording import Recording
+from ratchet.server.gateway.recording import CallRecording
 from ratchet.server.gateway.recording_queue import RecordingQueue, Writer
 from ratchet.server.gateway.recording_spool import RecordingSpool
 from ratchet.server.gateway.relay import (
@@ -320,7 +320,7 @@ class Gateway:
         await self._recordings.place()
         body = await self._read(request)
         refused: list[NamedWeights] = []
-        first: Recording | None = None
+        first: CallRecording | None = None
         while True:
             outgoing, recording, streams, mirrored = await self._prepare(request, dialect, body)
             # What follows takes as long as the model does, which others need not wait for.
@@ -376,7 +376,7 @@ class Gateway:
 
     async def _prepare(
         self, request: _Request, dialect: ModelApi, body: Content
-    ) -> tuple[UpstreamRequest, Recording, bool, _Mirrored | None]:
+    ) -> tuple[UpstreamRequest, CallRecording, bool, _Mirrored | None]:
         """The outgoing request, its recording, whether the response is streamed, and what is to be
         mirrored of it."""
         scope, target = request.scope, request.target
@@ -437,7 +437,7 @@ class Gateway:
         keeping: TokenKeeping | None = None
         if target.is_attempt and generates:
             keeping = TokenKeeping(training, role_of(headers, attributes))
-        recording = Recording(
+        recording = CallRecording(
             target, dialect, given, plain, attributes, context, endpoint.sellers, keeping
         )
         outgoing = self._outgoing(endpoint, request, headers, body, stripper)
@@ -472,7 +472,7 @@ class Gateway:
             MIRROR_ID: mirrored.id,
         }
         headers = [one for one in mirrored.headers if one[0] != b"content-encoding"]
-        recording = Recording(
+        recording = CallRecording(
             GatewayTarget(agent=shadow_name(request.target.agent)),
             dialect,
             changed,
@@ -516,7 +516,7 @@ class Gateway:
             self._metrics.adapter("replaced")
         return Substitution(given, {"ratchet.substitution.error": fault[:500]}), None
 
-    async def _relay(self, relay: CallRelay, recording: Recording, request: _Request) -> None:
+    async def _relay(self, relay: CallRelay, recording: CallRecording, request: _Request) -> None:
         counts = True
         try:
             await relay.run(request.task, request.receive, request.send)

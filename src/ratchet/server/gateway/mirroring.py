@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, NoReturn
 
 from ratchet.server.gateway.pool import UpstreamPool
-from ratchet.server.gateway.recording import Recording
+from ratchet.server.gateway.recording import CallRecording
 from ratchet.server.gateway.recording_queue import RecordingQueue
 from ratchet.server.gateway.relay import CallRelay, UpstreamFailure, UpstreamRequest
 from ratchet.server.gateway.substitution import Shadow
@@ -107,7 +107,7 @@ class CallMirror:
         task.add_done_callback(self._ended)
 
     async def send(
-        self, outgoing: UpstreamRequest, recording: Recording, experiment_id: str
+        self, outgoing: UpstreamRequest, recording: CallRecording, experiment_id: str
     ) -> None:
         """Send a call and record it; its failure is part of the recording."""
         task = asyncio.current_task()

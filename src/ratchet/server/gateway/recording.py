@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 _random = random.Random(secrets.randbits(256))  # noqa: S311 - unique, not secret
 
 
-class Recording:
+class CallRecording:
     """The recording of one call.
 
     Args:
@@ -218,7 +218,7 @@ class Recording:
         span = start_of(self.trace_id, self.span_id, self._started_ns, self.attributes)
         return SpanRecord(span=span, agent=self.target.agent)
 
-    def again(self, former: Recording) -> None:
+    def again(self, former: CallRecording) -> None:
         """Record another try of the same call, after the upstream had to load its weights."""
         self.trace_id, self.span_id = former.trace_id, former.span_id
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, Protocol
 
 from ratchet.llm import load, loaded
 from ratchet.server.gateway.call_tokens import TokenWatch
-from ratchet.server.gateway.recording import Recording
+from ratchet.server.gateway.recording import CallRecording
 from ratchet.server.gateway.recording_spool import RecordingSpool
 from ratchet.server.gateway.target import GatewayTarget
 from ratchet.server.metrics import Metrics
@@ -135,13 +135,13 @@ class RecordingQueue:
         if self._metrics is not None:
             self._metrics.recording_wait(loop.time() - begun)
 
-    def begin(self, recording: Recording) -> None:
+    def begin(self, recording: CallRecording) -> None:
         """Queue the start of a call that is in a canary."""
         started = recording.started()
         if started is not None:
             self._add(started, START_BYTES)
 
-    def put(self, recording: Recording, kind: str = "", message: str = "") -> None:
+    def put(self, recording: CallRecording, kind: str = "", message: str = "") -> None:
         """Finish the recording of a call and queue its span.
 
         Args:
@@ -263,7 +263,7 @@ class RecordingQueue:
             del self._unflushed[next(iter(self._unflushed))]
         self._unflushed[target] = None
 
-    async def _price_and_add(self, recording: Recording, kind: str, message: str) -> None:
+    async def _price_and_add(self, recording: CallRecording, kind: str, message: str) -> None:
         if not loaded():
             await asyncio.get_running_loop().run_in_executor(None, load)
             # The price table is permanent, so exclude it from garbage collection.

@@ -10,7 +10,7 @@ from typing import NamedTuple, TypeVar
 
 import msgspec
 
-from ratchet.observe.spool import Frame, Spool
+from ratchet.observe.spool import Spool, SpoolFrame
 from ratchet.types import SpanRecord
 
 FRAME_RECORDS = 20
@@ -75,7 +75,7 @@ class RecordingSpool:
     def _append(self, records: Sequence[SpanRecord]) -> None:
         for start in range(0, len(records), FRAME_RECORDS):
             part = records[start : start + FRAME_RECORDS]
-            self._spool.append(Frame(_encode(part), len(part)))
+            self._spool.append(SpoolFrame(_encode(part), len(part)))
 
     async def _in_thread(self, work: Callable[[], Result]) -> Result:
         return await asyncio.get_running_loop().run_in_executor(self._thread, work)

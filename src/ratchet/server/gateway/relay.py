@@ -17,7 +17,7 @@ from ratchet.server.body import Content
 from ratchet.server.gateway.adapter_loading import NamedWeights
 from ratchet.server.gateway.headers import response_headers
 from ratchet.server.gateway.pool import CONNECT_S, UpstreamEndpoint, UpstreamPool
-from ratchet.server.gateway.recording import Recording
+from ratchet.server.gateway.recording import CallRecording
 from ratchet.server.gateway.stripping import ResponseStripper
 from ratchet.server.gateway.upstream import Upstream
 from ratchet.server.problems import Send
@@ -112,7 +112,7 @@ class CallRelay:
     )
 
     def __init__(
-        self, pool: UpstreamPool, outgoing: UpstreamRequest, recording: Recording | None
+        self, pool: UpstreamPool, outgoing: UpstreamRequest, recording: CallRecording | None
     ) -> None:
         self._pool = pool
         self._outgoing = outgoing

@@ -11,7 +11,7 @@ from ratchet.types import ShipError
 _TIMEOUT_S = 30.0
 
 
-class Edited(Exception):
+class EditedSince(Exception):
     """A file was edited where the wiring changed it; the message is a clause."""
 
 
@@ -24,15 +24,15 @@ def taken_out(current: bytes | None, before: bytes | None, after: bytes) -> byte
         after: As the wiring wrote it.
 
     Raises:
-        Edited: It cannot be told what is the wiring's. A created file that was edited in any way
-            is the user's.
+        EditedSince: It cannot be told what is the wiring's. A created file that was edited in any
+            way is the user's.
     """
     if current is None or current == before:
         return current
     if current == after:
         return before
     if before is None:
-        raise Edited("it was edited since; remove it by hand if nothing of it is needed")
+        raise EditedSince("it was edited since; remove it by hand if nothing of it is needed")
     with tempfile.TemporaryDirectory(prefix="ratchet-undo-") as folder:
         names = []
         for name, data in (("current", current), ("after", after), ("before", before)):
@@ -51,7 +51,7 @@ def taken_out(current: bytes | None, before: bytes | None, after: bytes) -> byte
                 "git is not installed, or not on PATH.", hint="Install git and run this again."
             ) from None
         except subprocess.TimeoutExpired:
-            raise Edited("its edits could not be told apart in time") from None
+            raise EditedSince("its edits could not be told apart in time") from None
     if done.returncode:
-        raise Edited("it was edited where the wiring had changed it")
+        raise EditedSince("it was edited where the wiring had changed it")
     return done.stdout

@@ -15,7 +15,7 @@ from ratchet.ship import Repository
 from ratchet.ship.repository import Blob
 from ratchet.types import InputError, ShipError
 from ratchet.wire.applying.commit import origin_key
-from ratchet.wire.applying.merging import Edited, taken_out
+from ratchet.wire.applying.merging import EditedSince, taken_out
 from ratchet.wire.applying.plan import read, why_unreadable
 from ratchet.wire.applying.record import PATTERN, UNDONE, Record, record_in, taken_back_by
 from ratchet.wire.applying.stored import (
@@ -160,7 +160,7 @@ def _revert(repository: Repository, record: Record, done: Undone, dry_run: bool)
             read(root, file.path)
             new = taken_out(current, before, _bytes(repository, file.after) or b"")
             _check_edit(file.path, current, new, there is not None and there.mode == "100755")
-        except (Edited, InputError) as error:
+        except (EditedSince, InputError) as error:
             kept.append(KeptFile(file.path, str(error).rstrip(".")))
             continue
         if there is not None and new != current:
@@ -206,7 +206,7 @@ def _changes(root: Path, steps: list[_Step]) -> tuple[dict[str, bytes | None], l
             new = taken_out(current, step.before, step.after)
             executable = current is not None and bool((root / step.path).stat().st_mode & 0o111)
             _check_edit(step.path, current, new, executable)
-        except (Edited, InputError) as error:
+        except (EditedSince, InputError) as error:
             kept.append(KeptFile(step.path, str(error).rstrip(".")))
             continue
         if new != current:
@@ -215,11 +215,11 @@ def _changes(root: Path, steps: list[_Step]) -> tuple[dict[str, bytes | None], l
 
 
 def _check_edit(path: str, current: bytes | None, new: bytes | None, executable: bool) -> None:
-    """Raise Edited where a file must stay although its bytes are known."""
+    """Raise EditedSince where a file must stay although its bytes are known."""
     if current is not None and new is None and executable:
-        raise Edited("its mode was changed since")  # nothing is created executable
+        raise EditedSince("its mode was changed since")  # nothing is created executable
     if current and new and why_unreadable(path, new) and not why_unreadable(path, current):
-        raise Edited("without what the wiring wrote, it would not parse")
+        raise EditedSince("without what the wiring wrote, it would not parse")
 
 
 def _write(root: Path, steps: list[_Step], changes: dict[str, bytes | None]) -> None:

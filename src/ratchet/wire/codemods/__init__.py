@@ -1,5 +1,5 @@
-"""Declares the prompts of a repository: around their literals in code, or as files of prompts."""
+"""Declares prompts in source files, byte for byte; only where that is asked for."""
 
-from ratchet.wire.codemods.bind import bind_prompts
+from ratchet.wire.codemods.declare import Declared, PromptLiteral, declare
 
-__all__ = ["bind_prompts"]
+__all__ = ["Declared", "PromptLiteral", "declare"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 
-from ratchet.wire.entry.python_file import Function, PythonFile, dotted, own_nodes
+from ratchet.wire.codemods.python_file import Function, PythonFile, dotted, own_nodes
 
 _ONCE = re.compile(
     r"(?:__init__|__post_init__|__new__|_?(?:create|make|build|get|setup|set_up|init|new)_.*)"

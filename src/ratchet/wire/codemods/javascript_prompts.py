@@ -14,12 +14,9 @@ from ratchet.source.javascript_prompts import text_at
 from ratchet.source.literals.javascript import decode
 from ratchet.types import InputError, PromptTemplate
 from ratchet.wire.changes import Piece, apply_pieces
-from ratchet.wire.choices import PromptChoice
 from ratchet.wire.codemods.fstring_template import Refused
-from ratchet.wire.codemods.prompt_parts import named_parts
-from ratchet.wire.entry.javascript_file import JavascriptFile
-from ratchet.wire.entry.package_import import PackageImport
-from ratchet.wire.facts import PromptPart
+from ratchet.wire.codemods.javascript_file import JavascriptFile
+from ratchet.wire.codemods.package_import import PackageImport
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -52,34 +49,30 @@ class JavascriptPromptEdits:
         self._package = package
         self._pieces: list[Piece] = []
         self._taken: list[tuple[int, int]] = []
-        self._mark = 3 if file.data.startswith(b"\xef\xbb\xbf") else 0
         self.bound: list[str] = []
         """Names of the prompts that are declared."""
+        self.at_import = False
+        """A call reads each where it stands."""
 
     def pieces(self) -> tuple[Piece, ...]:
         """All pieces, with the import."""
         return (*self._package.pieces(), *self._pieces)
 
-    def bind(self, choice: PromptChoice) -> str:
-        """Declare a prompt; returns why it is left alone, or nothing."""
-        parts = named_parts(choice)
+    def bind(self, name: str, start: int, end: int) -> str:
+        """Declare the prompt at these bytes; returns why it is left alone, or nothing."""
         before = list(self._pieces), list(self._taken)
         try:
-            if not parts:
-                raise Refused("Its text is put together at run time.")
-            for part, name in parts:
-                self._bind_part(part, name)
+            self._declare(name, start, end)
             made = apply_pieces(self._file.data, self.pieces())
             if JavascriptFile(self._file.path, made).root.has_error:
                 raise Refused("With a call in its place, the file would not parse.")
         except Refused as left:
             self._pieces, self._taken = before
             return str(left)
-        self.bound += [name for _, name in parts]
+        self.bound.append(name)
         return ""
 
-    def _bind_part(self, part: PromptPart, name: str) -> None:
-        start, end = part.start + self._mark, part.end + self._mark
+    def _declare(self, name: str, start: int, end: int) -> None:
         node = self._node(start, end)
         self._refuse(node, start, end)
         opening = f'{self._package.name}.prompt("{name}", '

@@ -15,12 +15,9 @@ import tokenize
 from ratchet.ship.literal import write_text
 from ratchet.types import InputError, PromptTemplate
 from ratchet.wire.changes import Piece
-from ratchet.wire.choices import PromptChoice
 from ratchet.wire.codemods.fstring_template import Refused, template_of, text_without_slots
 from ratchet.wire.codemods.import_time import is_kept
-from ratchet.wire.codemods.prompt_parts import named_parts
-from ratchet.wire.entry.python_file import Function, PythonFile
-from ratchet.wire.facts import PromptPart
+from ratchet.wire.codemods.python_file import Function, PythonFile
 
 _STRING = re.compile(r"([A-Za-z]*)('''|\"\"\"|'|\")")
 
@@ -73,28 +70,23 @@ class PromptEdits:
         node = next(one for one in self._file.tree.body if _imports_ratchet(one))
         return self._file.end(node)
 
-    def bind(self, choice: PromptChoice) -> str:
-        """Declare a prompt; returns why it is left alone, or nothing."""
-        parts = named_parts(choice)
-        if not parts:
-            return "Its text is put together at run time: bind it by hand, or use the gateway."
+    def bind(self, name: str, start: int, end: int) -> str:
+        """Declare the prompt at these bytes; returns why it is left alone, or nothing."""
         before, at_import = list(self._pieces), self.at_import
         try:
-            for part, name in parts:
-                self._bind_part(part, name)
+            self._declare(name, start, end)
         except Refused as left:
             self._pieces, self.at_import = before, at_import
             return str(left)
-        self.bound += [name for _, name in parts]
+        self.bound.append(name)
         return ""
 
-    def _bind_part(self, part: PromptPart, name: str) -> None:
-        file, start = self._file, part.start + self._mark
-        found = self._spans.get((start, part.end + self._mark))
+    def _declare(self, name: str, start: int, end: int) -> None:
+        file = self._file
+        found = self._spans.get((start, end))
         if found is None:
             raise Refused("Its literal is not where it was found; look again.")
         node, parents = found
-        end = part.end + self._mark
         self._refuse(node, parents, start, end)
         docstring = isinstance(parents[-1], ast.Expr)
         if docstring and not _is_docstring_of_class(node, parents):

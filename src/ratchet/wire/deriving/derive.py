@@ -64,7 +64,7 @@ def derive(
         chosen: Values that the owner names as the task's input.
         allowed: Hosts, programs and folders that the owner allows.
     """
-    values = owner_values(recording)
+    values = owner_values(recording.run)
     inputs = _chosen(values, chosen) if chosen else reached(recording, values)
     python = recording.python
     wirings = []

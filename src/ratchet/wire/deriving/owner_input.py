@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
-from ratchet.wire.recording.recording import Recording, ServiceRun
+from ratchet.wire.recording.recording import CommandRun, Recording, ServiceRun
 
 Place = Literal["word", "stdin", "query", "body"]
 
@@ -37,9 +37,8 @@ class OwnerValue(msgspec.Struct, frozen=True, kw_only=True):
         return self.prefix.strip("-=").replace("-", "_")
 
 
-def owner_values(recording: Recording) -> tuple[OwnerValue, ...]:
+def owner_values(run: CommandRun | ServiceRun) -> tuple[OwnerValue, ...]:
     """The values that may be the task's input, in the order in which they were written."""
-    run = recording.run
     if isinstance(run, ServiceRun):
         query = parse_qsl(urlsplit(run.url).query)
         fields = [OwnerValue(place="query", path=(name,), value=text) for name, text in query]

@@ -10,7 +10,7 @@ import msgspec
 from ratchet.source.literals.literal import Literal, parts_of
 from ratchet.source.literals.matching import MIN_CONSTANT
 from ratchet.source.literals.placeholders import with_placeholders
-from ratchet.source.literals.search import LiteralFile, read_file
+from ratchet.source.literals.search import LiteralFile, byte_span, read_file
 from ratchet.source.literals.source_files import is_generated, is_searched, is_test, read_text
 from ratchet.wire.recording.recording import Recording
 
@@ -25,6 +25,9 @@ class SentPrompt(msgspec.Struct, frozen=True, kw_only=True):
     """Its first words."""
     calls: int
     """Number of model calls that sent it."""
+    start: int
+    end: int
+    """Bytes of the whole literal in the file as it is on disk."""
 
 
 def sent_prompts(
@@ -68,8 +71,14 @@ def _sent_of(file: LiteralFile, texts: Sequence[str], inputs: Sequence[str]) -> 
         start, end = literal.span
         if calls and not any(a <= start and end <= b for (a, b), _ in kept):
             beginning = " ".join(pieces)[:60]
+            first, last = byte_span(file.text, literal.span)
             prompt = SentPrompt(
-                path=file.path, line=file.line(literal), beginning=beginning, calls=calls
+                path=file.path,
+                line=file.line(literal),
+                beginning=beginning,
+                calls=calls,
+                start=first,
+                end=last,
             )
             kept.append((literal.span, prompt))
     return [prompt for _, prompt in sorted(kept, key=lambda pair: pair[0])]

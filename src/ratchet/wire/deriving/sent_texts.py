@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ratchet.wire.recording.model_calls import texts_of_request
-from ratchet.wire.recording.recording import ModelCall, ModelText, Recording
+from ratchet.wire.recording.recording import ModelText, Recording, WatchedCall
 
 
 def system_texts(recording: Recording) -> tuple[str, ...]:
@@ -37,7 +37,7 @@ def unlike(recording: Recording, others: Sequence[Sequence[ModelText]]) -> list[
     return clauses
 
 
-def nearest_call(calls: Sequence[ModelCall], request: Any) -> ModelCall:
+def nearest_call(calls: Sequence[WatchedCall], request: Any) -> WatchedCall:
     """The recorded call that a request repeats, or whose texts are most like it.
 
     Args:

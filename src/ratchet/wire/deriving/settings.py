@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from ratchet.types import PromptFile
 from ratchet.wire.deriving.allowed import OutsideAct
 from ratchet.wire.deriving.derive import Wiring
 from ratchet.wire.deriving.starters import Starters
@@ -22,6 +23,8 @@ _COMMENTS = {
     "agent.arguments": "What each parameter gets.",
     "agent.construct": "Arguments of the class.",
     "agent.allow": "What rollouts may do outside of their own copy of the project.",
+    "prompt_files": "Files whose texts are prompts.",
+    "run": "Prompts are read while the agent is imported: each candidate has its own workers.",
     "evaluators": "What scores an answer; ratchet evaluators lists more.",
 }
 
@@ -33,6 +36,8 @@ def settings_text(
     *,
     command: str,
     python: str = "",
+    prompt_files: Sequence[PromptFile] = (),
+    import_per_candidate: bool = False,
 ) -> str:
     """The content of `ratchet.toml`.
 
@@ -42,6 +47,8 @@ def settings_text(
         starters: The tasks to begin with.
         command: The recorded command, for the comment at the top.
         python: Interpreter of the agent, where it is not found by itself.
+        prompt_files: Files whose texts are declared as prompts.
+        import_per_candidate: Whether a declared text is read while its module is imported.
     """
     agent: dict[str, Any] = dict(wiring.agent)
     if python and wiring.mode == "entry":
@@ -51,9 +58,22 @@ def settings_text(
         for key in ("hosts", "programs", "folders")
     }
     tables: dict[str, Any] = {"agent": agent}
+    if prompt_files:
+        tables["prompt_files"] = [_prompt_file(file) for file in prompt_files]
+    if import_per_candidate or prompt_files:
+        tables["run"] = {"import_per_candidate": True}
     if starters.evaluator:
         tables["evaluators"] = [{"use": starters.evaluator}]
     return _HEAD.format(command=command.replace("\n", "\n# ")) + toml_text(tables, _COMMENTS)
+
+
+def _prompt_file(file: PromptFile) -> dict[str, Any]:
+    table: dict[str, Any] = {"path": file.path}
+    if file.name:
+        table["name"] = file.name
+    if file.fields:
+        table["fields"] = list(file.fields)
+    return table
 
 
 def tasks_text(starters: Starters) -> str:

@@ -14,9 +14,9 @@ from pathlib import PurePosixPath
 
 from ratchet.source.literals.languages import LANGUAGES
 from ratchet.source.literals.literal import Literal, is_mark
+from ratchet.source.literals.literal_context import LiteralContext, blanked, surroundings
 from ratchet.source.literals.search import read_file
 from ratchet.source.literals.source_files import is_generated, is_searched, is_test
-from ratchet.source.literals.surroundings import Surroundings, blanked, surroundings
 from ratchet.wire.looking.inventory import Place, PromptText
 from ratchet.wire.looking.listing import FileListing, line_at
 
@@ -149,7 +149,7 @@ def _in_source(path: str, text: str) -> Iterator[PromptText]:
             yield PromptText(place, name, _begin(value), len(value), why)
 
 
-def _why(path: str, text: str, literal: Literal, words: int, around: Surroundings) -> str:
+def _why(path: str, text: str, literal: Literal, words: int, around: LiteralContext) -> str:
     """What tells that a literal is a prompt, as a clause; empty if nothing does."""
     value = literal.value
     label = next((name for name in around.names[:2] if name), "")
@@ -177,6 +177,8 @@ def _why(path: str, text: str, literal: Literal, words: int, around: Surrounding
     surely = given and _SURELY.search(_snake(name)) is not None
     if name and (tells or surely or (words >= 8 and telling)):
         return f"it is called {name}"
+    if (tells or words >= 8) and _is_given_by_name(text, label):
+        return f"a model is given {label}"
     if label and _PROMPT_FILE.search(path) and (words >= 25 or (words >= 8 and tells)):
         return "its file is one of prompts"
     spoken = tells or agent == "SystemMessage" or (words >= 5 and "essage" not in agent)
@@ -202,11 +204,20 @@ def _asks_person(value: str, words: int, label: str, call: str) -> bool:
     return short and bool(_ASKS.match(value) or re.search(r"[:>?]\s*$", value))
 
 
-def _asks_by_variable(text: str, around: Surroundings) -> bool:
+def _asks_by_variable(text: str, around: LiteralContext) -> bool:
     """Whether the variable that holds a text is what a person is asked."""
     name = re.escape(around.names[0]) if around.names and around.names[0] else ""
     asked = rf"\b(?:input|raw_input|ask|confirm|question|getpass|interrupt)\(\s*{name}\s*[,)]"
     return bool(name) and re.search(asked, text) is not None
+
+
+def _is_given_by_name(text: str, name: str) -> bool:
+    """Whether a variable is the content of a system message, or the text of a prompt, in a file."""
+    message = r"(?:system|developer)[\"'][^{}]{0,40}content[\"']?\s*[:=]\s*"
+    label = r"(?:system\w*|instructions?|prompt|template|backstory)[\"']?\s*[:=]\s*"
+    call = r"(?:SystemMessage|from_template|fromTemplate|PromptTemplate)\((?:content=)?\s*"
+    given = rf"(?:{message}|\b{label}|{call}){re.escape(name)}\b"
+    return bool(name) and re.search(given, text) is not None
 
 
 def _docstring(text: str, literal: Literal) -> str:

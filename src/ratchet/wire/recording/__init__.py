@@ -8,7 +8,6 @@ from ratchet.wire.recording.recording import (
     FileWrite,
     Frame,
     Missing,
-    ModelCall,
     ModelText,
     Program,
     PythonUsed,
@@ -16,6 +15,7 @@ from ratchet.wire.recording.recording import (
     ServiceRun,
     Value,
     Variable,
+    WatchedCall,
 )
 
 __all__ = [
@@ -25,7 +25,6 @@ __all__ = [
     "FileWrite",
     "Frame",
     "Missing",
-    "ModelCall",
     "ModelText",
     "Program",
     "PythonUsed",
@@ -33,5 +32,6 @@ __all__ = [
     "ServiceRun",
     "Value",
     "Variable",
+    "WatchedCall",
     "record",
 ]

@@ -91,8 +91,16 @@ class ContainedWatch:
 
 def _programs(root: Path, environ: Mapping[str, str]) -> Iterator[str]:
     """Programs on the PATH, and those that the project has of its own."""
-    own = (root / ".venv" / "bin", root / "venv" / "bin", root / "node_modules" / ".bin")
+    own = [
+        *root.glob("*/bin"),
+        *root.glob("node_modules/*/bin"),
+        *root.glob("node_modules/@*/*/bin"),
+    ]
     folders = environ.get("PATH", os.defpath).split(os.pathsep)
-    for folder in dict.fromkeys([*folders, *map(str, own)]):
+    for folder in dict.fromkeys([*folders, *map(str, own), str(root / "node_modules" / ".bin")]):
         if os.path.isdir(folder):
-            yield from (entry.path for entry in os.scandir(folder) if entry.is_file())
+            yield from (
+                entry.path
+                for entry in os.scandir(folder)
+                if entry.is_file() and os.access(entry.path, os.X_OK)
+            )

@@ -71,7 +71,9 @@ def frame_of(event: Mapping[str, Any], activation: int) -> Frame:
         function=event["function"],
         kind=event.get("type", "function"),
         activation=activation,
-        arguments=tuple(msgspec.convert(each, Argument) for each in event.get("arguments", ())),
+        arguments=tuple(
+            msgspec.convert(argument, Argument) for argument in event.get("arguments", ())
+        ),
     )
 
 

@@ -14,12 +14,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
+from ratchet.hooks.python.ratchet_recording_hook.values import is_secret_name
 from ratchet.source.files import SKIPPED
 from ratchet.source.tree import SourceTree, imports_of
 from ratchet.wire.recording.journals import Journals
 from ratchet.wire.recording.outside import Outside
-from ratchet.wire.recording.python_hook.ratchet_recording_hook.values import is_secret_name
-from ratchet.wire.recording.recording import Missing, ModelCall
+from ratchet.wire.recording.recording import Missing, WatchedCall
 
 ASK_S = 30.0
 """Seconds that an interpreter may take to say which modules it has."""
@@ -30,6 +30,7 @@ MOST_BYTES = 1_000_000
 _EXAMPLES = (".env.example", ".env.sample", ".env.template", "env.example", "example.env")
 _NAME = re.compile(r"^\s*(?:export\s+)?([A-Z][A-Z0-9_]+)\s*=", re.MULTILINE)
 _MENTIONED = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b")
+_REQUIRED = re.compile(r"^(\w+)\n\s+Field required", re.MULTILINE)
 _JAVASCRIPT = re.compile(r"process\.env(?:\.([A-Z][A-Z0-9_]+)|\[['\"]([A-Z][A-Z0-9_]+)['\"]\])")
 _NODE_MODULE = re.compile(r"Cannot find (?:module|package) '([^'./][^']*)'")
 _KEY = re.compile(r"(?:KEY|TOKEN|SECRET)$")
@@ -168,7 +169,7 @@ def missing(
     argv: Sequence[str],
     journals: Journals,
     did: Outside,
-    calls: Sequence[ModelCall],
+    calls: Sequence[WatchedCall],
     *,
     root: Path,
     environ: Mapping[str, str],
@@ -190,7 +191,7 @@ def missing(
         said: What the program printed at its end.
         simulated: Whether the simulated model answered.
     """
-    found = [
+    lacking = [
         *_variables(sources, journals, {**dotenv, **environ}, said),
         *_modules(sources, journals, root, environ, said),
         *_programs(argv, journals, root, environ),
@@ -198,7 +199,7 @@ def missing(
         *_hosts(journals, did),
         *([] if simulated else _refusals(calls)),
     ]
-    return tuple({(entry.kind, entry.name): entry for entry in reversed(found)}.values())[::-1]
+    return tuple({(entry.kind, entry.name): entry for entry in reversed(lacking)}.values())[::-1]
 
 
 def _variables(
@@ -215,6 +216,10 @@ def _variables(
     for name, file in sources.examples.items():
         if name in text:
             reasons.setdefault(name, f"{file} names it, and the program reads it.")
+    if "pydantic_settings" in sources.modules():
+        for field in _REQUIRED.findall(said):
+            name = next((name for name in sources.examples if name.endswith(field.upper())), "")
+            reasons[name or field.upper()] = "The program's settings require it."
     for name in dict.fromkeys(_MENTIONED.findall(said)):
         if name in absent or name in reads or name in sources.examples or is_secret_name(name):
             asked = f"{absent[name]} asks for it" if absent.get(name) else "the program asks for it"
@@ -326,7 +331,7 @@ def _service(port: int) -> str:
         return "the service"
 
 
-def _refusals(calls: Sequence[ModelCall]) -> Iterator[Missing]:
+def _refusals(calls: Sequence[WatchedCall]) -> Iterator[Missing]:
     for call in calls:
         if call.status in (0, 401, 403):
             why = f"It answered {call.status}." if call.status else "It gave no answer."

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
+from ratchet.hooks.python.ratchet_recording_hook.shapes import is_model_request
+from ratchet.hooks.python.ratchet_recording_hook.values import is_secret_name
 from ratchet.observe.model_apis import DIALECTS, ModelApi
 from ratchet.observe.model_apis.bounded_json import decoded, mapping
 from ratchet.run.model_relay import Exchange, RelayedRequest
-from ratchet.wire.recording.python_hook.ratchet_recording_hook.shapes import is_model_request
-from ratchet.wire.recording.python_hook.ratchet_recording_hook.values import is_secret_name
 from ratchet.wire.recording.recording import ModelText
 
 Body: TypeAlias = Mapping[str, Any]
@@ -194,13 +194,13 @@ def _assembled(text: str, content_type: str, dialect: str) -> list[Any]:
 
 
 def _decoded_lines(lines: Any) -> list[Any]:
-    found = []
+    values = []
     for line in lines:
         try:
-            found.append(decoded(line))
+            values.append(decoded(line))
         except ValueError:
             continue
-    return found
+    return values
 
 
 _ANSWERS = (

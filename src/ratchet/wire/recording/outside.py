@@ -148,14 +148,14 @@ class _Writes:
         self._changes.setdefault(path, []).append(how)
 
     def all(self) -> tuple[FileWrite, ...]:
-        found = []
+        writes = []
         for path, changes in self._changes.items():
             how = self._change(path, changes)
             place, shown = self._place(path)
             # A scratch file that came and went is no trace of the run.
             if how is not None and not os.path.isdir(path):
-                found.append(FileWrite(path=shown, place=place, how=how))
-        return tuple(found)
+                writes.append(FileWrite(path=shown, place=place, how=how))
+        return tuple(writes)
 
     def _change(self, path: str, changes: Sequence[Change]) -> Change | None:
         if self._contained and changes[-1] != "deleted":

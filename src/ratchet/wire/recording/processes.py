@@ -91,7 +91,7 @@ class Process:
     ) -> None:
         self._mark = mark
         self._output = _Tail(), _Tail()
-        given = b"" if stdin is None else (stdin.rstrip("\n") + "\n").encode()
+        lines = b"" if stdin is None else (stdin.rstrip("\n") + "\n").encode()
         self._readers: list[threading.Thread] = []
         streams: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
         primary = secondary = -1
@@ -101,7 +101,7 @@ class Process:
             settings[3] &= ~termios.ECHO
             termios.tcsetattr(secondary, termios.TCSANOW, settings)
             streams = dict.fromkeys(("stdin", "stdout", "stderr"), secondary)
-            given += b"\x04"
+            lines += b"\x04"
         self._watch = watch
         self.process = watch.start(
             tuple(argv), cwd=cwd, env=dict(environ), start_new_session=True, **streams
@@ -109,14 +109,14 @@ class Process:
         if terminal:
             os.close(secondary)
             self._read(os.fdopen(primary, "rb", 0, closefd=False), self._output[0])
-            os.write(primary, given)
+            os.write(primary, lines)
             return
         assert self.process.stdout is not None
         assert self.process.stderr is not None
         assert self.process.stdin is not None
         self._read(self.process.stdout, self._output[0])
         self._read(self.process.stderr, self._output[1])
-        thread = threading.Thread(target=_feed, args=(self.process.stdin, given), daemon=True)
+        thread = threading.Thread(target=_feed, args=(self.process.stdin, lines), daemon=True)
         thread.start()
 
     def _read(self, stream: IO[bytes], into: _Tail) -> None:
@@ -241,10 +241,10 @@ class _Tail:
             return self._parts.decode("utf-8", "replace").replace("\r\n", "\n")
 
 
-def _feed(stream: IO[bytes], given: bytes) -> None:
+def _feed(stream: IO[bytes], lines: bytes) -> None:
     with contextlib.suppress(OSError):
-        if given:
-            stream.write(given)
+        if lines:
+            stream.write(lines)
             stream.flush()
     with contextlib.suppress(OSError):
         stream.close()

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 from ratchet.run.model_relay import Exchange, ModelRelay
 from ratchet.sandbox.acts import Watch
 from ratchet.sandbox.limits import SandboxUnavailable
-from ratchet.wire.recording.commands import run_command
 from ratchet.wire.recording.contained import ContainedWatch
+from ratchet.wire.recording.environment import PYTHON_HOOK, RunEnvironment, read_dotenv
 from ratchet.wire.recording.journals import Journals
 from ratchet.wire.recording.missing import Sources, missing
 from ratchet.wire.recording.model_calls import (
@@ -31,14 +31,13 @@ from ratchet.wire.recording.processes import Ended
 from ratchet.wire.recording.recording import (
     CommandRun,
     Missing,
-    ModelCall,
     PythonUsed,
     Recording,
     ServiceRun,
+    WatchedCall,
 )
-from ratchet.wire.recording.services import run_service
+from ratchet.wire.recording.running import Stage, run_command, run_service
 from ratchet.wire.recording.simulated_model import SimulatedModel
-from ratchet.wire.recording.surroundings import PYTHON_HOOK, Surroundings, read_dotenv
 from ratchet.worker.environment import PROVIDER_KEYS
 
 STDERR_TAIL = 8_000
@@ -81,14 +80,17 @@ def record(
         with ModelRelay(answering=answering, ended=exchanges.append) as relay:
             placeholders = _placeholders(root, argv, run.variables) if simulated else {}
             variables = {**run.variables, **placeholders}
-            around = Surroundings(root, folder, relay, variables, simulated=simulated)
+            around = RunEnvironment(root, folder, relay, variables, simulated=simulated)
             before = listing(root)
             port = urlsplit(relay.url).port or 0
             watch, uncontained = _watch(root, folder, port, simulated=simulated)
+            stage = Stage(
+                root=root, folder=folder, around=around, watch=watch, say=say, timeout_s=timeout_s
+            )
             if isinstance(run, CommandRun):
-                ended = run_command(run, watch, root, around, folder, say, timeout_s)
+                ended = run_command(run, stage)
             else:
-                ended = run_service(run, watch, root, around, folder, say, timeout_s)
+                ended = run_service(run, stage)
         journals = Journals(folder)
     did = outside(
         journals,
@@ -168,8 +170,8 @@ def _asks_model(exchange: Exchange) -> bool:
 
 
 def _model_calls(
-    exchanges: list[Exchange], journals: Journals, around: Surroundings
-) -> tuple[ModelCall, ...]:
+    exchanges: list[Exchange], journals: Journals, around: RunEnvironment
+) -> tuple[WatchedCall, ...]:
     asked = [exchange for exchange in exchanges if _asks_model(exchange)]
     asked.sort(key=lambda exchange: exchange.request.number)
     return tuple(
@@ -178,13 +180,13 @@ def _model_calls(
 
 
 def _model_call(
-    number: int, exchange: Exchange, journals: Journals, around: Surroundings
-) -> ModelCall:
+    number: int, exchange: Exchange, journals: Journals, around: RunEnvironment
+) -> WatchedCall:
     arrived = exchange.request
     request = around.without_secrets(request_of(exchange))
     dialect = dialect_of(arrived.path, request)
     event = journals.calls.get(arrived.call, {})
-    return ModelCall(
+    return WatchedCall(
         number=number,
         method=arrived.method,
         path=path_without_keys(arrived.path),
@@ -219,7 +221,7 @@ def _notes(
     argv: Sequence[str],
     journals: Journals,
     ended: Ended,
-    calls: Sequence[ModelCall],
+    calls: Sequence[WatchedCall],
     did: Outside,
     placeholders: Mapping[str, str],
 ) -> Iterator[str]:

@@ -89,7 +89,7 @@ class ModelText(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-class ModelCall(msgspec.Struct, frozen=True, kw_only=True):
+class WatchedCall(msgspec.Struct, frozen=True, kw_only=True):
     """One request to a model, with its answer."""
 
     number: int
@@ -200,7 +200,7 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     """Of the command; of a service from its start to its answer."""
     overhead_s: float
     """What recording took besides, before and after."""
-    calls: tuple[ModelCall, ...]
+    calls: tuple[WatchedCall, ...]
     base_url_variables: tuple[str, ...]
     """The owner's own variables that led calls to their model, besides the libraries' own."""
     constructors: tuple[Frame, ...]

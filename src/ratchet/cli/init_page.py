@@ -1,0 +1,86 @@
+"""What `ratchet init` prints: what was recorded, what was verified, and what was not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ratchet.cli.console import counted, one_line, out
+from ratchet.cli.init_verify import Finding, Verification
+from ratchet.wire.changes import LeftAlone
+from ratchet.wire.deriving.derive import Derived, Wiring
+from ratchet.wire.recording.recording import Recording
+
+SAME_FOR_ALL = (
+    "Nothing that you gave reached the model, so every task would run the same. Give the command"
+    " the agent's input as a word of its own, on standard input (--stdin), or in the request's"
+    " body (--data), and run ratchet init again."
+)
+
+
+def print_recorded(recording: Recording, derived: Derived) -> None:
+    """Print what the recorded run showed."""
+    calls = counted(len(recording.calls), "model call")
+    model = ", answered by a simulated model" if recording.simulated else ""
+    _say(f"\nRecorded {calls} in {recording.seconds:.1f} s{model}.")
+    if derived.prompts:
+        _say("\nPrompts in the source that reached the model:")
+    for prompt in derived.prompts:
+        times = "" if prompt.calls == 1 else f" ({prompt.calls} calls)"
+        _say(f"  {prompt.path}:{prompt.line}  “{prompt.beginning}…”{times}")
+    if derived.acts:
+        _say("\nOutside of itself, the run did this:")
+    for act in derived.acts:
+        word = "allowed" if act.allow else "not allowed"
+        _say(f"  {act.key[:-1]} {act.subject}: {act.said}; {word} in rollouts")
+    for note in recording.notes:
+        _say(f"\nNot seen: {note}")
+    if not derived.inputs:
+        _say(f"\n{SAME_FOR_ALL}")
+
+
+def print_dry_run(diff: str) -> None:
+    """Print what would be written."""
+    _say(f"\n{diff}")
+    _say("Nothing was written, and nothing was verified.")
+
+
+def print_verified(
+    recording: Recording,
+    wiring: Wiring,
+    verification: Verification,
+    findings: Iterable[Finding],
+    left: Iterable[LeftAlone],
+) -> None:
+    """Print what holds for the wiring, what does not, and what is open."""
+    findings = list(findings)
+    _say(f"\nIt works as wired: {one_line(wiring.label)}")
+    for finding in findings:
+        if finding.holds is not None:
+            word = "verified" if finding.holds else "FAILED"
+            _say(f"  {word}: {finding.name}. {finding.said}")
+    for act in verification.denied:
+        _say(f"  It tried {act.said}; denied.")
+    _say("\nNot verified:")
+    for sentence in not_verified(recording, findings):
+        _say(f"  {sentence}")
+    left = list(left)
+    if left:
+        _say("\nLeft as it is:")
+    for alone in left:
+        _say(f"  {alone.place}  {alone.what}: {alone.why}")
+
+
+def not_verified(recording: Recording, findings: Iterable[Finding]) -> Iterator[str]:
+    """What the checks do not say, a sentence for each."""
+    for finding in findings:
+        if finding.holds is None:
+            yield f"{finding.name}: {finding.said}"
+    if recording.simulated:
+        yield "the model: a simulated one answered, whose answers say nothing."
+    else:
+        yield "the model: the checks replayed its recorded answers and did not ask it again."
+    yield "other inputs: only the recorded one was run."
+
+
+def _say(sentence: str) -> None:
+    out.print(sentence, markup=False)

@@ -1,0 +1,145 @@
+"""The project's own tests, without a wiring and with it: contained, so that they leave nothing."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from ratchet.cli.init_verify import Finding
+from ratchet.sandbox.containment import contained_level
+from ratchet.sandbox.limits import SandboxFailed, SandboxUnavailable
+from ratchet.wire.applying import Plan, PlannedFile
+from ratchet.wire.looking.inventory import ProjectTests
+from ratchet.wire.recording.contained import ContainedWatch
+from ratchet.wire.recording.processes import Process
+
+SECONDS = 120.0
+"""How long the tests may take, each time."""
+
+NAME = "the project's tests"
+_TIME = re.compile(r"\b\d+(?:\.\d+)? ?(?:m?s|sec|seconds|minutes)\b|\(\d+:\d\d:\d\d\)|[=\s]+")
+
+
+class _NotRun(Exception):
+    """The tests cannot be run here; the message is a sentence."""
+
+
+class _End(NamedTuple):
+    code: int
+    said: str
+    """The last line of what they printed, without times."""
+
+
+def tests_as_before(
+    root: Path,
+    tests: Sequence[ProjectTests],
+    plan: Plan,
+    *,
+    python: str,
+    say: Callable[[str], None],
+) -> Finding | None:
+    """Run the project's tests without the wiring and with it, and compare how they end.
+
+    They run on a copy of the files and without a network, as a rollout does; the wiring is written
+    into the copy.
+
+    Args:
+        root: The project's folder, without the wiring.
+        tests: The tests that a look named.
+        plan: The wiring.
+        python: The agent's interpreter; empty where none was seen.
+        say: Told what is waited for.
+
+    Returns:
+        What came out; None for a project without tests.
+    """
+    if not tests:
+        return None
+    chosen = min(tests, key=lambda listed: listed.folder.count("/") + (listed.folder != "."))
+    shown = chosen.command if chosen.folder == "." else f"{chosen.command} in {chosen.folder}"
+    try:
+        say(f"Running {NAME}, without the wiring: {shown}")
+        before = _run(root, chosen, (), python, say)
+        say(f"Running {NAME}, with the wiring: {shown}")
+        after = _run(root, chosen, plan.files, python, say)
+    except _NotRun as error:
+        return Finding(name=NAME, holds=None, said=str(error))
+    return _compared(shown, before, after)
+
+
+def _compared(command: str, before: _End, after: _End) -> Finding:
+    if before.code == after.code == 0:
+        return Finding(name=NAME, holds=True, said=f"They pass as before: {command}")
+    if before == after:
+        said = f"They fail as before, with exit code {before.code}: {command} ({before.said})"
+        return Finding(name=NAME, holds=None, said=said)
+    said = (
+        f"They end otherwise with the wiring: exit code {after.code} ({after.said}) where it was"
+        f" {before.code} ({before.said}): {command}"
+    )
+    return Finding(name=NAME, holds=False, said=said)
+
+
+def _run(
+    root: Path,
+    tests: ProjectTests,
+    files: Sequence[PlannedFile],
+    python: str,
+    say: Callable[[str], None],
+) -> _End:
+    """Run the tests once, on a copy of the project's files with these written into it."""
+    with tempfile.TemporaryDirectory(prefix="ratchet-tests-") as folder:
+        for file in files:
+            path = Path(folder, file.path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(file.after)
+        environ = {
+            **os.environ,
+            "PATH": os.pathsep.join([*([str(Path(python).parent)] if python else []), _path()]),
+            "RATCHET_INIT_TESTS": folder,
+        }
+        written = f"cp -R {shlex.quote(folder)}/. {shlex.quote(str(root))}/ && " if files else ""
+        try:
+            if contained_level("auto") != "bubblewrap":
+                raise SandboxUnavailable("This machine can give them no copy of the files.")
+            watch = ContainedWatch(root, hosts=(), writable=())
+            process = Process(
+                watch,
+                ("/bin/sh", "-c", f"{written}{tests.command}"),
+                cwd=root / tests.folder,
+                environ=environ,
+                mark=folder,
+            )
+        except (SandboxUnavailable, SandboxFailed, OSError) as error:
+            raise _NotRun(f"They were not run: {error}") from None
+        begun = time.monotonic()
+        try:
+            code = process.wait(SECONDS, say, tests.command)
+        finally:
+            process.end()
+        ended = process.ended(seconds=time.monotonic() - begun, code=code)
+    if ended.problem:
+        raise _NotRun(ended.problem)
+    if ended.code is None:
+        raise _NotRun(
+            f"They did not end within {SECONDS:.0f} s; run them yourself: {_typed(tests)}"
+        )
+    lines = [line for line in (ended.stdout + ended.stderr).splitlines() if line.strip()]
+    said = _TIME.sub(" ", lines[-1]).strip()[:200] if lines else "no output"
+    return _End(ended.code, said)
+
+
+def _path() -> str:
+    return os.environ.get("PATH", os.defpath)
+
+
+def _typed(tests: ProjectTests) -> str:
+    if tests.folder == ".":
+        return tests.command
+    return f"cd {shlex.quote(tests.folder)} && {tests.command}"

@@ -1,0 +1,221 @@
+"""What a simulated model says. It has no abilities: it follows the form that is asked for.
+
+A request with tools gets the call of one, with arguments that fit its schema; then a text. One that
+asks for JSON gets JSON that fits the schema.
+"""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from ratchet.observe.model_apis.bounded_json import items, mapping
+
+MOST_CALLS = 2
+"""Tools that are called for one message of the user."""
+_DEPTH = 8
+"""Levels of a schema that are filled."""
+
+_MARKED = re.compile(
+    r"`\[\[ ## (\w+) ## \]\]`(?: \(must be formatted as a valid Python (.+?)\)(?=,|\.|$))?"
+)
+"""Fields that DSPy asks for, with the types of those that are no texts."""
+
+
+class Turn(msgspec.Struct, frozen=True):
+    """What the model says: a text, or the call of a tool."""
+
+    text: str
+    tool: str = ""
+    arguments: Mapping[str, Any] = {}
+
+    @property
+    def id(self) -> str:
+        """The same for the same turn."""
+        return hashlib.sha256(repr(self).encode()).hexdigest()[:12]
+
+
+class Tool(msgspec.Struct, frozen=True):
+    name: str
+    schema: Mapping[str, Any]
+
+
+def turn_of(
+    body: Mapping[str, Any], texts: Sequence[str], called: Sequence[str], mark: str, *, calls: bool
+) -> Turn:
+    """What the model says: a tool's call once, then a text or JSON.
+
+    Args:
+        body: The decoded request, in any dialect.
+        texts: Of its messages, in order.
+        called: Names of the tools that were called since the last message of the user.
+        mark: Of the request, in hexadecimal digits: another one gets another answer.
+        calls: Whether tools may be called that need not be.
+    """
+    forced = _forced(body)
+    tools = [tool for tool in _tools(body) if not forced or forced in ("*", tool.name)]
+    left = [tool for tool in tools if tool.name not in called]
+    # Of tools that must be called, one may look things up, and another give the answer.
+    wanted = (left or tools[-1:]) if forced else left
+    if wanted and (forced or (calls and len(called) < MOST_CALLS)):
+        tool = wanted[int(mark, 16) % len(wanted)]
+        return Turn("", tool.name, mapping(sample(tool.schema, mark)))
+    schema = _schema(body)
+    if schema is None:
+        return Turn(_text(texts, mark))
+    schema = schema or _written_schema(texts)
+    if schema:
+        return Turn(json.dumps(sample(schema, mark)))
+    text = _text(texts, mark)
+    return Turn(text if text.startswith("{") else json.dumps({"answer": text}))
+
+
+def _tools(body: Mapping[str, Any]) -> list[Tool]:
+    """The tools that a request offers, in any dialect; without those of the provider's own."""
+    offered = []
+    for entry in items(body.get("tools")) or items(mapping(body.get("toolConfig")).get("tools")):
+        entry = mapping(entry)
+        alone = entry.get("function") or entry.get("toolSpec") or entry
+        for tool in map(mapping, items(entry.get("functionDeclarations")) or [alone]):
+            schemas = ("parameters", "parametersJsonSchema", "input_schema", "inputSchema")
+            schema = next((mapping(tool[key]) for key in schemas if tool.get(key)), {})
+            if tool.get("name") and (schema or "parameters" in tool or "function" in entry):
+                offered.append(Tool(str(tool["name"]), _lowered(schema.get("json", schema))))
+    return offered
+
+
+def _forced(body: Mapping[str, Any]) -> str:
+    """Name of the tool that must be called; `*` for any, empty for none."""
+    config = mapping(body.get("toolConfig"))
+    choice = body.get("tool_choice") or config.get("toolChoice")
+    mode = mapping(config.get("functionCallingConfig")).get("mode")
+    if choice in ("required", "any") or mode == "ANY":
+        return "*"
+    choice = mapping(choice)
+    function = mapping(choice.get("function") or choice.get("tool") or choice)
+    return str(function.get("name") or ("*" if choice.get("type") == "any" else ""))
+
+
+def _schema(body: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """Schema of an answer in JSON: empty for any object; None for a text."""
+    form, settings = mapping(body.get("response_format")), mapping(body.get("generationConfig"))
+    candidates = (
+        mapping(form.get("json_schema")).get("schema"),
+        mapping(mapping(body.get("text")).get("format")).get("schema"),
+        settings.get("responseSchema") or settings.get("responseJsonSchema"),
+        mapping(mapping(body.get("output_config")).get("format")).get("schema"),
+        mapping(body.get("output_format")).get("schema"),
+        body.get("format"),
+    )
+    for candidate in candidates:
+        if isinstance(candidate, dict):
+            return mapping(_lowered(candidate))
+    any_object = form.get("type") == "json_object" or body.get("format") == "json"
+    return {} if any_object or settings.get("responseMimeType") == "application/json" else None
+
+
+def _written_schema(texts: Sequence[str]) -> Mapping[str, Any]:
+    """The JSON schema that a message states in words; empty without one."""
+    for text in reversed(texts):
+        _, label, rest = text.rpartition("JSON schema:")
+        if label:
+            try:
+                return mapping(json.JSONDecoder().raw_decode(rest.lstrip())[0])
+            except ValueError:
+                continue
+    return {}
+
+
+def _text(texts: Sequence[str], mark: str) -> str:
+    whole, last = "\n".join(texts), texts[-1] if texts else ""
+    said = f"Simulated answer {mark} to: {' '.join(last.split()[:12])}"
+    fields_so_far, _, asked = last.rpartition("Respond with ")
+    fields = [(name, kind) for name, kind in _MARKED.findall(asked) if name != "completed"]
+    if fields:
+        lines = [
+            f"[[ ## {name} ## ]]\n{_field(kind, said, fields_so_far)}" for name, kind in fields
+        ]
+        return "\n\n".join([*lines, "[[ ## completed ## ]]"])
+    if "Final Answer:" in whole:  # the form of ReAct
+        return f"Thought: I now can give a great answer\nFinal Answer: {said}"
+    keys = re.findall(r'"(\w+)"\s*:', whole) if re.search(r"\bjson\b", whole, re.I) else []
+    return json.dumps(dict.fromkeys(keys, said)) if keys else said
+
+
+def _field(kind: str, said: str, fields_so_far: str) -> str:
+    """The value of a field that is marked, by its type in Python."""
+    if kind.startswith("Literal["):
+        options = [str(option) for option in ast.literal_eval(kind.removeprefix("Literal"))]
+        before = fields_so_far.rpartition("[[ ## trajectory ## ]]")[
+            2
+        ]  # of an agent that calls tools
+        return next((option for option in options if option not in before), options[-1])
+    typed = {"int": "1", "float": "0.5", "bool": "True", "list": "[]", "dict": "{}"}
+    return typed.get(kind.partition("[")[0], said)
+
+
+def sample(
+    schema: Any, mark: str = "", root: Mapping[str, Any] | None = None, depth: int = 0
+) -> Any:
+    """A value that fits a JSON schema, as far as it states types, enumerations and bounds."""
+    text = f"simulated {mark}".strip()
+    if not isinstance(schema, dict) or depth > _DEPTH:
+        return text
+    root = schema if root is None else root
+    inner = partial(sample, mark=mark, root=root, depth=depth + 1)
+    if "$ref" in schema:
+        return inner(_referred(root, str(schema["$ref"])))
+    for key in ("anyOf", "oneOf"):
+        if schema.get(key):
+            real = [option for option in schema[key] if option.get("type") != "null"]
+            return inner((real or schema[key])[0])
+    if schema.get("allOf"):
+        merged: dict[str, Any] = {}
+        for part in schema["allOf"]:
+            merged |= _referred(root, str(part["$ref"])) if "$ref" in part else part
+        return inner(merged)
+    if "const" in schema:
+        return schema["const"]
+    if schema.get("enum"):
+        return schema["enum"][int(mark or "0", 16) % len(schema["enum"])]
+    kind = schema.get("type", "object" if "properties" in schema else "string")
+    if isinstance(kind, list):
+        kind = next((name for name in kind if name != "null"), "null")
+    match kind:
+        case "object":
+            return {name: inner(value) for name, value in schema.get("properties", {}).items()}
+        case "array":
+            count = max(1, int(schema.get("minItems", 1)))
+            return [inner(schema.get("items", {})) for _ in range(count)]
+        case "integer" | "number":
+            low = schema.get("minimum", schema.get("exclusiveMinimum", 0)) or 0
+            return min(low + 1, schema.get("maximum", low + 1))
+        case "boolean":
+            return True
+        case "null":
+            return None
+    formats = {"date": "2026-01-02", "date-time": "2026-01-02T03:04:05Z", "uri": "http://x.invalid"}
+    return formats.get(schema.get("format", ""), text)
+
+
+def _referred(root: Any, reference: str) -> Any:
+    for part in reference.removeprefix("#/").split("/"):
+        root = mapping(root).get(part, {})
+    return root
+
+
+def _lowered(schema: Any) -> Any:
+    """Gemini writes types in capitals."""
+    if isinstance(schema, dict):
+        return {
+            key: value.lower() if key == "type" and isinstance(value, str) else _lowered(value)
+            for key, value in schema.items()
+        }
+    return [_lowered(part) for part in schema] if isinstance(schema, list) else schema

@@ -1,0 +1,143 @@
+"""The environment of a recorded command: the hooks, and base URLs that lead to the relay."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from ratchet import hooks
+from ratchet.hooks.python.ratchet_recording_hook.values import is_secret_name
+from ratchet.run.model_relay import ModelRelay
+
+_HOOKS = Path(hooks.__file__).parent
+PYTHON_HOOK = _HOOKS / "python"
+NODE_HOOK = _HOOKS / "node" / "recording_hook.cjs"
+
+PROVIDERS = {
+    "OPENAI_BASE_URL": "https://api.openai.com/v1",
+    "OPENAI_API_BASE": "https://api.openai.com/v1",
+    "ANTHROPIC_BASE_URL": "https://api.anthropic.com",
+}
+"""Variables that the providers' libraries read in any language, with what they stand for."""
+
+_OTHERS = ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL")
+
+_BASE_URL = re.compile(r"(?:BASE_URL|API_BASE|API_URL|BASE_PATH|ENDPOINT)$")
+_LINE = re.compile(r"^\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*?)\s*$", re.MULTILINE)
+_SHORTEST = 8
+
+
+class RunEnvironment:
+    """What the command's processes are given.
+
+    Args:
+        root: The repository's folder.
+        folder: Of the recording.
+        relay: The running relay.
+        variables: Besides the environment of this process.
+        simulated: Whether the simulated model answers.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        folder: Path,
+        relay: ModelRelay,
+        variables: Mapping[str, str],
+        *,
+        simulated: bool,
+    ) -> None:
+        self.owner = {**os.environ, **variables}
+        self.dotenv = read_dotenv(root)
+        known = {**self.dotenv, **self.owner}
+        self.bases = dict(PROVIDERS)
+        for name, value in known.items():
+            if value.startswith(("http://", "https://")) and _BASE_URL.search(name):
+                self.bases[name] = value
+        settings: dict[str, Any] = {
+            "root": str(root),
+            "relay": relay.url,
+            "simulated": simulated,
+            "set": {
+                name: (relay.address_of(base), self.owner.get(name))
+                for name, base in self.bases.items()
+            },
+            "hooks": _hooks(self.owner, folder),
+        }
+        (folder / "settings.json").write_text(json.dumps(settings))
+        self.hooks: dict[str, str] = settings["hooks"]
+        self.providers = {name: relay.address_of(self.bases[name]) for name in _OTHERS}
+        """Base URLs for programs in languages without a hook."""
+        self.variables = {
+            **self.owner,
+            **{name: value for name, (value, _) in settings["set"].items()},
+            **settings["hooks"],
+            **_python_path(self.owner),
+            **_no_proxy(self.owner),
+        }
+        self.secrets = {
+            name: value
+            for name, value in known.items()
+            if len(value) >= _SHORTEST and is_secret_name(name)
+        }
+
+    def without_secrets(self, value: Any) -> Any:
+        """A copy of JSON in which values of secret variables are replaced by their names."""
+        if isinstance(value, str):
+            for name, secret in self.secrets.items():
+                value = value.replace(secret, f"[redacted:{name}]")
+            return value
+        if isinstance(value, list):
+            return [self.without_secrets(part) for part in value]
+        if isinstance(value, dict):
+            return {key: self.without_secrets(part) for key, part in value.items()}
+        return value
+
+    def leading(self, urls: Iterable[str]) -> tuple[str, ...]:
+        """The owner's own variables that stand for addresses that were called."""
+        called = list(urls)
+        return tuple(
+            name
+            for name, base in self.bases.items()
+            if name not in PROVIDERS and any(url.startswith(base.rstrip("/")) for url in called)
+        )
+
+    def moves(self, url: str) -> bool:
+        """Whether a base URL of the environment stands for an address that was called."""
+        return any(url.startswith(base.rstrip("/")) for base in self.bases.values())
+
+
+def read_dotenv(root: Path) -> dict[str, str]:
+    """Variables of the project's `.env`, which programs load by themselves; not interpreted."""
+    try:
+        text = (root / ".env").read_text(errors="replace")
+    except OSError:
+        return {}
+    return {name: value.strip("'\"") for name, value in _LINE.findall(text)}
+
+
+def _hooks(owner: Mapping[str, str], folder: Path) -> dict[str, str]:
+    node = f'--require "{NODE_HOOK}"'
+    return {
+        "RATCHET_RECORDING": str(folder),
+        "PYTHONPATH": str(PYTHON_HOOK),
+        "NODE_OPTIONS": " ".join(filter(None, [owner.get("NODE_OPTIONS", ""), node])),
+    }
+
+
+def _python_path(owner: Mapping[str, str]) -> dict[str, str]:
+    folders = [str(PYTHON_HOOK), *filter(None, owner.get("PYTHONPATH", "").split(os.pathsep))]
+    return {"PYTHONPATH": os.pathsep.join(folders)}
+
+
+def _no_proxy(owner: Mapping[str, str]) -> dict[str, str]:
+    """The relay is reached directly, whatever proxy the owner uses."""
+    if not any(name.lower() in ("http_proxy", "all_proxy") for name in owner):
+        return {}
+    before = owner.get("NO_PROXY") or owner.get("no_proxy") or ""
+    hosts = ",".join(filter(None, [before, "127.0.0.1"]))
+    return {"NO_PROXY": hosts, "no_proxy": hosts}

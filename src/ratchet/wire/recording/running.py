@@ -1,0 +1,185 @@
+"""Runs a command to its end, or lets a service answer one request, and ends either."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from ratchet._http import httpx2
+from ratchet.sandbox.acts import Watch
+from ratchet.wire.recording.contained import ContainedWatch
+from ratchet.wire.recording.environment import RunEnvironment
+from ratchet.wire.recording.processes import Ended, Process, answers, wait_until
+from ratchet.wire.recording.recording import CommandRun, ServiceRun
+
+START_S = 120.0
+"""Seconds until a service that was started must answer at its port."""
+OWNER_S = 600.0
+"""Seconds until a service that its owner starts must answer."""
+MOST = 4_000_000
+"""Bytes of an answer that are kept."""
+
+
+class Stage(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a recorded program runs."""
+
+    root: Path
+    """Its working folder."""
+    folder: Path
+    """Of the recording, where hooks keep their journals."""
+    around: RunEnvironment
+    watch: Watch | ContainedWatch
+    """What starts it and sees what it does."""
+    say: Callable[[str], None]
+    """Told what is waited for."""
+    timeout_s: float
+    """Seconds that the command, or the service's answer, may take."""
+
+    def start(self, argv: tuple[str, ...], stdin: str | None, *, terminal: bool) -> Process:
+        """Start a program here."""
+        return Process(
+            self.watch,
+            argv,
+            cwd=self.root,
+            environ=self.around.variables,
+            mark=str(self.folder),
+            stdin=stdin,
+            terminal=terminal,
+        )
+
+
+def run_command(run: CommandRun, stage: Stage) -> Ended:
+    """Run a command to its end or its time limit."""
+    started = time.monotonic()
+    try:
+        process = stage.start(run.argv, run.stdin, terminal=run.terminal)
+    except OSError as error:
+        problem = f"{run.argv[0]} cannot be started: {error.strerror or error}."
+        return Ended(code=127, problem=problem)
+    try:
+        code = process.wait(stage.timeout_s, stage.say, shlex.join(run.argv))
+        seconds = time.monotonic() - started
+    finally:
+        process.end()
+    return process.ended(seconds=seconds, code=code, timed_out=code is None)
+
+
+def run_service(run: ServiceRun, stage: Stage) -> Ended:
+    """Let a service answer one request; it is started, or its owner starts it."""
+    if not run.serve:
+        problem = _wait_for_owner(run, stage)
+        return Ended(problem=problem) if problem else _asked(run, run.url, stage.timeout_s)
+    if isinstance(stage.watch, Watch) and answers(run.url):
+        problem = (
+            f"Something answers at {run.url} already. End it, so that the recorded service can"
+            " start there; or leave out --serve, and start it yourself."
+        )
+        return Ended(problem=problem)
+    started = time.monotonic()
+    process = stage.start(run.serve, None, terminal=False)
+    answered, problem = Ended(), ""
+    try:
+        stage.say(f"Started {shlex.join(run.serve)}; waiting for {run.url}.")
+        wait_until(
+            lambda: process.code is not None or process.reachable(run.url),
+            START_S,
+            stage.say,
+            run.url,
+        )
+        if process.code is None and (url := process.reachable(run.url)):
+            answered = _asked(run, url, stage.timeout_s)
+        elif process.code is None:
+            problem = f"Nothing answered at {run.url} within {START_S:g} s."
+        else:
+            problem = f"The service ended with exit code {process.code} before it answered."
+        code = process.code
+        seconds = time.monotonic() - started
+    finally:
+        process.end()
+    ended = process.ended(seconds=seconds, code=code, timed_out=answered.timed_out)
+    return ended.with_answer(answered, problem)
+
+
+def _asked(run: ServiceRun, url: str, timeout_s: float) -> Ended:
+    """Send the request, and read the answer to its end."""
+    started = time.monotonic()
+    body = bytearray()
+    problem, status, late = "", 0, False
+    try:
+        with (
+            httpx2.Client(trust_env=False, timeout=timeout_s) as client,
+            client.stream(
+                run.method, url, content=run.data.encode(), headers=_headers(run)
+            ) as answer,
+        ):
+            status = answer.status_code
+            for piece in answer.iter_bytes():
+                body += piece[: MOST - len(body)]
+                if time.monotonic() - started > timeout_s:
+                    late = True
+                    break
+    except httpx2.TimeoutException:
+        late = True
+    except httpx2.HTTPError as error:
+        problem = f"{run.url} gave no answer: {error or type(error).__name__}."
+    if late:
+        problem = f"{run.url} did not answer within {timeout_s:g} s."
+    return Ended(
+        timed_out=late,
+        seconds=time.monotonic() - started,
+        problem=problem,
+        response=body.decode("utf-8", "replace"),
+        status=status,
+    )
+
+
+def _headers(run: ServiceRun) -> dict[str, str]:
+    if any(name.lower() == "content-type" for name in run.headers):
+        return dict(run.headers)
+    try:
+        json.loads(run.data)
+    except ValueError:
+        return {"content-type": "text/plain; charset=utf-8", **run.headers}
+    return {"content-type": "application/json", **run.headers}
+
+
+def _wait_for_owner(run: ServiceRun, stage: Stage) -> str:
+    """Wait until the owner has started the service as it is said; why not, or nothing."""
+    for line in _starting_lines(stage.root, stage.around):
+        stage.say(line)
+    if old := answers(run.url):
+        stage.say(f"What answers at {run.url} now was not started with them: end it first.")
+
+    def started() -> bool:
+        nonlocal old
+        there = answers(run.url)
+        old = old and there
+        return there and (not old or any(stage.folder.glob("*.jsonl")))
+
+    wait_until(started, OWNER_S, stage.say, f"the service at {run.url}")
+    if started():
+        return ""
+    return f"No service that was started with these variables answered at {run.url}."
+
+
+def _starting_lines(root: Path, around: RunEnvironment) -> list[str]:
+    """How the owner starts the service: two variables, for its language."""
+    manifests = ("pyproject.toml", "requirements.txt", "setup.py")
+    hooks = []
+    if any(root.glob("*.py")) or any((root / name).exists() for name in manifests):
+        hooks.append("PYTHONPATH")
+    if (root / "package.json").exists():
+        hooks.append("NODE_OPTIONS")
+    ways = [{name: around.hooks[name] for name in (hook, "RATCHET_RECORDING")} for hook in hooks]
+    return [
+        "Start your service in another terminal as usual, with two variables before it:",
+        *(
+            "  " + " ".join(f"{name}={shlex.quote(value)}" for name, value in way.items()) + " …"
+            for way in ways or [around.providers]
+        ),
+    ]
