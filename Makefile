@@ -17,7 +17,7 @@ export RATCHET_SKIP_DASHBOARD := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast test-frameworks test-lowest test-javascript test-weights test-verl test-install dist test-wire test-wire-real test-wire-shown javascript dashboard test-dashboard test-dashboard-short check faults bench bench-quick docs serve constraints clean moved
+.PHONY: help setup demo test test-fast test-frameworks test-lowest test-javascript test-weights test-verl test-install dist javascript dashboard test-dashboard test-dashboard-short check faults bench bench-quick docs serve constraints clean moved
 moved: ;
 
 help:  ## List the targets
@@ -63,16 +63,6 @@ test-install: dist  ## Install the wheels into fresh environments, the agent's a
 
 test-verl: .venv-verl/.done  ## Run the tests that need verl (an environment of its own: 6 GB)
 	RAY_AUTH_MODE=disabled RATCHET_TEST_VERL=1 .venv-verl/bin/python -m pytest -p no:cacheprovider -m verl tests/weights/verl $(ARGS)
-
-test-wire: .venv/.dev  ## Score what is found in look-alikes of real repositories
-	$(BIN)/python -m tests.wire.score $(ARGS)
-
-test-wire-real: .venv/.dev  ## Wire, check, run and improve small repositories with their real frameworks
-	$(BIN)/python -m tests.wire.real_frameworks
-	$(BIN)/python -m tests.wire.real_improve $(ARGS)
-
-test-wire-shown: .venv/.dev  ## Take the real repositories in the folder RATCHET_WIRE_REPOS through wiring, run and improve
-	$(BIN)/python -m tests.wire.shown_repositories $(ARGS)
 
 check: .venv/.dev  ## Check format, lint, types and the import contract
 	$(BIN)/python -m ruff format --check .

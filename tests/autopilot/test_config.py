@@ -31,6 +31,8 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
             "serve": None,
             "stdin": None,
             "body": None,
+            "query": None,
+            "method": None,
             "output": None,
             "arguments": None,
             "constructing": None,

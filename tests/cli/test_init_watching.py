@@ -265,3 +265,14 @@ def test_rows_of_data_with_the_parameters_as_columns_are_starter_tasks(
         ("How many cups?", "SELECT 2"),
     ]
     assert shop.settings["evaluators"] == [{"use": "sql"}]
+
+
+def test_a_secret_in_the_command_is_written_nowhere(tmp_path: Path, upstream: StubUpstream) -> None:
+    shop = repository(tmp_path, upstream, SHOP)
+    key = "sk-proj-" + "a1B2c3D4e5F6g7H8" * 3
+    words = ("--", sys.executable, "-m", "support", "--api-key", key, "Where is my pan?")
+    done = shop.ratchet("init", "--yes", *words)
+    assert done.returncode == 2
+    assert "There is a secret in word 5." in done.stderr
+    assert key not in done.stdout + done.stderr
+    assert shop.is_clean

@@ -1,4 +1,4 @@
-"""A page of Streamlit is used as a person does; real Streamlit, by `make test-wire-real`."""
+"""A page of Streamlit is used as a person does; real Streamlit, where it is installed."""
 
 from __future__ import annotations
 

@@ -619,3 +619,25 @@ def test_the_owners_proxy_is_used_for_allowed_hosts(
         outcome = attempts_of(executor, [{"do": "fetch", "url": named}])[0]
     assert outcome.output == "proxy", outcome.error
     assert asked == [f"CONNECT api.example.com:{port} HTTP/1.1".encode()]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_contained_command_answers_in_its_file(
+    level: str, stateful: Path, tmp_path: Path
+) -> None:
+    contained = AgentContainment(Allowance(), root=stateful, level=level)
+    program = "import sys; sys.argv[2:] and open('answer.json', 'w').write(sys.argv[2])"
+    outcomes = []
+    for words in (["{input}"], []):
+        executor = CommandExecutor(
+            [sys.executable, "-c", program, "-", *words],
+            folder=stateful,
+            state=tmp_path / "state",
+            slots=1,
+            timeout_s=60,
+            output="file:answer.json",
+            containment=contained,
+        )
+        outcomes += attempts_of(executor, ['{"a": 1}'])
+    assert [outcome.output for outcome in outcomes] == [{"a": 1}, None], outcomes
+    assert "wrote no answer.json" in outcomes[1].error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -9,6 +10,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -49,10 +51,20 @@ ModelName = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 HostAndPort = Annotated[str, Field(pattern=r"^[A-Za-z0-9.\-]+:\d{1,5}$")]
-AllowedHost = Annotated[
-    str, Field(pattern=r"^(((\*|(\*\.)?[A-Za-z0-9_.\-]+)|\[[0-9A-Fa-f:.]+\]):\d{1,5}|/.+)$")
-]
-"""`api.example.com:443`, `*.example.com:443`, `*:443`, `[::1]:5432`, or a unix socket's path."""
+_ALLOWED_HOST = re.compile(r"(?:\*|(?:\*\.)?[A-Za-z0-9_.\-]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})|/.+")
+
+
+def _checked_host(text: str) -> str:
+    match = _ALLOWED_HOST.fullmatch(text)
+    if match is None or not (match[1] is None or 0 < int(match[1]) < 65_536):
+        raise ValueError(
+            'should be a host with its port, such as "api.example.com:443", "*.example.com:443" or'
+            ' "localhost:5432"; or the path of a unix socket'
+        )
+    return text
+
+
+AllowedHost = Annotated[str, AfterValidator(_checked_host)]
 EnvironmentVariable = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
 Days = Annotated[float, Field(gt=0, allow_inf_nan=False)] | None
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,100}$")]

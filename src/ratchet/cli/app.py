@@ -71,12 +71,12 @@ COMMANDS: dict[str, Command] = {
     "init": Command(
         "init",
         "init",
-        "Wire the agent of a repository into Ratchet, as one commit on a branch of its own.",
+        "Say what a repository holds, or take a wiring back.",
     ),
     "doctor": Command(
         "doctor",
         "doctor",
-        "Check that what ratchet.toml names is there, and that prompts are still declared.",
+        "Check that ratchet.toml names what is there, and that prompts are still declared.",
     ),
     "mcp": Command(
         "mcp",

@@ -17,7 +17,7 @@ def doctor(
     ),
     json: Json = False,
 ) -> None:
-    """Check that ratchet.toml names what is there, and that declared prompts are still declared.
+    """Check that ratchet.toml names what is there, and that prompts are still declared.
 
     Nothing is run, imported or written. The exit code is 1 when something does not fit.
 

@@ -127,6 +127,7 @@ def init(
         stdin=stdin,
         asks=not (yes or json),
     )
+    _check_secrets(run)
     options = InitOptions(
         inputs=tuple(task_input or ()),
         allowed=tuple(allow or ()),
@@ -235,3 +236,27 @@ def _words(line: str) -> tuple[str, ...]:
 
 def _whole_line(text: str) -> str:
     return text if text.endswith("\n") else f"{text}\n"
+
+
+def _check_secrets(run: CommandRun | ServiceRun) -> None:
+    """Refuse a command with a secret in it: it is written to files that are committed.
+
+    Raises:
+        InputError: A word, the standard input, the URL or the body holds one.
+    """
+    from ratchet.observe.redaction import RedactionRules, Redactor
+    from ratchet.wire.recording.recording import CommandRun
+
+    redactor = Redactor(RedactionRules(rules=("credentials", "key", "assignment")))
+    if isinstance(run, CommandRun):
+        named = {f"word {number}": word for number, word in enumerate(run.argv, 1)}
+        named["the standard input"] = run.stdin or ""
+    else:
+        named = {f"word {number} of --serve": word for number, word in enumerate(run.serve, 1)}
+        named |= {"--url": run.url, "--data": run.data}
+    places = [name for name, text in named.items() if redactor.removed(text)]
+    if places:
+        raise InputError(
+            f"There is a secret in {' and '.join(places)}. It would be written to ratchet.toml.",
+            hint="Give it to the agent by an environment variable, and leave it out here.",
+        )

@@ -90,8 +90,12 @@ def wire_by_watching(
 
     def verified(wiring: Wiring, plan: Plan) -> Verification:
         settings = next(file.after for file in plan.files if file.path == FILE_NAME)
-        with Replay(recording) as replay, in_place(_of_source(plan)):
+        with Replay(recording) as replay:
             return verify(root, settings, wiring, recording, replay, say)
+
+    def verified_in_place(wiring: Wiring, plan: Plan) -> Verification:
+        with in_place(plan):
+            return verified(wiring, plan)
 
     plans = [planned(wiring, NOTHING_DECLARED) for wiring in derived.wirings]
     if options.dry_run:
@@ -99,14 +103,14 @@ def wire_by_watching(
         return
     done = _first_that_works(derived.wirings, plans, recording, verified, say)
     if options.declare:
-        done = declared(root, done, derived, recording, planned=planned, verified=verified, say=say)
+        done = declared(
+            root, done, derived, recording, planned=planned, verified=verified_in_place, say=say
+        )
     checked = time.monotonic()
     findings = list(done.verification.findings)
     if options.tests:
         python = recording.python.executable if recording.python else ""
-        finding = tests_as_before(
-            root, inventory.tests, lambda: in_place(done.plan), python=python, say=say
-        )
+        finding = tests_as_before(root, inventory.tests, done.plan, python=python, say=say)
         findings += [finding] if finding else []
     tests_s = time.monotonic() - checked
     committed = None
@@ -149,6 +153,19 @@ def wire_by_watching(
     say("To take it back: ratchet init --undo")
 
 
+@contextmanager
+def in_place(plan: Plan) -> Iterator[None]:
+    """The plan's files as they will be, for a while.
+
+    The originals are stored before: after a kill, `ratchet init --undo` takes them back.
+    """
+    write(plan)
+    try:
+        yield
+    finally:
+        undo(plan.root)
+
+
 def _first_that_works(
     wirings: Sequence[Wiring],
     plans: Sequence[Plan],
@@ -180,29 +197,6 @@ def _first_that_works(
         hint=f"Allow what it needs: ratchet init {allow} -- {command}"
         if allow
         else "Another command, with the input as a word of its own, may be wired better.",
-    )
-
-
-@contextmanager
-def in_place(plan: Plan) -> Iterator[None]:
-    """The plan's files as they will be, for a while; `ratchet init --undo` restores what is left.
-
-    Raises:
-        InputError: A file changed since the plan was made.
-    """
-    if plan.files:
-        write(plan)
-    try:
-        yield
-    finally:
-        if plan.files:
-            undo(plan.root)
-
-
-def _of_source(plan: Plan) -> Plan:
-    """The plan without the settings and tasks, which a verification reads from elsewhere."""
-    return Plan(
-        plan.root, tuple(file for file in plan.files if file.path not in (FILE_NAME, TASKS))
     )
 
 

@@ -8,12 +8,13 @@ import shlex
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
 from ratchet.cli.init_verify import Finding
+from ratchet.sandbox.containment import contained_level
 from ratchet.sandbox.limits import SandboxFailed, SandboxUnavailable
+from ratchet.wire.applying import Plan, PlannedFile
 from ratchet.wire.looking.inventory import ProjectTests
 from ratchet.wire.recording.contained import ContainedWatch
 from ratchet.wire.recording.processes import Process
@@ -38,21 +39,25 @@ class _End(NamedTuple):
 def tests_as_before(
     root: Path,
     tests: Sequence[ProjectTests],
-    wired: Callable[[], AbstractContextManager[None]],
+    plan: Plan,
     *,
     python: str,
     say: Callable[[str], None],
 ) -> Finding | None:
-    """Run the project's tests without the wiring and with it; None where there are none.
+    """Run the project's tests without the wiring and with it, and compare how they end.
 
-    They run on a copy of the files and without a network, as a rollout does.
+    They run on a copy of the files and without a network, as a rollout does; the wiring is written
+    into the copy.
 
     Args:
         root: The project's folder, without the wiring.
         tests: The tests that a look named.
-        wired: Puts the wiring in place for a while.
+        plan: The wiring.
         python: The agent's interpreter; empty where none was seen.
         say: Told what is waited for.
+
+    Returns:
+        What came out; None for a project without tests.
     """
     if not tests:
         return None
@@ -60,10 +65,9 @@ def tests_as_before(
     shown = chosen.command if chosen.folder == "." else f"{chosen.command} in {chosen.folder}"
     try:
         say(f"Running {NAME}, without the wiring: {shown}")
-        before = _run(root, chosen, python, say)
+        before = _run(root, chosen, (), python, say)
         say(f"Running {NAME}, with the wiring: {shown}")
-        with wired():
-            after = _run(root, chosen, python, say)
+        after = _run(root, chosen, plan.files, python, say)
     except _NotRun as error:
         return Finding(name=NAME, holds=None, said=str(error))
     return _compared(shown, before, after)
@@ -82,26 +86,38 @@ def _compared(command: str, before: _End, after: _End) -> Finding:
     return Finding(name=NAME, holds=False, said=said)
 
 
-def _run(root: Path, tests: ProjectTests, python: str, say: Callable[[str], None]) -> _End:
-    with tempfile.TemporaryDirectory(prefix="ratchet-tests-") as mark:
+def _run(
+    root: Path,
+    tests: ProjectTests,
+    files: Sequence[PlannedFile],
+    python: str,
+    say: Callable[[str], None],
+) -> _End:
+    """Run the tests once, on a copy of the project's files with these written into it."""
+    with tempfile.TemporaryDirectory(prefix="ratchet-tests-") as folder:
+        for file in files:
+            path = Path(folder, file.path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(file.after)
         environ = {
             **os.environ,
-            "PATH": f"{Path(python).parent}{os.pathsep}{os.environ['PATH']}"
-            if python
-            else os.environ["PATH"],
-            "RATCHET_INIT_TESTS": mark,
+            "PATH": os.pathsep.join([*([str(Path(python).parent)] if python else []), _path()]),
+            "RATCHET_INIT_TESTS": folder,
         }
+        written = f"cp -R {shlex.quote(folder)}/. {shlex.quote(str(root))}/ && " if files else ""
         try:
+            if contained_level("auto") != "bubblewrap":
+                raise SandboxUnavailable("This machine can give them no copy of the files.")
             watch = ContainedWatch(root, hosts=(), writable=())
             process = Process(
                 watch,
-                ("/bin/sh", "-c", tests.command),
+                ("/bin/sh", "-c", f"{written}{tests.command}"),
                 cwd=root / tests.folder,
                 environ=environ,
-                mark=mark,
+                mark=folder,
             )
         except (SandboxUnavailable, SandboxFailed, OSError) as error:
-            raise _NotRun(f"They cannot be run contained here: {error}") from None
+            raise _NotRun(f"They were not run: {error}") from None
         begun = time.monotonic()
         try:
             code = process.wait(SECONDS, say, tests.command)
@@ -117,6 +133,10 @@ def _run(root: Path, tests: ProjectTests, python: str, say: Callable[[str], None
     lines = [line for line in (ended.stdout + ended.stderr).splitlines() if line.strip()]
     said = _TIME.sub(" ", lines[-1]).strip()[:200] if lines else "no output"
     return _End(ended.code, said)
+
+
+def _path() -> str:
+    return os.environ.get("PATH", os.defpath)
 
 
 def _typed(tests: ProjectTests) -> str:

@@ -255,9 +255,14 @@ def _change_arrives(prompts: int, arrived: set[int], changed: Sequence[Exchange]
     if not prompts:
         said = "No system prompt was sent, so none can be replaced at the gateway."
         return Finding(name="changed prompt", holds=None, said=said)
-    calls = sum(bool(CHANGED.search(exchange.request.body)) for exchange in changed)
+    with_prompt = [
+        exchange
+        for exchange in changed
+        if any(sent.role == "system" for sent in texts_of_request(request_of(exchange)))
+    ]
+    calls = sum(bool(CHANGED.search(exchange.request.body)) for exchange in with_prompt)
     count = f"{len(arrived)} of {counted(prompts, 'prompt')}"
-    said = f"A changed text of {count} arrived, in {calls} of {counted(len(changed), 'call')}."
+    said = f"A changed text of {count} arrived, in {calls} of {counted(len(with_prompt), 'call')}."
     return Finding(name="changed prompt", holds=bool(arrived), said=said)
 
 

@@ -94,7 +94,7 @@ class ToolCommands:
                 await process.stop()
         told = process.told
         said = [told.quoted]
-        if project or "--check" in arguments or not told.answered:
+        if project or not told.answered:
             said.append(process.printed)
         printed = "\n".join(text for text in said if text)
         if not told.answered:
@@ -115,7 +115,11 @@ def state_of(job: Job) -> dict[str, Any] | None:
     if told.answered:
         return {"state": "ended", "outcome": told.answer}
     if told.interrupted:
-        saved = "Finished work is saved; the same call continues."
+        saved = (
+            "Nothing was written; the same call begins again."
+            if job.name == "wire"
+            else "Finished work is saved; the same call continues."
+        )
         return {"state": "cancelled", "message": saved}
     message = told.own_words or _NO_ANSWER
     return {"state": "failed", "message": message, "said": told.quoted}

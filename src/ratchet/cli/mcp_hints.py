@@ -74,6 +74,14 @@ class Hints:
                 given[name] = True
             elif words:
                 value = words.pop(0)
-                given[name] = int(value) if value.isdecimal() else value
+                if _is_list(parameters[name]):
+                    given.setdefault(name, []).append(value)
+                else:
+                    given[name] = int(value) if value.isdecimal() else value
         rest = f" {' '.join(words)}" if words else ""
         return tool + (f" {json.dumps(given)}" if given else "") + rest
+
+
+def _is_list(parameter: Mapping[str, Any]) -> bool:
+    ways = (parameter, *parameter.get("anyOf", ()))
+    return any(way.get("type") == "array" for way in ways)

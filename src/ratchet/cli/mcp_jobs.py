@@ -45,7 +45,7 @@ class Job:
     @property
     def noun(self) -> str:
         """What it is called in a sentence."""
-        return {"improve": "improvement", "evaluate": "evaluation"}[self.name]
+        return {"improve": "improvement", "evaluate": "evaluation", "wire": "wiring"}[self.name]
 
     @property
     def exists(self) -> bool:
@@ -82,7 +82,7 @@ class Job:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 raise Conflict(
-                    f"An {self.noun} is running already.",
+                    f"{'A' if self.name == 'wire' else 'An'} {self.noun} is running already.",
                     hint=f"Wait for it with {self.name}_status, or stop it with"
                     f" {self.name}_cancel.",
                 ) from None

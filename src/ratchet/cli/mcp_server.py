@@ -30,15 +30,20 @@ _log = logging.getLogger("ratchet")
 INSTRUCTIONS = f"""Ratchet improves an existing LLM agent from its own use, and ships a change \
 only if it is proved better on tasks that learning never saw.
 
-In a repository that is not wired yet: look. In a wired project: doctor, status, run, evaluate, \
-traces, show, improve, explain, diff, ship. Ask \
-the person before commit, ship or send is set to true, before rollback, and before tools with side \
-effects are allowed. {DATA_NOTE}"""
+In a repository that is not wired yet: look, then wire, with the command that runs the agent today \
+and one real input; it runs that command. In a wired project: doctor, status, run, evaluate, \
+traces, show, improve, explain, diff, ship. Ask the person before wire runs the command without \
+simulated, before commit, ship or send is set to true, before rollback, and before a host is \
+allowed. {DATA_NOTE}"""
 
 PathIn = Annotated[str, Field(description="Folder, relative to where the server was started")]
 Part = Annotated[str, Field(description="JSON Pointer to the part wanted, such as /prompts/0")]
 Offset = Annotated[int, Field(ge=0, description="Items or characters of `part` to pass over")]
 Wait = Annotated[float, Field(ge=0, le=600, description="Wait at most so many seconds for its end")]
+CommandIn = Annotated[
+    list[str] | None,
+    Field(description="Words of the command that runs the agent today, with one real input"),
+]
 CandidateIn = Annotated[str, Field(description="source, best, or an id's start")]
 ReleaseIn = Annotated[str | None, Field(description="An id's start; by default the newest")]
 Answered = Annotated[CallToolResult, ToolAnswer]
@@ -57,12 +62,12 @@ def _hints(
 
 _READS = _hints(reads=True)
 _RUNS_CODE = _hints(destroys=True, open_world=True)
-"""The agent's code may do anything, and what is not marked as a tool is not denied."""
+"""The agent's code may do anything, where nothing contains it."""
 _KINDS: dict[str, ToolAnnotations] = {
     **dict.fromkeys(("look", "doctor", "status", "traces", "show", "explain"), _READS),
-    **dict.fromkeys(("improve_status", "evaluate_status"), _READS),
-    **dict.fromkeys(("improve_cancel", "evaluate_cancel"), _hints(again=True)),
-    **dict.fromkeys(("run", "evaluate", "improve", "diff"), _RUNS_CODE),
+    **dict.fromkeys(("wire_status", "improve_status", "evaluate_status"), _READS),
+    **dict.fromkeys(("wire_cancel", "improve_cancel", "evaluate_cancel"), _hints(again=True)),
+    **dict.fromkeys(("wire", "run", "evaluate", "improve", "diff"), _RUNS_CODE),
     "undo": _hints(destroys=True, again=True),
     "releases": _hints(again=True, open_world=True),
     "ship": _hints(destroys=True, again=True, open_world=True),
@@ -72,7 +77,7 @@ _KINDS: dict[str, ToolAnnotations] = {
 
 _OWN_WORDS = frozenset(
     {"doctor", "status", "explain", "improve", "improve_status", "undo"}
-    | {"improve_cancel", "evaluate_cancel"}
+    | {"wire_cancel", "improve_cancel", "evaluate_cancel"}
 )
 """Tools of whose data all texts are Ratchet's."""
 
@@ -98,6 +103,80 @@ read like prompts, tests, data files and names of secrets, each with file and li
 runs and imports nothing, and opens no file of secrets."""
         arguments = ["init", "--look", "--in", str(self._folder.inside(path))]
         return await self._commands.ask(ctx, arguments, part, offset)
+
+    async def wire(
+        self,
+        ctx: Call,
+        command: CommandIn = None,
+        stdin: Annotated[str | None, Field(description="What the command reads")] = None,
+        serve: Annotated[
+            str | None, Field(description="Command line that starts a service")
+        ] = None,
+        url: Annotated[str | None, Field(description="Where the service takes a request")] = None,
+        data: Annotated[str | None, Field(description="Body of one real request")] = None,
+        method: Annotated[str | None, Field(description="POST, or GET without data")] = None,
+        inputs: Annotated[
+            list[str] | None,
+            Field(description="Which of the given values are the task's input; else derived"),
+        ] = None,
+        allow: Annotated[
+            list[str] | None,
+            Field(description="Hosts, programs and folders for rollouts; ask the person first"),
+        ] = None,
+        simulated: Annotated[
+            bool, Field(description="A simulated model answers, and the run is contained")
+        ] = False,
+        declare: Annotated[
+            bool, Field(description="Declare the prompts in the source, too")
+        ] = False,
+        tests: Annotated[
+            bool, Field(description="Run the project's tests before and after")
+        ] = True,
+        commit: Annotated[
+            bool, Field(description="Verify, and make the commit; else record and show a diff")
+        ] = False,
+        branch: Annotated[str, Field(description="Name of the new branch")] = "ratchet/init",
+        no_git: Annotated[
+            bool, Field(description="Write the files without git, where there is no repository")
+        ] = False,
+        timeout_s: Annotated[float, Field(gt=0, description="Of the recorded run")] = 600.0,
+        wait_s: Wait = 60.0,
+        path: PathIn = ".",
+    ) -> ToolAnswer:
+        """Wire an agent by watching it run once. Give command, or url with data and perhaps \
+serve. It runs for real unless simulated is true, and what it calls, contacts and writes is \
+watched. Without commit that gives the diff; with it the wiring is verified, contained, and \
+committed on a new branch. It goes on after this call; wire_status waits for it."""
+        whole = await anyio.to_thread.run_sync(self._folder.wired, path)
+        if commit and not no_git:
+            await anyio.to_thread.run_sync(self._folder.owns_git, whole)
+        if bool(command) == bool(url):
+            raise InputError("Give either command, or url (with data, and serve to start it).")
+        arguments = ["init", "--yes", *([] if commit else ["--dry-run"])]
+        arguments += _options(stdin=stdin, serve=serve, url=url, data=data, method=method)
+        arguments += _repeated("input", inputs) + _repeated("allow", allow)
+        arguments += _options(simulated=simulated, declare=declare, no_tests=not tests)
+        arguments += _options(branch=branch, no_git=no_git, timeout=timeout_s)
+        arguments += ["--", *command] if command else []
+        return await self._commands.start(ctx, Job(whole, "wire"), arguments, wait_s)
+
+    async def wire_status(
+        self,
+        ctx: Call,
+        wait_s: Wait = 60.0,
+        path: PathIn = ".",
+        part: Part = "",
+        offset: Offset = 0,
+    ) -> ToolAnswer:
+        """Wait for the newest wiring, whichever session started it, and give its state or what \
+was recorded, verified and written."""
+        whole = await anyio.to_thread.run_sync(self._folder.wired, path)
+        return await self._commands.wait(ctx, Job(whole, "wire"), wait_s, part, offset)
+
+    async def wire_cancel(self, path: PathIn = ".") -> ToolAnswer:
+        """Stop the wiring that is under way; the folder is as it was."""
+        whole = await anyio.to_thread.run_sync(self._folder.wired, path)
+        return await self._commands.cancel(Job(whole, "wire"))
 
     async def undo(
         self,
@@ -413,7 +492,7 @@ def make_server(root: Path) -> MCPServer:
 
     @server.resource("ratchet://skill", mime_type="text/markdown")
     def skill() -> str:
-        """How to wire, check and improve an agent, and what never to do."""
+        """How to wire, run and improve an agent, and what never to do."""
         return skill_text()
 
     return server

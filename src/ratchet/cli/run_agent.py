@@ -35,6 +35,7 @@ from ratchet.cli.evaluation import means_of
 from ratchet.cli.progress import TerminalWatcher
 from ratchet.cli.selection import select_candidate, select_tasks
 from ratchet.cli.show import print_rollout
+from ratchet.run.denials import kept_of, sentence
 from ratchet.store import Store
 from ratchet.types import AgentError, InputError, Task, content_hash
 
@@ -161,5 +162,8 @@ def _report(store: Store, batch: Batch, json: bool) -> None:
                 shown,
             )
         out.print(rows)
+        spans = [span for _, rollout, _ in batch.rows for span in store.spans.of(rollout.id)]
+        if kept := kept_of(spans):
+            out.print(sentence(kept), markup=False)
     if len(failed) == len(batch.rows):
         raise AgentError(f"The agent failed: {failed[0].error}")

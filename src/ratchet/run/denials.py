@@ -52,8 +52,9 @@ def with_denials(outcome: Outcome, acts: Sequence[Act]) -> Outcome:
         for act in kept
     ]
     error = outcome.error
-    if outcome.status != "succeeded":
-        error = f"{error}\n{sentence(kept)}".strip()
+    denied = [act for act in kept if act.end == "denied"]
+    if denied and outcome.status != "succeeded":
+        error = f"{error}\n{sentence(denied)}".strip()
     return msgspec.structs.replace(outcome, error=error, spans=(*outcome.spans, *spans))
 
 
@@ -72,20 +73,22 @@ def kept_of(spans: Iterable[Span]) -> list[Act]:
 def sentence(kept: Sequence[Act]) -> str:
     """What was denied, how it is allowed, and what was done in copies, as sentences."""
     texts = []
-    if denied := [act for act in kept if act.end == "denied"]:
+    denied = [act for act in kept if act.end == "denied"]
+    if denied:
         texts.append(f"It tried {_listed([described(act) for act in denied])}; denied.")
-    if copied := [act for act in kept if act.end == "copied"]:
-        tried = _listed([described(act) for act in copied])
-        texts.append(f"It tried {tried}; that was done in copies, which are gone.")
     keys: dict[str, list[str]] = {}
-    for act in kept:
+    for act in denied:
         key, value = allowing(act)
         if key and value not in keys.setdefault(key, []):
             keys[key].append(value)
     if keys:
-        what = "it" if len(kept) == 1 else "them"
+        what = "it" if len(denied) == 1 else "them"
         settings = _listed([f"{key} = {json.dumps(values)}" for key, values in keys.items()])
         texts.append(f"Allow {what} with {settings} under [agent.allow] in ratchet.toml.")
+    if copied := [act for act in kept if act.end == "copied"]:
+        deeds = {"write": "wrote", "delete": "deleted"}
+        changes = _listed([f"{deeds[act.kind]} {act.subject}" for act in copied])
+        texts.append(f"In copies, which are gone, it {changes}.")
     return " ".join(texts)
 
 
@@ -124,7 +127,9 @@ def allowing(act: Act) -> tuple[str, str]:
         case "program":
             return "programs", os.path.basename(act.subject)
         case "write" | "delete":
-            return "folders", os.path.dirname(act.subject)
+            folder = os.path.dirname(act.subject)
+            whole = folder in ("/", os.path.expanduser("~"))
+            return "folders", act.subject if whole else folder
         case _:
             return "", ""
 

@@ -126,7 +126,7 @@ def _tried(level: Level, before: Sequence[str]) -> str:
         theirs.close()
         ours.settimeout(START_S)
         printed = process.communicate(timeout=START_S)[1].decode(errors="replace").strip()
-        told = ours.recv(4096)[protocol.HEADER.size :].decode(errors="replace").strip()
+        reason = ours.recv(4096)[protocol.HEADER.size :].decode(errors="replace").strip()
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"it cannot be tried ({error})"
     finally:
@@ -136,4 +136,4 @@ def _tried(level: Level, before: Sequence[str]) -> str:
         shutil.rmtree(holder, ignore_errors=True)
     if process.returncode == 0:
         return ""
-    return acts.failed or told or (printed.splitlines() or ["it ended at once"])[-1]
+    return acts.failed or reason or (printed.splitlines() or ["it ended at once"])[-1]

@@ -74,7 +74,7 @@ class EgressProxy:
             return
         try:
             async with asyncio.timeout(_HEAD_S):
-                back, there = await dial(host, port)
+                back, forth = await dial(host, port)
         except (OSError, TimeoutError) as error:
             await _refuse(writer, "502 Bad Gateway", f"{error}\n")
             return
@@ -82,10 +82,10 @@ class EgressProxy:
             writer.write(b"HTTP/1.1 200 Connected\r\n\r\n")
         else:
             path = url._replace(scheme="", netloc="").geturl() or "/"
-            kept = [line for line in head.split(b"\r\n")[1:] if not _is_for_proxy(line)]
-            lines = [f"{method} {path} {version}".encode("latin-1"), b"Connection: close", *kept]
-            there.write(b"\r\n".join(lines))
-        await join(reader, writer, back, there)
+            headers = [line for line in head.split(b"\r\n")[1:] if not _is_for_proxy(line)]
+            lines = [f"{method} {path} {version}".encode("latin-1"), b"Connection: close", *headers]
+            forth.write(b"\r\n".join(lines))
+        await join(reader, writer, back, forth)
 
 
 def _is_for_proxy(line: bytes) -> bool:

@@ -26,11 +26,11 @@ def executables(programs: Sequence[str], folder: str, path: str) -> tuple[list[s
     loaders: set[str] = set()
     waiting = list(programs)
     while waiting:
-        named = os.path.expanduser(waiting.pop())
-        if os.sep in named:
-            places = [os.path.join(folder, named)]
+        program = os.path.expanduser(waiting.pop())
+        if os.sep in program:
+            places = [os.path.join(folder, program)]
         else:
-            places = [os.path.join(part or ".", named) for part in path.split(os.pathsep)]
+            places = [os.path.join(part or ".", program) for part in path.split(os.pathsep)]
         for place in places:
             actual = os.path.realpath(place)
             if not os.path.isfile(actual) or not os.access(actual, os.X_OK) or actual in files:

@@ -46,6 +46,8 @@ def contain(control: int, config: dict[str, Any]) -> NoReturn:
     kernel.prefer_for_oom_kill()
     reader, writer = os.pipe()
     own = config["level"] == NAMESPACES
+    folder, name = os.path.split(config["base"])
+    outside = os.open(folder, os.O_PATH | os.O_DIRECTORY)  # as it is before the mounts change
     try:
         if own and not config["entered"]:
             network.unshare(_NEW_NAMESPACES)
@@ -62,6 +64,12 @@ def contain(control: int, config: dict[str, Any]) -> NoReturn:
         os.close(descriptor)
     ended = os.read(reader, _STATUS.size)
     os.waitpid(pid, 0)
+    if not own:
+        scratch.empty(config["base"])
+    try:
+        os.rmdir(name, dir_fd=outside)
+    except OSError:
+        pass  # a mount here holds it, or the process outside was faster
     keeper.end_as(_STATUS.unpack(ended)[0] if ended else NOT_CONTAINED << 8)
 
 
@@ -118,17 +126,20 @@ class _Kept:
             dial=self._dial,
             ask=self._ask,
         )
+        places = {
+            (self._address(host.lower()), port): host.lower()
+            for host, port in config["hosts"]
+            if port and not host.startswith("*")
+        }
         listeners: list[tuple[socket.socket, str, int]] = []
         if own:
             network.lead_all_here()
             self._mounts = Mounts(config)
             for server in servers:
                 self._answer_names(server)
-            for host, port in config["hosts"]:
-                if port and not host.startswith("*."):
-                    address = "127.0.0.1" if host == "localhost" else self._address(host)
-                    listeners.append((_listener(address, port), host, port))
-                    self._guard.serves(address, port)
+            for (address, port), host in places.items():
+                listeners.append((_listener(address, port), host, port))
+                self._guard.serves(address, port)
         else:
             scratch.empty(config["base"])
             _lay_home(config)
@@ -183,24 +194,24 @@ class _Kept:
     def _reach(self, port: int) -> None:
         for address in ("127.0.0.1", "::1"):
             try:
-                made = socket.create_connection((address, port), timeout=_REACH_S)
+                connection = socket.create_connection((address, port), timeout=_REACH_S)
             except OSError:
                 continue
-            with made:
-                made.setblocking(True)
-                self._control.send(protocol.REACHED, b"\x01", (made.fileno(),))
+            with connection:
+                connection.setblocking(True)
+                self._control.send(protocol.REACHED, b"\x01", (connection.fileno(),))
             return
         self._control.send(protocol.REACHED, b"\x00")
 
     def _others(self) -> set[int]:
         """The other processes, once those that have ended are reaped."""
-        others = set(process_table.processes(os.getpid())) - {self._started.pid}
-        for pid in others:
+        alive = set(process_table.processes(os.getpid())) - {self._started.pid}
+        for pid in alive:
             try:
                 os.waitpid(pid, os.WNOHANG)
             except ChildProcessError:
                 continue  # it is another's child
-        return {pid for pid in others if process_table.usage([pid])[0]}
+        return {pid for pid in alive if process_table.usage([pid])[0]}
 
     def _settle_acts(self) -> None:
         for name in dict.fromkeys(self._names.asked):
@@ -228,10 +239,10 @@ class _Kept:
         self._tell(protocol.LISTENING, host, port, _listener(address, port))
 
     def _dial(self, host: str, port: int) -> socket.socket:
-        made = socket.create_connection(("127.0.0.1", self._config["relay"]), timeout=_DIAL_S)
-        source = made.getsockname()[1]
+        connection = socket.create_connection(("127.0.0.1", self._config["relay"]), timeout=_DIAL_S)
+        source = connection.getsockname()[1]
         self._control.send(protocol.DIALED, f"{source} {host} {port}".encode())
-        return made
+        return connection
 
     def _tell(self, kind: int, host: str, port: int, listener: socket.socket) -> None:
         self._control.send(kind, f"{host} {port}".encode(), (listener.fileno(),))
@@ -239,18 +250,18 @@ class _Kept:
 
     def _answer_names(self, server: str) -> None:
         family = socket.AF_INET6 if ":" in server else socket.AF_INET
-        asked = socket.socket(family, socket.SOCK_DGRAM)
+        service = socket.socket(family, socket.SOCK_DGRAM)
         try:
-            asked.bind((server, 53))
+            service.bind((server, 53))
         except OSError:
             return  # there is no IPv6
 
         def answer() -> None:
-            query, source = asked.recvfrom(4096)
+            query, source = service.recvfrom(4096)
             if reply := self._names.answer(query):
-                asked.sendto(reply, source)
+                service.sendto(reply, source)
 
-        self._readers[asked.fileno()] = answer
+        self._readers[service.fileno()] = answer
         listener = _listener(server, 53)
         self._readers[listener.fileno()] = lambda: self._converse(listener.accept()[0])
         self._guard.serves(server, 53)
@@ -260,41 +271,41 @@ class _Kept:
         self._converse(ours)
         return theirs
 
-    def _converse(self, asked: socket.socket) -> None:
+    def _converse(self, client: socket.socket) -> None:
         """Answer the queries that come on a connection, or on a pair of datagram sockets."""
-        asked.setblocking(False)
-        stream = asked.type == socket.SOCK_STREAM
+        client.setblocking(False)
+        stream = client.type == socket.SOCK_STREAM
         received = bytearray()
 
         def answer() -> None:
             try:
-                part = asked.recv(4096)
+                part = client.recv(4096)
                 received.extend(part)
                 if not stream:
-                    asked.send(self._names.answer(part))
+                    client.send(self._names.answer(part))
                 while stream and len(received) > 2:
                     size = int.from_bytes(received[:2], "big")
                     if len(received) < 2 + size:
                         break
                     reply = self._names.answer(bytes(received[2 : 2 + size]))
                     del received[: 2 + size]
-                    asked.send(len(reply).to_bytes(2, "big") + reply)
+                    client.send(len(reply).to_bytes(2, "big") + reply)
             except OSError:
                 part = b""
             if not part:
-                del self._readers[asked.fileno()]
-                asked.close()
+                del self._readers[client.fileno()]
+                client.close()
 
-        self._readers[asked.fileno()] = answer
+        self._readers[client.fileno()] = answer
 
 
 def _listener(address: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
-    made = socket.socket(family)
-    made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    made.bind((address, port))
-    made.listen()
-    return made
+    listener = socket.socket(family)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((address, port))
+    listener.listen()
+    return listener
 
 
 def _ruleset(config: dict[str, Any], own: bool, api: int) -> landlock.Ruleset:

@@ -100,13 +100,13 @@ def effects(notice: Notice) -> list[Effect]:
         return [Effect(SIGNAL, str(_signed(arguments[0])))]
     if name not in _CHANGES and name not in _DELETES:
         return [Effect(PROCESS, name)]
-    made = []
+    changes = []
     for kind, table in ((DELETE, _DELETES), (WRITE, _CHANGES), (WRITE, _LINKED)):
         if name in table:
             path = _path(notice, table[name])
             follow = name in _FOLLOWS and not _stays_at_link(notice)
-            made.append(_change(kind, real(path, follow=follow)))
-    return made
+            changes.append(_change(kind, real(path, follow=follow)))
+    return changes
 
 
 def _change(kind: str, path: str) -> Effect:
@@ -128,8 +128,8 @@ def payloads(notice: Notice) -> list[bytes]:
 def asked_name(payload: bytes) -> str:
     """The host's name that a query to a name service asks for; empty for anything else."""
     if payload[:1] == b"{":  # systemd-resolved's own protocol
-        named = _NAMED.search(payload)
-        return named.group(1).decode() if named else ""
+        match = _NAMED.search(payload)
+        return match.group(1).decode() if match else ""
     try:
         flags, questions = struct.unpack_from("!HH", payload, 2)
         if flags & 0xF800 or questions != 1:
@@ -192,11 +192,11 @@ def _messages(notice: Notice) -> list[tuple[int, int, tuple[int, int]]]:
     content = notice.memory(notice.arguments[1], size * count)
     if len(content) < size * count:
         raise OSError(errno.EFAULT, "no message")
-    made = []
+    messages = []
     for number in range(count):
         name, length, _, parts, many = struct.unpack_from("=QIIQQ", content, number * size)
-        made.append((name, length, (parts, many)))
-    return made
+        messages.append((name, length, (parts, many)))
+    return messages
 
 
 def _first_part(notice: Notice, parts: tuple[int, int]) -> bytes:
@@ -227,8 +227,8 @@ def _to(notice: Notice, address: int, size: int) -> list[Effect]:
         path = content[2:]
         if path[:1] == b"\0":
             return [Effect(SOCKET, "@" + path[1:].split(b"\0")[0].decode(errors="replace"))]
-        named = os.fsdecode(path.split(b"\0")[0])
-        if not named.startswith("/"):
-            named = os.path.join(os.readlink(f"/proc/{notice.pid}/cwd"), named)
-        return [Effect(SOCKET, os.path.realpath(named))]
+        place = os.fsdecode(path.split(b"\0")[0])
+        if not place.startswith("/"):
+            place = os.path.join(os.readlink(f"/proc/{notice.pid}/cwd"), place)
+        return [Effect(SOCKET, os.path.realpath(place))]
     return []

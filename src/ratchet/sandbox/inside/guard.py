@@ -103,16 +103,16 @@ class Guard:
             if notice.name == "socket":
                 self._socket(notice)
                 return
-            seen = effects(notice)
+            wanted = effects(notice)
             if notice.name == "connect":
-                self._connect(notice, seen[0] if seen else None)
+                self._connect(notice, wanted[0] if wanted else None)
                 return
-            paths = [effect.subject for effect in seen]
+            paths = [effect.subject for effect in wanted]
             if not self._own_network and paths and all(map(self.shared_memory.owns, paths)):
                 self.shared_memory.answer(notice, paths)
                 return
             error = 0
-            for effect in seen:
+            for effect in wanted:
                 error = error or self._refusal(notice, effect)
         except (OSError, ValueError) as problem:
             notice.refuse(getattr(problem, "errno", None) or errno.EFAULT)
@@ -149,12 +149,13 @@ class Guard:
 
     def _change(self, notice: Notice, effect: Effect) -> int:
         path = effect.subject
-        there = os.path.lexists(path)
+        exists = os.path.lexists(path)
         if f"{path}/".startswith(self._writable) or is_noise(effect):
-            if there and not is_noise(effect) and self._original(path):
+            makes = notice.name in _MAKES_FOLDERS
+            if exists and not makes and not is_noise(effect) and self._original(path):
                 self._report(effect, COPIED)
             return 0
-        changes_nothing = there if notice.name in _MAKES_FOLDERS else not there
+        changes_nothing = exists if notice.name in _MAKES_FOLDERS else not exists
         if changes_nothing and (effect.kind == DELETE or notice.name in _MAKES_FOLDERS):
             return 0  # it fails by itself
         # The mounts, or Landlock, refuse the others with an error of their own.
@@ -209,29 +210,27 @@ class Guard:
             else:
                 notice.refuse(self._datagram(effect) if port else errno.ENETUNREACH)
             return
-        named = self._named(effect)
+        host = self._named(effect)
         if port == 0 or (self._own_network and port == NAME_SERVICE):
             notice.let() if self._own_network else notice.refuse(errno.ECONNREFUSED)
         elif (address, port) in self._served:
             notice.let()
-        elif self._allowed(named):
+        elif self._allowed(host):
             if self._own_network:
-                self._serve(address, named.subject, port)
+                self._serve(address, host.subject, port)
                 self._served.add((address, port))
                 notice.let()
             else:
-                self._pass(notice, self._dial(named.subject, port))
+                self._pass(notice, self._dial(host.subject, port))
         elif port == NAME_SERVICE:
             self._pass(notice, self._ask(socket.SOCK_STREAM))
-        elif named.subject == "localhost" and self._listens_inside(port):
+        elif host.subject == "localhost" and self._listens_inside(port):
             if self._own_network:
                 notice.let()
             else:
-                own = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
-                own.connect((address, port))
-                self._pass(notice, own)
+                self._pass(notice, socket.create_connection((address, port), _CONNECT_S))
         else:
-            notice.refuse(self._deny(named, errno.ECONNREFUSED))
+            notice.refuse(self._deny(host, errno.ECONNREFUSED))
 
     def serves(self, address: str, port: int) -> None:
         """Note that an address and port of its own network lead to a host."""
@@ -251,25 +250,27 @@ class Guard:
         if not listed and not self._held_inside(_unix_sockets(path)):
             notice.refuse(self._deny(effect, errno.EACCES))
             return
-        made = socket.socket(socket.AF_UNIX)
-        made.settimeout(_CONNECT_S)
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(_CONNECT_S)
         try:
             if path.startswith("@"):
-                made.connect("\0" + path[1:])
+                connection.connect("\0" + path[1:])
             else:  # a path may be longer than an address
                 os.chdir(os.path.dirname(path))
-                made.connect(f"./{os.path.basename(path)}")
+                connection.connect(f"./{os.path.basename(path)}")
         except OSError:
-            made.close()
+            connection.close()
             raise
         finally:
             os.chdir("/")
-        there = struct.unpack("3i", made.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+        peer = struct.unpack(
+            "3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)
+        )[0]
         # It is 0 for a process outside of this one's namespace.
-        if listed or there in process_table.processes(os.getpid()):
-            self._pass(notice, made)
+        if listed or peer in process_table.processes(os.getpid()):
+            self._pass(notice, connection)
         else:
-            made.close()
+            connection.close()
             notice.refuse(self._deny(effect, errno.EACCES))
 
     def _socket(self, notice: Notice) -> None:
@@ -284,8 +285,8 @@ class Guard:
             notice.let()
         elif on_network or family == socket.AF_UNIX:
             # Nothing that is sent on it goes anywhere, whatever the address.
-            other, inert = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-            other.close()
+            far_end, inert = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            far_end.close()
             self._datagrams.add(f"socket:[{os.fstat(inert.fileno()).st_ino}]")
             flags = notice.arguments[1]
             inert.setblocking(not flags & _NONBLOCKING)
@@ -295,14 +296,14 @@ class Guard:
         else:
             notice.refuse(errno.EPERM)
 
-    def _pass(self, notice: Notice, made: socket.socket) -> None:
+    def _pass(self, notice: Notice, connection: socket.socket) -> None:
         """Put a connection in the place of the caller's socket."""
         number = notice.arguments[0] & 0xFFFFFFFF
         with open(f"/proc/{notice.pid}/fdinfo/{number}") as file:
             flags = int(file.read().partition("flags:")[2].split()[0], 8)
-        made.setblocking(not flags & _NONBLOCKING)
-        with made:
-            notice.replace(number, made.fileno(), flags & _CLOSED_BY_EXEC)
+        connection.setblocking(not flags & _NONBLOCKING)
+        with connection:
+            notice.replace(number, connection.fileno(), flags & _CLOSED_BY_EXEC)
         notice.done()
 
     def _descriptor(self, notice: Notice) -> str:

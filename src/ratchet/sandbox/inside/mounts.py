@@ -54,9 +54,9 @@ def _detach(path: str) -> None:
 
 
 def _number(name: str) -> int:
-    known = architecture()
-    assert known is not None
-    return known[1][name]
+    machine = architecture()
+    assert machine is not None
+    return machine[1][name]
 
 
 def _held(path: str) -> int:

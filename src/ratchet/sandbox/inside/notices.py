@@ -75,9 +75,9 @@ class Notice:
         return self._add(0, 0, descriptor, flags)
 
     def _add(self, how: int, number: int, descriptor: int, flags: int) -> int:
-        asked = bytearray(struct.pack("=QIIII", self.id, how, descriptor, number, flags))
-        there: int = fcntl.ioctl(self._listener, _ADD_DESCRIPTOR, asked)
-        return there
+        request = bytearray(struct.pack("=QIIII", self.id, how, descriptor, number, flags))
+        number_there: int = fcntl.ioctl(self._listener, _ADD_DESCRIPTOR, request)
+        return number_there
 
     def _send(self, value: int, error: int, flags: int) -> None:
         try:
@@ -120,16 +120,16 @@ class Notice:
         Raises:
             OSError: There is none.
         """
-        named = self.text(address)
+        path = self.text(address)
         for own in ("/proc/self/", "/proc/thread-self/"):  # which names another process here
-            if named.startswith(own):
-                return f"/proc/{self.pid}/{named.removeprefix(own)}"
-        if named.startswith("/"):
-            return named
+            if path.startswith(own):
+                return f"/proc/{self.pid}/{path.removeprefix(own)}"
+        if path.startswith("/"):
+            return path
         folder = struct.unpack("=i", struct.pack("=I", folder & 0xFFFFFFFF))[0]
         place = "cwd" if folder == _AT_FOLDER else f"fd/{folder}"
         base = os.readlink(f"/proc/{self.pid}/{place}")
-        return os.path.join(base, named) if named else base
+        return os.path.join(base, path) if path else base
 
 
 def receive(listener: int) -> Notice | None:

@@ -55,7 +55,7 @@ class Observer:
         """Threads' descriptors that lead to a name service."""
         self._asked: dict[str, frozenset[str] | None] = {}
         """The addresses of names that were asked for, the last one last; None: not known yet."""
-        self._names = hosts_table()
+        self._names = dict(reversed(hosts_table()))
 
     def decide(self, notice: Notice) -> None:
         """Answer a call, and report it."""
@@ -63,12 +63,12 @@ class Observer:
             asks = (notice.pid, notice.arguments[0]) in self._asking
             if notice.name in ("sendto", "sendmsg", "sendmmsg"):
                 self._ask(notice, asks)
-            seen = effects(notice)
+            noticed = effects(notice)
         except (OSError, ValueError):
-            seen = []
+            noticed = []
         # Before the report: looking for a name takes time.
         notice.let()
-        for effect in seen:
+        for effect in noticed:
             if effect.kind == SOCKET and not _is_there(effect.subject):
                 continue
             if effect.kind == CONNECT:
@@ -110,21 +110,20 @@ def _is_there(path: str) -> bool:
 
 def _addresses(name: str) -> frozenset[str]:
     try:
-        found = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
+        answers = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
     except OSError:
         return frozenset()
-    return frozenset(str(address[0]) for *_, address in found)
+    return frozenset(str(address[0]) for *_, address in answers)
 
 
-def hosts_table() -> dict[str, str]:
-    """The names of addresses in the machine's own table."""
-    names: dict[str, str] = {}
+def hosts_table() -> list[tuple[str, str]]:
+    """Addresses and names of the machine's own table; an address may have several names."""
+    rows = [("127.0.0.1", "localhost"), ("::1", "localhost")]
     try:
         with open("/etc/hosts", encoding="utf-8", errors="replace") as file:
             for line in file:
-                address, *named = line.partition("#")[0].split() or [""]
-                if named:
-                    names.setdefault(address, named[0])
+                address, *aliases = line.partition("#")[0].split() or [""]
+                rows += [(address, name.lower()) for name in aliases]
     except OSError:
         pass
-    return {**names, "127.0.0.1": "localhost", "::1": "localhost"}
+    return rows

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 
 from ratchet.source.literals.languages import LANGUAGES
 from ratchet.source.literals.literal import Literal, is_mark
-from ratchet.source.literals.literal_place import LiteralPlace, blanked, surroundings
+from ratchet.source.literals.literal_context import LiteralContext, blanked, surroundings
 from ratchet.source.literals.search import read_file
 from ratchet.source.literals.source_files import is_generated, is_searched, is_test
 from ratchet.wire.looking.inventory import Place, PromptText
@@ -149,7 +149,7 @@ def _in_source(path: str, text: str) -> Iterator[PromptText]:
             yield PromptText(place, name, _begin(value), len(value), why)
 
 
-def _why(path: str, text: str, literal: Literal, words: int, around: LiteralPlace) -> str:
+def _why(path: str, text: str, literal: Literal, words: int, around: LiteralContext) -> str:
     """What tells that a literal is a prompt, as a clause; empty if nothing does."""
     value = literal.value
     label = next((name for name in around.names[:2] if name), "")
@@ -204,7 +204,7 @@ def _asks_person(value: str, words: int, label: str, call: str) -> bool:
     return short and bool(_ASKS.match(value) or re.search(r"[:>?]\s*$", value))
 
 
-def _asks_by_variable(text: str, around: LiteralPlace) -> bool:
+def _asks_by_variable(text: str, around: LiteralContext) -> bool:
     """Whether the variable that holds a text is what a person is asked."""
     name = re.escape(around.names[0]) if around.names and around.names[0] else ""
     asked = rf"\b(?:input|raw_input|ask|confirm|question|getpass|interrupt)\(\s*{name}\s*[,)]"

@@ -35,7 +35,7 @@ _ROLE = re.compile(
 _PAIR = re.compile(r"""^\s*["'](system|developer|user|human|ai|assistant)["']\s*,\s*$""", re.I)
 
 
-class LiteralPlace(msgspec.Struct, frozen=True):
+class LiteralContext(msgspec.Struct, frozen=True):
     """Where a literal stands."""
 
     names: tuple[str, ...]
@@ -61,7 +61,7 @@ def blanked(text: str, literals: Iterable[Literal]) -> str:
     return _COMMENT.sub(lambda comment: " " * len(comment.group()), plain)
 
 
-def surroundings(text: str, plain: str, span: tuple[int, int]) -> LiteralPlace:
+def surroundings(text: str, plain: str, span: tuple[int, int]) -> LiteralContext:
     """What stands around a literal.
 
     Args:
@@ -97,7 +97,7 @@ def surroundings(text: str, plain: str, span: tuple[int, int]) -> LiteralPlace:
         defined = list(_FUNCTION.finditer(plain, begin, span[0]))
         function = next((name for name in defined[-1].groups() if name), "") if defined else ""
     alone = not statement.strip() and not calls
-    return LiteralPlace(tuple(names), tuple(calls), role, function, alone)
+    return LiteralContext(tuple(names), tuple(calls), role, function, alone)
 
 
 def _opener(plain: str, at: int, begin: int) -> tuple[int, int]:
