@@ -12,7 +12,7 @@ import msgspec
 
 from ratchet.source.literals.data_values import FORMATS, parse, place_of
 from ratchet.source.literals.literal import Literal
-from ratchet.source.literals.literal_place import blanked, surroundings
+from ratchet.source.literals.literal_context import blanked, surroundings
 from ratchet.source.literals.search import LiteralFile, byte_span, read_file
 from ratchet.types import PromptFile
 from ratchet.wire.changes import LeftAlone
