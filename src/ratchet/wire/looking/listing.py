@@ -22,10 +22,12 @@ _LANGUAGES = {
     "ipynb": "Notebook",
     **dict.fromkeys(("ts", "tsx", "mts", "cts"), "TypeScript"),
     **dict.fromkeys(("js", "jsx", "mjs", "cjs"), "JavaScript"),
-    **{"go": "Go", "rs": "Rust", "java": "Java", "kt": "Kotlin", "cs": "C#"},
-    **{"rb": "Ruby", "php": "PHP", "swift": "Swift"},
-    **dict.fromkeys(("c", "h"), "C"),
-    **dict.fromkeys(("cc", "cpp", "hpp"), "C++"),
+    "go": "Go",
+    "rs": "Rust",
+    "java": "Java",
+    "cs": "C#",
+    "rb": "Ruby",
+    **dict.fromkeys(("c", "h", "cc", "cpp", "hpp"), "C and C++"),
     **dict.fromkeys(("sh", "bash"), "Shell"),
 }
 
