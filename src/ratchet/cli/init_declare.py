@@ -8,14 +8,15 @@ from typing import NamedTuple
 
 import msgspec
 
-from ratchet.cli.console import one_line
+from ratchet.cli.console import counted, one_line
 from ratchet.cli.init_verify import WiringVerification
-from ratchet.types import PromptFile
+from ratchet.types import InputError, PromptFile
 from ratchet.wire.applying import Plan
 from ratchet.wire.changes import Changes, LeftAlone
 from ratchet.wire.codemods import declare
 from ratchet.wire.deriving.declarations import Declarations, declarations
 from ratchet.wire.deriving.derive import Derived, Wiring
+from ratchet.wire.deriving.prompts import SentPrompt
 from ratchet.wire.looking.inventory import Place
 from ratchet.wire.project_files.dependency import Edited, manifest_of, with_sdk
 from ratchet.wire.recording.recording import Recording
@@ -76,6 +77,7 @@ def declared(
     folders = tuple(agent.get("path", (".",)))
     decided = declarations(root, derived.prompts)
     left = list(decided.left)
+    places = _places(decided, derived.prompts)
     sdk: Edited | LeftAlone | None = None
     if decided.literals:
         sdk = _manifest(root, folders[0], recording, say)
@@ -83,32 +85,47 @@ def declared(
         made = declare(root, decided.literals, folders)
         names = (*made.names, *_names_of_files(decided))
         if not names:
+            left += made.changes.left_alone
             break
         in_manifest = (sdk.change,) if made.names and isinstance(sdk, Edited) else ()
         parts = DeclaredParts(
             Changes((*made.changes.files, *in_manifest)), decided.files, made.import_per_candidate
         )
-        plan = planned(wiring, parts)
-        say(f"\nChecking it again with {len(names)} declared…")
-        verification = verified(wiring, plan)
-        same = next((f for f in verification.findings if f.name == "prompts"), None)
-        if not verification.works or same is None or not same.holds:
-            why = verification.why.strip() or (same.said if same else "")
-            left += [
-                LeftAlone(name, Place("ratchet.toml"), f"With it declared, it fails: {why}")
-                for name in names
-            ]
+        say(f"\nChecking it again with {counted(len(names), 'declared prompt')}…")
+        try:
+            plan = planned(wiring, parts)
+            verification = verified(wiring, plan)
+            why = _why_worse(works.verification, verification)
+        except InputError as error:
+            why = error.message
+        if why:
+            said = f"With it declared, the check fails: {why}"
+            left += [LeftAlone(name, places[name], said) for name in names]
             left += made.changes.left_alone
             break
-        if not verification.not_arrived:
+        missing = [name for name in verification.not_arrived if name in places]
+        if not missing:
             left += made.changes.left_alone
             if isinstance(sdk, LeftAlone) and made.names:
                 left.append(msgspec.structs.replace(sdk, why=f"{sdk.why} {_NEEDS_SDK}"))
             step = sdk.next_step if in_manifest and isinstance(sdk, Edited) else ""
             return Declaring(wiring, plan, verification, names, tuple(left), step)
-        decided, dropped = _without(decided, verification.not_arrived)
-        left += dropped
+        said = "In the check, a changed text of it did not reach the model."
+        left += [LeftAlone(name, places[name], said) for name in missing]
+        decided = _without(decided, missing)
     return works._replace(left=tuple(left))
+
+
+def _why_worse(before: WiringVerification, after: WiringVerification) -> str:
+    """Why what holds with nothing declared does not hold any more; empty where it does.
+
+    Texts that vary from run to run, such as those with a date, differ with nothing declared too.
+    """
+    if not after.works:
+        return after.why.strip()
+    held = {finding.name for finding in before.findings if finding.holds}
+    worse = [f.said for f in after.findings if f.name in held and not f.holds]
+    return " ".join(worse)
 
 
 def _manifest(
@@ -123,34 +140,38 @@ def _manifest(
 
 
 def _names_of_files(decided: Declarations) -> list[str]:
-    return [
-        file.prompt_name(field.split(".") if field else ())
+    return [_name_in(file, field) for file in decided.files for field in file.fields or ("",)]
+
+
+def _name_in(file: PromptFile, field: str) -> str:
+    return file.prompt_name(field.split(".") if field else ())
+
+
+def _places(decided: Declarations, prompts: Sequence[SentPrompt]) -> dict[str, Place]:
+    """Where each prompt that is declared stands."""
+    lines = {(prompt.path, prompt.start): prompt.line for prompt in prompts}
+    in_code = {
+        literal.name: Place(literal.path, lines[literal.path, literal.start])
+        for literal in decided.literals
+    }
+    in_files = {
+        _name_in(file, field): Place(file.path)
         for file in decided.files
         for field in file.fields or ("",)
-    ]
+    }
+    return {**in_code, **in_files}
 
 
-def _without(decided: Declarations, names: Sequence[str]) -> tuple[Declarations, list[LeftAlone]]:
-    """What is declared without some prompts, and why these are left alone."""
-    why = "In the check, a changed text of it did not reach the model."
-    left: list[LeftAlone] = []
-    literals = []
-    for literal in decided.literals:
-        if literal.name in names:
-            left.append(LeftAlone(literal.name, Place(literal.path), why))
-        else:
-            literals.append(literal)
+def _without(decided: Declarations, names: Sequence[str]) -> Declarations:
+    """What is declared without some prompts."""
+    literals = tuple(literal for literal in decided.literals if literal.name not in names)
     files = []
     for file in decided.files:
-        kept = tuple(
-            field for field in file.fields if file.prompt_name(field.split(".")) not in names
-        )
-        whole = not file.fields and file.prompt_name() not in names
+        kept = tuple(field for field in file.fields if _name_in(file, field) not in names)
+        whole = not file.fields and _name_in(file, "") not in names
         if kept or whole:
             files.append(msgspec.structs.replace(file, fields=kept))
-        if kept != file.fields or not (kept or whole):
-            left.append(LeftAlone(file.path, Place(file.path), why))
-    return Declarations(tuple(literals), tuple(files), decided.left), left
+    return Declarations(literals, tuple(files), decided.left)
 
 
 def _of_program(wiring: Wiring, recording: Recording) -> LeftAlone:
