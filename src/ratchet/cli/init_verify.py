@@ -43,7 +43,7 @@ class SeenCall(NamedTuple):
     exchange: Exchange
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class WiringFinding(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that was verified, or was not."""
 
     name: str
@@ -52,12 +52,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     said: str
 
 
-class Verification(msgspec.Struct, frozen=True, kw_only=True):
+class WiringCheck(msgspec.Struct, frozen=True, kw_only=True):
     """What running a wiring showed."""
 
     works: bool
     """Whether the recorded input ran to its end as wired."""
-    findings: tuple[Finding, ...]
+    findings: tuple[WiringFinding, ...]
     denied: tuple[DeniedAct, ...]
     """What it tried and may not do."""
     why: str
@@ -74,7 +74,7 @@ def _unchanged(request: RelayedRequest) -> RelayedRequest:
     return msgspec.structs.replace(request, body=body)
 
 
-class Replay:
+class RecordedAnswers:
     """Answers model calls as they were answered in the recorded run; a context manager.
 
     A call that was not recorded, such as one with a changed prompt, gets the answer of the recorded
@@ -103,7 +103,7 @@ class Replay:
             STAND_IN: url,
         }
 
-    def __enter__(self) -> Replay:
+    def __enter__(self) -> RecordedAnswers:
         self._relay.__enter__()
         return self
 
@@ -126,9 +126,9 @@ def verify(
     settings: bytes,
     wiring: Wiring,
     recording: Recording,
-    replay: Replay,
+    replay: RecordedAnswers,
     say: Callable[[str], None],
-) -> Verification:
+) -> WiringCheck:
     """Run the wired agent on the recorded input, with its own prompts and with changed ones.
 
     Args:
@@ -148,7 +148,7 @@ def verify(
     if answer.own is None or answer.own.status != "succeeded":
         error = answer.error or (answer.own.error if answer.own else "")
         denied = answer.own.denied if answer.own else ()
-        return Verification(works=False, findings=(), denied=denied, why=f"{error} {answer.hint}")
+        return WiringCheck(works=False, findings=(), denied=denied, why=f"{error} {answer.hint}")
     own = [call.exchange for call in seen if call.started_at < answer.started_changed_at]
     changed = [call.exchange for call in seen if call.started_at >= answer.started_changed_at]
     arrived = {
@@ -161,7 +161,7 @@ def verify(
         _same_shape(wiring.output, answer.own.output),
     )
     works = findings[0].holds is not False
-    return Verification(
+    return WiringCheck(
         works=works,
         findings=findings,
         denied=answer.own.denied,
@@ -231,40 +231,42 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             process.communicate(timeout=PATIENCE_S)
 
 
-def _calls(recording: Recording, own: Sequence[Exchange]) -> Finding:
+def _calls(recording: Recording, own: Sequence[Exchange]) -> WiringFinding:
     expected, got = len(recording.calls), len(own)
     if not got and expected:
         said = "No model call reached the gateway."
-        return Finding(name="model calls", holds=False, said=said)
+        return WiringFinding(name="model calls", holds=False, said=said)
     said = (
         f"{counted(got, 'model call')}, as recorded."
         if got == expected
         else f"{got} of {counted(expected, 'call')}."
     )
-    return Finding(name="model calls", holds=True if got == expected else None, said=said)
+    return WiringFinding(name="model calls", holds=True if got == expected else None, said=said)
 
 
-def _same_prompts(recording: Recording, own: Sequence[Exchange]) -> Finding:
+def _same_prompts(recording: Recording, own: Sequence[Exchange]) -> WiringFinding:
     sent = [texts_of_request(request_of(exchange)) for exchange in own]
     different = unlike(recording, sent)
     if not different:
         said = "The same prompts, to the byte."
-        return Finding(name="prompts", holds=True, said=said)
-    return Finding(name="prompts", holds=None, said=f"Prompts differ: {'; '.join(different[:3])}")
+        return WiringFinding(name="prompts", holds=True, said=said)
+    return WiringFinding(
+        name="prompts", holds=None, said=f"Prompts differ: {'; '.join(different[:3])}"
+    )
 
 
 def _change_arrives(
     recording: Recording, prompts: int, arrived: set[int], changed: Sequence[Exchange]
-) -> Finding:
+) -> WiringFinding:
     if not changed and (foreign := _foreign_protocols(recording)):
         said = (
             f"Its model speaks {foreign}, in which the gateway replaces no prompts: ratchet run and"
             " eval work; to improve it, declare the prompts: ratchet init --declare"
         )
-        return Finding(name="changed prompt", holds=None, said=said)
+        return WiringFinding(name="changed prompt", holds=None, said=said)
     if not prompts:
         said = "No system prompt was sent, so none can be replaced at the gateway."
-        return Finding(name="changed prompt", holds=None, said=said)
+        return WiringFinding(name="changed prompt", holds=None, said=said)
     with_prompt = [
         exchange
         for exchange in changed
@@ -273,7 +275,7 @@ def _change_arrives(
     calls = sum(bool(CHANGED.search(exchange.request.body)) for exchange in with_prompt)
     count = f"{len(arrived)} of {counted(prompts, 'prompt')}"
     said = f"A changed text of {count} arrived, in {calls} of {counted(len(with_prompt), 'call')}."
-    return Finding(name="changed prompt", holds=bool(arrived), said=said)
+    return WiringFinding(name="changed prompt", holds=bool(arrived), said=said)
 
 
 _PROTOCOLS = {"gemini": "Gemini's protocol", "bedrock": "Bedrock's protocol"}
@@ -289,11 +291,13 @@ def _foreign_protocols(recording: Recording) -> str:
     return " and ".join(sorted(names))
 
 
-def _same_shape(recorded: Any, output: Any) -> Finding:
+def _same_shape(recorded: Any, output: Any) -> WiringFinding:
     one, other = _shape(recorded), _shape(output)
     if one == other:
-        return Finding(name="answer", holds=True, said=f"The answer is {one}, as recorded.")
-    return Finding(name="answer", holds=None, said=f"The answer is {other}; recorded was {one}.")
+        return WiringFinding(name="answer", holds=True, said=f"The answer is {one}, as recorded.")
+    return WiringFinding(
+        name="answer", holds=None, said=f"The answer is {other}; recorded was {one}."
+    )
 
 
 def _shape(value: Any) -> str:
