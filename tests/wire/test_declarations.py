@@ -10,14 +10,14 @@ from ratchet.types import PromptFile
 from ratchet.wire.codemods import declare
 from ratchet.wire.deriving.declarations import Declarations, declarations
 from ratchet.wire.deriving.prompts import sent_prompts
-from ratchet.wire.recording.recording import CommandRun, ModelCall, ModelText, Recording
+from ratchet.wire.recording.recording import CommandRun, ModelText, Recording, WatchedCall
 
 RULES = "You answer for the shop, and you say so where you do not know."
 
 
 def recording(root: Path, *texts: str) -> Recording:
     """A recorded run that sent these texts."""
-    call = ModelCall(
+    call = WatchedCall(
         number=0,
         method="POST",
         path="/v1/chat/completions",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ratchet.cli.console import counted, one_line, out
-from ratchet.cli.init_verify import WiringCheck, WiringFinding
+from ratchet.cli.init_verify import WiringFinding, WiringVerification
 from ratchet.wire.changes import LeftAlone
 from ratchet.wire.deriving.derive import Derived, Wiring
 from ratchet.wire.recording.recording import Recording
@@ -47,7 +47,7 @@ def print_dry_run(diff: str) -> None:
 def print_verified(
     recording: Recording,
     wiring: Wiring,
-    verification: WiringCheck,
+    verification: WiringVerification,
     findings: Iterable[WiringFinding],
     left: Iterable[LeftAlone],
 ) -> None:

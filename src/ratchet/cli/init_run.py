@@ -26,7 +26,7 @@ from ratchet.cli.init_page import (
     print_verified,
 )
 from ratchet.cli.init_tests import tests_as_before
-from ratchet.cli.init_verify import RecordedAnswers, WiringCheck, verify
+from ratchet.cli.init_verify import RecordedAnswers, WiringVerification, verify
 from ratchet.observe.project_paths import FILE_NAME
 from ratchet.source.files import own_files
 from ratchet.types import AgentError, InputError
@@ -88,12 +88,12 @@ def wire_by_watching(
     def planned(wiring: Wiring, parts: DeclaredParts) -> Plan:
         return _plan(root, wiring, acts, recording, inventory, parts)
 
-    def verified(wiring: Wiring, plan: Plan) -> WiringCheck:
+    def verified(wiring: Wiring, plan: Plan) -> WiringVerification:
         settings = next(file.after for file in plan.files if file.path == FILE_NAME)
         with RecordedAnswers(recording) as replay:
             return verify(root, settings, wiring, recording, replay, say)
 
-    def verified_in_place(wiring: Wiring, plan: Plan) -> WiringCheck:
+    def verified_in_place(wiring: Wiring, plan: Plan) -> WiringVerification:
         with in_place(plan):
             return verified(wiring, plan)
 
@@ -172,7 +172,7 @@ def _first_that_works(
     wirings: Sequence[Wiring],
     plans: Sequence[Plan],
     recording: Recording,
-    verified: Callable[[Wiring, Plan], WiringCheck],
+    verified: Callable[[Wiring, Plan], WiringVerification],
     say: Callable[[str], None],
 ) -> Declaring:
     """Verify one wiring after the other, and take the first that works.

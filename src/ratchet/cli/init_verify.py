@@ -52,7 +52,7 @@ class WiringFinding(msgspec.Struct, frozen=True, kw_only=True):
     said: str
 
 
-class WiringCheck(msgspec.Struct, frozen=True, kw_only=True):
+class WiringVerification(msgspec.Struct, frozen=True, kw_only=True):
     """What running a wiring showed."""
 
     works: bool
@@ -128,7 +128,7 @@ def verify(
     recording: Recording,
     replay: RecordedAnswers,
     say: Callable[[str], None],
-) -> WiringCheck:
+) -> WiringVerification:
     """Run the wired agent on the recorded input, with its own prompts and with changed ones.
 
     Args:
@@ -148,7 +148,9 @@ def verify(
     if answer.own is None or answer.own.status != "succeeded":
         error = answer.error or (answer.own.error if answer.own else "")
         denied = answer.own.denied if answer.own else ()
-        return WiringCheck(works=False, findings=(), denied=denied, why=f"{error} {answer.hint}")
+        return WiringVerification(
+            works=False, findings=(), denied=denied, why=f"{error} {answer.hint}"
+        )
     own = [call.exchange for call in seen if call.started_at < answer.started_changed_at]
     changed = [call.exchange for call in seen if call.started_at >= answer.started_changed_at]
     arrived = {
@@ -161,7 +163,7 @@ def verify(
         _same_shape(wiring.output, answer.own.output),
     )
     works = findings[0].holds is not False
-    return WiringCheck(
+    return WiringVerification(
         works=works,
         findings=findings,
         denied=answer.own.denied,
