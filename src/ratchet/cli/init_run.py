@@ -100,6 +100,8 @@ def wire_by_watching(
     plans = [planned(wiring, NOTHING_DECLARED) for wiring in derived.wirings]
     if options.dry_run:
         _dry_run(recording, derived, show(plans[0]), json=json)
+        if options.declare:
+            say("Prompts are declared once a wiring is verified, so the diff does not show that.")
         return
     done = _first_that_works(derived.wirings, plans, recording, verified, say)
     if options.declare:

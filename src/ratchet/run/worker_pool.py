@@ -128,7 +128,7 @@ class WorkerPool:
             if isinstance(message, WorkerReady):
                 worker.loaded()
                 return worker
-            denied = worker.denied()
+            denied = [act for act in worker.denied() if act.end == "denied"]
             why = f" {sentence(denied)}" if denied else ""
             if isinstance(message, AgentUnusable):
                 await self.end(worker)

@@ -126,17 +126,20 @@ class _Kept:
             dial=self._dial,
             ask=self._ask,
         )
+        places = {
+            (self._address(host.lower()), port): host.lower()
+            for host, port in config["hosts"]
+            if port and not host.startswith("*")
+        }
         listeners: list[tuple[socket.socket, str, int]] = []
         if own:
             network.lead_all_here()
             self._mounts = Mounts(config)
             for server in servers:
                 self._answer_names(server)
-            for host, port in config["hosts"]:
-                if port and not host.startswith("*."):
-                    address = "127.0.0.1" if host == "localhost" else self._address(host)
-                    listeners.append((_listener(address, port), host, port))
-                    self._guard.serves(address, port)
+            for (address, port), host in places.items():
+                listeners.append((_listener(address, port), host, port))
+                self._guard.serves(address, port)
         else:
             scratch.empty(config["base"])
             _lay_home(config)

@@ -228,9 +228,7 @@ class Guard:
             if self._own_network:
                 notice.let()
             else:
-                own = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
-                own.connect((address, port))
-                self._pass(notice, own)
+                self._pass(notice, socket.create_connection((address, port), _CONNECT_S))
         else:
             notice.refuse(self._deny(host, errno.ECONNREFUSED))
 

@@ -22,15 +22,13 @@ class Names:
     """The names that a program asked for, each with an address that stands for it.
 
     Args:
-        table: Names of the machine's own table by their address.
+        table: Addresses and names of the machine's own table.
         searched: Domains that resolvers append to a name.
     """
 
-    def __init__(self, table: dict[str, str], searched: Iterable[str] = ()) -> None:
-        self._names = {address: name.lower() for address, name in table.items()}
-        self._addresses: dict[str, str] = {}
-        for address, name in self._names.items():
-            self._addresses.setdefault(name, address)
+    def __init__(self, table: list[tuple[str, str]], searched: Iterable[str] = ()) -> None:
+        self._names = dict(reversed(table))
+        self._addresses = {name: address for address, name in reversed(table)}
         self._searched = tuple(f".{domain.lower()}" for domain in searched)
         self.asked: list[str] = []
         """Names that were asked for since this list was cleared."""
@@ -42,7 +40,8 @@ class Names:
             number = _FIRST + (len(self._addresses) + 1) % _MOST
             address = ".".join(str(byte) for byte in number.to_bytes(4, "big"))
             self._addresses[name] = address
-            self._names[address] = name
+        # The last name that was asked for is the one that a connection is made to.
+        self._names[self._addresses[name]] = name
         return self._addresses[name]
 
     def name(self, address: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 
 from .act_log import ALLOWED
@@ -17,7 +18,7 @@ from .effects import (
     effects,
     payloads,
 )
-from .shared_memory import FOLDER
+from .mounts import ACCELERATORS
 
 TYPE_CHECKING = False  # `typing` is slow to import
 if TYPE_CHECKING:
@@ -27,14 +28,17 @@ if TYPE_CHECKING:
 
     Report = Callable[[Effect, str], None]
 
-_DEVICES = ("/dev/", "/proc/", "/sys/")
+_HARMLESS = re.compile(
+    rf"/dev/(null|zero|full|u?random|tty|ptmx|pts/.*|({'|'.join(ACCELERATORS)}).*)|/proc/\d+/.*"
+)
 _RESOLVERS = "/run/systemd/resolve/"
 
 
 def is_noise(effect: Effect) -> bool:
     """Whether an effect changes nothing that anybody keeps: a device, a cache of bytecode."""
-    device = effect.subject.startswith(_DEVICES) and not effect.subject.startswith(FOLDER)
-    return effect.kind == WRITE and (device or "/__pycache__" in effect.subject)
+    return effect.kind == WRITE and (
+        _HARMLESS.fullmatch(effect.subject) is not None or "/__pycache__" in effect.subject
+    )
 
 
 class Observer:
@@ -55,7 +59,7 @@ class Observer:
         """Threads' descriptors that lead to a name service."""
         self._asked: dict[str, frozenset[str] | None] = {}
         """The addresses of names that were asked for, the last one last; None: not known yet."""
-        self._names = hosts_table()
+        self._names = dict(reversed(hosts_table()))
 
     def decide(self, notice: Notice) -> None:
         """Answer a call, and report it."""
@@ -116,15 +120,14 @@ def _addresses(name: str) -> frozenset[str]:
     return frozenset(str(address[0]) for *_, address in answers)
 
 
-def hosts_table() -> dict[str, str]:
-    """The names of addresses in the machine's own table."""
-    names: dict[str, str] = {}
+def hosts_table() -> list[tuple[str, str]]:
+    """Addresses and names of the machine's own table; an address may have several names."""
+    rows = [("127.0.0.1", "localhost"), ("::1", "localhost")]
     try:
         with open("/etc/hosts", encoding="utf-8", errors="replace") as file:
             for line in file:
                 address, *aliases = line.partition("#")[0].split() or [""]
-                if aliases:
-                    names.setdefault(address, aliases[0])
+                rows += [(address, name.lower()) for name in aliases]
     except OSError:
         pass
-    return {**names, "127.0.0.1": "localhost", "::1": "localhost"}
+    return rows

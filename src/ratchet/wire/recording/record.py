@@ -112,7 +112,7 @@ def record(
     calls = _model_calls(exchanges, journals, around)
     said = clean((ended.stderr + ended.problem)[-STDERR_TAIL:])
     lacking: tuple[Missing, ...] = ()
-    if not ended.went_well or not calls:
+    if not ended.went_well or not any(200 <= call.status < 300 for call in calls):
         loaded = {file for event in journals.of("end") for file in event["modules"].values()}
         lacking = missing(
             Sources(root, argv, loaded),
@@ -198,7 +198,7 @@ def _model_call(
         response=around.without_secrets(answer_of(exchange, dialect)),
         answer=exchange.body,
         content_type=exchange.content_type,
-        status=exchange.status,
+        status=0 if exchange.error else exchange.status,
         streamed=is_streamed(exchange),
         seconds=round(exchange.seconds, 3),
         stack=journals.stack(arrived.call),
