@@ -383,7 +383,6 @@ def test_settings_say_what_a_model_host_is_and_who_has_none(tmp_path: Path) -> N
     for text, said in (
         ('command = "a"\nmodel_hosts = ["https://api.groq.com/v1"]', "model_hosts"),
         ('entry = "m:f"\nmodel_hosts = ["api.groq.com"]', 'prompts = "calls"'),
-        ('command = "a"\nmodel = "local"\nmodel_hosts = ["api.groq.com"]', "exclude each other"),
         ('url = "http://127.0.0.1:1/a"\nmodel_hosts = ["api.groq.com"]', "serve"),
     ):
         (tmp_path / "ratchet.toml").write_text(f"[agent]\n{text}\n")

@@ -357,11 +357,6 @@ class AgentSection(Section):
                 "model_hosts are for a command, a service that serve starts, or an entry with"
                 ' prompts = "calls": their model calls come through the gateway'
             )
-        if self.model_hosts and self.model is not None:
-            raise ValueError(
-                f'model_hosts and model = "{self.model}" exclude each other: calls to these hosts'
-                " go there, and the local model answers all others"
-            )
         return self
 
     @model_validator(mode="after")

@@ -174,7 +174,8 @@ class Gateway:
 
     Args:
         upstreams: The providers; by default the standard ones.
-        hosts: Further hosts, which an agent's model calls go to by themselves.
+        hosts: Further hosts, which an agent's model calls go to by themselves; None where the
+            upstreams answer for all of them.
         writer: Stores spans.
         substitute: Replaces prompts; None to send requests unchanged.
         training: Reads whether a rollout trains a model; None if none does.
@@ -196,7 +197,7 @@ class Gateway:
         upstreams: Sequence[Upstream],
         writer: Writer,
         *,
-        hosts: Sequence[str] = (),
+        hosts: Sequence[str] | None = (),
         substitute: Substitute | None = None,
         training: ReadTraining | None = None,
         adapters: AdapterLoader | None = None,
@@ -210,7 +211,8 @@ class Gateway:
         spool: Spool | None = None,
         drain_s: float = DRAIN_S,
     ) -> None:
-        self._pool = UpstreamPool(tuple(upstreams) or standard_upstreams(), environ, hosts)
+        self._pool = UpstreamPool(tuple(upstreams) or standard_upstreams(), environ, hosts or ())
+        self._leads_all = hosts is None
         self._recordings = RecordingQueue(
             writer,
             TokenWatch(metrics),
@@ -606,7 +608,7 @@ class Gateway:
         self, request: _Request, requested: str | None
     ) -> tuple[UpstreamEndpoint, str | None]:
         dialect = request.provider
-        if request.address:
+        if request.address and not self._leads_all:
             return self._pool.addressed(dialect, request.address), requested
         found = choose_upstream(self._pool.upstreams, dialect, requested)
         if found is None:

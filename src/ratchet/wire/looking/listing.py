@@ -25,8 +25,6 @@ _LANGUAGES = {
     "go": "Go",
     "rs": "Rust",
     "java": "Java",
-    "cs": "C#",
-    "rb": "Ruby",
     **dict.fromkeys(("c", "h", "cc", "cpp", "hpp"), "C and C++"),
     **dict.fromkeys(("sh", "bash"), "Shell"),
 }
