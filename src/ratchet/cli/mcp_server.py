@@ -463,6 +463,10 @@ it."""
             answered.problem = self._hints.text(answered.problem, name)
             if name in _OWN_WORDS:
                 answered.data = self._hints.data(answered.data, name)
+            elif isinstance(answered.data, dict) and name in ("wire", "wire_status"):
+                outcome = answered.data.get("outcome")
+                if isinstance(outcome, dict) and "next" in outcome:
+                    outcome["next"] = self._hints.data(outcome["next"], name)
             return answered.result()
 
         # The server reads annotations, which name this module's types.
