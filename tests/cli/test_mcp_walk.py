@@ -175,7 +175,9 @@ def test_a_whole_walk_by_tools_takes_few_words(
         (release,) = (await step("releases"))["releases"]
         assert release["state"] == "proposed"
         assert (await step("rollback"))["state"] == "rolled_back"
-        assert "ratchet.toml" in (await step("undo"))["removed"]
+        undone = await step("undo")
+        assert undone["removed"] == ["tasks.jsonl"]
+        assert [kept["path"] for kept in undone["kept"]] == ["ratchet.toml"], "it was edited since"
         assert (await step("undo", commit=True))["branch"] == "main"
 
     environ = {"OPENAI_BASE_URL": model.url, "OPENAI_API_KEY": "none"}
