@@ -267,6 +267,19 @@ def test_a_text_that_asks_or_tells_a_person_is_no_prompt(case: str, tmp_path: Pa
     assert _prompts(_look(tmp_path, {"main.py": FOR_PEOPLE[case]})) == []
 
 
+ELSEWHERE = {
+    "main.go": 'package main\n\nfunc main() {\n\tfmt.Println("%s")\n\tlog.Fatal("%s")\n}\n',
+    "ask.sh": 'read -p "%s" prompt\necho "%s"\n',
+    "ask.ts": 'rl.question("%s", next);\nthrow new Error("%s");\n',
+}
+
+
+@pytest.mark.parametrize("path", ELSEWHERE)
+def test_people_are_told_apart_in_other_languages_too(path: str, tmp_path: Path) -> None:
+    said = "You must give the system prompt. Do not leave it empty, the user always needs it."
+    assert _prompts(_look(tmp_path, {path: ELSEWHERE[path].replace("%s", said)})) == []
+
+
 def test_prompts_of_tests_and_generated_files_are_left_out_and_the_whole_is_named_once(
     tmp_path: Path,
 ) -> None:

@@ -23,6 +23,8 @@ _LABEL = re.compile(
     r"""(?:[ \t]*:[ \t]*[\w.\[\]<>|, "']+?)?[ \t]*(?::=|\+?=|:|=>)[\s(]*$"""
 )
 _CALLEE = re.compile(r"([\w$.]+)(?:<[^<>()]*>)?\s*$")
+_COMMAND = re.compile(r"\s*([a-z]\w*)\s+(?![=:])\S*[^=]*$")
+"""The first word of a line, as of a command of a shell or a statement."""
 _FUNCTION = re.compile(
     r"^[ \t]*(?:export\s+|async\s+|default\s+|public\s+|private\s+|static\s+)*"
     r"(?:def|function|func|fn)\s+(?:\([^)\n]*\)\s*)?(\w+)"
@@ -96,6 +98,9 @@ def surroundings(text: str, plain: str, span: tuple[int, int]) -> LiteralContext
     if returned:
         defined = list(_FUNCTION.finditer(plain, begin, span[0]))
         function = next((name for name in defined[-1].groups() if name), "") if defined else ""
+    command = None if calls else _COMMAND.match(statement)
+    if command is not None:
+        calls.append(command[1])
     alone = not statement.strip() and not calls
     return LiteralContext(tuple(names), tuple(calls), role, function, alone)
 

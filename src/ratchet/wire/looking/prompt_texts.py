@@ -49,12 +49,13 @@ _MODEL_CALL = re.compile(
 _SAME_TEXT = re.compile(r"(?:dedent|cleandoc|str|format|join|[lr]?strip|replace|String|_)$")
 """Calls whose result is their text."""
 _PERSON_CALL = re.compile(
-    r"(?:input|raw_input|print\w*|f?printf|log|debug|info|warn|warning|error|exception|critical"
+    r"(?:input|raw_input|print\w*|f?print\w*|log|debug|info|warn|warning|error|exception|critical"
     r"|fatal|success|s?echo|ask|confirm|choose|question|getpass|interrupt|text_input|text_area"
     r"|chat_input|selectbox|multiselect|radio|write|markdown|title|(?:sub)?header|caption|toast"
-    r"|add_argument|add_parser|ArgumentParser|[Oo]ption|[Aa]rgument|Textbox|Markdown|HTML|rule"
+    r"|add_argument|add_parser|ArgumentParser|option|argument|Textbox|HTML|rule"
     r"|Panel|\w*Error|\w*Exception|alert|prompt|notify|status|spinner|reply_text|send_message|skip"
-    r"|fail|deprecated|Field|assert\w*|describe|it|test|execute|compile|getLogger|AIMessage)$"
+    r"|fail|deprecated|Field|assert\w*|describe|it|test|execute|compile|getLogger|AIMessage|read)$",
+    re.I,
 )
 """Calls whose text is for a person, or for no model as an instruction."""
 _PERSON_NAME = re.compile(
