@@ -31,6 +31,7 @@ from ratchet.sandbox.contained import Contained
 from ratchet.sandbox.egress import Led, lay_folders, led_by_variables
 from ratchet.sandbox.executables import executables
 from ratchet.sandbox.inside import landlock
+from ratchet.sandbox.inside.mounts import ACCELERATORS
 from ratchet.sandbox.limits import Level
 from ratchet.sandbox.view import FileView, landlock_rules
 from ratchet.source.secret_files import HOME_NAMES
@@ -237,7 +238,8 @@ def _copies(root: str, folders: Sequence[str], environ: Mapping[str, str]) -> li
 def _rules(base: str, folders: Sequence[str], hidden: Sequence[str]) -> list[tuple[str, str]]:
     """Landlock's rules where files cannot be copies: everything is read, few folders written."""
     view = FileView(read=("/",), write=tuple(folders), hide=tuple(hidden))
-    return [*landlock_rules(view, base), ("/dev/tty", landlock.DEVICE)]
+    names = ("tty", *(name for name in os.listdir("/dev") if name.startswith(ACCELERATORS)))
+    return [*landlock_rules(view, base), *((f"/dev/{name}", landlock.DEVICE) for name in names)]
 
 
 def _without_mounts(environ: Mapping[str, str], base: str) -> dict[str, str]:

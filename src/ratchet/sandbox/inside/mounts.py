@@ -24,7 +24,7 @@ _PRIVATE = 1 << 18
 _AT_FOLDER, _AT_RECURSIVE = -100, 0x8000
 
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
-_ACCELERATORS = ("nvidia", "dri", "kfd", "dxg", "accel")
+ACCELERATORS = ("nvidia", "dri", "kfd", "dxg", "accel")
 """Beginnings of the names of devices that compute."""
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - it is the program's own
 _MASK_BYTES = "4k"
@@ -116,7 +116,7 @@ class Mounts:
         return _of(_held(place))
 
     def _devices(self) -> None:
-        names = [name for name in os.listdir("/dev") if name.startswith(_ACCELERATORS)]
+        names = [name for name in os.listdir("/dev") if name.startswith(ACCELERATORS)]
         held = {name: _held(f"/dev/{name}") for name in (*DEVICES, *names) if _is_there(name)}
         mount("dev", "/dev", "tmpfs", _NO_SUID, "mode=0755")
         for name, descriptor in held.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 
 from .act_log import ALLOWED
@@ -17,7 +18,7 @@ from .effects import (
     effects,
     payloads,
 )
-from .shared_memory import FOLDER
+from .mounts import ACCELERATORS
 
 TYPE_CHECKING = False  # `typing` is slow to import
 if TYPE_CHECKING:
@@ -27,14 +28,17 @@ if TYPE_CHECKING:
 
     Report = Callable[[Effect, str], None]
 
-_DEVICES = ("/dev/", "/proc/", "/sys/")
+_HARMLESS = re.compile(
+    rf"/dev/(null|zero|full|u?random|tty|ptmx|pts/.*|({'|'.join(ACCELERATORS)}).*)|/proc/\d+/.*"
+)
 _RESOLVERS = "/run/systemd/resolve/"
 
 
 def is_noise(effect: Effect) -> bool:
     """Whether an effect changes nothing that anybody keeps: a device, a cache of bytecode."""
-    device = effect.subject.startswith(_DEVICES) and not effect.subject.startswith(FOLDER)
-    return effect.kind == WRITE and (device or "/__pycache__" in effect.subject)
+    return effect.kind == WRITE and (
+        _HARMLESS.fullmatch(effect.subject) is not None or "/__pycache__" in effect.subject
+    )
 
 
 class Observer:

@@ -13,6 +13,7 @@ from ratchet import hooks
 from ratchet.hooks.python.ratchet_recording_hook.values import is_secret_name
 from ratchet.run.model_relay import ModelRelay
 from ratchet.source.files import own_files
+from ratchet.worker.environment import dialect_of
 
 _HOOKS = Path(hooks.__file__).parent
 PYTHON_HOOK = _HOOKS / "python"
@@ -27,7 +28,7 @@ PROVIDERS = {
 
 _OTHERS = ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL")
 
-_BASE_URL = re.compile(r"(?:BASE_URL|API_BASE|API_URL|BASE_PATH|ENDPOINT)$")
+_BASE_URL = re.compile(r"(?:BASE_URL|API_BASE|API_URL|BASE_PATH|ENDPOINT|OLLAMA_HOST)$")
 _DEFAULT = re.compile(
     r"\b([A-Z][A-Z0-9_]*(?:BASE_URL|API_BASE|API_URL|ENDPOINT))\b.{0,120}?(https?://[\w.:-]+[\w./-]*)",
     re.DOTALL,
@@ -67,10 +68,12 @@ class RunEnvironment:
         self.owner = {**os.environ, **variables}
         self.dotenv = read_dotenv(root)
         known = {**self.dotenv, **self.owner}
-        self.bases = {**PROVIDERS, **_stated_bases(root)}
-        for name, value in known.items():
-            if value.startswith(("http://", "https://")) and _BASE_URL.search(name):
-                self.bases[name] = value
+        self.set = {
+            name: value
+            for name, value in known.items()
+            if value.startswith(("http://", "https://")) and _BASE_URL.search(name)
+        }
+        self.bases = {**PROVIDERS, **_stated_bases(root), **self.set}
         settings: dict[str, Any] = {
             "root": str(root),
             "relay": relay.url,
@@ -117,6 +120,15 @@ class RunEnvironment:
             name
             for name, base in self.bases.items()
             if name not in PROVIDERS and any(url.startswith(base.rstrip("/")) for url in called)
+        )
+
+    def standing_for(self, url: str, dialect: str) -> tuple[str, ...]:
+        """The variables that are set to the address of a call in a dialect."""
+        return tuple(
+            name
+            for name, base in self.set.items()
+            if url.startswith(base.rstrip("/") + "/")
+            and (name not in PROVIDERS or dialect.startswith(dialect_of(name)))
         )
 
     def moves(self, url: str) -> bool:
