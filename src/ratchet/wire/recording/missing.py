@@ -222,7 +222,7 @@ def missing(
 def _variables(
     sources: Sources, journals: Journals, known: Mapping[str, str], said: str
 ) -> Iterator[Missing]:
-    reads, text = sources.variables(), sources.text().upper()
+    reads = sources.variables()
     absent = {event["name"]: event["file"] for event in journals.of("variable")}
     present = {event["name"] for event in journals.of("variable") if event["present"]}
     fix = "Set it in the environment or in .env."
@@ -239,8 +239,8 @@ def _variables(
             asking = absent.get(name) or "The program"
             reasons.setdefault(name, f"{asking} asks for it, and its error names it.")
     for name, file in sources.examples.items():
-        if name in text:
-            reasons.setdefault(name, f"{file} names it, and the program reads it.")
+        if name in reads:
+            reasons.setdefault(name, f"{file} names it, and {reads[name][0]} reads it.")
         elif _KEY.search(name):
             reasons.setdefault(name, f"{file} names it.")
     for name, why in reasons.items():
