@@ -19,7 +19,8 @@ from hypothesis import strategies as st
 
 from ratchet.observe.ids import attempt_span_id, attempt_trace_id
 from ratchet.run.command import CommandExecutor, task_json
-from ratchet.run.handover import parse_command, result_of
+from ratchet.run.handover import parse_command
+from ratchet.run.program_results import result_of
 from ratchet.types import (
     AgentError,
     Candidate,

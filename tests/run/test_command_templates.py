@@ -14,7 +14,8 @@ from tests.node_packages import node
 from tests.run.executing import use
 
 from ratchet.run.command import CommandExecutor
-from ratchet.run.handover import Handover, last_line, parse_command, result_of
+from ratchet.run.handover import Handover, parse_command
+from ratchet.run.program_results import last_line, result_of
 from ratchet.types import Claim, ConfigError, InputError, Outcome
 from ratchet.worker.placeholders import check_placeholders
 

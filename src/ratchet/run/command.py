@@ -27,8 +27,9 @@ from ratchet.observe.ids import attempt_span_id, attempt_trace_id
 from ratchet.run.attempt_relay import AttemptRelays
 from ratchet.run.child import ChildEnd, ChildProcess
 from ratchet.run.denials import with_denials
-from ratchet.run.handover import LAST_LINE, Handover, OutputFile, last_line, result_of
+from ratchet.run.handover import LAST_LINE, Handover
 from ratchet.run.model_hosts import MODEL_RELAY
+from ratchet.run.program_results import OutputFile, last_line, result_of
 from ratchet.run.reachable import hosts_of
 from ratchet.sandbox.containment import AgentContainment
 from ratchet.sandbox.limits import SandboxFailed

@@ -16,7 +16,8 @@ import msgspec
 
 from ratchet.observe.ids import traceparent
 from ratchet.run.command import root_span, task_json
-from ratchet.run.handover import Handover, result_at, result_of, result_of_events
+from ratchet.run.handover import Handover
+from ratchet.run.program_results import result_at, result_of, result_of_events
 from ratchet.types import AgentError, AttemptStatus, Claim, InputError, Outcome, Resource
 from ratchet.worker.attempt import MAX_OUTPUT_BYTES, AttemptClock, cut_off, timed_out
 from ratchet.worker.environment import attempt_name, gateway_urls
