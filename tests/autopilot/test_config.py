@@ -40,6 +40,7 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
             "allow": None,
             "name": None,
             "model_base_url": (),
+            "model_hosts": (),
             "model_key": (),
             "path": (".",),
             "python": None,

@@ -45,8 +45,8 @@ def test_prompts_in_code_are_declared_and_reach_the_model_unchanged(
     source = (shop.root / "support/agent.py").read_text()
     assert 'SYSTEM = str(ratchet.prompt("system", "You answer for the shop.' in source
     assert shop.is_clean, "all of it is one commit"
-    prompts = json.loads(shop.ratchet("prompts", "--json").stdout)
-    assert "You answer for the shop." in json.dumps(prompts)
+    ran = json.loads(shop.ratchet("run", "Where is my cup?", "--json").stdout)
+    assert ran["rollouts"][0]["output"] == "cup?"
     assert shop.ratchet("init", "--undo").returncode == 0
     assert git(shop.root, "rev-parse", "HEAD^{tree}") == tree
     assert shop.is_clean

@@ -14,6 +14,9 @@ from ratchet._http import httpx2
 from ratchet.wire.applying import commit
 from tests.cli.conftest import CONFIG, INLINE, MakeProject
 from tests.cli.mcp_client import ask, given, refused
+from tests.cli.simulated_model import simulated_model
+from tests.cli.test_init_watching import SHOP
+from tests.cli.test_init_watching import repository as wired_shop
 from tests.wire.plans import plan_of, repository, state_of
 
 
@@ -25,7 +28,7 @@ def test_an_assistant_looks_runs_reads_traces_improves_and_explains(
 
     async def conversation(client: Client) -> None:
         tools = {one.name: one for one in (await client.list_tools()).tools}
-        assert {"look", "undo", "doctor", "run", "traces", "show"} < set(tools)
+        assert {"look", "wire", "undo", "doctor", "run", "traces", "show"} < set(tools)
         assert all(one.output_schema and one.annotations for one in tools.values())
         assert tools["look"].annotations.read_only_hint  # type: ignore[union-attr]
         assert tools["undo"].annotations.destructive_hint  # type: ignore[union-attr]
@@ -183,6 +186,50 @@ def test_a_large_repository_is_looked_at_page_by_page(tmp_path: Path) -> None:
         assert one["data"]["name"] == found[0]
 
     ask(root, conversation)
+
+
+def test_an_assistant_wires_by_a_command_and_is_told_what_was_verified(tmp_path: Path) -> None:
+    model = simulated_model()
+    shop = wired_shop(tmp_path, model, SHOP)
+    command = [sys.executable, "-m", "support", "Where is my pan?"]
+
+    async def conversation(client: Client) -> None:
+        assert "either command, or url" in await refused(client, "wire")
+        assert "No wiring was started" in await refused(client, "wire_status")
+        planned = await given(client, "wire", command=command, wait_s=120)
+        assert '+entry = "support.agent:answer"' in planned["data"]["outcome"]["diff"]
+        assert shop.is_clean, "without commit nothing is written"
+        started = await given(client, "wire", command=command, tests=False, commit=True, wait_s=0)
+        assert started["data"]["state"] == "running"
+        assert "A wiring is running" in await refused(client, "wire", command=command)
+        ended = await given(client, "wire_status", wait_s=120)
+        outcome = ended["data"]["outcome"]
+        assert outcome["mode"] == "entry", ended
+        assert all(finding["holds"] for finding in outcome["findings"])
+        assert outcome["not_verified"]
+        assert "undo" in await refused(client, "wire", command=command, commit=True)
+        assert (await given(client, "undo", commit=True))["data"]["branch"] == "main"
+
+    ask(shop.root, conversation, OPENAI_BASE_URL=model.url, OPENAI_API_KEY="sk-of-the-owner")
+    model.close()
+    assert shop.is_clean
+
+
+def test_a_wiring_is_stopped_and_nothing_is_written(tmp_path: Path) -> None:
+    model = simulated_model()
+    slow = {"slow.py": "import time\nprint('waiting', flush=True)\ntime.sleep(300)\n"}
+    shop = wired_shop(tmp_path, model, slow)
+
+    async def conversation(client: Client) -> None:
+        command = [sys.executable, "slow.py"]
+        await given(client, "wire", command=command, commit=True, wait_s=0)
+        stopped = await given(client, "wire_cancel")
+        assert stopped["data"]["state"] == "cancelled"
+        assert "Nothing was written" in stopped["data"]["message"]
+
+    ask(shop.root, conversation)
+    model.close()
+    assert shop.is_clean
 
 
 def test_an_assistant_takes_a_wiring_back(tmp_path: Path) -> None:

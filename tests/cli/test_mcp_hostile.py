@@ -99,7 +99,7 @@ def test_a_tool_that_says_it_reads_neither_runs_the_projects_code_nor_changes_a_
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         reading = {name for name, tool in tools.items() if tool.annotations.read_only_hint}
         assert {"look", "doctor", "status", "traces", "show", "explain"} <= reading
-        for name in ("run", "evaluate", "improve", "diff"):
+        for name in ("wire", "run", "evaluate", "improve", "diff"):
             hints = tools[name].annotations
             assert (hints.read_only_hint, hints.open_world_hint) == (False, True)
         for name in ("undo", "rollback", "run"):
@@ -132,6 +132,7 @@ def test_arguments_that_are_unknown_or_of_another_type_are_refused_by_name(
             ("traces", {"limit": "5"}, "limit = '5'"),
             ("traces", {"limit": 0}, "limit = 0"),
             ("traces", {"errors": "yes"}, "errors = 'yes'"),
+            ("wire", {"command": "python agent.py"}, "command = 'python agent.py'"),
             ("undo", {"commit": "true"}, "commit = 'true'"),
             ("undo", {"commit": 1}, "commit = 1"),
             ("run", {"split": "secret"}, "split = 'secret'"),
@@ -221,8 +222,9 @@ def test_a_wiring_of_a_folder_above_is_not_taken_back(make_project: MakeProject)
     stored.write_text("[]")
 
     async def conversation(client: Client) -> None:
-        for tool in ("doctor", "undo"):
-            said = await refused(client, tool)
+        for tool in ("doctor", "undo", "wire"):
+            needed = {"command": ["true"]} if tool == "wire" else {}
+            said = await refused(client, tool, **needed)
             assert "outside" in said, said
 
     ask(project.root, conversation)
@@ -315,6 +317,8 @@ TOOLS = {tool.name: tool.parameters for tool in Tools(Path(os.curdir)).all}
         ("Try ratchet improve --seed 1.", 'Try improve {"seed": 1}.'),
         ("ratchet init --undo", "undo"),
         ("See it: ratchet init --look", "See it: look"),
+        ("Wire it first: ratchet init", "Wire it first: wire"),
+        ("ratchet init --allow a.example:443 -- x", 'wire {"allow": ["a.example:443"]} -- x'),
         ("List them: ratchet releases.", "List them: releases."),
         ("ratchet run --split all --limit 1", 'run {"split": "all", "limit": 1}'),
         ("ratchet traces --rollouts, then", 'traces {"rollouts": true}, then'),

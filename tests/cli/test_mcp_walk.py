@@ -1,4 +1,4 @@
-"""A whole walk by tools alone: look, run, improve, ship, roll back, undo, in few words.
+"""A whole walk by tools alone: look, wire, run, improve, ship, roll back, undo, in few words.
 
 The client, the server, the repository and its remote are real. The model and the forge are
 simulators.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,9 +16,6 @@ from typing import Any
 import pytest
 from mcp.client import Client
 
-from ratchet.wire.applying import commit, make_plan
-from ratchet.wire.changes import Changes, FileChange
-from ratchet.wire.codemods import PromptLiteral, declare
 from tests.cli.mcp_client import ask, called
 from tests.cli.simulated_model import simulated_model
 from tests.server.gateway.upstreams import StubUpstream
@@ -38,6 +36,12 @@ def ask(question: str) -> str:
         messages=[{"role": "system", "content": RULES}, {"role": "user", "content": question}],
     )
     return answer.choices[0].message.content
+
+
+if __name__ == "__main__":
+    import sys
+
+    print(ask(sys.argv[1]))
 """
 TESTS = """\
 import desk
@@ -47,16 +51,12 @@ def test_the_rules_name_the_product():
     assert "product" in str(desk.RULES)
 """
 SETTINGS = """
-[agent]
-entry = "desk:ask"
 [tasks]
 file = "questions.jsonl"
 input = "question"
 expected = "answer"
 [[evaluators]]
 use = "exact_match"
-[run]
-import_per_candidate = true
 [improve]
 algorithm = "few_shot"
 [prove]
@@ -116,16 +116,6 @@ def desk(root: Path, remote: Path) -> Path:
     return root
 
 
-def wire(root: Path, ship: str) -> None:
-    """Declare the prompt and write the settings, as one commit on a branch of its own."""
-    data = DESK.encode()
-    start = data.index(b'"Name the')
-    literal = PromptLiteral("rules", "desk.py", start, data.index(b'"', start + 1) + 1)
-    settings = FileChange("ratchet.toml", "The settings.", content=SETTINGS + ship)
-    plan = make_plan(root, [declare(root, [literal]).changes, Changes((settings,))])
-    commit(plan, "ratchet/init", "Wire the desk")
-
-
 @pytest.mark.long
 def test_a_whole_walk_by_tools_takes_few_words(
     tmp_path: Path, model: StubUpstream, forge: FakeGitHub, monkeypatch: pytest.MonkeyPatch
@@ -144,7 +134,18 @@ def test_a_whole_walk_by_tools_takes_few_words(
             return result.structured_content["data"]
 
         await step("look")
-        wire(root, SHIP.format(repository=REPOSITORY, url=forge.url))
+        command = [sys.executable, "desk.py", "Please: bal"]
+        wired = await step("wire", command=command, declare=True, commit=True, wait_s=200)
+        assert wired["state"] == "ended", wired
+        outcome = wired["outcome"]
+        assert outcome["declared"] == ["rules"]
+        holds = {finding["name"]: finding["holds"] for finding in outcome["findings"]}
+        assert set(holds.values()) == {True}, holds
+        assert outcome["branch"] == "ratchet/init"
+        # What a person decides: which tasks score it, how to learn, where releases are proposed.
+        with (root / "ratchet.toml").open("a") as file:
+            file.write(SETTINGS + SHIP.format(repository=REPOSITORY, url=forge.url))
+        git(root, "commit", "-qam", "settings")
         git(root, "push", "-q", "origin", "HEAD:main")
         git(root, "switch", "-q", "-C", "main")
 

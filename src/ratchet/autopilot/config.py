@@ -51,6 +51,8 @@ ModelName = Annotated[str, Field(min_length=1, max_length=200)]
 
 
 HostAndPort = Annotated[str, Field(pattern=r"^[A-Za-z0-9.\-]+:\d{1,5}$")]
+ModelHost = Annotated[str, Field(pattern=r"^([a-z0-9.\-_]+|\[[0-9a-f:.]+\])(:\d{1,5})?$")]
+"""`api.groq.com`, or `localhost:11434` where the port is not the scheme's usual one."""
 _ALLOWED_HOST = re.compile(r"(?:\*|(?:\*\.)?[A-Za-z0-9_.\-]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})|/.+")
 
 
@@ -225,7 +227,7 @@ class RetentionSection(Section):
 class UpstreamSection(Section):
     """[upstreams.NAME]: a provider behind the gateway."""
 
-    dialect: Literal["openai", "anthropic"]
+    dialect: Literal["openai", "anthropic", "ollama"]
     base_url: Annotated[str, Field(pattern=r"^https?://[^\s]+$")]
     key_env: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")] | None = None
     models: dict[str, str] = {}
@@ -314,6 +316,7 @@ class AgentSection(Section):
     name: Name | None = None
     model_base_url: Annotated[tuple[EnvironmentVariable, ...], BeforeValidator(_one_or_more)] = ()
     model_key: Annotated[tuple[EnvironmentVariable, ...], BeforeValidator(_one_or_more)] = ()
+    model_hosts: Several[ModelHost] = ()
     path: Several[str] = (".",)
     python: Annotated[str, Field(min_length=1)] | None = None
     prompts: Literal["declared", "calls"] = "declared"
@@ -347,6 +350,12 @@ class AgentSection(Section):
             raise ValueError(
                 "model_base_url and model_key are variables of a command, or of a service that"
                 " serve starts"
+            )
+        led = started or (self.entry is not None and self.prompts == "calls")
+        if self.model_hosts and not led:
+            raise ValueError(
+                "model_hosts are for a command, a service that serve starts, or an entry with"
+                ' prompts = "calls": their model calls come through the gateway'
             )
         return self
 

@@ -247,7 +247,8 @@ def _how_to_reach(project: Project) -> str:
         return (
             "The gateway's base URL is in OPENAI_BASE_URL and ANTHROPIC_BASE_URL. Where the agent"
             " reads another variable, name it:\n\n[agent]\nmodel_base_url ="
-            ' "LLM_BASE_URL"\n'
+            ' "LLM_BASE_URL"\n\nWhere an agent in Python has the address in its code, name its'
+            ' host:\n\n[agent]\nmodel_hosts = ["api.groq.com"]\n'
         )
     return (
         "Let its model client use the base URL in the header x-ratchet-openai-base-url, or pass"

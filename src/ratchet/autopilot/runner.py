@@ -212,6 +212,7 @@ def program_executor(
             variables=variables,
             base_urls=section.model_base_url,
             keys=section.model_key,
+            model_hosts=section.model_hosts,
             say=say,
             containment=containment,
         )
@@ -234,6 +235,7 @@ def program_executor(
         variables=variables,
         base_urls=section.model_base_url,
         keys=section.model_key,
+        model_hosts=section.model_hosts,
         stdin=handover.stdin,
         output=handover.output,
         containment=containment,
@@ -279,6 +281,12 @@ def make_executor(
             " exclude each other: a local model is reached from this machine's own processes.",
             hint="Remove one of them; or serve the model by itself (ratchet model).",
         )
+    if run.executor == "ray" and project.config.agent.model_hosts:
+        raise ConfigError(
+            'executor = "ray" under [run] and model_hosts under [agent] exclude each other: calls'
+            " are led to the gateway in this machine's own processes.",
+            hint="Remove one of them; or let a variable name the base URL of the agent's client.",
+        )
     usual = executor_for(
         run.executor,
         agent,
@@ -286,6 +294,7 @@ def make_executor(
         state=state,
         store_url=gateway or project.store_url,
         gateway=gateway,
+        model_hosts=project.config.agent.model_hosts,
         concurrency=run.concurrency,
         timeout_s=run.timeout_s,
         memory_mb=run.memory_mb,

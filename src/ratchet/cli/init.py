@@ -62,7 +62,11 @@ def init(
         typer.Option("--simulated", help="A simulated model answers, and the run is contained."),
     ] = False,
     declare: Annotated[
-        bool, typer.Option("--declare", help="Declare the prompts in the source as well.")
+        bool,
+        typer.Option(
+            "--declare",
+            help="Declare the recorded prompts in the source, too; verified to the byte.",
+        ),
     ] = False,
     no_tests: Annotated[
         bool, typer.Option("--no-tests", help="Do not run the project's own tests.")
@@ -91,9 +95,10 @@ def init(
     """Wire an agent by watching it run once.
 
     Runs the command as it is, with one real input, and watches: its model calls with their prompts,
-    the functions around them, and what it contacts, writes and starts. From that it writes
-    ratchet.toml and a task file, runs the same input again as wired and contained, and commits them
-    on a branch of their own. The source stays as it is.
+    the functions around them, and what it contacts, writes and starts. From that it derives
+    ratchet.toml and a task file, runs the same input again as wired and contained, runs the
+    project's tests without and with the wiring, and commits on a branch of its own. The source
+    stays as it is, unless --declare is given.
 
     Examples:
 
@@ -104,6 +109,8 @@ def init(
       ratchet init --serve "npm start" --url http://127.0.0.1:3000/chat --data '{"question": "Hi"}'
 
       ratchet init --simulated -- python -m support "Where is my order 4711?"
+
+      ratchet init --declare -- python -m support "Where is my order 4711?"
 
       ratchet init --look
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from ratchet.cli.console import one_line
-from ratchet.cli.init_verify import Verification
+from ratchet.cli.init_verify import WiringVerification
 from ratchet.types import PromptFile
 from ratchet.wire.applying import Plan
 from ratchet.wire.changes import Changes, LeftAlone
@@ -32,7 +32,7 @@ class Declaring(NamedTuple):
 
     wiring: Wiring
     plan: Plan
-    verification: Verification
+    verification: WiringVerification
     names: tuple[str, ...] = ()
     """Prompts that are declared; without any the wiring is as it was."""
     left: tuple[LeftAlone, ...] = ()
@@ -55,7 +55,7 @@ def declared(
     recording: Recording,
     *,
     planned: Callable[[Wiring, DeclaredParts], Plan],
-    verified: Callable[[Wiring, Plan], Verification],
+    verified: Callable[[Wiring, Plan], WiringVerification],
     say: Callable[[str], None],
 ) -> Declaring:
     """Declare the prompts that the recorded run sent, as far as the checks hold with them.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from ratchet.cli.console import counted, one_line, out
-from ratchet.cli.init_verify import Finding, Verification
+from ratchet.cli.init_verify import WiringFinding, WiringVerification
 from ratchet.wire.changes import LeftAlone
 from ratchet.wire.deriving.derive import Derived, Wiring
 from ratchet.wire.recording.recording import Recording
@@ -47,8 +47,8 @@ def print_dry_run(diff: str) -> None:
 def print_verified(
     recording: Recording,
     wiring: Wiring,
-    verification: Verification,
-    findings: Iterable[Finding],
+    verification: WiringVerification,
+    findings: Iterable[WiringFinding],
     left: Iterable[LeftAlone],
 ) -> None:
     """Print what holds for the wiring, what does not, and what is open."""
@@ -70,7 +70,7 @@ def print_verified(
         _say(f"  {alone.place}  {alone.what}: {alone.why}")
 
 
-def not_verified(recording: Recording, findings: Iterable[Finding]) -> Iterator[str]:
+def not_verified(recording: Recording, findings: Iterable[WiringFinding]) -> Iterator[str]:
     """What the checks do not say, a sentence for each."""
     for finding in findings:
         if finding.holds is None:

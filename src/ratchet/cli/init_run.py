@@ -26,7 +26,7 @@ from ratchet.cli.init_page import (
     print_verified,
 )
 from ratchet.cli.init_tests import tests_as_before
-from ratchet.cli.init_verify import Replay, Verification, verify
+from ratchet.cli.init_verify import RecordedAnswers, WiringVerification, verify
 from ratchet.observe.project_paths import FILE_NAME
 from ratchet.source.files import own_files
 from ratchet.types import AgentError, InputError
@@ -88,18 +88,20 @@ def wire_by_watching(
     def planned(wiring: Wiring, parts: DeclaredParts) -> Plan:
         return _plan(root, wiring, acts, recording, inventory, parts)
 
-    def verified(wiring: Wiring, plan: Plan) -> Verification:
+    def verified(wiring: Wiring, plan: Plan) -> WiringVerification:
         settings = next(file.after for file in plan.files if file.path == FILE_NAME)
-        with Replay(recording) as replay:
+        with RecordedAnswers(recording) as replay:
             return verify(root, settings, wiring, recording, replay, say)
 
-    def verified_in_place(wiring: Wiring, plan: Plan) -> Verification:
+    def verified_in_place(wiring: Wiring, plan: Plan) -> WiringVerification:
         with in_place(plan):
             return verified(wiring, plan)
 
     plans = [planned(wiring, NOTHING_DECLARED) for wiring in derived.wirings]
     if options.dry_run:
         _dry_run(recording, derived, show(plans[0]), json=json)
+        if options.declare:
+            say("Prompts are declared once a wiring is verified, so the diff does not show that.")
         return
     done = _first_that_works(derived.wirings, plans, recording, verified, say)
     if options.declare:
@@ -170,7 +172,7 @@ def _first_that_works(
     wirings: Sequence[Wiring],
     plans: Sequence[Plan],
     recording: Recording,
-    verified: Callable[[Wiring, Plan], Verification],
+    verified: Callable[[Wiring, Plan], WiringVerification],
     say: Callable[[str], None],
 ) -> Declaring:
     """Verify one wiring after the other, and take the first that works.

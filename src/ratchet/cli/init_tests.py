@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ratchet.cli.init_verify import Finding
+from ratchet.cli.init_verify import WiringFinding
 from ratchet.sandbox.containment import contained_level
 from ratchet.sandbox.limits import SandboxFailed, SandboxUnavailable
 from ratchet.wire.applying import Plan, PlannedFile
@@ -43,7 +43,7 @@ def tests_as_before(
     *,
     python: str,
     say: Callable[[str], None],
-) -> Finding | None:
+) -> WiringFinding | None:
     """Run the project's tests without the wiring and with it, and compare how they end.
 
     They run on a copy of the files and without a network, as a rollout does; the wiring is written
@@ -69,21 +69,21 @@ def tests_as_before(
         say(f"Running {NAME}, with the wiring: {shown}")
         after = _run(root, chosen, plan.files, python, say)
     except _NotRun as error:
-        return Finding(name=NAME, holds=None, said=str(error))
+        return WiringFinding(name=NAME, holds=None, said=str(error))
     return _compared(shown, before, after)
 
 
-def _compared(command: str, before: _End, after: _End) -> Finding:
+def _compared(command: str, before: _End, after: _End) -> WiringFinding:
     if before.code == after.code == 0:
-        return Finding(name=NAME, holds=True, said=f"They pass as before: {command}")
+        return WiringFinding(name=NAME, holds=True, said=f"They pass as before: {command}")
     if before == after:
         said = f"They fail as before, with exit code {before.code}: {command} ({before.said})"
-        return Finding(name=NAME, holds=None, said=said)
+        return WiringFinding(name=NAME, holds=None, said=said)
     said = (
         f"They end otherwise with the wiring: exit code {after.code} ({after.said}) where it was"
         f" {before.code} ({before.said}): {command}"
     )
-    return Finding(name=NAME, holds=False, said=said)
+    return WiringFinding(name=NAME, holds=False, said=said)
 
 
 def _run(

@@ -18,6 +18,7 @@ import msgspec
 from ratchet.cli.console import counted
 from ratchet.cli.wiring_probe import CHANGED, DeniedAct, ProbeAnswer, ProbeRequest
 from ratchet.observe.project_paths import FILE_NAME
+from ratchet.run.model_hosts import STAND_IN, operation_of
 from ratchet.run.model_relay import Exchange, ModelRelay, RelayAnswer, RelayedRequest
 from ratchet.wire.deriving.derive import Wiring
 from ratchet.wire.deriving.sent_texts import nearest_call, system_texts, unlike
@@ -42,7 +43,7 @@ class SeenCall(NamedTuple):
     exchange: Exchange
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True):
+class WiringFinding(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that was verified, or was not."""
 
     name: str
@@ -51,12 +52,12 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     said: str
 
 
-class Verification(msgspec.Struct, frozen=True, kw_only=True):
+class WiringVerification(msgspec.Struct, frozen=True, kw_only=True):
     """What running a wiring showed."""
 
     works: bool
     """Whether the recorded input ran to its end as wired."""
-    findings: tuple[Finding, ...]
+    findings: tuple[WiringFinding, ...]
     denied: tuple[DeniedAct, ...]
     """What it tried and may not do."""
     why: str
@@ -73,7 +74,7 @@ def _unchanged(request: RelayedRequest) -> RelayedRequest:
     return msgspec.structs.replace(request, body=body)
 
 
-class Replay:
+class RecordedAnswers:
     """Answers model calls as they were answered in the recorded run; a context manager.
 
     A call that was not recorded, such as one with a changed prompt, gets the answer of the recorded
@@ -82,13 +83,15 @@ class Replay:
 
     def __init__(self, recording: Recording) -> None:
         self._calls = recording.calls
-        self._owners = recording.base_url_variables
         self._relay = ModelRelay(answering=self._answer, ended=self._ended)
         self.seen: list[SeenCall] = []
 
-    @property
-    def variables(self) -> dict[str, str]:
-        """Lead the gateway's calls here."""
+    def variables(self, base_urls: Sequence[str]) -> dict[str, str]:
+        """Lead the gateway's calls here.
+
+        Args:
+            base_urls: The agent's own variables that the gateway takes its upstreams from.
+        """
         url = self._relay.url
         return {
             "OPENAI_BASE_URL": f"{url}/v1",
@@ -96,13 +99,11 @@ class Replay:
             "OPENAI_API_KEY": NO_KEY,
             "ANTHROPIC_BASE_URL": url,
             "ANTHROPIC_API_KEY": NO_KEY,
-            **{
-                name: url if dialect_of(name) == "anthropic" else f"{url}/v1"
-                for name in self._owners
-            },
+            **{name: f"{url}/v1" if dialect_of(name) == "openai" else url for name in base_urls},
+            STAND_IN: url,
         }
 
-    def __enter__(self) -> Replay:
+    def __enter__(self) -> RecordedAnswers:
         self._relay.__enter__()
         return self
 
@@ -125,9 +126,9 @@ def verify(
     settings: bytes,
     wiring: Wiring,
     recording: Recording,
-    replay: Replay,
+    replay: RecordedAnswers,
     say: Callable[[str], None],
-) -> Verification:
+) -> WiringVerification:
     """Run the wired agent on the recorded input, with its own prompts and with changed ones.
 
     Args:
@@ -141,12 +142,15 @@ def verify(
     prompts = system_texts(recording)
     request = ProbeRequest(task_input=wiring.task_input, prompts=prompts)
     seconds = SECONDS + 2 * recording.seconds
-    answer = _probed(root, settings, request, replay.variables, seconds, say)
+    variables = replay.variables(wiring.agent.get("model_base_url", ()))
+    answer = _probed(root, settings, request, variables, seconds, say)
     seen = list(replay.seen)
     if answer.own is None or answer.own.status != "succeeded":
         error = answer.error or (answer.own.error if answer.own else "")
         denied = answer.own.denied if answer.own else ()
-        return Verification(works=False, findings=(), denied=denied, why=f"{error} {answer.hint}")
+        return WiringVerification(
+            works=False, findings=(), denied=denied, why=f"{error} {answer.hint}"
+        )
     own = [call.exchange for call in seen if call.started_at < answer.started_changed_at]
     changed = [call.exchange for call in seen if call.started_at >= answer.started_changed_at]
     arrived = {
@@ -155,11 +159,11 @@ def verify(
     findings = (
         _calls(recording, own),
         _same_prompts(recording, own),
-        _change_arrives(len(answer.names), arrived, changed),
+        _change_arrives(recording, len(answer.names), arrived, changed),
         _same_shape(wiring.output, answer.own.output),
     )
     works = findings[0].holds is not False
-    return Verification(
+    return WiringVerification(
         works=works,
         findings=findings,
         denied=answer.own.denied,
@@ -229,32 +233,42 @@ def _end(process: subprocess.Popen[bytes]) -> None:
             process.communicate(timeout=PATIENCE_S)
 
 
-def _calls(recording: Recording, own: Sequence[Exchange]) -> Finding:
+def _calls(recording: Recording, own: Sequence[Exchange]) -> WiringFinding:
     expected, got = len(recording.calls), len(own)
     if not got and expected:
         said = "No model call reached the gateway."
-        return Finding(name="model calls", holds=False, said=said)
+        return WiringFinding(name="model calls", holds=False, said=said)
     said = (
         f"{counted(got, 'model call')}, as recorded."
         if got == expected
         else f"{got} of {counted(expected, 'call')}."
     )
-    return Finding(name="model calls", holds=True if got == expected else None, said=said)
+    return WiringFinding(name="model calls", holds=True if got == expected else None, said=said)
 
 
-def _same_prompts(recording: Recording, own: Sequence[Exchange]) -> Finding:
+def _same_prompts(recording: Recording, own: Sequence[Exchange]) -> WiringFinding:
     sent = [texts_of_request(request_of(exchange)) for exchange in own]
     different = unlike(recording, sent)
     if not different:
         said = "The same prompts, to the byte."
-        return Finding(name="prompts", holds=True, said=said)
-    return Finding(name="prompts", holds=None, said=f"Prompts differ: {'; '.join(different[:3])}")
+        return WiringFinding(name="prompts", holds=True, said=said)
+    return WiringFinding(
+        name="prompts", holds=None, said=f"Prompts differ: {'; '.join(different[:3])}"
+    )
 
 
-def _change_arrives(prompts: int, arrived: set[int], changed: Sequence[Exchange]) -> Finding:
+def _change_arrives(
+    recording: Recording, prompts: int, arrived: set[int], changed: Sequence[Exchange]
+) -> WiringFinding:
+    if not changed and (foreign := _foreign_protocols(recording)):
+        said = (
+            f"Its model speaks {foreign}, in which the gateway replaces no prompts: ratchet run and"
+            " eval work; to improve it, declare the prompts: ratchet init --declare"
+        )
+        return WiringFinding(name="changed prompt", holds=None, said=said)
     if not prompts:
         said = "No system prompt was sent, so none can be replaced at the gateway."
-        return Finding(name="changed prompt", holds=None, said=said)
+        return WiringFinding(name="changed prompt", holds=None, said=said)
     with_prompt = [
         exchange
         for exchange in changed
@@ -263,14 +277,29 @@ def _change_arrives(prompts: int, arrived: set[int], changed: Sequence[Exchange]
     calls = sum(bool(CHANGED.search(exchange.request.body)) for exchange in with_prompt)
     count = f"{len(arrived)} of {counted(prompts, 'prompt')}"
     said = f"A changed text of {count} arrived, in {calls} of {counted(len(with_prompt), 'call')}."
-    return Finding(name="changed prompt", holds=bool(arrived), said=said)
+    return WiringFinding(name="changed prompt", holds=bool(arrived), said=said)
 
 
-def _same_shape(recorded: Any, output: Any) -> Finding:
+_PROTOCOLS = {"gemini": "Gemini's protocol", "bedrock": "Bedrock's protocol"}
+
+
+def _foreign_protocols(recording: Recording) -> str:
+    """The protocols of the run that the gateway does not know; empty without any."""
+    names = {
+        _PROTOCOLS.get(call.dialect, "a protocol of its own")
+        for call in recording.calls
+        if operation_of(f"https://{call.host}{call.path}") is None
+    }
+    return " and ".join(sorted(names))
+
+
+def _same_shape(recorded: Any, output: Any) -> WiringFinding:
     one, other = _shape(recorded), _shape(output)
     if one == other:
-        return Finding(name="answer", holds=True, said=f"The answer is {one}, as recorded.")
-    return Finding(name="answer", holds=None, said=f"The answer is {other}; recorded was {one}.")
+        return WiringFinding(name="answer", holds=True, said=f"The answer is {one}, as recorded.")
+    return WiringFinding(
+        name="answer", holds=None, said=f"The answer is {other}; recorded was {one}."
+    )
 
 
 def _shape(value: Any) -> str:

@@ -51,7 +51,7 @@ async def project_server(project: Project) -> AsyncIterator[str]:
         local = Upstream(
             name="local", dialect="openai", base_url=model.base_url, key_env=KEY_VARIABLE
         )
-        settings = msgspec.structs.replace(settings, upstreams=(local,))
+        settings = msgspec.structs.replace(settings, upstreams=(local,), model_hosts=None)
         environ[KEY_VARIABLE] = model.key
     store = Store.open(project.store_url)
     async with background_server(store, settings, environ=environ) as url:

@@ -200,6 +200,7 @@ def runner_setup(
             command=options.command,
             model_base_url=own.model_base_url,
             model_key=own.model_key,
+            model_hosts=own.model_hosts,
             allow=own.allow,
         )
     elif section is not None and section.entry is None:
@@ -300,6 +301,7 @@ def runner_setup(
         store_url=url,
         store_key=key,
         gateway=gateway,
+        model_hosts=section.model_hosts if section is not None and gateway else (),
         concurrency=options.concurrency or run.concurrency,
         timeout_s=timeout_s,
         memory_mb=run.memory_mb,

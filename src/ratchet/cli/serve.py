@@ -190,6 +190,7 @@ def server_settings(
         retention=Retention(**config.retention.model_dump()),
         redaction=RedactionRules(**config.redaction.model_dump()),
         upstreams=upstreams,
+        model_hosts=agent.model_hosts if agent else (),
         oidc=None
         if section.oidc is None
         else OidcSettings(

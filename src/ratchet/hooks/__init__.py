@@ -1,1 +1,1 @@
-"""What watches a recorded program from inside it; needs nothing but its language."""
+"""What watches a program from inside it, or leads its model calls: needs its language alone."""

@@ -2,16 +2,25 @@
 
 A client reads its base URL once, when it is made: in a service, in a module that is imported, in an
 object that lives on. So these URLs are those of a relay on loopback, which leads each call to the
-present attempt's path at the gateway.
+present attempt's path at the gateway. Calls to the agent's model hosts arrive there too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import get_args
 
 import msgspec
 
 from ratchet.observe.model_apis import DialectName
+from ratchet.run.model_hosts import (
+    UPSTREAM_HEADER,
+    asked_url,
+    hook_variables,
+    operation_of,
+    proxy_of,
+    reached_at,
+)
 from ratchet.run.model_relay import ModelRelay, RelayAnswer, RelayedRequest
 from ratchet.types import Claim
 from ratchet.worker.environment import NO_TOKEN, attempt_name, client_variables, gateway_urls
@@ -20,6 +29,9 @@ _NO_ATTEMPT = (
     "No rollout runs in this process now. Model calls that it makes while it starts, or once its"
     " answer is given, count for none."
 )
+_NO_MODEL_CALL = "Only model calls to the hosts of [agent] model_hosts are passed on here."
+
+_DIALECTS: tuple[DialectName, ...] = get_args(DialectName)
 
 
 class AttemptRelays:
@@ -27,11 +39,15 @@ class AttemptRelays:
 
     Args:
         server: URL of the server whose gateway serves model calls.
+        hosts: Hosts that model calls of Python processes go to by themselves.
     """
 
-    def __init__(self, server: str) -> None:
+    def __init__(self, server: str, hosts: Sequence[str] = ()) -> None:
         self._server = server
-        self._relay = ModelRelay(answering=self._refused, trust_env=False)
+        self._hosts = tuple(hosts)
+        self._attempts: dict[str, Mapping[DialectName, str]] = {}
+        """The gateway's URLs for the attempt of each process; none where none runs."""
+        self._relay = ModelRelay(answering=self._led, trust_env=False)
 
     def start(self) -> None:
         """Listen on a free port of loopback."""
@@ -39,18 +55,37 @@ class AttemptRelays:
 
     def of(self, process: int) -> AttemptRelay:
         """The relay of a process, by its number."""
-        return AttemptRelay(self._relay, str(process), self._server)
+        return AttemptRelay(self._relay, str(process), self._server, self._hosts, self._attempts)
 
     def close(self) -> None:
         """End the relay, and calls under way."""
         self._relay.__exit__()
 
-    def _refused(self, request: RelayedRequest) -> RelayAnswer | None:
-        """The answer to a call that leads to no attempt, or elsewhere than to the gateway."""
+    def _led(self, request: RelayedRequest) -> RelayAnswer | RelayedRequest | None:
+        """A call to a model host on its way; else a refusal of what is not for the gateway."""
         if request.url.startswith(f"{self._server}/gateway/"):
             return None
-        error = {"error": {"message": _NO_ATTEMPT, "type": "no_rollout"}}
-        return RelayAnswer(status=409, pieces=[msgspec.json.encode(error)])
+        process, _, asked = request.path.lstrip("/").partition("/")
+        urls = self._attempts.get(process.removeprefix("hosts-"))
+        if request.url or urls is None:
+            return _refusal(409, _NO_ATTEMPT, "no_rollout")
+        url = asked_url(msgspec.structs.replace(request, path=asked), self._hosts)
+        if not url:
+            return _refusal(403, _NO_MODEL_CALL, "no_model_call")
+        operation = operation_of(url)
+        if operation is None:
+            there = reached_at(url)
+            return msgspec.structs.replace(request, url=there, proxy=proxy_of(there))
+        return msgspec.structs.replace(
+            request,
+            url=f"{urls[operation.dialect]}/{operation.path}",
+            added={UPSTREAM_HEADER: operation.base_url},
+        )
+
+
+def _refusal(status: int, message: str, kind: str) -> RelayAnswer:
+    error = {"error": {"message": message, "type": kind}}
+    return RelayAnswer(status=status, pieces=[msgspec.json.encode(error)])
 
 
 class AttemptRelay:
@@ -60,15 +95,24 @@ class AttemptRelay:
         relay: The relay of the executor.
         name: Unique there.
         server: URL of the server whose gateway serves model calls.
+        hosts: Hosts that model calls go to by themselves.
+        attempts: The gateway's URLs by the name of a process, for calls to these hosts.
     """
 
-    def __init__(self, relay: ModelRelay, name: str, server: str) -> None:
+    def __init__(
+        self,
+        relay: ModelRelay,
+        name: str,
+        server: str,
+        hosts: Sequence[str],
+        attempts: dict[str, Mapping[DialectName, str]],
+    ) -> None:
         self._relay = relay
+        self._name = name
         self._server = server
-        self._routes: Mapping[DialectName, str] = {
-            "openai": f"openai-{name}",
-            "anthropic": f"anthropic-{name}",
-        }
+        self._hosts = hosts
+        self._attempts = attempts
+        self._routes = {dialect: f"{dialect}-{name}" for dialect in _DIALECTS}
 
     def variables(self, base_urls: Sequence[str] = (), keys: Sequence[str] = ()) -> dict[str, str]:
         """Environment variables that lead the providers' libraries to the relay.
@@ -77,17 +121,28 @@ class AttemptRelay:
             base_urls: Further variables for the base URL.
             keys: Further variables for the API key.
         """
-        urls: dict[DialectName, str] = {
-            "openai": f"{self._relay.url}/{self._routes['openai']}/v1",
-            "anthropic": f"{self._relay.url}/{self._routes['anthropic']}",
+        urls = {
+            dialect: f"{self._relay.url}/{route}{'/v1' if dialect == 'openai' else ''}"
+            for dialect, route in self._routes.items()
         }
         return client_variables(urls, NO_TOKEN, base_urls, keys)
 
+    def hook_variables(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Variables that lead calls of Python processes to their model hosts to the relay.
+
+        Args:
+            environ: Their environment besides.
+        """
+        return hook_variables(f"{self._relay.url}/hosts-{self._name}", self._hosts, environ)
+
     def lead_to(self, claim: Claim | None) -> None:
         """Let the calls from now on count for an attempt; None for no attempt."""
-        urls: Mapping[DialectName, str] = {"openai": "", "anthropic": ""}
-        if claim is not None:
+        urls: Mapping[DialectName, str] = dict.fromkeys(_DIALECTS, "")
+        if claim is None:
+            self._attempts.pop(self._name, None)
+        else:
             # The token, for the key that the process has opens no attempt.
             urls = gateway_urls(self._server, claim.token or attempt_name(claim))
+            self._attempts[self._name] = urls
         for dialect, route in self._routes.items():
             self._relay.lead(route, urls[dialect].removesuffix("/v1"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,7 @@ def executor_for(
     store_url: str,
     store_key: str = "",
     gateway: str = "",
+    model_hosts: Sequence[str] = (),
     concurrency: int | None,
     timeout_s: float,
     memory_mb: int | None,
@@ -60,6 +62,7 @@ def executor_for(
         store_key: API key for the server.
         gateway: URL of the server whose gateway serves the agent's model calls; it implies the kind
             process, unless it is ray.
+        model_hosts: Hosts that its model calls go to by themselves; they are led to the gateway.
         concurrency: Attempts at once; None for the kind's default.
         timeout_s: Seconds that one attempt may take.
         memory_mb: Megabytes of private memory per worker; None for a share of the machine's.
@@ -112,6 +115,7 @@ def executor_for(
         store_url=store_url,
         store_key=store_key,
         gateway=gateway,
+        model_hosts=model_hosts,
         state=state,
         slots=slots,
         workers=workers,

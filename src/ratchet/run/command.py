@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import itertools
 import os
 import shlex
 import shutil
@@ -23,9 +24,11 @@ import msgspec
 from ratchet.bind import BINDING_VARIABLE, SEED_VARIABLE, Binding
 from ratchet.observe import BLOCKED_SUFFIX, capture
 from ratchet.observe.ids import attempt_span_id, attempt_trace_id
+from ratchet.run.attempt_relay import AttemptRelays
 from ratchet.run.child import ChildEnd, ChildProcess
 from ratchet.run.denials import with_denials
 from ratchet.run.handover import LAST_LINE, Handover
+from ratchet.run.model_hosts import MODEL_RELAY
 from ratchet.run.program_results import OutputFile, last_line, result_of
 from ratchet.run.reachable import hosts_of
 from ratchet.sandbox.containment import AgentContainment
@@ -68,6 +71,8 @@ class CommandExecutor:
         variables: Further variables of the command; they take precedence over the gateway's.
         base_urls: Further variables for the gateway's base URL, besides the providers' own.
         keys: Further variables for the gateway's API key.
+        model_hosts: Hosts that model calls of Python processes go to by themselves; they are led to
+            the gateway.
         environ: Environment to start from; that of this process when left out.
         stdin: As in a `Handover`.
         output: As in a `Handover`. With a file, one attempt runs at a time.
@@ -86,6 +91,7 @@ class CommandExecutor:
         variables: Mapping[str, str] = MappingProxyType({}),
         base_urls: Sequence[str] = (),
         keys: Sequence[str] = (),
+        model_hosts: Sequence[str] = (),
         environ: Mapping[str, str] | None = None,
         stdin: str | None = None,
         output: str = "",
@@ -99,6 +105,8 @@ class CommandExecutor:
         self._slots = 1 if self._handover.file else slots
         self._timeout_s = timeout_s
         self._server = server
+        self._relays = AttemptRelays(server, model_hosts) if server and model_hosts else None
+        self._numbers = itertools.count()
         self._variables_given = dict(variables)
         self._base_urls = tuple(base_urls)
         self._keys = tuple(keys)
@@ -118,6 +126,8 @@ class CommandExecutor:
         """
         check_program(self._command, self._folder, self._environ)
         await asyncio.to_thread(os.makedirs, self._scratch, exist_ok=True)
+        if self._relays is not None:
+            await asyncio.to_thread(self._relays.start)
 
     async def execute(self, claim: Claim, resources: Mapping[str, Resource]) -> Outcome:
         """Run the command for one attempt, to its end or its time-out."""
@@ -130,13 +140,24 @@ class CommandExecutor:
             return cut_off(claim, "failed", error.message)
         except OSError as error:
             return cut_off(claim, "failed", f"The scratch folder cannot be written: {error}.")
+        variables = self._variables(claim, folder)
+        relay = None if self._relays is None else self._relays.of(next(self._numbers))
+        if relay is not None:
+            relay.lead_to(claim)
+            variables |= relay.hook_variables(variables)
         child = ChildProcess(
             words,
             cwd=self._folder,
-            environ=self._variables(claim, folder),
+            environ=variables,
             stdin=folder / (TASK_FILE if stdin is None else STDIN_FILE),
             containment=self._containment,
-            hosts=hosts_of([self._server, *self._variables_given.values()]),
+            hosts=hosts_of(
+                [
+                    self._server,
+                    variables.get(MODEL_RELAY, ""),
+                    *self._variables_given.values(),
+                ]
+            ),
             writable=[folder, *([written.path] if written is not None else [])],
         )
         try:
@@ -146,6 +167,8 @@ class CommandExecutor:
         except SandboxFailed as error:
             return cut_off(claim, "failed", error.message)
         finally:
+            if relay is not None:
+                relay.lead_to(None)
             tool = await asyncio.shield(asyncio.to_thread(_delete_scratch, folder))
         return with_denials(self._outcome(claim, clock, ended, tool, written), ended.denied)
 
@@ -247,7 +270,9 @@ class CommandExecutor:
         """Do nothing: no other process holds outcomes."""
 
     async def close(self) -> None:
-        """Do nothing: commands end with their attempts."""
+        """End the relay of calls to model hosts; commands end with their attempts."""
+        if self._relays is not None:
+            await asyncio.to_thread(self._relays.close)
 
 
 def check_program(command: Sequence[str], folder: Path, environ: Mapping[str, str]) -> None:

@@ -62,6 +62,10 @@ class RelayedRequest(msgspec.Struct, frozen=True, kw_only=True):
     """Below the upstream's host, with its query."""
     headers: Mapping[str, str]
     body: bytes
+    added: Mapping[str, str] = {}
+    """Headers that are sent besides those that arrived, or instead of them."""
+    proxy: str = ""
+    """URL of the proxy that it goes by, besides those of the environment."""
 
 
 class RelayAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,7 +96,8 @@ class ModelRelay:
 
     Args:
         routes: Base URL by the first part of a path; `lead` changes them.
-        answering: Answers some requests instead of their upstream; None passes one on.
+        answering: Answers some requests instead of their upstream, or leads them elsewhere; None
+            passes one on.
         ended: Called with each exchange, in the relay's thread.
         trust_env: Whether upstreams are reached through the proxies of the environment.
     """
@@ -101,7 +106,7 @@ class ModelRelay:
         self,
         routes: Mapping[str, str] = {},
         *,
-        answering: Callable[[RelayedRequest], RelayAnswer | None] | None = None,
+        answering: Callable[[RelayedRequest], RelayAnswer | RelayedRequest | None] | None = None,
         ended: Callable[[Exchange], None] | None = None,
         trust_env: bool = True,
     ) -> None:
@@ -122,8 +127,11 @@ class ModelRelay:
         return f"http://127.0.0.1:{self._socket.getsockname()[1]}"
 
     def lead(self, route: str, base_url: str) -> None:
-        """Let a route lead to another base URL from the next request on."""
-        self._routes[route] = base_url
+        """Let a route lead to another base URL, or nowhere, from the next request on."""
+        if base_url:
+            self._routes[route] = base_url
+        else:
+            self._routes.pop(route, None)
 
     def address_of(self, url: str) -> str:
         """The relay's URL for an upstream's."""
@@ -172,6 +180,8 @@ class ModelRelay:
         started = time.perf_counter()
         arrived = self._arrived(request, await request.content.read())
         own = self._answering(arrived) if self._answering else None
+        if isinstance(own, RelayedRequest):
+            arrived, own = own, None
         sent = _Sent(request)
         error = ""
         try:
@@ -232,12 +242,15 @@ class ModelRelay:
             if name.lower() not in _HOP_BY_HOP
         )
         headers["Accept-Encoding"] = "identity"
+        for name, value in arrived.added.items():
+            headers[name] = value
         async with session.request(
             arrived.method,
             URL(arrived.url, encoded=True),
             headers=headers,
             data=arrived.body or None,
             allow_redirects=False,
+            proxy=arrived.proxy or None,
         ) as response:
             await sent.begin(
                 response.status,

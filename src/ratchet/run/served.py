@@ -52,6 +52,8 @@ class ServedExecutor:
         variables: Further variables of the command; they take precedence over the gateway's.
         base_urls: Further variables for the gateway's base URL, besides the providers' own.
         keys: Further variables for the gateway's API key.
+        model_hosts: Hosts that model calls of Python processes go to by themselves; they are led to
+            the gateway.
         say: Called with a sentence when fewer instances run than asked for.
         environ: Environment to start from; that of this process when left out.
         containment: What keeps the service from acting outside; None to let it.
@@ -71,6 +73,7 @@ class ServedExecutor:
         variables: Mapping[str, str] = MappingProxyType({}),
         base_urls: Sequence[str] = (),
         keys: Sequence[str] = (),
+        model_hosts: Sequence[str] = (),
         say: Callable[[str], None] | None = None,
         environ: Mapping[str, str] | None = None,
         containment: AgentContainment | None = None,
@@ -89,7 +92,7 @@ class ServedExecutor:
         self._environ = without(base, STORE_SECRETS, PROVIDER_KEYS)
         self._server = server
         self._client = ServiceClient(handover, server)
-        self._relays = AttemptRelays(server)
+        self._relays = AttemptRelays(server, model_hosts)
         self._numbers = itertools.count()
         self._own_ports: bool | None = None
         """Whether it listens on the port that it is given; None before the first start."""
@@ -212,6 +215,7 @@ class ServedExecutor:
             environ={
                 **self._environ,
                 **relayed,
+                **relay.hook_variables(self._environ),
                 "PORT": str(port),
                 **self._variables,
             },

@@ -66,6 +66,7 @@ class WorkerExecutor:
         gateway: URL of the server whose gateway serves the agent's model calls. Needs a worker per
             slot: the variables that lead there change with each attempt. Clients that were made
             while the agent was imported are led there by a relay.
+        model_hosts: Hosts that its model calls go to by themselves; they are led there too.
         state: Folder for logs and scratch files.
         slots: Attempts at once, in all workers together.
         workers: Number of worker processes; `slots` when left out. With as many workers as slots,
@@ -92,6 +93,7 @@ class WorkerExecutor:
         store_url: str,
         store_key: str = "",
         gateway: str = "",
+        model_hosts: Sequence[str] = (),
         state: Path,
         slots: int,
         workers: int | None = None,
@@ -128,7 +130,7 @@ class WorkerExecutor:
             outbox=str(state / OUTBOX),
             redaction={} if redaction is None else msgspec.to_builtins(redaction),
         )
-        self._relays = AttemptRelays(gateway) if gateway else None
+        self._relays = AttemptRelays(gateway, model_hosts) if gateway else None
         self._worker_pool = WorkerPool(setup, state / "logs", keep_open, self._relays, containment)
         self._slots = slots
         self._free = asyncio.Semaphore(slots)

@@ -97,7 +97,11 @@ class WorkerPool:
             AgentError: The agent does not load, or no worker starts.
         """
         how = ""
-        variables = self.relays.of(number).variables() if self.relays is not None else {}
+        variables: dict[str, str] = {}
+        hook_variables: dict[str, str] = {}
+        if self.relays is not None:
+            relay = self.relays.of(number)
+            variables, hook_variables = relay.variables(), relay.hook_variables(os.environ)
         setup = msgspec.structs.replace(self.setup, binding=binding, import_variables=variables)
         for _ in range(START_TRIES):
             worker = WorkerProcess(
@@ -106,6 +110,7 @@ class WorkerPool:
                 self._keep_open,
                 setup.agent.python,
                 self._containment,
+                hook_variables,
             )
             self._all.add(worker)
             try:

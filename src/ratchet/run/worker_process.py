@@ -9,7 +9,9 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import msgspec
 
@@ -46,6 +48,7 @@ class WorkerProcess:
         keep_open: File descriptor that the worker holds open while it lives.
         python: Path of the interpreter that it runs in; empty for this one.
         containment: What keeps it from acting outside; None to let it.
+        hook_variables: What lead its calls to model hosts elsewhere, from its start on.
     """
 
     def __init__(
@@ -55,7 +58,9 @@ class WorkerProcess:
         keep_open: int | None,
         python: str = "",
         containment: AgentContainment | None = None,
+        hook_variables: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
+        self._hook_variables = hook_variables
         self._containment = containment
         self._contained: Contained | Led | None = None
         self.number = number
@@ -85,7 +90,7 @@ class WorkerProcess:
         try:
             # -P: the user's modules in this folder must not shadow the standard library.
             command = [self._python, "-P", "-m", "ratchet.worker", *map(str, held)]
-            environ = without(os.environ, SECRETS)
+            environ = {**without(os.environ, SECRETS), **self._hook_variables}
             if self._containment is None:
                 self._process = subprocess.Popen(  # noqa: ASYNC220 - returns at once
                     command,

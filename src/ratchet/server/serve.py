@@ -76,6 +76,9 @@ class ServeSettings(msgspec.Struct, frozen=True, kw_only=True):
     retention: Retention = Retention()
     redaction: RedactionRules = RedactionRules()
     upstreams: tuple[Upstream, ...] = standard_upstreams()
+    model_hosts: tuple[str, ...] | None = ()
+    """Further hosts of models, which an agent calls by themselves; None where the upstreams answer
+    for all of them."""
     adapters: str = ""
     """Folder of the project's trained adapters, for upstreams to load; empty for none."""
     tls_cert: str = ""
@@ -142,6 +145,7 @@ def make_app(store: Store, settings: ServeSettings, environ: Mapping[str, str]) 
     gateway = Gateway(
         settings.upstreams,
         spans,
+        hosts=settings.model_hosts,
         substitute=PromptSubstituter(store),
         training=TrainingReader(store),
         adapters=(

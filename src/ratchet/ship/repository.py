@@ -353,9 +353,10 @@ class Repository:
             else None,
         )
 
-    def switch(self, branch: str) -> str:
-        """Check a branch out; return why git would not, or an empty string."""
-        done = self._run("switch", "--quiet", "--no-guess", branch, ok=(0, 1, 128))
+    def switch(self, branch: str, *, detach: bool = False) -> str:
+        """Check out a branch, or a detached commit; return why git would not, or nothing."""
+        how = "--detach" if detach else "--no-guess"
+        done = self._run("switch", "--quiet", how, branch, ok=(0, 1, 128))
         return done.stderr.decode(errors="replace").strip() if done.returncode else ""
 
     def delete_ref(self, name: str, tip: str) -> None:

@@ -66,8 +66,8 @@ def client_variables(
     Args:
         urls: The base URLs.
         key: The API key.
-        base_urls: Further variables for the base URL: Anthropic's if the name says so, else
-            OpenAI's.
+        base_urls: Further variables for the base URL: Anthropic's or Ollama's if the name says so,
+            else OpenAI's.
         keys: Further variables for the API key.
     """
     return {
@@ -89,8 +89,12 @@ def gateway_urls(server: str, attempt: str) -> dict[DialectName, str]:
         attempt: The attempt, by name or by token.
     """
     gateway = f"{server}/gateway/{quote(attempt, safe='@:')}"
-    # Anthropic's libraries add /v1/messages themselves.
-    return {"openai": f"{gateway}/openai/v1", "anthropic": f"{gateway}/anthropic"}
+    # The libraries of Anthropic and Ollama add the rest themselves.
+    return {
+        "openai": f"{gateway}/openai/v1",
+        "anthropic": f"{gateway}/anthropic",
+        "ollama": f"{gateway}/ollama",
+    }
 
 
 def attempt_name(claim: Claim) -> str:
@@ -99,7 +103,10 @@ def attempt_name(claim: Claim) -> str:
 
 
 def dialect_of(variable: str) -> DialectName:
-    """API dialect that a variable's name stands for: Anthropic's if it says so, else OpenAI's."""
+    """API dialect that a variable's name stands for: Anthropic's or Ollama's if it says so, else
+    OpenAI's."""
+    if "OLLAMA" in variable.upper():
+        return "ollama"
     words = ("ANTHROPIC", "CLAUDE")
     return "anthropic" if any(word in variable.upper() for word in words) else "openai"
 

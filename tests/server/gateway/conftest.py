@@ -183,6 +183,12 @@ def attempt(disk: Store) -> tuple[str, int]:
     return claim.rollout.id, claim.fence
 
 
+def every(stub: StubUpstream, **options: Any) -> tuple[Upstream, ...]:
+    """The stub as an upstream of every dialect."""
+    ollama = Upstream(name="three", dialect="ollama", base_url=stub.url, **options)
+    return (*both(stub, **options), ollama)
+
+
 def messages(span: Span, attribute: str) -> Any:
     """An attribute that is JSON text, decoded."""
     return json.loads(span.attributes[attribute])

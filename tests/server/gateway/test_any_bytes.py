@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from ratchet.observe.model_apis import DIALECTS, ModelApi
 from ratchet.observe.model_apis.bounded_json import decoded
 from ratchet.store import Store
-from tests.server.gateway.conftest import Site, both, http_request, raw_call, read_all
+from tests.server.gateway.conftest import Site, every, http_request, raw_call, read_all
 from tests.server.gateway.upstreams import StubUpstream, chunk, stream_head
 
 PATHS = [f"/gateway/bot/{provider}/v1/{path}" for provider, path in DIALECTS]
@@ -67,7 +67,7 @@ def wide(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, StubU
     path: Path = tmp_path_factory.mktemp("any") / "ratchet.db"
     upstream = StubUpstream()
     with Store.open(f"sqlite:///{path}") as store:
-        site = Site(store, both(upstream, timeout_s=5))
+        site = Site(store, every(upstream, timeout_s=5))
         yield site, upstream
         site.close()
     upstream.close()
@@ -213,7 +213,7 @@ def test_a_broken_dialect_costs_attributes_and_not_the_span(
         raise RuntimeError("a defect")
 
     monkeypatch.setattr("ratchet.observe.model_apis.chat.request_attributes", broken)
-    site = open_site(*both(upstream))
+    site = open_site(*every(upstream))
     upstream.answers({"id": "x"})
     assert status_of(site, PATHS[0], b'{"model": "m"}') == 200
     found = site.span().attributes

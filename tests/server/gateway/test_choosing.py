@@ -69,7 +69,11 @@ def test_nobody_speaks_the_dialect() -> None:
 
 
 def test_providers_are_named_as_the_conventions_do() -> None:
-    assert [provider_of(each) for each in standard_upstreams()] == ["openai", "anthropic"]
+    assert [provider_of(each) for each in standard_upstreams()] == [
+        "openai",
+        "anthropic",
+        "ollama",
+    ]
     at = {
         "https://me.openai.azure.com/openai/v1": "azure.ai.openai",
         "https://api.groq.com/openai/v1": "groq",
@@ -101,6 +105,7 @@ def test_only_encodings_that_can_be_read_are_asked_for(asked: str, sent: str) ->
         (b"bearer   ra_abc", True),
         (b"rk_abc", True),
         (b" ra_abc ", True),
+        (b"Bearer ratchet", True),
         (b"Bearer sk-abc", False),
         (b"sk-rk_abc", False),
         (b"", False),
@@ -166,6 +171,7 @@ def test_a_pause_that_is_none_is_not_waited_for(asked: str) -> None:
 
 
 OPENAI = ("https://api.openai.com/v1", "OPENAI_API_KEY")
+OLLAMA = ("http://127.0.0.1:11434", "")
 ANTHROPIC = ("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY")
 
 
@@ -197,7 +203,13 @@ def test_without_upstreams_calls_go_where_the_environment_sends_them(
     upstreams = standard_upstreams(
         environ, own=("127.0.0.1", 8765), base_urls=("SHOP_URL", "CLAUDE_URL"), keys=("SHOP_KEY",)
     )
-    assert [(each.base_url, each.key_env) for each in upstreams] == expected
+    assert [(each.base_url, each.key_env) for each in upstreams] == [*expected, OLLAMA]
+
+
+def test_ollamas_server_is_where_a_named_variable_says() -> None:
+    environ = {"OLLAMA_BASE_URL": "http://box:11434/"}
+    *_, ollama = standard_upstreams(environ, base_urls=["OLLAMA_BASE_URL"])
+    assert (ollama.dialect, ollama.base_url) == ("ollama", "http://box:11434")
 
 
 @pytest.mark.parametrize("value", ["localhost:4000", "http://[", "ftp://proxy", "http://a b"])

@@ -113,6 +113,26 @@ def test_an_agent_in_node_is_recorded_with_files_and_functions(
     assert contact.requests == {"POST /search": 1}
 
 
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed.")
+def test_a_shell_agent_is_led_by_the_default_that_its_source_states(tmp_path: Path) -> None:
+    root = project(tmp_path)
+    (root / "ask.sh").write_text(
+        """#!/bin/sh
+        url="${SHOP_BASE_URL:-https://api.example.com/v1}"
+        mkfifo answer
+        message="{\\"role\\": \\"user\\", \\"content\\": \\"$1\\"}"
+        curl -s -d "{\\"messages\\": [$message]}" "$url/chat/completions" > answer &
+        cat answer
+        """
+    )
+    recording = recorded(root, "sh", "ask.sh", "Where is it?", python="", simulated=True)
+    assert recording.exit_code == 0, recording.stderr_tail
+    [call] = recording.calls
+    assert (call.host, call.path) == ("api.example.com", "/v1/chat/completions")
+    assert call.texts[0].text == "Where is it?"
+    assert call.response in recording.stdout
+
+
 def test_recording_a_trivial_agent_costs_little(tmp_path: Path, upstream: str) -> None:
     root = project(tmp_path, main="import sys\nfrom asking import ask\nprint(ask(sys.argv[1]))")
     started = time.monotonic()

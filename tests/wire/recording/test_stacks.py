@@ -94,7 +94,8 @@ def test_generators_are_told_from_functions_and_keep_their_items_and_errors(
     root = project(
         tmp_path,
         main="""
-        import asyncio
+        import asyncio, threading
+        from concurrent.futures import ThreadPoolExecutor
         from asking import ask
 
         def words(question, *parts, **options):
@@ -109,6 +110,15 @@ def test_generators_are_told_from_functions_and_keep_their_items_and_errors(
         async def collected():
             return [item async for item in streamed("async")]
 
+        def pooled():
+            with ThreadPoolExecutor() as pool:
+                return pool.submit(ask, "pooled").result()
+
+        def threaded():
+            thread = threading.Thread(target=pooled)
+            thread.start()
+            thread.join()
+
         def failing():
             ask("failing")
             raise ValueError("no such order")
@@ -122,6 +132,8 @@ def test_generators_are_told_from_functions_and_keep_their_items_and_errors(
         twice()
         twice()
         [ask(question) for question in ("in a comprehension",)]
+        next(words("left early"))
+        threaded()
         failing()
         """,
     )
@@ -143,7 +155,12 @@ def test_generators_are_told_from_functions_and_keep_their_items_and_errors(
     activations = [frame(call, "twice").activation for call in rest[:4]]
     assert activations[0] == activations[1] != activations[2] == activations[3]
     assert functions(rest[4]) == ["<module>", "ask"]
-    assert frame(rest[5], "failing").raised == "ValueError: no such order"
+    left, pooled = frame(rest[5], "words"), frame(rest[6], "pooled")
+    assert left.returned is not None
+    assert pooled.returned is not None
+    assert left.returned.value == [rest[5].response]
+    assert pooled.returned.value == rest[6].response
+    assert frame(rest[7], "failing").raised == "ValueError: no such order"
 
 
 def test_values_are_copied_by_their_types_bounded_and_without_secrets(

@@ -1,1 +1,1 @@
-"""Folder that stands first on `PYTHONPATH` of a recorded command."""
+"""Folder that stands first on `PYTHONPATH` of what is recorded, or led to the gateway."""

@@ -1,4 +1,4 @@
-"""Starts the recording hook in this interpreter, then the sitecustomize that it has of its own."""
+"""Starts the hook in this interpreter, then the sitecustomize that it has of its own."""
 
 import os
 import sys
@@ -10,6 +10,10 @@ def _begin(folder):  # type: ignore[no-untyped-def] # read by any Python
         from ratchet_recording_hook import begin  # type: ignore[import-not-found]
 
         begin.begin(os.environ["RATCHET_RECORDING"])
+    elif sys.version_info >= (3, 8) and "RATCHET_MODEL_RELAY" in os.environ:
+        from ratchet_recording_hook import redirect
+
+        redirect.begin(os.environ["RATCHET_MODEL_RELAY"], os.environ["RATCHET_MODEL_HOSTS"])
     sys.path[:] = [path for path in sys.path if os.path.abspath(path or ".") != folder]
 
 

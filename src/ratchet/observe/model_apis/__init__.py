@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, Protocol, TypeAlias
 
-from ratchet.observe.model_apis import chat, completions, embeddings, messages, responses
+from ratchet.observe.model_apis import (
+    chat,
+    completions,
+    embeddings,
+    messages,
+    ollama,
+    ollama_generate,
+    responses,
+)
 from ratchet.observe.model_apis.engine_tokens import ChoiceTokens
 from ratchet.observe.model_apis.request_texts import Path
 
@@ -19,7 +27,7 @@ __all__ = [
     "Path",
 ]
 
-DialectName: TypeAlias = Literal["openai", "anthropic"]
+DialectName: TypeAlias = Literal["openai", "anthropic", "ollama"]
 """The provider whose API an endpoint speaks."""
 
 
@@ -77,6 +85,13 @@ DIALECTS: dict[tuple[DialectName, str], ModelApi] = {
     ("openai", "completions"): completions,
     ("openai", "embeddings"): embeddings,
     ("anthropic", "messages"): messages,
+    ("ollama", "api/chat"): ollama,
+    ("ollama", "api/generate"): ollama_generate,
+    ("ollama", "api/embed"): embeddings,
+    # Its server speaks OpenAI's protocol too, below the same base URL.
+    ("ollama", "chat/completions"): chat,
+    ("ollama", "completions"): completions,
+    ("ollama", "embeddings"): embeddings,
 }
 """Recorded POST calls, by the provider's dialect and the path below its version."""
 
@@ -84,5 +99,9 @@ PASSED_THROUGH: dict[tuple[DialectName, str], str] = {
     ("openai", "models"): "GET",
     ("anthropic", "models"): "GET",
     ("anthropic", "messages/count_tokens"): "POST",
+    ("ollama", "api/tags"): "GET",
+    ("ollama", "api/show"): "POST",
+    ("ollama", "api/version"): "GET",
+    ("ollama", "models"): "GET",
 }
 """Paths that are relayed without recording, with their method: no model is called."""

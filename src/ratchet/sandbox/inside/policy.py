@@ -22,7 +22,7 @@ add_key request_key keyctl bpf perf_event_open userfaultfd
 mount umount2 pivot_root chroot move_mount open_tree open_tree_attr fsopen fsconfig fsmount fspick
 mount_setattr unshare setns name_to_handle_at open_by_handle_at fanotify_init
 init_module finit_module delete_module kexec_load kexec_file_load reboot swapon swapoff
-acct quotactl quotactl_fd nfsservctl lookup_dcookie syslog vhangup mknod mknodat
+acct quotactl quotactl_fd nfsservctl lookup_dcookie syslog vhangup
 settimeofday clock_settime adjtimex clock_adjtime sethostname setdomainname
 iopl ioperm modify_ldt execveat memfd_secret mq_open mq_notify
 """
@@ -47,6 +47,7 @@ _OF_OTHERS = _names("prlimit64 sched_setaffinity sched_setscheduler sched_setpar
 
 _IOCTL_FAKES_INPUT = (0x5412, 0x541C)
 _IOCTL_ATTRIBUTES = (0x40086602, 0x401C5820)
+_KIND, _FILES_AND_PIPES = 0o170000, (0, 0o100000, 0o010000)
 _FAST_OPEN = 0x20000000
 _TRUNCATE = 0o1000
 _UNIX, _INET, _INET6, _NETLINK = 1, 2, 10, 16
@@ -77,6 +78,9 @@ def base(*, mounts: bool, network: str, truncation: bool = True) -> tuple[Rule, 
         Rule("ioprio_set", argument=1, values=(0,), refuse_these=False),
     ]
     rules += [Rule(name, argument=0, values=(0,), refuse_these=False) for name in _OF_OTHERS]
+    for name, mode in (("mknod", 1), ("mknodat", 2)):  # a named pipe, in a view of its own
+        kinds = _FILES_AND_PIPES if mounts else ()
+        rules.append(Rule(name, argument=mode, mask=_KIND, values=kinds, refuse_these=False))
     if not mounts:
         rules += [Rule(name) for name in _SYSTEM_V]
         rules += [Rule(name, 0) for name in _ATTRIBUTES]

@@ -9,12 +9,12 @@ import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from ratchet.observe.capture import readable
-from ratchet.observe.model_apis import DIALECTS, PASSED_THROUGH, ModelApi
+from ratchet.observe.model_apis import DIALECTS, PASSED_THROUGH, DialectName, ModelApi
 from ratchet.observe.model_apis.bounded_json import decoded
 from ratchet.observe.spool import Spool
 from ratchet.server.access import check_attempt
@@ -30,7 +30,13 @@ from ratchet.server.body import (
 )
 from ratchet.server.gateway.adapter_loading import AdapterLoader, NamedWeights
 from ratchet.server.gateway.call_tokens import TokenKeeping, TokenWatch
-from ratchet.server.gateway.headers import ROLLOUT_HEADER, brings_key, request_headers
+from ratchet.server.gateway.headers import (
+    ADDRESS_HEADER,
+    ROLLOUT_HEADER,
+    addressed_headers,
+    brings_key,
+    request_headers,
+)
 from ratchet.server.gateway.mirroring import (
     MIRROR_ID,
     MIRROR_OF,
@@ -85,6 +91,8 @@ SUBSTITUTE_S = 5.0
 HANG_UP_S = 0.25
 """Seconds for which `flush_attempt` waits for open calls of an agent that has just ended."""
 
+_PROVIDERS: tuple[str, ...] = get_args(DialectName)
+
 _log = logging.getLogger(__name__)
 
 
@@ -98,7 +106,17 @@ Scope = Mapping[str, Any]
 class _Request:
     """An admitted request."""
 
-    __slots__ = ("held", "path", "provider", "receive", "scope", "send", "target", "task")
+    __slots__ = (
+        "address",
+        "held",
+        "path",
+        "provider",
+        "receive",
+        "scope",
+        "send",
+        "target",
+        "task",
+    )
 
     held: HeldBody
     """Memory of its body."""
@@ -107,8 +125,9 @@ class _Request:
         self,
         task: asyncio.Task[Any],
         target: GatewayTarget,
-        provider: str,
+        provider: DialectName,
         path: str,
+        address: str,
         scope: Scope,
         receive: Receive,
         send: Send,
@@ -119,6 +138,8 @@ class _Request:
         """API that the client uses."""
         self.path = path
         """Path below the provider's version."""
+        self.address = address
+        """Base URL that the client calls by itself; empty where it calls the gateway."""
         self.scope = scope
         self.receive = receive
         self.send = send
@@ -153,6 +174,8 @@ class Gateway:
 
     Args:
         upstreams: The providers; by default the standard ones.
+        hosts: Further hosts, which an agent's model calls go to by themselves; None where the
+            upstreams answer for all of them.
         writer: Stores spans.
         substitute: Replaces prompts; None to send requests unchanged.
         training: Reads whether a rollout trains a model; None if none does.
@@ -174,6 +197,7 @@ class Gateway:
         upstreams: Sequence[Upstream],
         writer: Writer,
         *,
+        hosts: Sequence[str] | None = (),
         substitute: Substitute | None = None,
         training: ReadTraining | None = None,
         adapters: AdapterLoader | None = None,
@@ -187,7 +211,8 @@ class Gateway:
         spool: Spool | None = None,
         drain_s: float = DRAIN_S,
     ) -> None:
-        self._pool = UpstreamPool(tuple(upstreams) or standard_upstreams(), environ)
+        self._pool = UpstreamPool(tuple(upstreams) or standard_upstreams(), environ, hosts or ())
+        self._leads_all = hosts is None
         self._recordings = RecordingQueue(
             writer,
             TokenWatch(metrics),
@@ -259,9 +284,9 @@ class Gateway:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         parts = scope["path"].split("/", 4)
-        if len(parts) != 5 or parts[3] not in ("openai", "anthropic"):
+        if len(parts) != 5 or parts[3] not in _PROVIDERS:
             raise _nothing(scope["path"])
-        provider = parts[3]
+        provider: DialectName = parts[3]
         # Clients differ in whether the version is part of their base URL.
         path = parts[4].removeprefix("v1/")
         dialect = DIALECTS.get((provider, path))
@@ -280,7 +305,13 @@ class Gateway:
         call = addressed(parts[2], scope["headers"], query, self._read_token)
         if call.query != query:
             scope = {**scope, "query_string": call.query}
-        request = _Request(task, call.target, provider, path, scope, receive, send)
+        # Ollama's base URL is without a version, and its clients may have one in the path.
+        sent = parts[4] if provider == "ollama" else path
+        address = next(
+            (value.decode("latin-1") for key, value in scope["headers"] if key == ADDRESS_HEADER),
+            "",
+        )
+        request = _Request(task, call.target, provider, sent, address, scope, receive, send)
         await self._admit(call, scope)
         self._calls[task] = request.target
         try:
@@ -393,7 +424,7 @@ class Gateway:
         asked = requested if isinstance(requested, str) else None
         generates = dialect.OPERATION != "embeddings"
         training = generates and target.is_attempt and await self._trains(target)
-        endpoint, sent = self._choose(request.provider, asked)
+        endpoint, sent = self._choose(request, asked)
         self._check_key(endpoint, headers)
         attributes: dict[str, Any] = dict(endpoint.attributes)
         context = trace_context(parent) if parent else None
@@ -418,7 +449,7 @@ class Gateway:
                 attributes.update(found.attributes)
                 named = changed.get("model")
                 if generates and named != requested:  # the candidate's own model
-                    endpoint, sent = self._choose(request.provider, named)
+                    endpoint, sent = self._choose(request, named)
                     self._check_key(endpoint, headers)
                     attributes.update(endpoint.attributes)
             if sent is not None and sent != requested:
@@ -460,7 +491,7 @@ class Gateway:
         changed = found.request
         endpoint, model = mirrored.endpoint, mirrored.model
         if changed.get("model") != given.get("model"):  # the candidate's own model
-            endpoint, model = self._choose(request.provider, changed.get("model"))
+            endpoint, model = self._choose(request, changed.get("model"))
         if model is not None:
             changed = {**changed, "model": model}
         body = _rewritten(mirrored.plain, given, changed)
@@ -505,7 +536,7 @@ class Gateway:
         """
         assert self._adapters is not None
         assert found.adapter is not None
-        endpoint, sent = self._choose(request.provider, found.request.get("model"))
+        endpoint, sent = self._choose(request, found.request.get("model"))
         upstream, name = endpoint.upstream, str(sent)
         fault = self._adapters.fault(upstream, name)
         if not fault:
@@ -556,13 +587,13 @@ class Gateway:
         """Relay a request that is not a model call."""
         body: Content | None = None
         headers = request.scope["headers"]
-        endpoint, _ = self._choose(request.provider, None)
+        endpoint, _ = self._choose(request, None)
         if request.scope["method"] == "POST":
             body = await self._read(request)
             given = await self._decoded(request, body)
             requested = given.get("model") if given is not None else None
             if given is not None and isinstance(requested, str):
-                endpoint, sent = self._choose(request.provider, requested)
+                endpoint, sent = self._choose(request, requested)
                 if sent != requested:
                     body = _rewritten(body, given, {**given, "model": sent})
         self._check_key(endpoint, headers)
@@ -573,7 +604,12 @@ class Gateway:
             if not relay.begun:
                 raise Problem(failure.status, failure.detail) from failure
 
-    def _choose(self, dialect: str, requested: str | None) -> tuple[UpstreamEndpoint, str | None]:
+    def _choose(
+        self, request: _Request, requested: str | None
+    ) -> tuple[UpstreamEndpoint, str | None]:
+        dialect = request.provider
+        if request.address and not self._leads_all:
+            return self._pool.addressed(dialect, request.address), requested
         found = choose_upstream(self._pool.upstreams, dialect, requested)
         if found is None:
             raise Problem(
@@ -587,6 +623,8 @@ class Gateway:
         self, endpoint: UpstreamEndpoint, headers: Sequence[tuple[bytes, bytes]]
     ) -> None:
         upstream = endpoint.upstream
+        if endpoint.addressed:
+            return  # what the client sends by itself
         if upstream.key_env and not endpoint.key and not brings_key(headers):
             raise Problem(
                 401,
@@ -603,7 +641,10 @@ class Gateway:
         body: Content | None,
         stripper: ResponseStripper | None = None,
     ) -> UpstreamRequest:
-        sent = request_headers(headers, endpoint.key, endpoint.key_header)
+        if endpoint.addressed:
+            sent = addressed_headers(headers, endpoint.key)
+        else:
+            sent = request_headers(headers, endpoint.key, endpoint.key_header)
         if stripper is not None:
             sent["Accept-Encoding"] = "identity"
         url = endpoint.url(request.path, request.scope["query_string"])

@@ -8,7 +8,9 @@ from typing import TypeAlias
 
 from multidict import CIMultiDict
 
+from ratchet.run.model_hosts import UPSTREAM_HEADER
 from ratchet.server.origin import is_of_proxy
+from ratchet.worker.environment import NO_TOKEN
 
 Raw: TypeAlias = Iterable[tuple[bytes, bytes]]
 
@@ -17,6 +19,9 @@ ROLLOUT_HEADER = b"x-ratchet-rollout"
 
 CONVERSATION_HEADER = b"x-ratchet-conversation"
 """Names the conversation that a live call belongs to."""
+
+ADDRESS_HEADER = UPSTREAM_HEADER.encode()
+"""Names the base URL that the client calls by itself, at one of the agent's model hosts."""
 
 ROLE_HEADER = b"x-ratchet-role"
 """Names the role of the agent that makes a call, in a rollout with several."""
@@ -43,6 +48,7 @@ _NOT_SENT = _HOP_BY_HOP | {
     ROLLOUT_HEADER,
     CONVERSATION_HEADER,
     ROLE_HEADER,
+    ADDRESS_HEADER,
     # Replaced, below.
     b"accept-encoding",
     b"authorization",
@@ -93,16 +99,34 @@ def request_headers(
     return sent
 
 
+def addressed_headers(headers: Sequence[tuple[bytes, bytes]], key: str) -> CIMultiDict[str]:
+    """Headers to send to an address that the client calls by itself.
+
+    The client's own key goes there. Where it has a key of this server instead of the provider's,
+    that is put in its place: the client would have sent it there without a gateway.
+
+    Args:
+        headers: Headers of the client, with names in lower case.
+        key: The provider's key; empty for none.
+    """
+    sent = request_headers(headers, "")
+    for name, value in headers:
+        if key and name in _KEYS and is_ours(value):
+            scheme, space, _ = value.decode("latin-1").strip().partition(" ")
+            sent[name.decode("latin-1")] = f"{scheme} {key}" if space else key
+    return sent
+
+
 def brings_key(headers: Raw) -> bool:
     """Whether the client sent a key of its own for the provider."""
     return any(name in _KEYS and value and not is_ours(value) for name, value in headers)
 
 
 def is_ours(value: bytes) -> bool:
-    """Whether a header value is a key or token of this server."""
+    """Whether a header value is a key or token of this server, or the placeholder for one."""
     scheme, space, credentials = value.strip().partition(b" ")
     found = credentials.strip() if space and scheme.lower() == b"bearer" else value.strip()
-    return found.startswith((b"rk_", b"ra_"))
+    return found.startswith((b"rk_", b"ra_")) or found == NO_TOKEN.encode()
 
 
 def response_headers(headers: Sequence[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

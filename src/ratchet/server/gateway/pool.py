@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
@@ -11,6 +12,8 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
+from ratchet.observe.model_apis import DialectName
+from ratchet.run.model_hosts import is_of, reached_at
 from ratchet.server.body import Content
 from ratchet.server.gateway.upstream import BEARER_KEY, Upstream, host_of, provider_of
 from ratchet.server.problems import Problem
@@ -32,6 +35,12 @@ KEEP_ALIVE_S = 4.0
 after five; a request sent at that moment is lost.
 """
 
+ADDRESSED = 256
+"""Most base URLs at model hosts that are kept."""
+
+_KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
+"""Variables with the keys that an agent would have without the gateway, by dialect."""
+
 _LARGE = 262_144
 """Bytes from which on a body is sent in pieces; in one, it would block all other calls."""
 
@@ -39,14 +48,24 @@ _NO_AUTOMATIC = ("Accept", "Accept-Encoding", "Content-Type", "User-Agent")
 
 
 class UpstreamEndpoint:
-    """An upstream with its URL, key and concurrency limit."""
+    """An upstream with its URL, key and concurrency limit.
 
-    def __init__(self, upstream: Upstream, environ: Mapping[str, str]) -> None:
+    Args:
+        upstream: The upstream.
+        environ: Environment with the keys.
+        reached_at: Its base URL, where another one than its own stands in for it.
+    """
+
+    def __init__(
+        self, upstream: Upstream, environ: Mapping[str, str], reached_at: str = ""
+    ) -> None:
         self.upstream = upstream
+        self.addressed = False
+        """Whether the client itself calls this address, with a key of its own."""
         self.key = environ.get(upstream.key_env, "").strip() if upstream.key_env else ""
         bearer = upstream.dialect != "anthropic" or upstream.key_env == BEARER_KEY
         self.key_header = "Authorization" if bearer else "x-api-key"
-        self.proxy = proxy_of(upstream.base_url, environ)
+        self.proxy = proxy_of(reached_at or upstream.base_url, environ)
         parts = urlsplit(upstream.base_url)
         self.address = parts.netloc.rpartition("@")[2]
         self.attributes = {
@@ -62,7 +81,7 @@ class UpstreamEndpoint:
             sock_connect=CONNECT_S,
             sock_read=upstream.timeout_s,
         )
-        self._base = upstream.base_url.rstrip("/")
+        self._base = (reached_at or upstream.base_url).rstrip("/")
         self._urls: dict[str, URL] = {}
         self._free = asyncio.Semaphore(upstream.concurrency)
         self._waiting = 0
@@ -121,10 +140,18 @@ class UpstreamPool:
     Args:
         upstreams: The upstreams.
         environ: Environment with the keys.
+        hosts: Hosts that clients may call by themselves.
     """
 
-    def __init__(self, upstreams: Sequence[Upstream], environ: Mapping[str, str]) -> None:
+    def __init__(
+        self,
+        upstreams: Sequence[Upstream],
+        environ: Mapping[str, str],
+        hosts: Sequence[str] = (),
+    ) -> None:
         self.upstreams = tuple(upstreams)
+        self._hosts = tuple(hosts)
+        self._addressed: OrderedDict[tuple[str, str], UpstreamEndpoint] = OrderedDict()
         self._environ = environ
         self._endpoints: dict[str, UpstreamEndpoint] = {}
         self._session: aiohttp.ClientSession | None = None
@@ -150,6 +177,33 @@ class UpstreamPool:
     def endpoint(self, upstream: Upstream) -> UpstreamEndpoint:
         """The endpoint of an upstream."""
         return self._endpoints[upstream.name]
+
+    def addressed(self, dialect: DialectName, base_url: str) -> UpstreamEndpoint:
+        """The endpoint of a base URL that a client calls by itself.
+
+        Raises:
+            Problem: 403, when it is at none of the hosts.
+        """
+        if not is_of(base_url, self._hosts):
+            raise Problem(
+                403,
+                f"{base_url[:300]} is at none of the agent's model hosts.",
+                hint="Name its host in ratchet.toml: [agent] model_hosts.",
+            )
+        known = self._addressed.get((dialect, base_url))
+        if known is None:
+            upstream = Upstream(
+                name=urlsplit(base_url).netloc,
+                dialect=dialect,
+                base_url=base_url,
+                key_env=_KEYS.get(dialect, ""),
+            )
+            known = UpstreamEndpoint(upstream, self._environ, reached_at(base_url))
+            known.addressed = True
+            self._addressed[dialect, base_url] = known
+            if len(self._addressed) > ADDRESSED:
+                self._addressed.popitem(last=False)
+        return known
 
     async def send(
         self,

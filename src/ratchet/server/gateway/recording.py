@@ -23,6 +23,7 @@ from ratchet.observe.model_apis import Assembly, ModelApi
 from ratchet.observe.model_apis.bounded_json import decoded, mapping, name
 from ratchet.server.body import Content
 from ratchet.server.gateway.call_tokens import TokenKeeping, engine_of, transitions_of
+from ratchet.server.gateway.json_lines import JsonLinesParser
 from ratchet.server.gateway.sse import EventStreamParser
 from ratchet.server.gateway.target import GatewayTarget
 from ratchet.store.usage import INPUT, OUTPUT, call_of
@@ -114,7 +115,7 @@ class CallRecording:
         self._ended_at = 0.0
         self._pieces: list[bytes] = []
         self._left = ANSWER_LIMIT
-        self._events: EventStreamParser | None = None
+        self._events: EventStreamParser | JsonLinesParser | None = None
         self._assembly: Assembly | None = None
         self._inflate: Any = None
         self._defect = ""
@@ -134,6 +135,9 @@ class CallRecording:
             self._give_up(f"The answer is compressed by {encoding[:40]}, which cannot be decoded.")
         if content_type.lower().startswith("text/event-stream"):
             self._events = EventStreamParser()
+            self._assembly = self._dialect.assembly()
+        elif "ndjson" in content_type.lower():
+            self._events = JsonLinesParser()
             self._assembly = self._dialect.assembly()
 
     def piece(self, piece: bytes) -> None:

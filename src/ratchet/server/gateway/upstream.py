@@ -53,6 +53,7 @@ _PROVIDERS_OWN = (
         base_url="https://api.anthropic.com/v1",
         key_env="ANTHROPIC_API_KEY",
     ),
+    Upstream(name="ollama", dialect="ollama", base_url="http://127.0.0.1:11434"),
 )
 
 _BASE_URLS = ("OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_BASE_URL")

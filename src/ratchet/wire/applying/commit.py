@@ -15,7 +15,7 @@ from ratchet.ship.repository import Blob
 from ratchet.types import InputError, ShipError
 from ratchet.wire.applying.plan import Plan, PlannedFile, check_unchanged, read
 from ratchet.wire.applying.record import WiredFile, message_of
-from ratchet.wire.applying.stored import store_and_write
+from ratchet.wire.applying.stored import write
 
 BRANCH = "ratchet/init"
 
@@ -80,7 +80,8 @@ def commit(plan: Plan, branch: str, message: str, *, switch: bool = True) -> Com
         raise _exists(branch)
     origin = repository.head_branch()
     repository.text("config", origin_key(branch), f"refs/heads/{origin}" if origin else head)
-    store_and_write(Plan(plan.root, tuple(file for file in plan.files if file.path in ignored)))
+    if ignored:
+        write(Plan(plan.root, tuple(file for file in plan.files if file.path in ignored)))
     refused = repository.switch(branch) if switch else "it was not asked for"
     why_not = f"{refused.strip().rstrip('.')}. Later: git switch {branch}" if refused else ""
     return Committed(branch, made, not refused, why_not, tuple(ignored))

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-import stat
-import tempfile
+import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -42,13 +41,6 @@ def write(plan: Plan) -> None:
     """
     if not plan.files:
         raise InputError("There is nothing to write: the plan is empty.")
-    store_and_write(plan)
-
-
-def store_and_write(plan: Plan) -> None:
-    """As `write`, and nothing at all for an empty plan."""
-    if not plan.files:
-        return
     check_unchanged(plan)
     place = _place(plan.root)
     if (place / _INDEX).exists():
@@ -115,18 +107,14 @@ def remove_file(root: Path, path: str, folders: tuple[str, ...]) -> None:
 def write_file(file: Path, data: bytes) -> None:
     """Write a file in one step; its mode stays."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=".ratchet-")
+    temporary = file.with_name(f".ratchet-{uuid.uuid4().hex}")
     try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
+        temporary.write_bytes(data)
         if file.exists():
             shutil.copymode(file, temporary)
-        else:
-            os.chmod(temporary, 0o666 & ~_umask())
         os.replace(temporary, file)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def _place(root: Path) -> Path:
@@ -138,9 +126,3 @@ def _missing(root: Path, path: str) -> Iterator[str]:
     for folder in PurePosixPath(path).parents:
         if str(folder) != "." and not (root / folder).exists():
             yield str(folder)
-
-
-def _umask() -> int:
-    mask = os.umask(stat.S_IWGRP | stat.S_IWOTH)
-    os.umask(mask)
-    return mask

@@ -7,6 +7,7 @@ from a branch that holds nothing but the wiring does it go back to where that wa
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
 import msgspec
@@ -19,6 +20,7 @@ from ratchet.wire.applying.merging import EditedSince, taken_out
 from ratchet.wire.applying.plan import read, why_unreadable
 from ratchet.wire.applying.record import PATTERN, UNDONE, Record, record_in, taken_back_by
 from ratchet.wire.applying.stored import (
+    StoredFile,
     forget,
     is_stored,
     remove_file,
@@ -52,12 +54,16 @@ class Undone(msgspec.Struct, frozen=True):
     deleted_branch: str = ""
     """A branch that held nothing but the wiring."""
 
-
-class _Step(msgspec.Struct, frozen=True):
-    path: str
-    before: bytes | None
-    after: bytes
-    folders: tuple[str, ...] = ()
+    def with_changes(self, changes: Mapping[str, bytes | None], kept: Sequence[KeptFile]) -> Undone:
+        """And these new contents of files, None for one that is removed."""
+        restored = (path for path, data in changes.items() if data is not None)
+        removed = (path for path, data in changes.items() if data is None)
+        return msgspec.structs.replace(
+            self,
+            restored=(*self.restored, *restored),
+            removed=(*self.removed, *removed),
+            kept=(*self.kept, *kept),
+        )
 
 
 def wired(root: Path) -> Record | None:
@@ -109,23 +115,23 @@ def undo(root: Path, *, dry_run: bool = False) -> Undone:
         if not dry_run:
             _delete(repository, unmerged)
         return Undone((), (), (), branch, deleted_branch=unmerged)
-    done = _from_store(place, dry_run) if place else Undone((), (), ())
-    done = msgspec.structs.replace(done, branch=branch)
+    done = Undone((), (), (), branch)
+    if place is not None:
+        done = _from_store(place, done, dry_run)
     if repository is not None and record is not None:
         done = _from_commit(repository, record, done, dry_run)
     return done
 
 
-def _from_store(root: Path, dry_run: bool) -> Undone:
+def _from_store(root: Path, done: Undone, dry_run: bool) -> Undone:
     """Bring the stored originals of a folder back."""
     stored = stored_files(root)
-    steps = [_Step(file.path, file.before, file.after, file.folders) for file in stored]
-    changes, kept = _changes(root, steps)
+    changes, kept = _changes(root, stored)
     if not dry_run:
-        _write(root, steps, changes)
+        _write(root, stored, changes)
         edited = {file.path for file in kept}
         forget(root, [file for file in stored if file.before and file.path in edited])
-    return _undone(changes, kept)
+    return done.with_changes(changes, kept)
 
 
 def _from_commit(repository: Repository, record: Record, done: Undone, dry_run: bool) -> Undone:
@@ -133,23 +139,18 @@ def _from_commit(repository: Repository, record: Record, done: Undone, dry_run: 
     origin = _origin(repository, record)
     if not origin or not (dry_run or _go_back(repository, origin)):
         return _revert(repository, record, done, dry_run)
-    created = tuple(file.path for file in record.files if not file.before)
-    changed = tuple(file.path for file in record.files if file.before)
-    return Undone(
-        (*done.restored, *changed),
-        (*done.removed, *created),
-        done.kept,
-        origin.removeprefix("refs/heads/") if origin.startswith("refs/") else "",
-        deleted_branch=done.branch,
-    )
+    whole = {file.path: b"" if file.before else None for file in record.files}
+    back = origin.removeprefix("refs/heads/") if origin.startswith("refs/") else ""
+    gone = msgspec.structs.replace(done, branch=back, deleted_branch=done.branch)
+    return gone.with_changes(whole, ())
 
 
 def _revert(repository: Repository, record: Record, done: Undone, dry_run: bool) -> Undone:
     """Revert on the branch that is checked out: its files, and the work tree's with their edits."""
-    root = repository.root if record.folder == "." else repository.root / record.folder
+    root = repository.root / record.folder
     prefix = "" if record.folder == "." else f"{record.folder}/"
     head = repository.head()
-    steps: list[_Step] = []
+    steps: list[StoredFile] = []
     blobs: dict[str, Blob | None] = {}
     kept: list[KeptFile] = []
     for file in record.files:
@@ -168,23 +169,16 @@ def _revert(repository: Repository, record: Record, done: Undone, dry_run: bool)
             blobs[whole] = Blob(there.mode, made) if made else None
         old, wrote = (_bytes(repository, name, whole) for name in (file.before, file.after))
         folders = tuple(map(str, PurePosixPath(file.path).parents))[:-1] if old is None else ()
-        steps.append(_Step(file.path, old, wrote or b"", folders))
+        steps.append(StoredFile(file.path, old, wrote or b"", folders))
     changes, edited = _changes(root, steps)
-    kept += edited
-    for file_kept in edited:
-        blobs.pop(prefix + file_kept.path, None)
-    commit = ""
-    if not dry_run:
-        _write(root, steps, changes)
-        commit = _commit(repository, head, blobs, record.commit) if blobs else ""
-    undone = _undone(changes, kept)
-    return msgspec.structs.replace(
-        done,
-        restored=(*done.restored, *undone.restored),
-        removed=(*done.removed, *undone.removed),
-        kept=(*done.kept, *undone.kept),
-        commit=commit,
-    )
+    for stays in edited:
+        blobs.pop(prefix + stays.path, None)
+    done = done.with_changes(changes, [*kept, *edited])
+    if dry_run:
+        return done
+    _write(root, steps, changes)
+    commit = _commit(repository, head, blobs, record.commit) if blobs else ""
+    return msgspec.structs.replace(done, commit=commit)
 
 
 def _commit(repository: Repository, head: str, blobs: dict[str, Blob | None], of: str) -> str:
@@ -196,7 +190,9 @@ def _commit(repository: Repository, head: str, blobs: dict[str, Blob | None], of
     return commit
 
 
-def _changes(root: Path, steps: list[_Step]) -> tuple[dict[str, bytes | None], list[KeptFile]]:
+def _changes(
+    root: Path, steps: Sequence[StoredFile]
+) -> tuple[dict[str, bytes | None], list[KeptFile]]:
     """New bytes of each file of the work tree that changes, and the files that stay."""
     changes: dict[str, bytes | None] = {}
     kept = []
@@ -222,21 +218,13 @@ def _check_edit(path: str, current: bytes | None, new: bytes | None, executable:
         raise EditedSince("without what the wiring wrote, it would not parse")
 
 
-def _write(root: Path, steps: list[_Step], changes: dict[str, bytes | None]) -> None:
+def _write(root: Path, steps: Sequence[StoredFile], changes: Mapping[str, bytes | None]) -> None:
     folders = {step.path: step.folders for step in steps}
     for path, data in changes.items():
         if data is None:
             remove_file(root, path, folders[path])
         else:
             write_file(root / path, data)
-
-
-def _undone(changes: dict[str, bytes | None], kept: list[KeptFile]) -> Undone:
-    return Undone(
-        tuple(path for path, data in changes.items() if data is not None),
-        tuple(path for path, data in changes.items() if data is None),
-        tuple(kept),
-    )
 
 
 def _bytes(repository: Repository, blob: str, path: str = "") -> bytes | None:
@@ -321,17 +309,8 @@ def _origin(repository: Repository, record: Record) -> str:
 
 def _go_back(repository: Repository, origin: str) -> bool:
     """Check out where a branch was begun, and delete it; False where git refuses."""
-    branch = repository.head_branch() or ""
-    name = origin.removeprefix("refs/heads/")
-    if name != origin:
-        refused = repository.switch(name)
-    else:
-        refused = ""
-        try:
-            repository.text("switch", "--quiet", "--detach", origin)
-        except ShipError as error:
-            refused = str(error)
-    if refused:
+    branch, name = repository.head_branch() or "", origin.removeprefix("refs/heads/")
+    if repository.switch(name, detach=name == origin):
         return False
     _delete(repository, branch)
     return True

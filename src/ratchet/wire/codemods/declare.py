@@ -16,8 +16,6 @@ from ratchet.wire.codemods.python_file import PythonFile
 from ratchet.wire.codemods.python_prompts import PromptEdits
 from ratchet.wire.looking.inventory import Place
 
-_ELSE = " The gateway replaces it all the same."
-
 
 class PromptLiteral(msgspec.Struct, frozen=True):
     """A literal that is to be declared."""
@@ -65,12 +63,12 @@ def declare(
             data = (root / file).read_bytes()
             edits = _edits(root, file, data, path)
         except (OSError, InputError) as error:
-            why = getattr(error, "message", str(error)) + _ELSE
+            why = getattr(error, "message", str(error))
             left += [_left(prompt, data, why) for prompt in prompts]
             continue
         for prompt in prompts:
             if why := edits.bind(prompt.name, prompt.start, prompt.end):
-                left.append(_left(prompt, data, why + _ELSE))
+                left.append(_left(prompt, data, why))
         if edits.bound:
             purpose = f"Declares {', '.join(edits.bound)}; the text stays the same."
             changes.append(FileChange(file, purpose, edits.pieces()))

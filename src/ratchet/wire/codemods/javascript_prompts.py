@@ -96,7 +96,7 @@ class JavascriptPromptEdits:
             if node.type in ("string", "template_string", "binary_expression"):
                 return node
             node = node.parent
-        raise Refused("Its literal is not where it was found; look again.")
+        raise Refused("It is put together from several pieces: write it as one literal first.")
 
     def _refuse(self, node: Node, start: int, end: int) -> None:
         """Raise Refused where a call cannot stand in the literal's place."""

@@ -85,7 +85,7 @@ class PromptEdits:
         file = self._file
         found = self._spans.get((start, end))
         if found is None:
-            raise Refused("Its literal is not where it was found; look again.")
+            raise Refused("It is put together from several pieces: write it as one literal first.")
         node, parents = found
         self._refuse(node, parents, start, end)
         docstring = isinstance(parents[-1], ast.Expr)

@@ -15,6 +15,7 @@ from ratchet.wire.deriving.entry import EntryPoint, entry_points
 from ratchet.wire.deriving.owner_input import OwnerValue, as_text, owner_values, reached
 from ratchet.wire.deriving.program import program_template
 from ratchet.wire.deriving.prompts import SentPrompt, sent_prompts
+from ratchet.wire.recording.environment import PROVIDERS
 from ratchet.wire.recording.recording import Recording, ServiceRun
 
 
@@ -69,7 +70,8 @@ def derive(
     python = recording.python
     wirings = []
     if inputs and python is not None and python.sdk:
-        wirings = [_of_entry(entry) for entry in entry_points(root, recording, inputs)]
+        hosts = model_hosts(recording)
+        wirings = [_of_entry(entry, hosts) for entry in entry_points(root, recording, inputs)]
     program = _of_program(recording, _for_program(inputs))
     if (movable := _on_any_port(program)) is not None:
         wirings.append(movable)
@@ -93,11 +95,27 @@ def _for_program(inputs: Sequence[OwnerValue]) -> tuple[OwnerValue, ...]:
     return sentences or tuple(inputs)
 
 
-def _of_entry(entry: EntryPoint) -> Wiring:
+def model_hosts(recording: Recording) -> list[str]:
+    """Hosts of model calls from Python that no variable is set for, in every agent's rollouts.
+
+    Whether a client would take its address from a variable that is not set cannot be seen.
+    """
+    return sorted(
+        {
+            call.host.lower()
+            for call in recording.calls
+            if call.host and call.in_python and not PROVIDERS.keys() & set(call.variables)
+        }
+    )
+
+
+def _of_entry(entry: EntryPoint, hosts: Sequence[str]) -> Wiring:
     agent: dict[str, Any] = {"entry": entry.entry}
     if entry.path != ".":
         agent["path"] = [entry.path]
     agent["prompts"] = "calls"
+    if hosts:
+        agent["model_hosts"] = list(hosts)
     agent["arguments"] = entry.arguments
     if entry.construct is not None:
         agent["construct"] = entry.construct
@@ -115,6 +133,12 @@ def _of_entry(entry: EntryPoint) -> Wiring:
     )
 
 
+def _leading(recording: Recording) -> list[str]:
+    """The owner's own variables that lead programs in other languages than Python."""
+    led = {name for call in recording.calls if not call.in_python for name in call.variables}
+    return [name for name in recording.base_url_variables if name in led]
+
+
 def _on_any_port(service: Wiring) -> Wiring | None:
     """A started service whose command names its port, which may then be another one."""
     serve = service.agent.get("serve", "")
@@ -129,8 +153,11 @@ def _of_program(recording: Recording, inputs: Sequence[OwnerValue]) -> Wiring:
     template = program_template(recording, inputs)
     service = isinstance(recording.run, ServiceRun)
     agent = dict(template.settings)
-    if recording.base_url_variables and ("command" in agent or "serve" in agent):
-        agent["model_base_url"] = list(recording.base_url_variables)
+    if "command" in agent or "serve" in agent:
+        if variables := _leading(recording):
+            agent["model_base_url"] = variables
+        if hosts := model_hosts(recording):
+            agent["model_hosts"] = hosts
     return Wiring(
         mode="service" if service else "command",
         label=template.settings["url" if service else "command"],

@@ -20,6 +20,7 @@ _HEAD = (
 _COMMENTS = {
     "agent": "What a rollout runs for each task; {input} stands for the task's input.",
     "agent.prompts": "Nothing is declared in the source: prompts are found in the model calls.",
+    "agent.model_hosts": "Hosts that its model calls go to by themselves.",
     "agent.arguments": "What each parameter gets.",
     "agent.construct": "Arguments of the class.",
     "agent.allow": "What rollouts may do outside of their own copy of the project.",

@@ -25,13 +25,7 @@ _LANGUAGES = {
     "go": "Go",
     "rs": "Rust",
     "java": "Java",
-    "kt": "Kotlin",
-    "cs": "C#",
-    "rb": "Ruby",
-    "php": "PHP",
-    "swift": "Swift",
-    **dict.fromkeys(("c", "h"), "C"),
-    **dict.fromkeys(("cc", "cpp", "hpp"), "C++"),
+    **dict.fromkeys(("c", "h", "cc", "cpp", "hpp"), "C and C++"),
     **dict.fromkeys(("sh", "bash"), "Shell"),
 }
 
@@ -69,6 +63,8 @@ class FileListing:
         self.secret = [path for path in self.secret if path not in (".git", ".ratchet")]
         self._texts: dict[str, str | None] = {}
         self._trees: dict[str, SourceTree] = {}
+        self.imports: dict[str, dict[str, int]] = {}
+        """What files import, as far as it was read."""
 
     @property
     def git(self) -> bool:

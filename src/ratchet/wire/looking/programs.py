@@ -23,6 +23,7 @@ _APPS = {
 }
 _APP = re.compile(rf"^(\w+)(?:[ \t]*:[^=\n]*)?[ \t]*=[ \t]*(?:\w+\.)?({'|'.join(_APPS)})\(", re.M)
 _GUARD = re.compile(r"^if[ \t]+(?:__name__[ \t]*==|[\"']__main__[\"'][ \t]*==)", re.M)
+_STATEMENT = re.compile(r"^(?:[A-Za-z_][\w.]*\(|(?:for|while|with|async|await)\s|try:)", re.M)
 _ACTING = (ast.While, ast.For, ast.With, ast.AsyncWith, ast.Try)
 
 
@@ -72,6 +73,8 @@ def _python(listing: FileListing, path: str, imported: set[str]) -> Iterator[Com
 
 def _acts(text: str) -> int:
     """Line of a module's last statement, if it does something when it is run; else 0."""
+    if not _STATEMENT.search(text):
+        return 0
     try:
         body = ast.parse(text).body
     except (SyntaxError, ValueError, RecursionError):

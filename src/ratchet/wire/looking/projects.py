@@ -114,8 +114,10 @@ def imported_modules(listing: FileListing, path: str) -> dict[str, int]:
 
     Of Python, also the repository's own: the folder `agents` is not the package of that name.
     """
+    if path in listing.imports:
+        return listing.imports[path]
     text = listing.text(path) or ""
-    modules: dict[str, int] = {}
+    modules = listing.imports.setdefault(path, {})
     if not path.endswith(".py"):
         for statement in _SCRIPT.finditer(text):
             modules.setdefault(statement[1], line_at(text, statement.start()))

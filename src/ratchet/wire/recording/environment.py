@@ -12,6 +12,8 @@ from typing import Any
 from ratchet import hooks
 from ratchet.hooks.python.ratchet_recording_hook.values import is_secret_name
 from ratchet.run.model_relay import ModelRelay
+from ratchet.source.files import own_files
+from ratchet.worker.environment import dialect_of
 
 _HOOKS = Path(hooks.__file__).parent
 PYTHON_HOOK = _HOOKS / "python"
@@ -26,7 +28,19 @@ PROVIDERS = {
 
 _OTHERS = ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL")
 
-_BASE_URL = re.compile(r"(?:BASE_URL|API_BASE|API_URL|BASE_PATH|ENDPOINT)$")
+_BASE_URL = re.compile(r"(?:BASE_URL|API_BASE|API_URL|BASE_PATH|ENDPOINT|OLLAMA_HOST)$")
+_DEFAULT = re.compile(
+    r"\b([A-Z][A-Z0-9_]*(?:BASE_URL|API_BASE|API_URL|ENDPOINT))\b.{0,120}?(https?://[\w.:-]+[\w./-]*)",
+    re.DOTALL,
+)
+_NO_SOURCE = frozenset(
+    {
+        *(".py", ".js", ".mjs", ".cjs", ".ts", ".mts", ".tsx", ".jsx"),  # their hooks see all
+        *(".md", ".rst", ".txt", ".json", ".lock", ".yml", ".yaml", ".toml", ".html", ".css"),
+    }
+)
+MOST_FILES = 5_000
+MOST_BYTES = 200_000
 _LINE = re.compile(r"^\s*(?:export\s+)?([A-Za-z_]\w*)\s*=\s*(.*?)\s*$", re.MULTILINE)
 _SHORTEST = 8
 
@@ -54,10 +68,12 @@ class RunEnvironment:
         self.owner = {**os.environ, **variables}
         self.dotenv = read_dotenv(root)
         known = {**self.dotenv, **self.owner}
-        self.bases = dict(PROVIDERS)
-        for name, value in known.items():
-            if value.startswith(("http://", "https://")) and _BASE_URL.search(name):
-                self.bases[name] = value
+        self.set = {
+            name: value
+            for name, value in known.items()
+            if value.startswith(("http://", "https://")) and _BASE_URL.search(name)
+        }
+        self.bases = {**PROVIDERS, **_stated_bases(root), **self.set}
         settings: dict[str, Any] = {
             "root": str(root),
             "relay": relay.url,
@@ -106,9 +122,29 @@ class RunEnvironment:
             if name not in PROVIDERS and any(url.startswith(base.rstrip("/")) for url in called)
         )
 
+    def standing_for(self, url: str, dialect: str) -> tuple[str, ...]:
+        """The variables that are set to the address of a call in a dialect."""
+        return tuple(
+            name
+            for name, base in self.set.items()
+            if url.startswith(base.rstrip("/") + "/")
+            and (name not in PROVIDERS or dialect.startswith(dialect_of(name)))
+        )
+
     def moves(self, url: str) -> bool:
         """Whether a base URL of the environment stands for an address that was called."""
         return any(url.startswith(base.rstrip("/")) for base in self.bases.values())
+
+
+def _stated_bases(root: Path) -> dict[str, str]:
+    """Base URLs that sources without a hook state as defaults of variables, by variable."""
+    bases: dict[str, str] = {}
+    for file in own_files(root)[:MOST_FILES]:
+        if file.suffix in _NO_SOURCE or file.stat().st_size > MOST_BYTES:
+            continue
+        for name, url in _DEFAULT.findall(file.read_text(errors="replace")):
+            bases.setdefault(name, url)
+    return bases
 
 
 def read_dotenv(root: Path) -> dict[str, str]:

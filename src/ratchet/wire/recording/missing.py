@@ -16,8 +16,10 @@ from pathlib import Path
 
 from ratchet.hooks.python.ratchet_recording_hook.values import is_secret_name
 from ratchet.source.files import SKIPPED
+from ratchet.source.secret_files import is_secret
 from ratchet.source.tree import SourceTree, imports_of
 from ratchet.wire.recording.journals import Journals
+from ratchet.wire.recording.model_calls import is_loopback
 from ratchet.wire.recording.outside import Outside
 from ratchet.wire.recording.recording import Missing, WatchedCall
 
@@ -27,9 +29,11 @@ PROBE_S = 1.0
 MOST_HOSTS = 20
 MOST_BYTES = 1_000_000
 
-_EXAMPLES = (".env.example", ".env.sample", ".env.template", "env.example", "example.env")
+_EXAMPLE = re.compile(r"(?=.*env)(?=.*(?:example|sample|template)).*|readme\.(?:md|rst|txt)", re.I)
+"""Names of files that show which variables to set."""
 _NAME = re.compile(r"^\s*(?:export\s+)?([A-Z][A-Z0-9_]+)\s*=", re.MULTILINE)
 _MENTIONED = re.compile(r"\b[A-Z][A-Z0-9]*_[A-Z0-9_]+\b")
+_FILE = re.compile(r"(?!.*\.env)[\w./-]+\.\w+")
 _REQUIRED = re.compile(r"^(\w+)\n\s+Field required", re.MULTILINE)
 _JAVASCRIPT = re.compile(r"process\.env(?:\.([A-Z][A-Z0-9_]+)|\[['\"]([A-Z][A-Z0-9_]+)['\"]\])")
 _NODE_MODULE = re.compile(r"Cannot find (?:module|package) '([^'./][^']*)'")
@@ -133,13 +137,26 @@ class Sources:
 
     @cached_property
     def examples(self) -> dict[str, str]:
-        """Names in the project's example of `.env`, with that file's name."""
+        """Names that the project's example of `.env` or its README sets, with the file's name."""
         return {
-            name: example
-            for example in _EXAMPLES
-            if (self._root / example).is_file()
-            for name in _NAME.findall((self._root / example).read_text(errors="replace"))
+            name: file.name
+            for file in sorted(self._root.iterdir(), reverse=True)
+            if _EXAMPLE.fullmatch(file.name) and file.is_file()
+            for name in _NAME.findall(file.read_text(errors="replace"))
         }
+
+    def secret_files(self) -> dict[str, str]:
+        """Files with credentials that the source names and that are not there, with a place."""
+        absent: dict[str, str] = {}
+        for file in self.files:
+            module = self._tree.read(file)
+            for node in ast.walk(module.tree) if module else ():
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    name = node.value
+                    secret = _FILE.fullmatch(name) and is_secret(Path(name).name)
+                    if secret and not (self._root / name).exists():
+                        absent.setdefault(name, self._place(file, node.lineno))
+        return absent
 
     def text(self) -> str:
         """All that these files say."""
@@ -195,8 +212,8 @@ def missing(
         *_variables(sources, journals, {**dotenv, **environ}, said),
         *_modules(sources, journals, root, environ, said),
         *_programs(argv, journals, root, environ),
-        *_files(journals),
-        *_hosts(journals, did),
+        *_files(sources, journals),
+        *_hosts(journals, did, said),
         *([] if simulated else _refusals(calls)),
     ]
     return tuple({(entry.kind, entry.name): entry for entry in reversed(lacking)}.values())[::-1]
@@ -213,17 +230,19 @@ def _variables(
     for name, (place, needed) in reads.items():
         if needed or is_secret_name(name):
             reasons[name] = f"{place} reads it, and states no default."
-    for name, file in sources.examples.items():
-        if name in text:
-            reasons.setdefault(name, f"{file} names it, and the program reads it.")
     if "pydantic_settings" in sources.modules():
         for field in _REQUIRED.findall(said):
             name = next((name for name in sources.examples if name.endswith(field.upper())), "")
             reasons[name or field.upper()] = "The program's settings require it."
     for name in dict.fromkeys(_MENTIONED.findall(said)):
         if name in absent or name in reads or name in sources.examples or is_secret_name(name):
-            asked = f"{absent[name]} asks for it" if absent.get(name) else "the program asks for it"
-            reasons.setdefault(name, f"{asked[0].upper()}{asked[1:]}, and its error names it.")
+            asking = absent.get(name) or "The program"
+            reasons.setdefault(name, f"{asking} asks for it, and its error names it.")
+    for name, file in sources.examples.items():
+        if name in text:
+            reasons.setdefault(name, f"{file} names it, and the program reads it.")
+        elif _KEY.search(name):
+            reasons.setdefault(name, f"{file} names it.")
     for name, why in reasons.items():
         if not known.get(name) and name not in present:
             yield Missing(kind="variable", name=name, why=why, fix=fix)
@@ -295,7 +314,10 @@ def _programs(
             yield Missing(kind="program", name=name, why=why, fix=fix)
 
 
-def _files(journals: Journals) -> Iterator[Missing]:
+def _files(sources: Sources, journals: Journals) -> Iterator[Missing]:
+    for name, place in sources.secret_files().items():
+        fix = "Put it there, as the project's README says."
+        yield Missing(kind="file", name=name, why=f"{place} names it.", fix=fix)
     for event in journals.of("crash"):
         for error in event["errors"]:
             lacking = error["type"] == "FileNotFoundError" and error["file"]
@@ -307,13 +329,19 @@ def _files(journals: Journals) -> Iterator[Missing]:
                 yield Missing(kind="file", name=error["file"], why=why, fix=fix)
 
 
-def _hosts(journals: Journals, did: Outside) -> Iterator[Missing]:
-    for event in journals.of("unknown_host"):
-        why = "Its name could not be resolved."
-        fix = "Correct the address, or start what has this name."
-        yield Missing(kind="host", name=event["host"], why=why, fix=fix)
+def _hosts(journals: Journals, did: Outside, said: str) -> Iterator[Missing]:
+    """Hosts that cannot be reached; of others than this machine those that the error is about.
+
+    What a library reports to its maker in the background ends no program.
+    """
+    about_network = any(
+        re.search(r"Connect|Resolution|gaierror|Timeout|Network", error["type"])
+        for event in journals.of("crash")
+        for error in event["errors"]
+    )
     for contact in did.contacts[:MOST_HOSTS]:
-        if contact.host.startswith("unix:"):
+        own = is_loopback(contact.host) or about_network or contact.host in said
+        if contact.host.startswith("unix:") or not own:
             continue
         try:
             socket.create_connection((contact.host, contact.port), PROBE_S).close()

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from ratchet.hooks.python.ratchet_recording_hook.shapes import place_of
 from ratchet.run.model_relay import Exchange, ModelRelay
 from ratchet.sandbox.acts import Watch
 from ratchet.sandbox.limits import SandboxUnavailable
@@ -48,7 +49,7 @@ _WANTS_TERMINAL = re.compile(r"not a (?:tty|terminal)|Inappropriate ioctl", re.I
 PLACEHOLDER = "sk-simulated"
 
 _OF_HOOK = re.compile(
-    r'^ +File "[^"\n]*ratchet_recording_hook[^\n]*\n(?:    [^\n]*\n)*', re.MULTILINE
+    r'^ +File "[^"\n]*ratchet_(?:recording|model)_hook[^\n]*\n(?:    [^\n]*\n)*', re.MULTILINE
 )
 """Lines of a traceback that are not the program's."""
 
@@ -111,7 +112,7 @@ def record(
     calls = _model_calls(exchanges, journals, around)
     said = clean((ended.stderr + ended.problem)[-STDERR_TAIL:])
     lacking: tuple[Missing, ...] = ()
-    if not ended.went_well or not calls:
+    if not ended.went_well or not any(200 <= call.status < 300 for call in calls):
         loaded = {file for event in journals.of("end") for file in event["modules"].values()}
         lacking = missing(
             Sources(root, argv, loaded),
@@ -190,19 +191,21 @@ def _model_call(
         number=number,
         method=arrived.method,
         path=path_without_keys(arrived.path),
-        host=urlsplit(arrived.url).netloc,
+        host=place_of(arrived.url),
         dialect=dialect,
         request=request,
         texts=texts_of_request(request),
         response=around.without_secrets(answer_of(exchange, dialect)),
         answer=exchange.body,
         content_type=exchange.content_type,
-        status=exchange.status,
+        status=0 if exchange.error else exchange.status,
         streamed=is_streamed(exchange),
         seconds=round(exchange.seconds, 3),
         stack=journals.stack(arrived.call),
         pid=event.get("process", 0),
         client=event.get("client", ""),
+        variables=around.standing_for(arrived.url, dialect),
+        in_python=event.get("process", 0) in journals.python_processes,
         fixed_address=not around.moves(arrived.url),
     )
 

@@ -121,6 +121,10 @@ class WatchedCall(msgspec.Struct, frozen=True, kw_only=True):
     """Of the process that called; 0 where it is not known."""
     client: str = ""
     """The library that called, such as `httpx`; empty where it is not known."""
+    variables: tuple[str, ...] = ()
+    """Names of the owner's own variables for a base URL that stand for its address."""
+    in_python: bool = False
+    """Whether the hook in a Python process has led it."""
     fixed_address: bool = False
     """Whether it went to another address than those that `OPENAI_BASE_URL` and its like move, so
     that these variables may not lead it to a gateway."""

@@ -1,1 +1,1 @@
-"""What runs in the owner's own interpreter while a recording is made: standard library only."""
+"""What runs in the owner's interpreter to record it or lead its calls: standard library only."""

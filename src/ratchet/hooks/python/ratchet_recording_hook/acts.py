@@ -152,9 +152,9 @@ class Acts:
             try:
                 answers = resolve(host, *args, **named)
             except socket.gaierror:
-                if host and not is_quiet():
-                    port = args[0] if args else named.get("port")
-                    self._journal.once("unknown_host", host=str(host), port=port or 0)
+                port = args[0] if args else named.get("port")
+                if host and isinstance(port, int) and not is_quiet():
+                    self._journal.write("connect", host=str(host), port=port)
                 raise
             if host:
                 for answer in answers:

@@ -9,6 +9,7 @@ import sys
 import threading
 from typing import Any
 
+from . import ends
 from .patches import after_import
 from .stacks import CARRIED, Stacks
 
@@ -25,6 +26,8 @@ def carry(stacks: Stacks) -> None:
         @functools.wraps(submit)
         def carried_submit(self: Any, function: Any, *args: Any, **named: Any) -> Any:
             frames = stacks.current()
+            if frames and threading.current_thread() is not threading.main_thread():
+                ends.trace_this_thread()
             return submit(self, _within(frames, function), *args, **named)
 
         module.ThreadPoolExecutor.submit = carried_submit

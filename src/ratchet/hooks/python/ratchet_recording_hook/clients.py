@@ -28,8 +28,25 @@ _INSIDE = threading.local()
 """Whether a client that is built on another one is at work."""
 
 
-class Watched:
-    """What the clients of this process send.
+class LedClients:
+    """What the clients of this process send, of which some is led to a relay on loopback.
+
+    Args:
+        relay: The relay's URL.
+    """
+
+    def __init__(self, relay: str) -> None:
+        self._relay = relay
+        place = urlsplit(relay)
+        self.host, self.port = place.hostname, place.port
+
+    def redirected(self, client: str, method: str, url: str, body: Any) -> tuple[str, str] | None:
+        """The relay's URL for a call and the call's name; None for another request."""
+        raise NotImplementedError
+
+
+class Watched(LedClients):
+    """What the clients of a recorded process send.
 
     Args:
         stacks: The repository's frames.
@@ -39,15 +56,13 @@ class Watched:
     """
 
     def __init__(self, stacks: Stacks, journal: EventJournal, relay: str, simulated: bool) -> None:
+        super().__init__(relay)
         self._stacks = stacks
         self._journal = journal
-        self._relay = relay
         self._simulated = simulated
         self._numbers = itertools.count()
         self._hosts: set[str] = set()
         """Hosts of models that were called."""
-        place = urlsplit(relay)
-        self.host, self.port = place.hostname, place.port
 
     @harmless()
     def redirected(self, client: str, method: str, url: str, body: Any) -> tuple[str, str] | None:
@@ -56,12 +71,11 @@ class Watched:
             # A base URL that another program handed on: known already by its address.
             return url, self._written(client, method, url, body)
         place = urlsplit(url)
-        decoded = _decoded(body)
         if place.scheme not in ("http", "https") or not place.netloc:
             return None
         if not self._journal.is_open():
             return None  # the recording is over, and this process goes on
-        model = method == "POST" and is_model_request(place.path, decoded)
+        model = method == "POST" and is_model_request(place.path, decoded(body))
         if model:
             self._hosts.add(place.netloc)
         of_model = self._simulated and (place.netloc in self._hosts or about_models(place.path))
@@ -71,10 +85,7 @@ class Watched:
                 "request", method=method, host=place.hostname or "", port=port, path=place.path
             )
             return None
-        host = place.netloc.rpartition("@")[2]
-        query = "?" + place.query if place.query else ""
-        target = f"{self._relay}/to/{place.scheme}/{host}{place.path}{query}"
-        return target, self._written(client, method, url, body)
+        return below(f"{self._relay}/to", url), self._written(client, method, url, body)
 
     def _written(self, client: str, method: str, url: str, body: Any) -> str:
         with quiet():
@@ -85,7 +96,16 @@ class Watched:
         return name
 
 
-def _decoded(body: Any) -> Any:
+def below(relay: str, url: str) -> str:
+    """The URL below a relay's that names another one."""
+    place = urlsplit(url)
+    host = place.netloc.rpartition("@")[2]
+    query = "?" + place.query if place.query else ""
+    return f"{relay}/{place.scheme}/{host}{place.path}{query}"
+
+
+def decoded(body: Any) -> Any:
+    """The JSON of a body in whatever form a client has it; None where it is none."""
     if isinstance(body, (dict, list)):
         return body
     if isinstance(body, (bytes, bytearray, str)) and len(body) <= _LARGEST:
@@ -96,7 +116,7 @@ def _decoded(body: Any) -> Any:
     return None
 
 
-def watch(watched: Watched) -> None:
+def watch(watched: LedClients) -> None:
     """Patch the clients."""
     for name in ("httpx", "httpx2"):
         after_import(name)(functools.partial(_httpx, watched, name))
@@ -108,10 +128,15 @@ def watch(watched: Watched) -> None:
             after_import(f"{place}.transports.{kind}")(functools.partial(_lm15, watched))
 
 
+def _path(url: str) -> str:
+    """A URL without its scheme and host."""
+    return "/" + url.split("/", 3)[3]
+
+
 _NO_NETWORK = ("MockTransport", "ASGITransport", "WSGITransport")
 
 
-def _httpx(watched: Watched, library: str, module: Any) -> None:
+def _httpx(watched: LedClients, library: str, module: Any) -> None:
     send, async_send = module.Client.send, module.AsyncClient.send
 
     def lead(client: Any, request: Any) -> Any:
@@ -148,7 +173,7 @@ def _httpx(watched: Watched, library: str, module: Any) -> None:
     module.Client.send, module.AsyncClient.send = watched_send, watched_async_send
 
 
-def _urllib3(watched: Watched, module: Any) -> None:
+def _urllib3(watched: LedClients, module: Any) -> None:
     urlopen = module.HTTPConnectionPool.urlopen
 
     @functools.wraps(urlopen)
@@ -170,16 +195,15 @@ def _urllib3(watched: Watched, module: Any) -> None:
             pool = module.HTTPConnectionPool(watched.host, watched.port)
             sent = dict(self.headers if headers is None else headers)
             sent[CALL_HEADER] = target[1]
-            path = target[0].partition("/to/")[2]
             named["assert_same_host"] = False
-            return urlopen(pool, method, "/to/" + path, body, sent, **named)
+            return urlopen(pool, method, _path(target[0]), body, sent, **named)
         finally:
             _INSIDE.http = before
 
     module.HTTPConnectionPool.urlopen = watched_urlopen
 
 
-def _http_client(watched: Watched, module: Any) -> None:
+def _http_client(watched: LedClients, module: Any) -> None:
     request = module.HTTPConnection.request
 
     @functools.wraps(request)
@@ -213,13 +237,12 @@ def _http_client(watched: Watched, module: Any) -> None:
         self._ratchet_relay = True
         sent = dict(headers)
         sent[CALL_HEADER] = target[1]
-        path = target[0].partition("/to/")[2]
-        return request(self, method, "/to/" + path, body, sent, **named)
+        return request(self, method, _path(target[0]), body, sent, **named)
 
     module.HTTPConnection.request = watched_request
 
 
-def _aiohttp(watched: Watched, module: Any) -> None:
+def _aiohttp(watched: LedClients, module: Any) -> None:
     from yarl import URL
 
     target_of: contextvars.ContextVar[Any] = contextvars.ContextVar("ratchet_target", default=None)
@@ -250,7 +273,7 @@ def _aiohttp(watched: Watched, module: Any) -> None:
     session._request, session._build_url = watched_request, led_url
 
 
-def _lm15(watched: Watched, module: Any) -> None:
+def _lm15(watched: LedClients, module: Any) -> None:
     """DSPy's own client, which writes to sockets."""
     kind = getattr(module, "StdlibTransport", None) or module.StdlibAsyncTransport
     stream = kind.stream

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import opcode
 import sys
-import threading
 from typing import Any, Callable
 
 _RETURNS = {code for name, code in opcode.opmap.items() if name.startswith("RETURN_")}
@@ -72,8 +71,9 @@ class _Monitored:
 
     def _unwound(self, _code: Any, _offset: int, error: BaseException) -> None:
         frame = sys._getframe(1)
-        if self._frames.pop(id(frame), None) is not None:
-            self._ended(frame, raised=error)
+        items = self._frames.pop(id(frame), None)
+        if items is not None:
+            self._ended(frame, **_outcome(error, items))
 
 
 class _Traced:
@@ -89,8 +89,6 @@ class _Traced:
             current = current.f_back
         if sys.gettrace() not in (None, getattr):
             return False  # a debugger's
-        if current is None and not self._main_thread_traces():
-            return False
         items: list[Any] = []
         errors: list[Any] = [None, -1]
 
@@ -104,38 +102,48 @@ class _Traced:
         frame.f_trace_lines = False
         frame.f_trace = trace
         if current is not None:
-            _trace_this_thread()
+            trace_this_thread()
+        else:
+            self._trace_main_thread()
         return current is not None
 
-    def _main_thread_traces(self) -> bool:
-        """Let the main thread trace, whose frames wait for this one; False where that fails."""
+    def _trace_main_thread(self) -> None:
+        """Let the main thread trace, whose frames may wait for this one."""
         try:
             import ctypes
 
             if self._pending is None:
                 kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
-                self._pending = kind(_trace_this_thread)
-                return bool(ctypes.pythonapi.Py_AddPendingCall(self._pending, None) == 0)
+                self._pending = kind(trace_this_thread)
+                ctypes.pythonapi.Py_AddPendingCall(self._pending, None)
         except (ImportError, AttributeError, OSError):
-            return False
-        return threading.current_thread() is not threading.main_thread()
+            return  # then it is not known what they return
 
     def _left(self, frame: Any, value: Any, items: list[Any], errors: list[Any]) -> None:
         generator = frame.f_code.co_flags & _GENERATORS
         if frame.f_code.co_code[frame.f_lasti] in _RETURNS:
             self._ended(frame, returned=items if generator else value)
         elif errors[0] is not None and errors[1] == frame.f_lasti:
-            self._ended(frame, raised=errors[0])
+            self._ended(frame, **_outcome(errors[0], items))
         elif generator:
             _add_item(items, frame, value)
 
 
-def _trace_this_thread(_: Any = None) -> int:
+def trace_this_thread(_: Any = None) -> int:
+    """Let trace functions of frames be called in this thread, before Python 3.12.
+
+    Frames that wait for another thread can only be watched when their own one traces.
+    """
     # For each new function `getattr(frame, "call", None)` says None: it is not traced. Being
     # written in C, it costs less than any function of ours.
-    if sys.gettrace() is None:
+    if sys.version_info < (3, 12) and sys.gettrace() is None:
         sys.settrace(getattr)
     return 0
+
+
+def _outcome(error: BaseException, items: list[Any]) -> dict[str, Any]:
+    """How a frame was left by an exception: a generator that nobody asks for more has ended."""
+    return {"returned": items} if isinstance(error, GeneratorExit) else {"raised": error}
 
 
 def _add_item(items: list[Any], frame: Any, value: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlsplit
 
 _TEXT_KEYS = ("prompt", "input", "inputs", "message", "inputText")
 _BESIDE = ("model", "parameters", "max_tokens", "temperature", "stream", "textGenerationConfig")
@@ -29,6 +30,19 @@ def is_model_request(path: str, body: Any) -> bool:
         return True
     texts = any(isinstance(body.get(key), (str, list)) for key in _TEXT_KEYS)
     return texts and any(key in body for key in _BESIDE)
+
+
+def place_of(url: str) -> str:
+    """Host of a URL in lower case, with the port where it is not the scheme's usual one."""
+    try:
+        place = urlsplit(url)
+        host, port = place.hostname or "", place.port
+    except ValueError:
+        return ""
+    host = f"[{host}]" if ":" in host else host
+    return (
+        host if port in (None, {"http": 80, "https": 443}.get(place.scheme)) else f"{host}:{port}"
+    )
 
 
 def about_models(path: str) -> bool:

@@ -1,0 +1,54 @@
+"""Dialect of Ollama's generations: /api/generate."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ratchet.observe.model_apis import ollama
+from ratchet.observe.model_apis.engine_tokens import no_tokens as choice_tokens
+from ratchet.observe.model_apis.engine_tokens import without_tokens as training_request
+from ratchet.observe.model_apis.ollama import assembly
+from ratchet.observe.model_apis.request_texts import Path, with_texts
+
+__all__ = [
+    "OPERATION",
+    "assembly",
+    "choice_tokens",
+    "request_attributes",
+    "response_attributes",
+    "system_texts",
+    "training_request",
+    "with_texts",
+]
+
+OPERATION = "text_completion"
+
+
+def request_attributes(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Span attributes of a request."""
+    messages = [
+        {"role": role, "content": request[key]}
+        for key, role in (("system", "system"), ("prompt", "user"))
+        if isinstance(request.get(key), str) and request[key]
+    ]
+    return ollama.request_attributes({**request, "messages": messages})
+
+
+def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
+    """Span attributes of a response."""
+    message = {
+        "role": "assistant",
+        "content": response.get("response"),
+        "thinking": response.get("thinking"),
+    }
+    said = {"message": message} if "response" in response else {}
+    return ollama.response_attributes({**response, **said})
+
+
+def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
+    """The system prompt, with its path; without one the prompt, which holds the instructions."""
+    for key in ("system", "prompt"):
+        if isinstance(request.get(key), str) and request[key]:
+            return [((key,), request[key])]
+    return []

@@ -1,0 +1,114 @@
+"""Hosts that model calls go to by themselves, whatever the variables for base URLs say.
+
+In the agent's process a hook sends these calls to a relay, with their address in the path. Of a
+protocol that the gateway knows they go on to the gateway, which is told the address; others go to
+their host.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+from ratchet import hooks
+from ratchet.hooks.python.ratchet_recording_hook.shapes import is_model_request, place_of
+from ratchet.observe.model_apis import DIALECTS, DialectName
+from ratchet.observe.model_apis.bounded_json import decoded
+from ratchet.run.model_relay import RelayedRequest, direct_path
+
+PYTHON_HOOK = Path(hooks.__file__).with_name("python")
+
+UPSTREAM_HEADER = "x-ratchet-upstream"
+"""Tells the gateway the base URL that a call would go to without it."""
+
+MODEL_RELAY = "RATCHET_MODEL_RELAY"
+"""Variable with the URL of the relay, for the hook."""
+
+STAND_IN = "RATCHET_MODEL_STAND_IN"
+"""Variable with the URL of a relay that answers for all model hosts, while a wiring is verified."""
+
+
+class ModelOperation(NamedTuple):
+    """What a call asks for, in a protocol that the gateway knows."""
+
+    dialect: DialectName
+    base_url: str
+    path: str
+    """Below the base URL, with its query."""
+
+
+def operation_of(url: str) -> ModelOperation | None:
+    """The operation that a URL names by the end of its path; None for another protocol's."""
+    place = urlsplit(url)
+    below = place.path.rstrip("/")
+    named = [(path, dialect) for dialect, path in DIALECTS if below.endswith(f"/{path}")]
+    if not named:
+        return None
+    path, dialect = max(named, key=lambda operation: len(operation[0]))
+    base_url = f"{place.scheme}://{place.netloc}{below.removesuffix(f'/{path}')}"
+    return ModelOperation(dialect, base_url, f"{path}?{place.query}" if place.query else path)
+
+
+def asked_url(request: RelayedRequest, hosts: Sequence[str]) -> str:
+    """The URL of a model call to one of these hosts, which a hook has put into the path.
+
+    Returns:
+        Empty for any other request: this is no way to other hosts.
+    """
+    scheme, _, rest = request.path.lstrip("/").partition("/")
+    url = f"{scheme}://{rest}"
+    if request.method != "POST" or not is_of(url, hosts):
+        return ""
+    try:
+        body = decoded(request.body)
+    except ValueError:
+        return ""
+    return url if is_model_request(urlsplit(url).path, body) else ""
+
+
+def is_of(url: str, hosts: Sequence[str]) -> bool:
+    """Whether a URL is at one of these hosts, and says so in the plain form."""
+    host = place_of(url)
+    plain = url.startswith((f"http://{host}/", f"https://{host}/")) or url in (
+        f"http://{host}",
+        f"https://{host}",
+    )
+    return plain and host in hosts
+
+
+def reached_at(url: str) -> str:
+    """Where a model host's URL is asked: there, unless another one stands in for all of them."""
+    stand_in = os.environ.get(STAND_IN, "")
+    return f"{stand_in}{direct_path(url)}" if stand_in else url
+
+
+def proxy_of(url: str) -> str:
+    """The proxy of this process's environment for a URL; empty for none."""
+    place = urlsplit(url)
+    host = place.hostname or ""
+    if host in ("localhost", "127.0.0.1", "::1") or proxy_bypass(host):
+        return ""
+    proxies = getproxies()
+    return proxies.get(place.scheme) or proxies.get("all") or ""
+
+
+def hook_variables(relay: str, hosts: Sequence[str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Variables of a Python process, and those it starts, that lead calls to hosts to a relay.
+
+    Args:
+        relay: Its URL; calls go below it.
+        hosts: The hosts; without any there are no variables.
+        environ: Its environment besides.
+    """
+    if not hosts:
+        return {}
+    paths = [str(PYTHON_HOOK), *filter(None, environ.get("PYTHONPATH", "").split(os.pathsep))]
+    return {
+        "PYTHONPATH": os.pathsep.join(paths),
+        MODEL_RELAY: relay,
+        "RATCHET_MODEL_HOSTS": ",".join(hosts),
+    }

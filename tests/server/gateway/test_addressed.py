@@ -1,0 +1,181 @@
+"""Calls that name the address that their client would go to without the gateway."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import httpx
+import pytest
+
+from tests.server.gateway.conftest import Site, both, messages
+from tests.server.gateway.upstreams import Seen, StubUpstream, Wire, reply
+
+ASKED = {"model": "m", "messages": [{"role": "user", "content": "Hi"}]}
+
+
+@pytest.fixture
+def home() -> StubUpstream:
+    """The host that the client calls by itself."""
+    return StubUpstream(lambda seen, wire: wire.send(reply({"choices": []})))
+
+
+def ask(site: Site, base_url: str, **headers: str) -> httpx.Response:
+    return httpx.post(
+        f"{site.url('bot')}/chat/completions?api-version=1",
+        json=ASKED,
+        headers={"x-ratchet-upstream": base_url, **headers},
+        trust_env=False,
+    )
+
+
+def address(stub: StubUpstream) -> str:
+    return f"http://127.0.0.1:{stub.port}/openai/deployments/fast"
+
+
+def test_it_goes_there_with_the_clients_own_key(
+    open_site: Callable[..., Site], upstream: StubUpstream, home: StubUpstream
+) -> None:
+    site = open_site(
+        *both(upstream), hosts=[f"127.0.0.1:{home.port}"], environ={"OPENAI_API_KEY": "sk-owner"}
+    )
+    assert ask(site, address(home), authorization="Bearer gsk-1").status_code == 200
+    assert ask(site, address(home), **{"api-key": "azure-1"}).status_code == 200
+    assert ask(site, address(home)).status_code == 200
+    assert not upstream.seen
+    assert [seen.target for seen in home.seen] == 3 * [
+        "/openai/deployments/fast/chat/completions?api-version=1"
+    ]
+    keys = [(seen.header("authorization"), seen.header("api-key")) for seen in home.seen]
+    assert keys == [("Bearer gsk-1", None), (None, "azure-1"), (None, None)]
+    assert {seen.header("x-ratchet-upstream") for seen in home.seen} == {None}
+    spans = site.spans(3)
+    assert {span.attributes["ratchet.upstream"] for span in spans} == {f"127.0.0.1:{home.port}"}
+
+
+@pytest.mark.parametrize("own", ["ratchet", "ra_abc", "rk_abc"])
+def test_the_owners_key_stands_where_the_client_has_the_gateways(
+    open_site: Callable[..., Site], upstream: StubUpstream, home: StubUpstream, own: str
+) -> None:
+    site = open_site(
+        *both(upstream), hosts=[f"127.0.0.1:{home.port}"], environ={"OPENAI_API_KEY": "sk-owner"}
+    )
+    assert ask(site, address(home), **{"api-key": own}).status_code == 200
+    assert ask(site, address(home), authorization=f"Bearer {own}").status_code == 200
+    keys = [(seen.header("authorization"), seen.header("api-key")) for seen in home.seen]
+    assert keys == [(None, "sk-owner"), ("Bearer sk-owner", None)]
+
+
+def test_another_host_is_refused_however_it_is_written(
+    open_site: Callable[..., Site], upstream: StubUpstream, home: StubUpstream
+) -> None:
+    site = open_site(*both(upstream), hosts=["api.groq.com"])
+    for base_url in (
+        address(home),
+        f"http://api.groq.com@127.0.0.1:{home.port}/v1",
+        f"http://127.0.0.1:{home.port}/api.groq.com",
+        f"http://127.0.0.1:{home.port}#api.groq.com",
+        f"http://api.groq.com\\@127.0.0.1:{home.port}/v1",
+        "file:///etc/passwd",
+        "api.groq.com",
+    ):
+        assert ask(site, base_url).status_code == 403, base_url
+    assert not home.seen
+    assert not upstream.seen
+
+
+def test_where_upstreams_answer_for_all_hosts_it_goes_to_them(
+    open_site: Callable[..., Site], upstream: StubUpstream, home: StubUpstream
+) -> None:
+    upstream.script = home.script
+    site = open_site(*both(upstream), hosts=None)
+    assert ask(site, address(home)).status_code == 200
+    assert not home.seen
+    assert [seen.target for seen in upstream.seen] == ["/v1/chat/completions?api-version=1"]
+
+
+def test_ollamas_lines_are_recorded_as_one_answer(
+    open_site: Callable[..., Site], home: StubUpstream
+) -> None:
+    lines = [
+        {"model": "llama3", "message": {"role": "assistant", "content": "I"}, "done": False},
+        {"model": "llama3", "message": {"role": "assistant", "content": " look"}, "done": False},
+        {
+            "model": "llama3",
+            "message": {
+                "role": "assistant",
+                "content": "",
+                "tool_calls": [{"function": {"name": "find", "arguments": {"order": 4711}}}],
+            },
+            "done": True,
+            "done_reason": "stop",
+            "prompt_eval_count": 11,
+            "eval_count": 4,
+        },
+    ]
+    text = "".join(json.dumps(line) + "\n" for line in lines).encode()
+
+    def answered(_: Seen, wire: Wire) -> None:
+        wire.send(reply(text, content_type="application/x-ndjson"))
+
+    home.script = answered
+    site = open_site(hosts=[f"127.0.0.1:{home.port}"])
+    asked = {
+        "model": "llama3",
+        "messages": [
+            {"role": "system", "content": "You find orders."},
+            {"role": "user", "content": "4711?"},
+        ],
+        "options": {"temperature": 0.5, "num_predict": 9},
+    }
+    answer = httpx.post(
+        f"{site.url('bot', 'ollama')}/api/chat",
+        json=asked,
+        headers={"x-ratchet-upstream": f"http://127.0.0.1:{home.port}"},
+        trust_env=False,
+    )
+    assert answer.content == text
+    assert home.seen[0].target == "/api/chat"
+    span = site.span()
+    attributes = span.attributes
+    assert span.status == "ok"
+    assert "ratchet.recording.error" not in attributes
+    assert [message["role"] for message in messages(span, "gen_ai.input.messages")] == [
+        "system",
+        "user",
+    ]
+    [said] = messages(span, "gen_ai.output.messages")
+    assert said["parts"] == [
+        {"type": "text", "content": "I look"},
+        {"type": "tool_call", "id": "", "name": "find", "arguments": {"order": 4711}},
+    ]
+    assert (attributes["gen_ai.request.temperature"], attributes["gen_ai.request.max_tokens"]) == (
+        0.5,
+        9,
+    )
+    assert attributes["gen_ai.usage.input_tokens"] == 11
+    assert attributes["gen_ai.usage.output_tokens"] == 4
+    assert attributes["gen_ai.request.stream"] is True
+    assert not attributes.get("ratchet.broken_off")
+
+
+def test_a_generation_of_ollama_has_its_system_prompt(
+    open_site: Callable[..., Site], home: StubUpstream
+) -> None:
+    home.script = lambda seen, wire: wire.send(
+        reply({"model": "m", "response": "Yes.", "done": True, "eval_count": 2})
+    )
+    site = open_site(hosts=[f"127.0.0.1:{home.port}"])
+    httpx.post(
+        f"{site.url('bot', 'ollama')}/api/generate",
+        json={"model": "m", "system": "Say yes.", "prompt": "Well?", "stream": False},
+        headers={"x-ratchet-upstream": f"http://127.0.0.1:{home.port}"},
+        trust_env=False,
+    )
+    span = site.span()
+    assert [message["role"] for message in messages(span, "gen_ai.input.messages")] == [
+        "system",
+        "user",
+    ]
+    [said] = messages(span, "gen_ai.output.messages")
+    assert said["parts"] == [{"type": "text", "content": "Yes."}]
