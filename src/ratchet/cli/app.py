@@ -71,7 +71,7 @@ COMMANDS: dict[str, Command] = {
     "init": Command(
         "init",
         "init",
-        "Say what a repository holds, or take a wiring back.",
+        "Wire an agent by watching it run once.",
     ),
     "doctor": Command(
         "doctor",

@@ -34,7 +34,7 @@ from ratchet.cli.selection import select_candidates, select_tasks
 from ratchet.evaluate import broken, is_failure
 from ratchet.run import FileLock
 from ratchet.store import Store
-from ratchet.types import Candidate
+from ratchet.types import AgentError, Candidate
 
 
 def evaluate(
@@ -99,7 +99,13 @@ async def _evaluate(
     check_task_inputs(agent, tasks)
     if agent.prompts_in_calls:
         dataset, _ = project.dataset(skip_bad=skip_bad, needs=())
-        await discover_prompts(project, store, agent, dataset, watcher.message)
+        try:
+            await discover_prompts(project, store, agent, dataset, watcher.message)
+        except AgentError as error:
+            # The source needs no prompts to be run; what fails shows in its scores.
+            if set(names or ["source"]) != {"source"}:
+                raise
+            watcher.message(error.message)
     candidates: list[Candidate] = select_candidates(project, store, agent, names or ["source"])
     evaluators = project.evaluators(agent)
     queue = f"eval-{agent.source_version()}"
