@@ -54,10 +54,15 @@ def settings_text(
     agent: dict[str, Any] = dict(wiring.agent)
     if python and wiring.mode == "entry":
         agent["python"] = python
-    agent["allow"] = {
+    allow = {
         key: [act.subject for act in acts if act.allow and act.key == key]
         for key in ("hosts", "programs", "folders")
     }
+    if wiring.mode == "entry" and "prompts" not in agent:
+        # With declared prompts no gateway is between the agent and its model.
+        hosts = agent.pop("model_hosts", ())
+        allow["hosts"] += [host if ":" in host else f"{host}:443" for host in hosts]
+    agent["allow"] = allow
     tables: dict[str, Any] = {"agent": agent}
     if prompt_files:
         tables["prompt_files"] = [_prompt_file(file) for file in prompt_files]
