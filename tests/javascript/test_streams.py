@@ -40,7 +40,9 @@ for await (const line of createInterface({ input: process.stdin })) {
 }
 """
 
-_PATHS = {id(api): path for path, api in DIALECTS.items()}
+_PATHS = {
+    id(api): place for place, api in reversed(DIALECTS.items()) if place[0] != "ollama"
+}  # a server of Ollama speaks OpenAI's protocol too
 
 Ask = Callable[..., dict[str, Any]]
 

@@ -15,6 +15,7 @@ import pytest
 
 import ratchet
 from ratchet.autopilot.live_outcomes import LiveOutcomes
+from ratchet.bind import forget
 from ratchet.observe.call_starts import ENROLLED_S, MOST, CallStarts
 from ratchet.observe.destination import meeting_place, spool_folder
 from ratchet.observe.spool import Spool, waits
@@ -121,6 +122,7 @@ def test_the_agent_s_next_process_sends_what_a_killed_one_left_to_a_server(
 def test_a_call_that_hangs_is_seen_while_it_does_and_counts_once_when_it_ends(
     canary: Store, project: Path, store_url: str, start: Start
 ) -> None:
+    forget()  # what other tests of this process declared
     handle = start("bot")
     system = ratchet.prompt("system", "source")
     until = time.monotonic() + 60

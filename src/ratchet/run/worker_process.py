@@ -35,7 +35,7 @@ from ratchet.worker.messages import (
 LOG_BYTES = 64 * 1024 * 1024
 """Size at which a log is truncated while an attempt runs."""
 
-TAIL_BYTES = 1_500
+TAIL_BYTES = 2_500
 """How much of a crashed worker's output an error message shows."""
 
 
