@@ -276,3 +276,21 @@ def test_a_secret_in_the_command_is_written_nowhere(tmp_path: Path, upstream: St
     assert "There is a secret in word 5." in done.stderr
     assert key not in done.stdout + done.stderr
     assert shop.is_clean
+
+
+def test_a_variable_with_the_whole_address_of_a_call_leads_to_the_gateway(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    script = """
+        body=$(printf '{"model":"m","messages":[{"role":"system","content":"You answer for us."},'\\
+        '{"role":"user","content":"%s"}]}' "$1")
+        curl -s "$SHOP_ENDPOINT" -H 'content-type: application/json' -d "$body" |
+        sed 's/.*"content": *"\\([^"]*\\)".*/\\1/'
+    """
+    shop = repository(tmp_path, upstream, {"agent.sh": script})
+    shop.environ["SHOP_ENDPOINT"] = f"{shop.environ.pop('OPENAI_BASE_URL')}/chat/completions"
+    said = shop.init("--", "sh", "agent.sh", "Where is my pan?")
+    assert shop.settings["agent"]["model_base_url"] == ["SHOP_ENDPOINT"]
+    assert all(finding["holds"] for finding in said["findings"])
+    done = shop.ratchet("run", "Where is my cup?", "--json")
+    assert json.loads(done.stdout)["rollouts"][0]["output"] == "cup?"

@@ -24,7 +24,7 @@ from ratchet.wire.deriving.derive import Wiring
 from ratchet.wire.deriving.sent_texts import nearest_call, system_texts, unlike
 from ratchet.wire.recording.model_calls import asks_model, body_of, request_of, texts_of_request
 from ratchet.wire.recording.recording import Recording
-from ratchet.worker.environment import dialect_of
+from ratchet.worker.environment import address_for, dialect_of
 
 SECONDS = 180.0
 """How long both rollouts may take, besides the recorded run's own time twice."""
@@ -99,7 +99,10 @@ class RecordedAnswers:
             "OPENAI_API_KEY": NO_KEY,
             "ANTHROPIC_BASE_URL": url,
             "ANTHROPIC_API_KEY": NO_KEY,
-            **{name: f"{url}/v1" if dialect_of(name) == "openai" else url for name in base_urls},
+            **{
+                name: address_for(name, f"{url}/v1" if dialect_of(name) == "openai" else url)
+                for name in base_urls
+            },
             STAND_IN: url,
         }
 

@@ -15,7 +15,7 @@ import msgspec
 from ratchet.bind import BINDING_VARIABLE, Binding
 from ratchet.observe import BLOCKED_SUFFIX
 from ratchet.observe.ids import traceparent
-from ratchet.observe.model_apis import DialectName
+from ratchet.observe.model_apis import DIALECTS, DialectName
 from ratchet.types import Claim, Outcome
 from ratchet.worker.attempt import blocked
 
@@ -76,9 +76,23 @@ def client_variables(
         "OPENAI_API_KEY": key,
         "ANTHROPIC_BASE_URL": urls["anthropic"],
         "ANTHROPIC_API_KEY": key,
-        **{name: urls[dialect_of(name)] for name in base_urls},
+        **{name: address_for(name, urls[dialect_of(name)]) for name in base_urls},
         **dict.fromkeys(keys, key),
     }
+
+
+def address_for(variable: str, base_url: str) -> str:
+    """What a variable gets: the base URL, and an operation where the owner's value has one."""
+    operation = operation_path(os.environ.get(variable, ""))
+    version = "/v1" if operation and dialect_of(variable) == "anthropic" else ""
+    return f"{base_url}{version}/{operation}" if operation else base_url
+
+
+def operation_path(address: str) -> str:
+    """The operation at the end of an address, such as chat/completions; empty for a base URL."""
+    path = address.partition("?")[0].rstrip("/")
+    operations = (operation for _, operation in DIALECTS if path.endswith(f"/{operation}"))
+    return max(operations, key=len, default="")
 
 
 def gateway_urls(server: str, attempt: str) -> dict[DialectName, str]:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from ratchet.observe.model_apis import DialectName
 from ratchet.types import ConfigError
-from ratchet.worker.environment import dialect_of
+from ratchet.worker.environment import dialect_of, operation_path
 
 
 class Upstream(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,8 +86,10 @@ def standard_upstreams(
         for variable in of_dialect:
             base_url = environ.get(variable, "").strip().rstrip("/")
             if base_url and not _is_at(base_url, own, variable):
+                operation = operation_path(base_url)
+                base_url = base_url.removesuffix(f"/{operation}") if operation else base_url
                 # Anthropic's libraries add the version themselves.
-                version = "/v1" if dialect == "anthropic" else ""
+                version = "/v1" if dialect == "anthropic" and not operation else ""
                 # A model server of one's own may need no key.
                 provider = replace(provider, base_url=base_url + version, key_env="")
                 break

@@ -127,7 +127,7 @@ class RunEnvironment:
         return tuple(
             name
             for name, base in self.set.items()
-            if url.startswith(base.rstrip("/") + "/")
+            if f"{url.partition('?')[0]}/".startswith(base.rstrip("/") + "/")
             and (name not in PROVIDERS or dialect.startswith(dialect_of(name)))
         )
 
