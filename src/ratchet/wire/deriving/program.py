@@ -50,12 +50,14 @@ def program_template(recording: Recording, inputs: Sequence[OwnerValue]) -> Prog
     )
     run = recording.run
     settings: dict[str, Any]
+    output: Any = recording.stdout.strip()
     if isinstance(run, ServiceRun):
         settings = _request_settings(run, slots)
         if run.serve:
             settings["serve"] = shlex.join(run.serve)
-        if (place := answer_place(_decoded(recording.response), recording)) is not None:
-            settings["output"] = place
+        output = _decoded(recording.response)
+        if (answer := answer_in(output, recording)) is not None:
+            settings["output"], output = answer
     else:
         words = [escaped(word) for word in run.argv]
         for value, slot in slots.items():
@@ -70,9 +72,7 @@ def program_template(recording: Recording, inputs: Sequence[OwnerValue]) -> Prog
     return ProgramTemplate(
         settings=settings,
         task_input=task_input,
-        output=_decoded(recording.response)
-        if isinstance(run, ServiceRun)
-        else recording.stdout.strip(),
+        output=output,
         fields=names if len(inputs) > 1 else (),
     )
 
@@ -115,15 +115,15 @@ def _quoted(word: str) -> str:
     return word if _PLACEHOLDER.fullmatch(word) else shlex.quote(word)
 
 
-def answer_place(response: Any, recording: Recording) -> str | None:
-    """Where a service's answer holds what the model said last; None for the whole answer."""
+def answer_in(response: Any, recording: Recording) -> tuple[str, str] | None:
+    """Where a service's answer holds what the model said last, and the text there."""
     said = [call.response.strip() for call in recording.calls if call.response.strip()]
     if not said or not isinstance(response, dict | list):
         return None
     for text in reversed(said):
         for place, leaf in _leaves(response, ()):
             if isinstance(leaf, str) and (leaf.strip() == text or text in leaf):
-                return ".".join(map(str, place))
+                return ".".join(map(str, place)), leaf
     return None
 
 

@@ -45,8 +45,9 @@ def sent_prompts(
     if not texts:
         return ()
     prompts = []
+    written = {write.path for write in recording.writes}  # its own answers, if anything
     for path in paths:
-        if not is_searched(path) or is_test(path):
+        if path in written or not is_searched(path) or is_test(path):
             continue
         text = read_text(root / path, root)
         if text is None or is_generated(text):
