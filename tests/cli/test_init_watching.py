@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import textwrap
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from tests.cli.simulated_model import simulated_model
+from tests.free_ports import free_port
 from tests.repositories import committed, git
 from tests.server.gateway.upstreams import StubUpstream
 
@@ -294,3 +296,37 @@ def test_a_variable_with_the_whole_address_of_a_call_leads_to_the_gateway(
     assert all(finding["holds"] for finding in said["findings"])
     done = shop.ratchet("run", "Where is my cup?", "--json")
     assert json.loads(done.stdout)["rollouts"][0]["output"] == "cup?"
+
+
+def test_a_service_is_started_contained_on_a_port_of_its_own(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    service = """
+        import json, sys
+        from http.server import BaseHTTPRequestHandler, HTTPServer
+        from support.agent import ask
+
+        class Desk(BaseHTTPRequestHandler):
+            def do_POST(self):
+                asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                said = {"answer": ask("You answer for the shop.", asked["question"]), "session": 1}
+                self.send_response(200)
+                self.end_headers()
+                self.wfile.write(json.dumps(said).encode())
+
+        HTTPServer(("127.0.0.1", int(sys.argv[1])), Desk).serve_forever()
+    """
+    shop = repository(tmp_path, upstream, {**SHOP, "serve.py": service})
+    port = free_port()
+    serve = f"{shlex.quote(sys.executable)} serve.py {port}"
+    words = ("--serve", serve, "--url", f"http://127.0.0.1:{port}/chat")
+    words += ("--data", '{"question": "Where is my pan?", "session": "s1"}')
+    said = shop.init(*words)
+    assert all(finding["holds"] for finding in said["findings"])
+    agent = shop.settings["agent"]
+    assert agent["serve"] == serve.replace(str(port), "{port}")
+    assert json.loads(agent["body"]) == {"question": "{input}", "session": "s1"}
+    assert agent["output"] == "answer"
+    # The file says how it was made, so that it can be made again.
+    head = (shop.root / "ratchet.toml").read_text().partition("\n")[0]
+    assert shlex.split(head.partition("ratchet init ")[2]) == list(words)

@@ -74,7 +74,7 @@ def wire_by_watching(
     say = _say_aside if json else _say
     _check_unwired(root)
     _check_inputs(run, options.inputs)
-    say(f"Running: {one_line(_command_line(run))}")
+    say(f"Running: {one_line(_arguments(run).removeprefix('-- '))}")
     recording = record(
         run, root=root, simulated=options.simulated, say=say, timeout_s=options.timeout_s
     )
@@ -119,7 +119,7 @@ def wire_by_watching(
     if options.branch is None:
         write(done.plan)
     else:
-        message = f"Wire the agent into Ratchet\n\nFrom one run of: {_command_line(run)}\n"
+        message = f"Wire the agent into Ratchet\n\nBy: ratchet init {_arguments(run)}\n"
         committed = commit(done.plan, options.branch, message)
     seconds = time.monotonic() - begun
     own_s = seconds - recording.seconds - done.verification.agent_s - tests_s
@@ -193,10 +193,9 @@ def _first_that_works(
         if len(plans) > 1:
             say(f"It does not work as wired: {reasons[-1]}")
     allow = " ".join(f"--allow {shlex.quote(subject)}" for subject in denied)
-    command = _command_line(recording.run)
     raise AgentError(
         "The agent runs by itself, and not as wired. Nothing was written.\n" + "\n".join(reasons),
-        hint=f"Allow what it needs: ratchet init {allow} -- {command}"
+        hint=f"Allow what it needs: ratchet init {allow} {_arguments(recording.run)}"
         if allow
         else "Another command, with the input as a word of its own, may be wired better.",
     )
@@ -215,7 +214,7 @@ def _plan(
         wiring,
         acts,
         starters,
-        command=_command_line(recording.run),
+        arguments=_arguments(recording.run),
         python=_named_python(root, recording),
         prompt_files=parts.files,
         import_per_candidate=parts.import_per_candidate,
@@ -256,8 +255,8 @@ def _check_unwired(root: Path) -> None:
     if wired(root) is not None or (root / FILE_NAME).exists():
         raise InputError(
             f"{root} has a {FILE_NAME} already.",
-            hint="Take the wiring back first (ratchet init --undo), or edit the file and run:"
-            " ratchet check",
+            hint="Take the wiring back first (ratchet init --undo), or edit the file and see what"
+            " does not fit: ratchet doctor",
         )
 
 
@@ -373,11 +372,16 @@ def _next(root: Path, done: Declaring) -> list[str]:
     ]
 
 
-def _command_line(run: CommandRun | ServiceRun) -> str:
+def _arguments(run: CommandRun | ServiceRun) -> str:
+    """The arguments of `ratchet init` that record a run."""
     if isinstance(run, CommandRun):
-        return shlex.join(run.argv)
-    serve = f"--serve {shlex.quote(shlex.join(run.serve))} " if run.serve else ""
-    return f"{serve}--url {run.url} --data {shlex.quote(run.data)}"
+        given = [] if run.stdin is None else ["--stdin", run.stdin.removesuffix("\n")]
+        return shlex.join([*given, "--", *run.argv])
+    given = ["--serve", shlex.join(run.serve)] if run.serve else []
+    given += ["--url", run.url]
+    if run.method != ("POST" if run.data else "GET"):
+        given += ["--method", run.method]
+    return shlex.join([*given, *(["--data", run.data] if run.data else [])])
 
 
 def _say(sentence: str) -> None:

@@ -15,7 +15,7 @@ from ratchet.wire.project_files.toml_text import toml_text
 TASKS = "tasks.jsonl"
 
 _HEAD = (
-    "# How Ratchet runs, scores and improves this agent. Written by: ratchet init -- {command}\n\n"
+    "# How Ratchet runs, scores and improves this agent. Written by: ratchet init {arguments}\n\n"
 )
 _COMMENTS = {
     "agent": "What a rollout runs for each task; {input} stands for the task's input.",
@@ -35,7 +35,7 @@ def settings_text(
     acts: Sequence[OutsideAct],
     starters: Starters,
     *,
-    command: str,
+    arguments: str,
     python: str = "",
     prompt_files: Sequence[PromptFile] = (),
     import_per_candidate: bool = False,
@@ -46,7 +46,7 @@ def settings_text(
         wiring: How the agent runs.
         acts: What the recorded run did outside; those allowed are written.
         starters: The tasks to begin with.
-        command: The recorded command, for the comment at the top.
+        arguments: Those of `ratchet init`, for the comment at the top.
         python: Interpreter of the agent, where it is not found by itself.
         prompt_files: Files whose texts are declared as prompts.
         import_per_candidate: Whether a declared text is read while its module is imported.
@@ -70,7 +70,7 @@ def settings_text(
         tables["run"] = {"import_per_candidate": True}
     if starters.evaluator:
         tables["evaluators"] = [{"use": starters.evaluator}]
-    return _HEAD.format(command=command.replace("\n", "\n# ")) + toml_text(tables, _COMMENTS)
+    return _HEAD.format(arguments=arguments.replace("\n", "\n# ")) + toml_text(tables, _COMMENTS)
 
 
 def _prompt_file(file: PromptFile) -> dict[str, Any]:
