@@ -330,3 +330,21 @@ def test_a_service_is_started_contained_on_a_port_of_its_own(
     # The file says how it was made, so that it can be made again.
     head = (shop.root / "ratchet.toml").read_text().partition("\n")[0]
     assert shlex.split(head.partition("ratchet init ")[2]) == list(words)
+
+
+def test_what_the_owner_allows_beyond_the_recorded_run_is_written_by_its_kind(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    shop = repository(tmp_path, upstream, SHOP)
+    command = ("--", sys.executable, "-m", "support", "Where is my pan?")
+    done = shop.ratchet("init", "--yes", "--allow", "api.tavily.com", *command)
+    assert done.returncode == 2
+    assert "such as api.tavily.com:443" in done.stderr
+    assert shop.is_clean
+    allowed = ("--allow", "api.tavily.com:443", "--allow", "git", "--allow", "out/")
+    shop.init(*allowed, *command)
+    assert shop.settings["agent"]["allow"] == {
+        "hosts": ["api.tavily.com:443"],
+        "programs": ["git"],
+        "folders": ["out/"],
+    }

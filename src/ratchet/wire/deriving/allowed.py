@@ -10,6 +10,7 @@ from pathlib import PurePosixPath
 
 import msgspec
 
+from ratchet.types import InputError
 from ratchet.wire.recording.recording import Contact, Recording
 
 READING = ("GET", "HEAD", "OPTIONS")
@@ -38,8 +39,11 @@ def outside_acts(recording: Recording, allowed: Iterable[str] = ()) -> tuple[Out
     Args:
         recording: The recorded run.
         allowed: Subjects that the owner allows.
+
+    Raises:
+        InputError: One is no host with a port, program or folder, and was not contacted.
     """
-    given = set(allowed)
+    given = dict.fromkeys(allowed)
     models = {call.host for call in recording.calls}
     acts = []
     for contact in recording.contacts:
@@ -64,17 +68,31 @@ def outside_acts(recording: Recording, allowed: Iterable[str] = ()) -> tuple[Out
         acts.append(OutsideAct(key="folders", subject=folder, said=said, allow=folder in given))
     named = {act.subject for act in acts} | {contact.host for contact in recording.contacts}
     acts += [
-        OutsideAct(key=_key(subject), subject=subject, said="not in the recorded run", allow=True)
-        for subject in given - named
+        OutsideAct(
+            key=_key(subject, recording.root),
+            subject=subject,
+            said="not in the recorded run",
+            allow=True,
+        )
+        for subject in given
+        if subject not in named
     ]
     return tuple({(act.key, act.subject): act for act in acts}.values())
 
 
-def _key(subject: str) -> str:
-    """The list of [agent.allow] that a subject belongs to, by its form."""
+def _key(subject: str, root: str) -> str:
+    """The list of [agent.allow] that a subject belongs to."""
     if "/" in subject or subject.startswith("~"):
-        return "folders"
-    return "hosts" if re.search(r":\d+$", subject) else "programs"
+        return "programs" if shutil.which(PurePosixPath(root, subject)) else "folders"
+    if re.search(r":\d+$", subject):
+        return "hosts"
+    if shutil.which(subject) is None:
+        raise InputError(
+            f"--allow {subject} is no program on the PATH, and the recorded run contacted no such"
+            " host.",
+            hint="Name a host with its port, such as api.tavily.com:443, or a folder with a slash.",
+        )
+    return "programs"
 
 
 def _program_name(path: str, root: str) -> str:
