@@ -6,9 +6,9 @@ import pytest
 from ratchet.bind import registry
 from ratchet.bind.prompt import prompt
 from ratchet.bind.recognise import recognise, refill
-from ratchet.learn.apo.placeholders import mended
 from ratchet.learn.checks.prompt_text import prompt_fault
 from ratchet.learn.demonstrations import Demonstration, with_section
+from ratchet.learn.search.placeholders import mended
 from ratchet.types import InputError, PromptTemplate, Resource, version_of
 
 TEXT = 'Answer with JSON: {"city": "…", "rows": [{}]} {{never}} {% if %} $x {'

@@ -9,9 +9,12 @@ import msgspec
 from ratchet.learn.lab import Lab
 from ratchet.types import Candidate
 
-Cause: TypeAlias = Literal["budget", "solved", "limit", "idle", "coach"]
+Cause: TypeAlias = Literal[
+    "budget", "solved", "limit", "idle", "coach", "coach_unusable", "no_gain"
+]
 """Why a search ended: the budget is spent, nothing is left to gain, a configured limit is reached,
-no new or better candidates appear, or the coach is unavailable."""
+no new or better candidates appear, the coach is unavailable, none of the coach's answers could be
+used, or none of them brought a gain."""
 
 
 class SearchEnd(msgspec.Struct, frozen=True):

@@ -90,7 +90,6 @@ ARMS: tuple[Arm, ...] = (
         blind=True,
     ),
     Arm("apo", _apo, _is_prompt, asks=True, prior=1.2, what="prompts"),
-    Arm("evolve", _evolve, _is_prompt, asks=True, prior=1.1, what="prompts"),
     Arm("evolve-code", _evolve, _is_code, asks=False, prior=0.9, what="code", blind=True),
     Arm(
         "few_shot",

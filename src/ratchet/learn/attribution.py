@@ -75,7 +75,7 @@ def uses(
     """
     spans = spans[:MAX_SPANS]
     failing = _failing(spans)
-    texts = [(span, _texts(span)) for span in spans]
+    texts = [(span, sent_texts(span)) for span in spans]
     found: dict[str, Use] = {}
     for name, resource in resources.items():
         mine = [span for span, message in texts if _shows(name, resource, span, message)]
@@ -188,7 +188,7 @@ def _marked(span: Span) -> tuple[str, ...]:
     return tuple(map(str, value)) if isinstance(value, (list, tuple)) else ()
 
 
-def _texts(span: Span) -> tuple[str, ...]:
+def sent_texts(span: Span) -> tuple[str, ...]:
     """Texts sent to the model."""
     found: list[str] = []
     for part in entries_in(span.attributes.get("gen_ai.system_instructions")):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any
 
@@ -71,53 +70,6 @@ class PendingCoachCalls:
         self._under_way.discard(task)
         if not task.cancelled():
             task.exception()  # marks the exception as retrieved: it reaches the waiter, if any
-
-
-class SharedCoachCalls:
-    """Answers identical requests of a run once, in whatever order they are made.
-
-    Whether a request is the first of its kind may depend on timing. So the others get its very
-    reply, and what follows is the same when the run is resumed in another order.
-    """
-
-    def __init__(self) -> None:
-        self._keys: dict[str, str] = {}
-        """Journal key of a reply by the digest of its request."""
-        self._known = 0
-        self._under_way: dict[str, asyncio.Future[Reply]] = {}
-
-    def key_of(self, digest: str, entries: Mapping[str, Any]) -> str | None:
-        """Journal key of the reply to a request; None if it was not answered.
-
-        Args:
-            digest: Content hash of the request.
-            entries: The journal, which only grows.
-        """
-        for key in itertools.islice(entries, self._known, None):
-            if key.startswith("coach/"):
-                self._keys.setdefault(key.rsplit("/", 1)[-1], key)
-        self._known = len(entries)
-        return self._keys.get(digest)
-
-    async def reply(self, digest: str, call: Callable[[], Coroutine[Any, Any, Reply]]) -> Reply:
-        """The reply to a request: that of an identical one in flight, or that of a new call."""
-        pending = self._under_way.get(digest)
-        if pending is not None:
-            return not_called(await asyncio.shield(pending))
-        pending = asyncio.ensure_future(call())
-        self._under_way[digest] = pending
-        pending.add_done_callback(lambda done: self._ended(digest, done))
-        return await asyncio.shield(pending)
-
-    def _ended(self, digest: str, done: asyncio.Future[Reply]) -> None:
-        self._under_way.pop(digest, None)
-        if not done.cancelled():
-            done.exception()  # marks the exception as retrieved: it reaches those that wait
-
-
-def not_called(reply: Reply) -> Reply:
-    """The reply of another call, for a request that made none."""
-    return msgspec.structs.replace(reply, requests=0, cost_usd=0.0)
 
 
 async def ask_and_charge(

@@ -3,8 +3,8 @@
 A resumed run executes its algorithm again from the start, with the same seed. Results that cost
 something are replayed from the journal: rollouts by their content key, coach calls by theirs,
 budget decisions by the step at which they were made. An algorithm must therefore take randomness
-from `lab.rng`, elapsed time from `lab.may_continue`, and the completion order of concurrent work
-from `lab.first`, and from no other source.
+from `lab.rng` and elapsed time from `lab.may_continue`, and decide nothing by the order in which
+concurrent work ends.
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ from typing import Any
 import msgspec
 
 from ratchet.evaluate import Scorer, ScoreStream
+from ratchet.learn.attempts import Attempt, attempt_of
 from ratchet.learn.budget import Budget, BudgetExhausted, BudgetLedger, Spent, unpriced_sentence
 from ratchet.learn.candidate_stats import CandidateStats
 from ratchet.learn.coach_calls import (
     CoachQuestion,
     PendingCoachCalls,
-    SharedCoachCalls,
     ask_and_charge,
-    not_called,
     paid_before,
 )
 from ratchet.learn.marks import added_marks, restored
@@ -69,6 +68,7 @@ class Lab:
         on_proposal: Called when a candidate is judged.
         on_note: Called with each progress note of an algorithm.
         redactor: What the coach's requests are redacted by; the built-in rules by default.
+        guidelines: What the owner tells the coach: tone, domain, what must stay.
         clock: Monotonic time in seconds, for the budget.
         record: Called with each reply of a model that was paid for, and who asked.
         account: The account that pays, too, such as a command's.
@@ -97,6 +97,7 @@ class Lab:
         on_proposal: Callable[[Proposal], None] | None = None,
         on_note: Callable[[str], None] | None = None,
         redactor: Redactor | None = None,
+        guidelines: str = "",
         clock: Callable[[], float] = time.monotonic,
         record: Callable[[str, Reply], None] | None = None,
         account: Account | None = None,
@@ -121,7 +122,7 @@ class Lab:
             within=account,
         )
         self._whole = whole
-        self._source_id: str = baseline.id if whole is None else whole._source_id
+        self.source_id: str = baseline.id if whole is None else whole.source_id
         """Id of the agent as it is, from which the outermost lab starts."""
         seed = f"{work.seed}/{work.part}" if work.part else work.seed
         self.rng = random.Random(seed)  # noqa: S311 - reproducible, not secret
@@ -137,16 +138,11 @@ class Lab:
         own = Verdicts(store, work.run_id, checks, tests)
         self._verdicts: Verdicts = whole._verdicts if whole else own
         self._calls: PendingCoachCalls = whole._calls if whole else PendingCoachCalls()
-        self._shared: SharedCoachCalls = whole._shared if whole else SharedCoachCalls()
         self._on_rollout = on_rollout
         self._on_proposal = on_proposal
         self._on_note = on_note
         self._redactor = redactor or Redactor()
         self._clock = clock
-        self._abandoned: tuple[str, ...] | None = None
-        """Key prefixes of abandoned coach calls; None until read from the journal."""
-        self._live = asyncio.Event()
-        """Set when a decision is made that the journal does not contain."""
         self._announced: set[str] = set()
         """Models already reported as unpriced, and marks as refused."""
         self._judged = 0
@@ -159,6 +155,12 @@ class Lab:
         self._is_usable = False
         """Whether an answer of the coach could be used."""
         self._stats: dict[str, CandidateStats] = {} if whole is None else whole._stats
+        self.guidelines = guidelines
+        """What the owner tells the coach."""
+        self.attempts: list[Attempt] = [] if whole is None else whole.attempts
+        """What every algorithm of the run has tried so far, oldest first."""
+        self.asked: set[frozenset[tuple[str, str]]] = set() if whole is None else whole.asked
+        """Sets of failures, each a resource and a task, that the run's coach was asked about."""
 
     async def __aenter__(self) -> Lab:
         """Load the journal of earlier attempts of the run."""
@@ -227,7 +229,7 @@ class Lab:
             self._work.rollout(task, candidate.id, repetition, training=training) for task in tasks
         ]
         earlier: dict[str, Rollout] = {}
-        if candidate.id == self._source_id and not training:
+        if candidate.id == self.source_id and not training:
             earlier = await asyncio.to_thread(self._paid_earlier, rollouts, tasks, repetition)
             rollouts = [earlier.get(rollout.id, rollout) for rollout in rollouts]
         paid = {rollout.id for rollout in earlier.values()}
@@ -388,7 +390,6 @@ class Lab:
         temperature: float | None = None,
         max_tokens: int | None = None,
         model: str | None = None,
-        once: bool = False,
     ) -> Reply:
         """Call the coach. A call that was paid for before is answered from the journal.
 
@@ -401,53 +402,42 @@ class Lab:
             temperature: Sampling temperature.
             max_tokens: Token limit of the answer.
             model: Model of the ensemble by name; by default the ensemble selects one.
-            once: Whether a request that this run has made before, under whatever step, gets the
-                same reply without another call; its `requests` are then 0.
 
         Raises:
             BudgetExhausted: The dollars or coach calls are spent; no call was made.
             CoachUnavailable: No coach is configured, or it cannot be reached.
         """
         question = CoachQuestion(tuple(messages), schema, temperature, max_tokens, model)
-        reply = await self._answer(question, step, once)
+        reply = await self._answer(question, step)
         asked = [message.content for message in messages]
         own = texts_of(self.baseline.resources).values()
         return msgspec.structs.replace(reply, text=restored(reply.text, asked, own, self._redactor))
 
-    async def _answer(self, question: CoachQuestion, step: str, once: bool) -> Reply:
-        """The coach's own words: from the journal, from a call in flight, or from a new one."""
+    async def _answer(self, question: CoachQuestion, step: str) -> Reply:
+        """The coach's own words: from the journal, or from a new call."""
         key = f"{self._key('coach', step)}/{question.digest}"
         known = await self._journaled(key)
         if known is not None:
             return paid_before(known, key, self._ledger)
-        same = self._shared.key_of(question.digest, self._journal.entries) if once else None
-        if same is not None:
-            return not_called(paid_before(self._journal.entries[same], same, self._ledger))
-        if await self._is_abandoned(key):
-            await self._live.wait()  # the first run ended before this call, so this one must too
-
-        async def call() -> Reply:
-            await self._journal.flush()
-            try:
-                reply = await self._calls.finish(
-                    ask_and_charge(
-                        self._coach,
-                        question,
-                        step=step,
-                        key=key,
-                        ledger=self._ledger,
-                        append=self._append,
-                        flush=self._journal.flush,
-                    )
+        await self._journal.flush()
+        try:
+            reply = await self._calls.finish(
+                ask_and_charge(
+                    self._coach,
+                    question,
+                    step=step,
+                    key=key,
+                    ledger=self._ledger,
+                    append=self._append,
+                    flush=self._journal.flush,
                 )
-            except CoachUnavailable as error:
-                self._lose_coach(error)
-                raise
-            self._note_end("coach call", time.time())
-            self._lose_coach(None)
-            return reply
-
-        return await (self._shared.reply(question.digest, call) if once else call())
+            )
+        except CoachUnavailable as error:
+            self._lose_coach(error)
+            raise
+        self._note_end("coach call", time.time())
+        self._lose_coach(None)
+        return reply
 
     @property
     def coach_gone(self) -> CoachUnavailable | None:
@@ -532,47 +522,6 @@ class Lab:
 
         return await asyncio.to_thread(read)
 
-    async def first(self, event: str, pending: Mapping[str, asyncio.Future[Any]]) -> str:
-        """The name of the pending work that finished first; the same again when the run is resumed.
-
-        The completion order of concurrent work is not deterministic. An algorithm whose next step
-        depends on that order must use this method; a resumed run replays the recorded order.
-
-        Args:
-            event: Name of the event, unique in the run and stable across resumption.
-            pending: Futures by name, at least one; the named one is done on return.
-        """
-        key = self._key("first", event)
-        known = await self._journaled(key)
-        if isinstance(known, str) and known in pending:
-            await asyncio.wait({pending[known]})
-            return known
-        self._live.set()
-        done, _ = await asyncio.wait(pending.values(), return_when=asyncio.FIRST_COMPLETED)
-        name = next(name for name, future in pending.items() if future in done)
-        self._append(key, name)
-        return name
-
-    async def drop(self, steps: Collection[str]) -> None:
-        """Mark coach calls that were in flight when the algorithm ended as abandoned.
-
-        A resumed run does not repeat them. Those that were answered in the first run are charged.
-
-        Args:
-            steps: Prefixes of the calls' step names, up to a slash.
-        """
-        theirs = [self._key("coach", f"{step}/") for step in steps]
-        self._append(self._key("dropped", ""), theirs)
-        await self._journal.flush()
-        for key, body in self._journal.entries.items():
-            if key.startswith(tuple(theirs)):
-                paid_before(body, key, self._ledger)
-
-    async def _is_abandoned(self, key: str) -> bool:
-        if self._abandoned is None:
-            self._abandoned = tuple(await self._journaled(self._key("dropped", "")) or ())
-        return key.startswith(self._abandoned)
-
     def is_public(self, text: str) -> bool:
         """Whether a text may be put into a prompt: redaction finds nothing in it, and did not."""
         return MARK not in text and self._redactor.text(text) == text
@@ -607,9 +556,32 @@ class Lab:
             coach_calls=self.spent.coach_calls,
             **(tried.facts(self._train_ids) if tried else {}),
         )
+        if tried and all(one.candidate_id != tried.candidate.id for one in self.attempts):
+            parent = next((self._stats[id] for id in proposal.parents if id in self._stats), None)
+            if parent is not None and proposal.accepted:
+                self.attempted(
+                    attempt_of(tried.candidate, tried.values, parent.candidate, parent.values)
+                )
         self._append(f"proposal/{proposal.number:06d}", msgspec.to_builtins(proposal))
         if self._on_proposal:
             self._on_proposal(proposal)
+
+    def attempted(self, attempt: Attempt) -> None:
+        """Record a change and its result, for the next request to the coach."""
+        self.attempts.append(attempt)
+
+    def values(self, candidate_id: str) -> Mapping[str, float]:
+        """Scores of a candidate on the train tasks that it ran, by task id."""
+        stats = self._stats.get(candidate_id)
+        known = {} if stats is None else stats.values
+        return {task: value for task, value in known.items() if task in self._train_ids}
+
+    def doubt(self, task: Task, why: str) -> None:
+        """Journal that the coach takes a task's expected answer for wrong, and report it once."""
+        key = f"label/{task.id}"
+        if key not in self._journal.entries:
+            self._append(key, {"task": task.id, "expected": task.expected, "why": why})
+            self.note(f"The coach doubts the expected answer of task {task.id!r}: {why}")
 
     def note(self, text: str) -> None:
         """Journal and report a sentence on what is being done and why."""
@@ -704,6 +676,7 @@ class Lab:
             coach=self._coach,
             on_rollout=self._on_rollout,
             redactor=self._redactor,
+            guidelines=self.guidelines,
             clock=self._clock,
             whole=self,
             only=self.targets.keys() if only is None else only,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ratchet.learn.apo.placeholders import mended
+from ratchet.learn.search.placeholders import mended
 from ratchet.types import Code, InputError, PromptTemplate, Resource
 
 

@@ -48,7 +48,7 @@ class RuleCoach:
     Args:
         useless: Share of edits that bring nothing.
         harmful: Share of edits that lose what was there.
-        reads: Rules that one critique finds, at most.
+        reads: Rules that one answer adds, at most.
         cost_usd: Dollars of a call.
     """
 
@@ -90,31 +90,19 @@ class RuleCoach:
         )
 
     def answer(self, text: str, luck: random.Random) -> str:
-        """What it says to a request."""
-        if "Write a critique" in text:
-            return self.critique(text, luck)
-        return self.edit(text, luck)
-
-    def critique(self, text: str, luck: random.Random) -> str:
-        """The rules that low rollouts lack."""
-        known = stated(prompt_in(text))
-        low = re.findall(r"\(score 0(?:\.\d+)?[;)].*\nTask: .*?\"nr\":(\d+)", text)
-        lacking = sorted({rule for nr in low for rule in needed(int(nr))} - known)
+        """The prompt that a request shows, with some of the rules that low rollouts lack."""
+        fence = re.findall(r"^(`{4,})", text, re.MULTILINE)[0]
+        rules = stated(prompt_in(text))
+        lacking = sorted({rule for nr in low_in(text) for rule in needed(nr)} - rules)
         luck.shuffle(lacking)
-        return "\n".join(f"- Follow rule {rule} is missing." for rule in lacking[: self.reads])
-
-    def edit(self, text: str, luck: random.Random) -> str:
-        """The prompt with what the critiques say."""
-        prompt = prompt_in(text)
-        head = "You are an assistant."
-        rules = stated(prompt)
         draw = luck.random()
         if draw < self.harmful:
             rules = set(list(rules)[1:])
         elif draw > self.harmful + self.useless:
-            rules |= stated(text.split("# Critiques", 1)[1])
+            rules |= set(lacking[: self.reads])
         said = " ".join(f"Follow rule {rule}." for rule in sorted(rules))
-        return f"Sure! Here it is:\n\n```text\n{head} {said} {{question}}\n```"
+        prompt = f"You are an assistant. {said} {{question}}"
+        return f"Rules were missing there, so I add them.\n{fence}text\n{prompt}\n{fence}"
 
     def credit(self, model: str, survived: bool) -> None:
         self.credits.append((model, survived))
@@ -122,5 +110,10 @@ class RuleCoach:
 
 def prompt_in(text: str) -> str:
     """The prompt that a request shows."""
-    found = re.search(r"````text\n(.*?)\n````", text, re.DOTALL)
-    return found[1] if found else ""
+    found = re.search(r"^(`{4,})text\n(.*?)\n\1$", text, re.DOTALL | re.MULTILINE)
+    return found[2] if found else ""
+
+
+def low_in(text: str) -> list[int]:
+    """Numbers of the tasks whose low rollouts a request shows."""
+    return [int(nr) for nr in re.findall(r'^Task \d+ \([^)]*\): .*?"nr":(\d+)', text, re.MULTILINE)]

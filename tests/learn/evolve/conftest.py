@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import random
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -60,10 +59,10 @@ class RuleCoach:
         self.calls.append(text)
         await asyncio.sleep(0)
         luck = random.Random(f"{self.seed} {text}")
-        if "# Current source" in text:
+        if "# Current function" in text:
             return Reply(text="I write no code.", model="m", cost_usd=0.01)
-        current = text.split("# Current instructions\n```\n")[1].split("\n```")[0]
-        low = re.findall(r"\(score 0(?:\.\d+)?[;)].*\nTask: (\{.*\})", text)
+        current = text.split("\n````text\n")[1].split("\n````\n")[0]
+        low = re.findall(r"^Task \d+ \([^)]*\): (\{.*\})", text, re.MULTILINE)
         missing = sorted(
             {
                 rule
@@ -77,7 +76,7 @@ class RuleCoach:
             return Reply(text="", problem="it refused", model="m", cost_usd=0.01)
         added = "harm" if draw < 0.2 or not missing else f"Follow rule{luck.choice(missing)}."
         return Reply(
-            text=f"A rule was missing there.\n```\n{current}\n{added}\n```",
+            text=f"A rule was missing there.\n````\n{current}\n{added}\n````",
             model="m",
             cost_usd=0.01,
         )
@@ -129,7 +128,6 @@ def learn(
     checks: Callable[[Candidate], Any] | None = None,
     tests: Callable[[Candidate], Any] | None = None,
     train: int = 24,
-    oldest_first: bool = False,
     on_judged: Callable[[Proposal], None] | None = None,
     **options: Any,
 ) -> Learned:
@@ -158,16 +156,8 @@ def learn(
     )
     asked = coach or RuleCoach()
     lab._coach = asked
-    if oldest_first:
-        lab.first = functools.partial(_oldest, lab)  # type: ignore[method-assign]
     finding = asyncio.run((evolve or Evolve()).learn(lab))
     return Learned(finding, proposals, runner, asked, lab)
-
-
-async def _oldest(lab: Lab, event: str, pending: Mapping[str, Any]) -> str:
-    """Take what began first, as if things ended in the order in which they began."""
-    oldest = next(iter(pending))
-    return await Lab.first(lab, event, {oldest: pending[oldest]})
 
 
 FUNCTION = Code(

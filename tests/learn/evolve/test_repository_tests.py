@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from ratchet.learn.search.numbers import TESTS_AT_ONCE as AT_ONCE
 
 from ratchet.learn.evolve import Evolve
-from ratchet.learn.evolve.candidate_tests import AT_ONCE
 from ratchet.store import Store
 from ratchet.types import Candidate, Code
 from tests.learn.conftest import Killed, MakeStore

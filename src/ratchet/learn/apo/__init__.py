@@ -1,4 +1,4 @@
-"""APO: automatic prompt optimisation with textual gradients and an asynchronous beam."""
+"""APO: automatic prompt optimisation by a coach's rewrites."""
 
 from ratchet.learn.apo.apo import APO
 

@@ -1,26 +1,24 @@
-"""APO: optimises prompts by critiques of low-scoring rollouts and edits based on them.
+"""APO: optimises prompts by a coach's rewrites, each from many failures at once.
 
-Automatic prompt optimisation as in ProTeGi (Pryzant et al. 2023, "Automatic Prompt Optimization
-with Gradient Descent and Beam Search") and in Agent Lightning 0.3, whose option names it uses.
+A textual gradient and the step along it (Pryzant et al. 2023, ProTeGi) are one request here, as in
+GEPA's reflective mutation (Agrawal et al. 2025). The option names are Agent Lightning's.
 """
 
 from __future__ import annotations
 
-import asyncio
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
-from ratchet.learn.algorithm import Finding, SearchEnd
-from ratchet.learn.apo.budget import SearchSizes, SizeOptions, least, sizes
-from ratchet.learn.apo.coaching import CALLS_AN_EDIT, Coaching
-from ratchet.learn.apo.search import PromptSearch
+from ratchet.learn.algorithm import Finding
 from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.lab import Lab
-from ratchet.learn.race import Race, RaceEntry
-from ratchet.learn.work import Evaluation, require_scores, scores_of
+from ratchet.learn.search import numbers
+from ratchet.learn.search.coaching import Coaching, CoachSettings
+from ratchet.learn.search.comparison import compared
+from ratchet.learn.search.plan import SearchPlan, least, make_plan, rollouts_left
+from ratchet.learn.search.search import Search
 from ratchet.llm import CoachUnavailable
-from ratchet.types import InputError, PromptTemplate, Task
+from ratchet.types import InputError, PromptTemplate
 
 FEW_SHOT_SHARE = 0.3
 """Share of the budget for demonstrations, with `few_shot`."""
@@ -32,19 +30,18 @@ class APO:
     Args:
         async_openai_client: A client as passed to Agent Lightning; its base URL and key are used.
         model: The coach's model; that of `[coach]` by default.
-        gradient_model: Model that writes critiques; `model` by default.
-        apply_edit_model: Model that writes edits; `model` by default.
+        gradient_model: Another name for `model`: critique and edit are one request.
+        apply_edit_model: Another name for `model`.
         base_url: OpenAI-compatible endpoint of the coach.
         diversity_temperature: Sampling temperature of the coach.
-        gradient_batch_size: Number of low-scoring rollouts per critique.
-        val_batch_size: Number of val tasks on which finalists are first compared; all val tasks are
-            used in the end if the budget allows.
-        beam_width: Number of prompts in the beam.
-        branch_factor: Number of edits of each prompt per round.
-        beam_rounds: Number of rounds.
+        gradient_batch_size: Maximum number of low rollouts in a request.
+        val_batch_size: Maximum number of val tasks that are reserved for the finalists.
+        beam_width: Maximum number of finalists.
+        branch_factor: Rewrites of each prompt in a round.
+        beam_rounds: Number of rounds: with the two above, the maximum number of rewrites.
         run_initial_validation: Run the source's prompt on val at the start, concurrently with the
             first train tasks, instead of at the end.
-        while_better: Add rounds while they bring improvements and the budget allows.
+        while_better: Go on beyond that number while rewrites gain and the budget allows.
         few_shot: Add demonstrations to the best prompt at the end, as `FewShot` does.
     """
 
@@ -60,8 +57,8 @@ class APO:
         apply_edit_model: str | None = None,
         base_url: str | None = None,
         diversity_temperature: float = 1.0,
-        gradient_batch_size: int = 4,
-        val_batch_size: int = 16,
+        gradient_batch_size: int = numbers.SHOWN,
+        val_batch_size: int | None = None,
         beam_width: int = 4,
         branch_factor: int = 4,
         beam_rounds: int = 3,
@@ -77,6 +74,8 @@ class APO:
             "beam_rounds": beam_rounds,
         }
         for name, value in whole.items():
+            if value is None and name == "val_batch_size":
+                continue
             if type(value) is not int or value < 1:
                 raise InputError(f"APO({name}={value!r}): a whole number from 1 up is needed.")
         _check_temperature(diversity_temperature)
@@ -94,16 +93,20 @@ class APO:
                 " a client is needed, not a string.",
                 hint='Name a model with model="...".',
             )
-        self._options = SizeOptions(**whole)
-        self._temperature = float(diversity_temperature)
-        self._gradient_model = gradient_model or model
-        self._apply_edit_model = apply_edit_model or model
-        self._initial_validation = bool(run_initial_validation)
-        self._while_better = bool(while_better)
-        self._few_shot = bool(few_shot)
-        self.coach_options = _coach_options(
-            async_openai_client, [model, gradient_model, apply_edit_model], base_url
+        model = apply_edit_model or model or gradient_model
+        self._coach = CoachSettings(
+            algorithm=self.name,
+            shown=gradient_batch_size,
+            temperature=float(diversity_temperature),
+            model=model,
+            required=True,
         )
+        self._val_batch = val_batch_size
+        self._most_finalists = beam_width
+        self._most = None if while_better else beam_width * branch_factor * beam_rounds
+        self._initial_validation = bool(run_initial_validation)
+        self._few_shot = bool(few_shot)
+        self.coach_options = _coach_options(async_openai_client, model, base_url)
         """Overrides of `[coach]`; empty if there are none."""
 
     def __class_getitem__(cls, item: Any) -> type[APO]:
@@ -115,11 +118,21 @@ class APO:
 
         Raises:
             InputError: The agent has no prompt, or there are no tasks.
-            BudgetExhausted: The budget does not cover one round. Raised before anything is spent if
-                rollouts and coach calls are limited, else once the price of a rollout is known.
+            BudgetExhausted: The budget does not cover one rewrite. Nothing was spent.
             CoachUnavailable: No coach is configured, or it cannot be reached.
         """
-        self._check(lab)
+        check_tasks(lab)
+        if not _prompts(lab):
+            raise InputError(
+                "The agent has no prompt to improve.",
+                hint='Name one: SYSTEM = ratchet.prompt("system", "You are ...").',
+            )
+        if not lab.has_coach:
+            raise CoachUnavailable(
+                "APO needs a coach LLM, and none is configured.",
+                hint='Name one under [coach] in ratchet.toml: model = "gpt-5-mini".',
+            )
+        check_budget(lab, share=1 - FEW_SHOT_SHARE if self._few_shot else 1.0)
         if not self._few_shot:
             return await self._improve(lab)
         from ratchet.learn.few_shot import FewShot, with_demonstrations
@@ -128,173 +141,64 @@ class APO:
             lab, self._improve, FewShot(), name="apo", share=FEW_SHOT_SHARE
         )
 
-    def _check(self, lab: Lab) -> None:
-        """Check that there is a prompt to improve, and budget for one round."""
-        if not any(isinstance(r, PromptTemplate) for r in lab.targets.values()):
-            raise InputError(
-                "The agent has no prompt to improve.",
-                hint='Name one: SYSTEM = ratchet.prompt("system", "You are ...").',
-            )
-        for split, tasks in (("train", lab.train), ("val", lab.val)):
-            if not tasks:
-                raise InputError(f"There are no {split} tasks.", hint="Change split under [tasks].")
-        if not lab.has_coach:
-            raise CoachUnavailable(
-                "APO needs a coach LLM, and none is configured.",
-                hint='Name one under [coach] in ratchet.toml: model = "gpt-5-mini".',
-            )
-        self._check_budget(lab, _rollouts_left(lab))
-        calls = lab.budget.coach_calls
-        fewest = 1 + CALLS_AN_EDIT
-        if calls is not None and calls - lab.spent.coach_calls < fewest:
-            raise BudgetExhausted(
-                f"The budget of {calls} coach calls does not cover one edit: a critique, the"
-                f" edit and its repair are {fewest}.",
-                hint="Raise coach_calls under [improve.budget].",
-            )
-
-    def _check_budget(self, lab: Lab, left: int | None, dollars: str = "") -> None:
-        fewest = least(len(lab.train), len(lab.val))
-        if self._few_shot and left is not None:
-            left = int(left * (1 - FEW_SHOT_SHARE))
-        if left is None or left >= fewest:
-            return
-        raise BudgetExhausted(
-            f"The budget does not cover one round of APO: {fewest} rollouts are needed at least"
-            f" (the source and one edit on a few train tasks, both on a few val tasks), and"
-            f" {max(0, left)} are left{dollars}.",
-            hint=f"Raise {'dollars' if dollars else 'rollouts'} under [improve.budget]"
-            f"{f' to what {8 * fewest} rollouts cost' if dollars else ''};"
-            " a few hundred rollouts are usual.",
-        )
-
     async def _improve(self, lab: Lab) -> Finding:
-        plan = self._plan(lab, _rollouts_left(lab))
-        panel, val = lab.shuffled("apo/train", lab.train), lab.shuffled("apo/val", lab.val)
-        race: Race[RaceEntry] = Race()
-        source = RaceEntry(0, lab.baseline)
-        first_val = asyncio.ensure_future(self._validate_first(lab, val[: plan.val]))
-        try:
-            race.add(source, await lab.evaluate(lab.baseline, panel[: plan.panel]))
-            require_scores(source.evaluations.values(), "train")
-            plan = self._afford(lab, plan, source)
-            search = PromptSearch(
-                lab,
-                self._coaching(lab),
-                options=self._options,
-                sizes=plan,
-                panel=panel,
-                val=val[: plan.val],
-                race=race,
-                source=source,
-                reserve=plan.reserve + (0 if self._initial_validation else plan.val),
-                while_better=self._while_better,
+        def plan() -> SearchPlan:
+            return make_plan(
+                rollouts_left(lab),
+                train=len(lab.train),
+                val=len(lab.val),
+                slots=lab.concurrency,
+                first=numbers.FIRST,
+                most_val=self._val_batch,
+                most_finalists=self._most_finalists,
             )
-            end = await search.run()
-            known = await first_val
-        finally:
-            first_val.cancel()
-            await asyncio.gather(first_val, return_exceptions=True)
-        return await self._finish(lab, race, search, plan, val, known, end)
 
-    def _coaching(self, lab: Lab) -> Coaching:
-        return Coaching(
+        search = Search(
             lab,
-            algorithm=self.name,
-            temperature=self._temperature,
-            gradient_model=self._gradient_model,
-            apply_edit_model=self._apply_edit_model,
+            self.name,
+            plan,
+            coaching=Coaching(lab, self._coach, _prompts(lab)),
+            max_candidates=self._most,
+        )
+        end = await search.run(with_val=self._initial_validation)
+        return await compared(lab, search, end)
+
+
+def check_tasks(lab: Lab) -> None:
+    """Check that there are tasks to learn from and to select by.
+
+    Raises:
+        InputError: A split is empty.
+    """
+    for split, tasks in (("train", lab.train), ("val", lab.val)):
+        if not tasks:
+            raise InputError(f"There are no {split} tasks.", hint="Change split under [tasks].")
+
+
+def check_budget(lab: Lab, *, share: float = 1.0) -> None:
+    """Check that the budget covers one candidate.
+
+    Raises:
+        BudgetExhausted: It does not; nothing was spent.
+    """
+    fewest, left = least(len(lab.train), len(lab.val)), share * rollouts_left(lab)
+    if left < fewest:
+        raise BudgetExhausted(
+            f"The budget does not cover one candidate: {fewest} rollouts are needed at least (the"
+            f" source and one candidate on a few train tasks, both on a few val tasks), and"
+            f" {int(left)} are left.",
+            hint="Raise rollouts under [improve.budget]; a few hundred rollouts are usual.",
         )
 
-    async def _validate_first(self, lab: Lab, tasks: Sequence[Task]) -> list[Evaluation]:
-        return await lab.evaluate(lab.baseline, tasks) if self._initial_validation else []
 
-    def _plan(self, lab: Lab, rollouts: int | None) -> SearchSizes:
-        return sizes(
-            self._options,
-            rollouts=rollouts,
-            train=len(lab.train),
-            val=len(lab.val),
-            concurrency=lab.concurrency,
-        )
-
-    def _afford(self, lab: Lab, plan: SearchSizes, source: RaceEntry) -> SearchSizes:
-        """The sizes recomputed with the measured price of a rollout.
-
-        Raises:
-            BudgetExhausted: The dollars do not cover one round.
-        """
-        price = math.fsum(e.rollout.cost.known_usd for e in source.evaluations.values())
-        if lab.budget.dollars is None or price <= 0:
-            return plan
-        price /= len(source.evaluations)
-        reach = int(lab.budget.dollars / price)
-        self._check_budget(lab, reach, f" at ${price:.4f} each")
-        if reach >= plan.rollouts:
-            return plan
-        return self._plan(lab, reach)
-
-    async def _finish(
-        self,
-        lab: Lab,
-        race: Race[RaceEntry],
-        search: PromptSearch,
-        plan: SearchSizes,
-        val: Sequence[Task],
-        known: Sequence[Evaluation],
-        end: SearchEnd,
-    ) -> Finding:
-        """Compare the finalists on val and select one."""
-        finalists = search.finalists()
-        ran = len(known)
-        if search.validated in [c.number for c in finalists]:
-            ran += plan.val
-        tasks = val[: self._val_tasks(lab, plan, len(finalists), len(val), ran)]
-        judged = await asyncio.gather(
-            *(lab.evaluate(c.candidate, tasks) for c in (search.source, *finalists)),
-            return_exceptions=True,
-        )
-        measured = {lab.baseline.id: known}
-        for entry, evaluations in zip((search.source, *finalists), judged, strict=True):
-            if isinstance(evaluations, BudgetExhausted):
-                continue  # more expensive than the earlier ones
-            if isinstance(evaluations, BaseException):
-                raise evaluations
-            measured[entry.id] = evaluations
-        require_scores(measured[lab.baseline.id], "val")
-        scores = {one: scores_of(evaluations) for one, evaluations in measured.items()}
-        choice = race.choose(search.source, finalists, scores, is_last=lab.is_last)
-        return Finding(
-            best=choice.entry.candidate,
-            baseline_val=choice.first_val,
-            best_val=choice.best_val,
-            proposals=search.proposals,
-            sentence=_sentence(search, end),
-            ended=end.cause,
-        )
-
-    def _val_tasks(self, lab: Lab, plan: SearchSizes, finalists: int, most: int, ran: int) -> int:
-        """Number of val tasks for the comparison: as planned, or more if rollouts are left.
-
-        `ran` is the number of its rollouts that are already paid for.
-        """
-        if not finalists:
-            return max(ran, min(most, plan.val))
-        left = _rollouts_left(lab)
-        if left is None:
-            return most if lab.budget.dollars is None else plan.val
-        return max(1, min(most, (left + ran) // (finalists + 1)))
+def _prompts(lab: Lab) -> list[str]:
+    return [name for name, r in lab.targets.items() if isinstance(r, PromptTemplate)]
 
 
-def _coach_options(
-    client: Any, models: Sequence[str | None], base_url: str | None
-) -> Mapping[str, Any]:
+def _coach_options(client: Any, model: str | None, base_url: str | None) -> Mapping[str, Any]:
     options: dict[str, Any] = {}
-    names = [name for name in dict.fromkeys(models) if name]
-    if len(names) == 1:
-        options["model"] = names[0]
-    elif names:
-        options["models"] = [{"name": name} for name in names]
+    if model:
+        options["model"] = model
     address = base_url or getattr(client, "base_url", None)
     if address:
         options["base_url"] = str(address)
@@ -305,22 +209,3 @@ def _check_temperature(value: Any) -> None:
     known = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not known or not 0 <= value <= 2:
         raise InputError(f"APO(diversity_temperature={value!r}): a number from 0 to 2 is needed.")
-
-
-def _rollouts_left(lab: Lab) -> int | None:
-    if lab.budget.rollouts is None:
-        return None
-    return lab.budget.rollouts - lab.spent.rollouts
-
-
-def _sentence(search: PromptSearch, end: SearchEnd) -> str:
-    count = f"{search.proposals} edits" if search.proposals != 1 else "1 edit"
-    parts = [f"{search.accepted} accepted", f"{search.pruned} given up"]
-    if search.refused:
-        reasons = max(set(search.problems), key=search.problems.count, default="")
-        parts.append(f"{search.refused} not usable ({reasons.rstrip('.')})")
-    if search.unchanged:
-        parts.append(f"{search.unchanged} declined by the coach, who would change nothing")
-    if search.untried:
-        parts.append(f"{search.untried} not tried, since nothing was left")
-    return f"{count} ({', '.join(parts)}); {end.why}."

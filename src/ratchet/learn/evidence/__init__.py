@@ -1,37 +1,26 @@
-"""Evidence for a coach: which rollouts and earlier edits it is shown, and as what text."""
+"""Evidence for a coach: which rollouts it is shown, and as what text."""
 
-from ratchet.learn.evidence.history import (
-    TriedChange,
-    changes_text,
-    history_text,
-    parameters_text,
-    tried_change,
+from ratchet.learn.evidence.failures import (
+    LowRollout,
+    finish_reason,
+    kinds_of_failure,
+    low_rollout,
+    spread,
+    token_limit,
 )
-from ratchet.learn.evidence.rollout_text import (
-    MAX_FIELD,
-    Example,
-    example_of,
-    example_text,
-    examples_text,
-    transcript,
-)
-from ratchet.learn.evidence.selection import EvidenceSelector, kinds_of_failure
+from ratchet.learn.evidence.rollout_text import Example, example_of, transcript
 from ratchet.observe.step_text import cut, text_of
 
 __all__ = [
-    "MAX_FIELD",
-    "EvidenceSelector",
     "Example",
-    "TriedChange",
-    "changes_text",
+    "LowRollout",
     "cut",
     "example_of",
-    "example_text",
-    "examples_text",
-    "history_text",
+    "finish_reason",
     "kinds_of_failure",
-    "parameters_text",
+    "low_rollout",
+    "spread",
     "text_of",
+    "token_limit",
     "transcript",
-    "tried_change",
 ]

@@ -14,9 +14,6 @@ from ratchet.types import Span
 MAX_STEPS = 12_000
 """Maximum characters of all steps of a rollout."""
 
-MAX_ALL_STEPS = 32_000
-"""Maximum characters of the steps of all rollouts in one request."""
-
 MAX_FIELD = 2_000
 """Maximum characters of the input, the expected answer, the output, the error and the feedback."""
 
@@ -36,18 +33,15 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
     """The evaluators' rationales."""
     trace: str = ""
     """The agent's steps in start order, truncated."""
-    remark: str = ""
-    """What else is known of it, such as that the version before failed too."""
 
 
-def example_of(evaluation: Evaluation, spans: Sequence[Span] = (), *, remark: str = "") -> Example:
+def example_of(evaluation: Evaluation, spans: Sequence[Span] = ()) -> Example:
     """An evaluation as an example.
 
     Args:
         evaluation: The rollout with its scores. It must be of a train task: the text goes to a
             coach.
         spans: Its spans, in start order.
-        remark: What else is known of it.
     """
     rollout = evaluation.rollout
     rationales = [
@@ -65,34 +59,17 @@ def example_of(evaluation: Evaluation, spans: Sequence[Span] = (), *, remark: st
         value=evaluation.value,
         feedback="\n".join(rationales),
         trace=cut("\n".join(steps_of(spans, known)), MAX_STEPS),
-        remark=remark,
     )
 
 
-def examples_text(examples: Sequence[Example]) -> str:
-    """Numbered examples as one text; the more there are, the shorter the steps of each."""
-    room = min(MAX_STEPS, MAX_ALL_STEPS // max(1, len(examples)))
-    return "\n\n".join(
-        example_text(example, title=f"Rollout {number}", steps=room)
-        for number, example in enumerate(examples, 1)
-    )
-
-
-def example_text(example: Example, *, title: str, steps: int = MAX_STEPS) -> str:
-    """An example as text.
-
-    Args:
-        example: The example.
-        title: Heading, such as `Rollout 1`.
-        steps: Maximum characters of the agent's steps.
-    """
+def _example_text(example: Example, *, title: str) -> str:
+    """An example as text under a heading, such as `Rollout 1`."""
     score = "unknown" if example.value is None else f"{example.value:.3g}"
-    remark = f"; {example.remark}" if example.remark else ""
-    lines = [f"### {title} (score {score}{remark})", *_field("Task", example.input)]
+    lines = [f"### {title} (score {score})", *_field("Task", example.input)]
     if example.expected is not None:
         lines += _field("Expected answer", example.expected)
     if example.trace:
-        lines += ["What the agent did:", cut(example.trace, steps)]
+        lines += ["What the agent did:", example.trace]
     if example.output is not None:
         lines += _field("The agent's answer", example.output)
     if example.error:
@@ -104,7 +81,7 @@ def example_text(example: Example, *, title: str, steps: int = MAX_STEPS) -> str
 
 def transcript(evaluation: Evaluation, spans: Sequence[Span], *, title: str) -> str:
     """A rollout as text, with its steps in full length."""
-    return example_text(example_of(evaluation, spans), title=title)
+    return _example_text(example_of(evaluation, spans), title=title)
 
 
 def _is_reward(evaluation: Evaluation) -> bool:

@@ -1,4 +1,4 @@
-"""Evolve: an asynchronous evolutionary search over prompts and code."""
+"""Evolve: a search over functions by mutation and a coach's rewrites, and over prompts."""
 
 from ratchet.learn.evolve.evolve import Evolve
 

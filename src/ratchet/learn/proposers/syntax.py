@@ -42,7 +42,6 @@ class SyntaxProposer:
     """Mutates functions."""
 
     name = "ast"
-    coach_calls = 0
 
     def __init__(self) -> None:
         self._tried: weakref.WeakKeyDictionary[Lab, Tried] = weakref.WeakKeyDictionary()

@@ -1,0 +1,318 @@
+"""The coach's side of a search: what it is asked about, and what its answer is worth."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+import msgspec
+
+from ratchet.learn.algorithm import CALLS_SPENT, SearchEnd
+from ratchet.learn.attempts import Attempt, Outcome
+from ratchet.learn.attribution import blame
+from ratchet.learn.evidence import LowRollout, kinds_of_failure, low_rollout, spread, text_of
+from ratchet.learn.lab import Lab
+from ratchet.learn.race import RaceEntry
+from ratchet.learn.search import numbers
+from ratchet.learn.search.answers import AnswerParts, fault_of, parts_of, read_prompt
+from ratchet.learn.search.code_answer import UnusableAnswer, rewritten_code
+from ratchet.learn.search.plan import calls_left
+from ratchet.learn.search.request import (
+    PROMPTS,
+    RequestFacts,
+    fence_for,
+    request_text,
+    source_of,
+)
+from ratchet.llm import CoachUnavailable, Message, Reply
+from ratchet.types import BudgetExhausted, Candidate, Code, PromptTemplate, Resource
+
+
+class CoachSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """How the coach is asked."""
+
+    algorithm: str
+    shown: int = numbers.SHOWN
+    """Maximum low rollouts in a request."""
+    temperature: float | None = None
+    model: str | None = None
+    """Model of the ensemble; the ensemble selects one by default."""
+    max_growth: float = 4.0
+    required: bool = False
+    """Whether nothing else can change what is to be improved: then a lost coach is an error, and
+    the run goes on when there is one again."""
+
+
+class FailureSet(msgspec.Struct, frozen=True):
+    """Low rollouts of an entry that the coach has not been asked about."""
+
+    entry: RaceEntry
+    name: str
+    """The resource to improve."""
+    low: tuple[LowRollout, ...]
+    """All low rollouts of the entry."""
+    shown: tuple[LowRollout, ...]
+
+
+class Rewrite(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one request."""
+
+    candidate: Candidate | None = None
+    entry: RaceEntry
+    """What was to be improved."""
+    shown: tuple[str, ...]
+    """Ids of the tasks whose low rollouts were shown."""
+    reply: Reply
+
+
+class Coaching:
+    """Asks the coach once for each candidate, and never twice about the same failures.
+
+    Args:
+        lab: The lab whose coach is asked.
+        settings: How it is asked.
+        names: The resources that it may rewrite.
+    """
+
+    def __init__(self, lab: Lab, settings: CoachSettings, names: Sequence[str]) -> None:
+        self._lab = lab
+        self._settings = settings
+        self._names = tuple(names)
+        self._low: dict[tuple[str, str], LowRollout] = {}
+        """Low rollouts with their traces, by candidate and task."""
+        self._times: Counter[str] = Counter()
+        """How often each task's failure was shown."""
+        self.calls = 0
+        self.unusable = 0
+        """Answers without a candidate."""
+        self.declined = 0
+        """Answers that nothing would help."""
+        self.gained = 0
+        """Candidates that were kept."""
+        self._quiet = 0
+        """Answers in a row that brought no gain."""
+        self.last_problem = ""
+        self.end: SearchEnd | None = None
+        """Why the coach is not asked any more; None while it is."""
+
+    def ended(self) -> SearchEnd | None:
+        """Why the coach is not asked any more: it is weak, lost, or its calls are spent."""
+        if self.end is None and calls_left(self._lab) < 1:
+            self.end = CALLS_SPENT
+        limit = numbers.WEAK * (numbers.PROVEN if self.gained else 1)
+        if self.end is None and self._quiet >= limit:
+            count = self._quiet
+            if self.unusable == self.calls:
+                last = self.last_problem.rstrip(".")
+                why = f"none of {count} answers of the coach could be used (the last: {last})"
+                self.end = SearchEnd("coach_unusable", why)
+            else:
+                self.end = SearchEnd("no_gain", f"{count} answers of the coach brought no gain")
+        return self.end
+
+    async def failures(self, entries: Sequence[RaceEntry], top: float) -> FailureSet | None:
+        """Failures that nobody has been asked about: of the first entry that has any.
+
+        Args:
+            entries: The entries, in order of preference.
+            top: The best possible score.
+        """
+        for entry in entries:
+            low = await self._low_of(entry, top)
+            if not low:
+                continue
+            name, mine = self._target(entry, low)
+            for shown in self._selections(mine):
+                key = frozenset((name, rollout.task_id) for rollout in shown)
+                if key not in self._lab.asked:
+                    return FailureSet(entry, name, tuple(mine), tuple(shown))
+        return None
+
+    async def rewrite(self, asked: FailureSet, turn: int) -> Rewrite | None:
+        """One request and its candidate; None if there is no coach any more.
+
+        Raises:
+            CoachUnavailable: The coach cannot be reached, and is required.
+        """
+        lab, settings = self._lab, self._settings
+        parent = asked.entry.candidate
+        resource = parent.resources[asked.name]
+        text = request_text(self._facts(asked))
+        step = f"{settings.algorithm}/{PROMPTS.version}/{turn:04d}"
+        try:
+            reply = await lab.coach(
+                [Message("user", text)],
+                step=step,
+                temperature=settings.temperature,
+                model=settings.model,
+            )
+        except BudgetExhausted:
+            self.end = CALLS_SPENT
+            return None
+        except CoachUnavailable as error:
+            why = f"the coach is no longer available: {error.message.rstrip('.')}"
+            self.end = SearchEnd("coach", why)
+            if self._settings.required:
+                raise
+            return None
+        lab.asked.add(frozenset((asked.name, rollout.task_id) for rollout in asked.shown))
+        self._times.update(rollout.task_id for rollout in asked.shown)
+        self.calls += 1
+        parts = parts_of(reply.text, fence_for(source_of(resource)))
+        for number, why in parts.doubts:
+            if 1 <= number <= len(lab.train):
+                lab.doubt(lab.train[number - 1], why)
+        candidate = await self._candidate(asked, parts, reply, step)
+        shown = tuple(rollout.task_id for rollout in asked.shown)
+        return Rewrite(candidate=candidate, entry=asked.entry, shown=shown, reply=reply)
+
+    def judged(self, reply: Reply | None, gained: bool) -> None:
+        """Record whether a rewrite was kept."""
+        self._quiet = 0 if gained else self._quiet + 1
+        self.gained += gained
+        if reply is not None:
+            self._lab.credit(reply, gained)
+
+    def refused(self, why: str, reply: Reply, *, declined: bool = False) -> None:
+        """Record an answer without a candidate; the next request tells why."""
+        self.unusable += not declined
+        self.declined += declined
+        self.last_problem = why
+        outcome: Outcome = "declined" if declined else "refused"
+        algorithm = self._settings.algorithm
+        self._lab.attempted(Attempt(outcome=outcome, algorithm=algorithm, reason=why))
+        self._quiet += 1
+        if not declined:
+            self._lab.credit(reply, False)
+
+    async def _candidate(
+        self, asked: FailureSet, parts: AnswerParts, reply: Reply, step: str
+    ) -> Candidate | None:
+        lab = self._lab
+        if parts.declined:
+            lab.usable()
+            self.refused(parts.declined, reply, declined=True)
+            return None
+        problem, resource = "", None
+        if reply.problem:  # cut off, even if it looks whole
+            problem = f"The coach gave no whole answer: {reply.problem}"
+        elif parts.text is None:
+            problem = parts.problem
+        else:
+            resource, problem = self._resource(asked, parts.text)
+        if resource is not None:
+            said = f": {parts.said}" if parts.said else "."
+            candidate = lab.propose(
+                {asked.name: resource},
+                algorithm=self._settings.algorithm,
+                reason=f"The coach rewrote {asked.name!r}{said}",
+                parent=asked.entry.candidate,
+            )
+            problem = await lab.check(candidate)
+            if not problem:
+                lab.usable()
+                return candidate
+        lab.unusable(step, problem)
+        self.refused(f"{problem} {parts.said}".strip(), reply)
+        return None
+
+    def _resource(self, asked: FailureSet, text: str) -> tuple[Resource | None, str]:
+        """The new version that a text is, or why it is none."""
+        current = asked.entry.candidate.resources[asked.name]
+        own = self._lab.baseline.resources[asked.name]
+        growth = self._settings.max_growth
+        if isinstance(own, Code):
+            try:
+                code = rewritten_code(text, own, growth)
+            except UnusableAnswer as error:
+                return None, str(error)
+            return (None, "The function is unchanged.") if code == current else (code, "")
+        assert isinstance(current, PromptTemplate)
+        assert isinstance(own, PromptTemplate)
+        answers = [text_of(task.expected) for task in self._lab.train if task.expected is not None]
+        answers += [text_of(one.evaluation.rollout.output) for one in asked.low]
+        fault = fault_of(text, current.text, own.text, answers, growth)
+        return (None, fault) if fault else read_prompt(text, current)
+
+    def _facts(self, asked: FailureSet) -> RequestFacts:
+        lab = self._lab
+        attempts = lab.attempts
+        known = dict.fromkeys(one.candidate_id for one in attempts if one.candidate_id)
+        return RequestFacts(
+            name=asked.name,
+            candidate=asked.entry.candidate,
+            baseline=lab.baseline,
+            scores=asked.entry.scores,
+            shown=asked.shown,
+            low=asked.low,
+            train=lab.train,
+            attempts=attempts,
+            values={id: lab.values(id) for id in (lab.source_id, lab.baseline.id, *known)},
+            guidelines=lab.guidelines,
+            max_growth=self._settings.max_growth,
+        )
+
+    async def _low_of(self, entry: RaceEntry, top: float) -> list[LowRollout]:
+        tasks = entry.failing(top)
+        new = [task for task in tasks if (entry.id, task) not in self._low]
+        traces = await asyncio.gather(*(self._lab.spans(entry.evaluations[t]) for t in new))
+        for task, spans in zip(new, traces, strict=True):
+            self._low[entry.id, task] = low_rollout(entry.evaluations[task], spans)
+        return [self._low[entry.id, task] for task in tasks]
+
+    def _target(
+        self, entry: RaceEntry, low: Sequence[LowRollout]
+    ) -> tuple[str, Sequence[LowRollout]]:
+        """The resource with the largest share of the blame, and the failures it is to blame for."""
+        if len(self._names) == 1:
+            return self._names[0], low
+        resources = {name: entry.candidate.resources[name] for name in self._names}
+        shares = [
+            blame(
+                resources,
+                rollout.spans,
+                error=rollout.evaluation.rollout.error,
+                rationales=_rationales(rollout),
+            )
+            for rollout in low
+        ]
+        tried = Counter(name for key in self._lab.asked for name in {n for n, _ in key})
+        totals = {
+            name: math.fsum(share[name] for share in shares) / (1 + tried[name])
+            for name in self._names
+        }
+        target = max(self._names, key=lambda name: totals[name])
+        mine = [r for r, share in zip(low, shares, strict=True) if _is_to_blame(share, target)]
+        return target, mine or low
+
+    def _selections(self, low: Sequence[LowRollout]) -> Iterator[list[LowRollout]]:
+        """Choices of failures, in order of preference.
+
+        First a spread over all kinds, and those that it leaves out; then each kind alone; then ever
+        smaller parts, since fewer failures at once may be understood where many were not.
+        """
+        ordered, size = spread(low, self._times), self._settings.shown
+        yield from _parts(ordered, size)
+        kinds = kinds_of_failure(low)
+        if len(kinds) > 1:
+            yield from (spread(kind, self._times)[:size] for kind in kinds)
+        size = min(size, len(ordered))
+        while size > 1:
+            size = (size + 1) // 2
+            yield from _parts(ordered, size)
+
+
+def _parts(ordered: Sequence[LowRollout], size: int) -> Iterator[list[LowRollout]]:
+    for start in range(0, len(ordered), size):
+        yield list(ordered[start : start + size])
+
+
+def _rationales(rollout: LowRollout) -> list[str]:
+    scores = rollout.evaluation.scores.values()
+    return [score.rationale for score in scores if score.rationale]
+
+
+def _is_to_blame(share: Mapping[str, float], name: str) -> bool:
+    return share[name] >= max(share.values())

@@ -1,0 +1,100 @@
+"""Turns a coach's text into a function with the name and signature of the one it replaces."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+
+from ratchet.learn.length import longest
+from ratchet.types import Code, InputError
+
+
+class UnusableAnswer(Exception):
+    """A text that cannot become a resource; the message is the reason, as a sentence."""
+
+
+def rewritten_code(text: str, baseline: Code, max_growth: float) -> Code:
+    """A function from a coach's text, with the signature of the baseline.
+
+    Raises:
+        UnusableAnswer: It does not parse, does not define the function, or changes the signature.
+    """
+    _check_length(text, baseline.source, max_growth)
+    dedented = textwrap.dedent(text.replace("\r\n", "\n").strip("\n"))
+    try:
+        tree = ast.parse(dedented)
+    except SyntaxError as error:
+        raise UnusableAnswer(
+            f"The rewrite does not parse: {error.msg}, line {error.lineno}."
+        ) from None
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise UnusableAnswer(f"The rewrite does not parse: {error}.") from None
+    functions = [
+        node
+        for node in tree.body
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        and node.name == baseline.function
+    ]
+    if not functions:
+        raise UnusableAnswer(f"The rewrite does not define {baseline.function!r}.")
+    node = functions[-1]
+    rest = [one for one in tree.body if one is not node]
+    node.decorator_list = []
+    source = _segment(dedented, node)
+    if rest:
+        source = _with_inside(source, node, rest)
+    own = ast.parse(baseline.source).body[0]
+    assert isinstance(own, ast.FunctionDef | ast.AsyncFunctionDef)
+    if type(own) is not type(node) or _names(own) != _names(node):
+        raise UnusableAnswer(f"The rewrite changes the signature of {baseline.function!r}.")
+    try:
+        return Code(source, baseline.function)
+    except InputError as error:
+        raise UnusableAnswer(error.message) from None
+
+
+def _check_length(text: str, own: str, max_growth: float) -> None:
+    limit = longest(own, max_growth)
+    if len(text) > limit:
+        raise UnusableAnswer(
+            f"The rewrite has {len(text)} characters; at most {limit} are allowed."
+        )
+
+
+def _segment(source: str, node: ast.stmt) -> str:
+    lines = source.split("\n")
+    return "\n".join(lines[node.lineno - 1 : node.end_lineno]) + "\n"
+
+
+def _with_inside(
+    source: str, node: ast.FunctionDef | ast.AsyncFunctionDef, rest: list[ast.stmt]
+) -> str:
+    """The function with the coach's imports and helpers moved to the start of its body."""
+    moved = [one for one in rest if not _is_text(one)]
+    if not moved:
+        return source
+    text = textwrap.indent("\n".join(ast.unparse(one) for one in moved), "    ") + "\n"
+    body = ast.parse(source).body[0]
+    assert isinstance(body, ast.FunctionDef | ast.AsyncFunctionDef)
+    begin = body.body[1] if len(body.body) > 1 and _is_text(body.body[0]) else body.body[0]
+    lines = source.splitlines(keepends=True)
+    if begin.lineno == body.lineno:
+        raise UnusableAnswer("The rewrite puts definitions beside a function of one line.")
+    return "".join([*lines[: begin.lineno - 1], text, *lines[begin.lineno - 1 :]])
+
+
+def _is_text(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
+
+
+def _names(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[object]:
+    arguments = node.args
+    return [
+        [arg.arg for arg in arguments.posonlyargs],
+        [arg.arg for arg in arguments.args],
+        arguments.vararg and arguments.vararg.arg,
+        [arg.arg for arg in arguments.kwonlyargs],
+        arguments.kwarg and arguments.kwarg.arg,
+        [ast.dump(default) for default in arguments.defaults],
+        [ast.dump(default) if default else None for default in arguments.kw_defaults],
+    ]

@@ -1,0 +1,332 @@
+"""The request to the coach: one, with all that a strong model needs to write the next version."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from itertools import count as counting
+from textwrap import shorten
+
+import msgspec
+
+from ratchet.bind.recognise import recognise
+from ratchet.learn.attempts import Attempt
+from ratchet.learn.attribution import sent_texts
+from ratchet.learn.coach_prompts import CoachPrompts
+from ratchet.learn.evidence import LowRollout, kinds_of_failure, text_of, token_limit
+from ratchet.learn.length import longest
+from ratchet.learn.search import numbers
+from ratchet.learn.search.placeholders import written
+from ratchet.learn.wording import counted
+from ratchet.observe.step_text import steps_of
+from ratchet.types import (
+    Bool,
+    Candidate,
+    Choice,
+    Code,
+    Params,
+    PromptTemplate,
+    Resource,
+    Span,
+    Task,
+)
+
+PROMPTS = CoachPrompts("ratchet.learn.search")
+
+LEAST_FENCE = 4
+"""Backticks of a fence, unless the text holds as many."""
+
+MOST_VERSIONS = 4
+"""Versions whose scores are told of each task."""
+
+
+class RequestFacts(msgspec.Struct, frozen=True, kw_only=True):
+    """What a request is made of."""
+
+    name: str
+    """The resource to improve."""
+    candidate: Candidate
+    baseline: Candidate
+    scores: Mapping[str, float]
+    """Scores of the candidate by task."""
+    shown: Sequence[LowRollout]
+    """Low rollouts of the candidate, those to show."""
+    low: Sequence[LowRollout]
+    """All its low rollouts."""
+    train: Sequence[Task]
+    attempts: Sequence[Attempt] = ()
+    values: Mapping[str, Mapping[str, float]] = {}
+    """Scores by task of earlier versions, by candidate id."""
+    own_test: str = ""
+    """Source of the repository's test of a function; empty for none."""
+    guidelines: str = ""
+    max_growth: float = 4.0
+
+
+def fence_for(*texts: str) -> str:
+    """A fence of backticks longer than any in the texts."""
+    longest_run = max((len(run) for text in texts for run in re.findall("`+", text)), default=0)
+    return "`" * max(LEAST_FENCE, longest_run + 1)
+
+
+def request_text(facts: RequestFacts) -> str:
+    """The whole request."""
+    resource = facts.candidate.resources[facts.name]
+    own = facts.baseline.resources[facts.name]
+    is_code = isinstance(resource, Code)
+    text = source_of(resource)
+    fence = fence_for(text)
+    kind = "code" if is_code else "prompt"
+    limit = str(longest(source_of(own), facts.max_growth))
+    placeholders = placeholder_rule(resource) if isinstance(resource, PromptTemplate) else ""
+    others = [
+        repr(name)
+        for name, other in facts.candidate.resources.items()
+        if name != facts.name and isinstance(other, PromptTemplate | Code)
+    ]
+    noun = "function" if is_code else "prompt"
+    what = f"the {noun} {facts.name!r}"
+    beside = f" It also has {', '.join(others)}, which stay as they are." if others else ""
+    versions = _versions(facts)
+    told_versions = _told_versions(facts, versions)
+    return PROMPTS.fill(
+        "request",
+        what=f"{what} of an LLM agent" if not is_code else f"{what} of a program",
+        model=_model(facts.low or facts.shown) + beside,
+        noun=noun,
+        fence=fence,
+        language="python" if is_code else "text",
+        text=text,
+        values=_values(facts, resource),
+        settings=_settings(facts),
+        overview=_overview(facts, told_versions),
+        rollouts=_rollouts(facts, told_versions),
+        tasks=_tasks(facts, told_versions),
+        history=_history(facts, versions),
+        guidelines=_section("What the owner wants", facts.guidelines),
+        rules=PROMPTS.fill(f"{kind}_rules", placeholders=placeholders, limit=limit).strip(),
+        form=PROMPTS.fill(f"{kind}_form", fence=fence).strip(),
+    )
+
+
+def source_of(resource: Resource) -> str:
+    """The text of a prompt or function, to the byte."""
+    if isinstance(resource, Code):
+        return resource.source
+    return resource.text if isinstance(resource, PromptTemplate) else str(resource)
+
+
+def placeholder_rule(template: PromptTemplate) -> str:
+    """What the coach must know of a template's placeholders and braces."""
+    names = sorted(template.placeholders)
+    if not names:
+        return "The prompt has no placeholders; add none."
+    forms = ", ".join(f"`{written(name, template.engine)}`" for name in names)
+    rule = f"Keep these placeholders as they are, and add none: {forms}."
+    return f"{rule} Any other brace is doubled." if template.engine == "f-string" else rule
+
+
+def _section(title: str, body: str) -> str:
+    return f"\n# {title}\n\n{body.strip()}\n" if body.strip() else ""
+
+
+def _model(low: Sequence[LowRollout]) -> str:
+    """What the task model is, and how long its answers may be."""
+    for rollout in low:
+        for span in reversed(rollout.spans):
+            model = span.attributes.get("gen_ai.request.model")
+            if model:
+                limit = token_limit(rollout.spans)
+                tokens = f"; its answers end at {limit} tokens" if limit else ""
+                return f" The agent's model is {model}{tokens}."
+    return ""
+
+
+def _settings(facts: RequestFacts) -> str:
+    """The candidate's numbers and choices, each with its declared range."""
+    lines = []
+    for name, resource in facts.candidate.resources.items():
+        if not isinstance(resource, Params):
+            continue
+        for key, value in resource.values.items():
+            knob = resource.space[key]
+            if isinstance(knob, Choice):
+                bounds = "one of " + ", ".join(map(repr, knob.options))
+            elif isinstance(knob, Bool):
+                bounds = "True or False"
+            else:
+                bounds = f"allowed: {knob.low} to {knob.high}"
+            lines.append(f"- {name}.{key} = {value!r} ({bounds})")
+    own_test = f"# The repository's own test of it\n\n{facts.own_test}" if facts.own_test else ""
+    told = _section("Parameters that it runs with, tuned separately", "\n".join(lines))
+    return told + (f"\n{own_test}\n" if own_test else "")
+
+
+def _filled(facts: RequestFacts, spans: Sequence[Span], resource: Resource) -> dict[str, str]:
+    """The values of a prompt's placeholders in one rollout, as its trace shows them."""
+    if not isinstance(resource, PromptTemplate) or not resource.placeholders:
+        return {}
+    for span in spans:
+        for text in sent_texts(span):
+            values = recognise(resource, text)
+            if values is not None:
+                return values
+    return {}
+
+
+def _values(facts: RequestFacts, resource: Resource) -> str:
+    """Values of placeholders that are the same in all rollouts, such as a database's schema."""
+    common: dict[str, str] | None = None
+    for rollout in facts.low:
+        values = _filled(facts, rollout.spans, resource)
+        if values:
+            common = values if common is None else dict(common.items() & values.items())
+    if not common or len(facts.low) < 2:
+        return ""
+    room = numbers.VALUES_ROOM // len(common)
+    told = "\n\n".join(f"{name}:\n{shortened(value, room)}" for name, value in common.items())
+    return _section("What its placeholders hold, in every rollout", told)
+
+
+def _overview(facts: RequestFacts, told: Mapping[str, str]) -> str:
+    scores = facts.scores
+    mean = sum(scores.values()) / max(1, len(scores))
+    kinds = kinds_of_failure(facts.low)
+    parts = f"{len(scores)} of {len(facts.train)} train tasks were run; mean score {mean:.2f};"
+    parts += f" {len(facts.low)} below the best, in {counted(len(kinds), 'kind')} of failure."
+    if len(facts.shown) < len(facts.low):
+        parts += f" {len(facts.shown)} of them follow."
+    if len(told) > 1:
+        parts += f" Scores in brackets are of {', '.join(told.values())}."
+    return parts
+
+
+def _versions(facts: RequestFacts) -> dict[str, str]:
+    """Short names of the versions that ran, by candidate id, oldest first: v0 is the source."""
+    ran = [one.candidate_id for one in facts.attempts if one.outcome == "ran"]
+    ids = dict.fromkeys([facts.baseline.id, *ran])
+    return dict(zip(ids, (f"v{number}" for number in counting()), strict=False))
+
+
+def _told_versions(facts: RequestFacts, versions: Mapping[str, str]) -> dict[str, str]:
+    """The versions whose scores are told: the source, the latest, and the current one."""
+    ran = [id for id in versions if id != facts.candidate.id and facts.values.get(id)]
+    told = [*ran[:1], *ran[1:][1 - MOST_VERSIONS :]]
+    return {**{id: versions[id] for id in told}, facts.candidate.id: "now"}
+
+
+def _scores_of(facts: RequestFacts, told: Mapping[str, str], task: Task) -> str:
+    """A task's score under each version that is told of; `-` where it was not run."""
+    rows = [facts.scores if id == facts.candidate.id else facts.values[id] for id in told]
+    return " ".join(f"{row[task.id]:.3g}" if task.id in row else "-" for row in rows)
+
+
+def _rollouts(facts: RequestFacts, told: Mapping[str, str]) -> str:
+    numbered = {task.id: number for number, task in enumerate(facts.train, 1)}
+    room = numbers.REQUEST_ROOM // max(1, len(facts.shown))
+    resource = facts.candidate.resources[facts.name]
+    common = _common(facts, resource)
+    lines = []
+    for rollout in facts.shown:
+        task = rollout.evaluation.task
+        output = rollout.evaluation.rollout.output
+        asked, answered = text_of(task.input), text_of(output) if output is not None else ""
+        parts = [f"Task {numbered.get(task.id, '?')} ({_scores_of(facts, told, task)}): "]
+        parts[0] += shortened(asked, room // 3)
+        for name, value in _filled(facts, rollout.spans, resource).items():
+            if name not in common and value.strip() not in asked:
+                parts.append(f"  {name}: {shortened(value, room // 4)}")
+        known = {asked.strip(), answered.strip()}
+        steps = "\n  ".join(steps_of(rollout.spans, known))
+        steps = steps if not _restates(steps, asked) else ""
+        if steps:
+            parts.append(f"  {shortened(steps, room // 3)}")
+        if answered and not _is_reward(rollout):
+            parts.append(f"  answer: {shortened(answered, room // 4)}")
+        if task.expected is not None:
+            parts.append(f"  expected: {shortened(text_of(task.expected), room // 4)}")
+        if rollout.said:
+            parts.append(f"  {shortened(rollout.said, room // 4)}")
+        if rollout.finish and rollout.finish != "stop":
+            parts.append(f"  finish: {rollout.finish}")
+        lines.append("\n".join(parts))
+    return "\n".join(lines)
+
+
+def _common(facts: RequestFacts, resource: Resource) -> set[str]:
+    """Names of the placeholders whose value is told once for all."""
+    seen = [_filled(facts, rollout.spans, resource) for rollout in facts.low]
+    seen = [values for values in seen if values]
+    if len(seen) < 2:
+        return set()
+    return {name for name, value in seen[0].items() if all(v.get(name) == value for v in seen)}
+
+
+def _restates(steps: str, asked: str) -> bool:
+    """Whether a trace shows nothing but the task again, as the agent put it to its model."""
+    lines = [line for line in steps.splitlines() if line.strip()]
+    return (
+        len(lines) == 1 and lines[0].strip().startswith("- user:") and len(steps) < 3 * len(asked)
+    )
+
+
+def _is_reward(rollout: LowRollout) -> bool:
+    """Whether the agent returned its own score, which is no answer."""
+    reward = rollout.evaluation.scores.get("reward")
+    output = rollout.evaluation.rollout.output
+    return reward is not None and type(output) in (int, float) and reward.value == output
+
+
+def _tasks(facts: RequestFacts, told: Mapping[str, str]) -> str:
+    """The train tasks that are not shown above: input, expected answer and scores, a line each."""
+    shown = {rollout.task_id for rollout in facts.shown}
+    rest = [(n, task) for n, task in enumerate(facts.train, 1) if task.id not in shown]
+    if not rest:
+        return ""
+    least = 60
+    listed = rest[: max(1, numbers.TASKS_ROOM // least)]
+    room = max(least, numbers.TASKS_ROOM // len(listed))
+    lines = []
+    for number, task in listed:
+        expected = "" if task.expected is None else f" -> {text_of(task.expected)}"
+        asked = shortened(text_of(task.input), max(20, room - len(expected) - 12))
+        lines.append(
+            f"{number} ({_scores_of(facts, told, task)}): {asked}{shortened(expected, room // 2)}"
+        )
+    left = len(rest) - len(listed)
+    title = "The other train tasks, with expected answers and scores"
+    return _section(f"{title} ({left} more are left out)" if left else title, "\n".join(lines))
+
+
+def _history(facts: RequestFacts, versions: Mapping[str, str]) -> str:
+    """Every earlier change of the run, with its lines and what became of it; newest last."""
+    told: list[str] = []
+    room = numbers.HISTORY_ROOM
+    for attempt in reversed(facts.attempts):
+        reason = shorten(attempt.reason, 220, placeholder=" …")
+        if attempt.outcome == "declined":
+            lines = f"- no change: {reason}"
+        elif attempt.outcome == "refused":
+            lines = f"- refused: {reason}"
+        else:
+            label = versions.get(attempt.candidate_id, "")
+            here = ", the current version" if attempt.candidate_id == facts.candidate.id else ""
+            result = f"{attempt.before:.2f} -> {attempt.score:.2f} on {attempt.tasks} tasks"
+            lines = f"- {label}{here} ({attempt.algorithm}; {result}): {reason}"
+            change = shortened(attempt.change, 500)
+            lines += "".join(f"\n    {line}" for line in change.splitlines())
+        if len(lines) > room and told:
+            told.append(f"- and {len(facts.attempts) - len(told)} earlier ones")
+            break
+        room -= len(lines)
+        told.append(lines)
+    return _section("Tried before, with the result", "\n".join(reversed(told)))
+
+
+def shortened(text: str, limit: int) -> str:
+    """A text without its middle where it is too long."""
+    text = text.strip()
+    if len(text) <= limit:
+        return text
+    head = max(1, limit * 2 // 3)
+    return f"{text[:head]} […] {text[len(text) - max(1, limit - head) :]}"
