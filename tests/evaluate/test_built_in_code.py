@@ -40,7 +40,7 @@ def test_code_passes_tests_in_source() -> None:
 def test_results_are_compared_outside_of_the_sandbox() -> None:
     assert scored(DOUBLE, CASES, function="double").value == 1
     wrong = scored(WRONG, CASES, function="double")
-    assert (wrong.value, wrong.rationale) == (0, "test 1: the value: 2 where 4 is expected")
+    assert (wrong.value, wrong.rationale) == (0, "test 1: the value: expected 4, got 2")
     cheats = "class Any:\n    def __eq__(self, other): return True\ndef double(x): return Any()"
     assert scored(cheats, CASES, function="double").value == 0
 

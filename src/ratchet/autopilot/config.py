@@ -105,6 +105,7 @@ class CoachSection(Section):
     concurrency: Annotated[int, Field(ge=1, le=4096)] = 16
     temperature: Temperature | None = None
     max_tokens: Tokens | None = 16_000
+    guidelines: Annotated[str, Field(max_length=20_000)] = ""
     input_price: Price | None = None
     output_price: Price | None = None
 

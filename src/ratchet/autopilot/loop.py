@@ -898,6 +898,7 @@ class _ImproveRun:
             on_proposal=self.watcher.proposal,
             on_note=self.watcher.message,
             redactor=self.project.redactor(),
+            guidelines=self.project.config.coach.guidelines,
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -73,7 +74,7 @@ class JsonComparison:
             return self._compare_unordered(expected, got, place)
         if self._same_leaf(expected, got):
             return JsonDifference(1, 1)
-        note = f"{_path(place)}: {_short(got)} where {_short(expected)} is expected"
+        note = f"{_path(place)}: {value_note(expected, got)}"
         return JsonDifference(0, max(1, self._leaves(expected, place)), [note])
 
     def _compare_objects(
@@ -86,12 +87,12 @@ class JsonComparison:
                 continue
             if key not in got:
                 count = self._leaves(expected[key], here)
-                made.add(JsonDifference(0, count, [f"{_path(here)} is missing"]))
+                made.add(JsonDifference(0, count, [f"{_path(here)}: {_missing(expected[key])}"]))
             elif key in expected:
                 made.add(self._compare(expected[key], got[key], here))
             elif self.extra:
                 count = self._leaves(got[key], here)
-                made.add(JsonDifference(0, count, [f"{_path(here)} is not expected"]))
+                made.add(JsonDifference(0, count, [f"{_path(here)}: {_extra(got[key])}"]))
         return made
 
     def _compare_lists(
@@ -101,9 +102,9 @@ class JsonComparison:
         for at, (one, other) in enumerate(zip(expected, got, strict=False)):
             made.add(self._compare(one, other, (*place, str(at))))
         for at in range(len(got), len(expected)):
-            made.add(self._alone(expected[at], (*place, str(at)), "is missing"))
+            made.add(self._alone(expected[at], (*place, str(at)), _missing))
         for at in range(len(expected), len(got) if self.extra else 0):
-            made.add(self._alone(got[at], (*place, str(at)), "is not expected"))
+            made.add(self._alone(got[at], (*place, str(at)), _extra))
         return made
 
     def _compare_unordered(
@@ -130,20 +131,22 @@ class JsonComparison:
         for at, item in open_ones:
             here = (*place, str(at))
             if not left:
-                made.add(self._alone(item, here, "is missing"))
+                made.add(self._alone(item, here, _missing))
                 continue
             compared = {n: self._compare(item, each, here) for n, each in left.items()}
             best = max(compared, key=lambda n: compared[n].equal)
             del left[best]
             made.add(compared[best])
         for at, item in left.items() if self.extra else ():
-            made.add(self._alone(item, (*place, str(at)), "is not expected"))
+            made.add(self._alone(item, (*place, str(at)), _extra))
         return made
 
-    def _alone(self, value: Any, place: tuple[str, ...], words: str) -> JsonDifference:
+    def _alone(
+        self, value: Any, place: tuple[str, ...], words: Callable[[Any], str]
+    ) -> JsonDifference:
         if self._ignores(place):
             return JsonDifference()
-        return JsonDifference(0, self._leaves(value, place), [f"{_path(place)} {words}"])
+        return JsonDifference(0, self._leaves(value, place), [f"{_path(place)}: {words(value)}"])
 
     def _same_leaf(self, expected: Any, got: Any) -> bool:
         # Python equates True and 1; JSON does not.
@@ -186,6 +189,19 @@ def short_notes(notes: list[str], most: int = 10) -> str:
     """The first of several notes, and how many more there are."""
     more = f"; and {len(notes) - most} more" if len(notes) > most else ""
     return "; ".join(notes[:most]) + more
+
+
+def value_note(expected: Any, got: Any) -> str:
+    """How one value differs from the expected one."""
+    return f"expected {_short(expected)}, got {_short(got)}"
+
+
+def _missing(value: Any) -> str:
+    return f"expected {_short(value)}, got nothing"
+
+
+def _extra(value: Any) -> str:
+    return f"expected nothing, got {_short(value)}"
 
 
 def _matches(pattern: str, place: tuple[str, ...]) -> bool:

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 from ratchet.evaluate.check_process import match_within_limit
+from ratchet.evaluate.json_difference import JsonComparison, short_notes, value_note
 from ratchet.llm.answer_text import answer_of, answer_text, comparable, output_text
 from ratchet.types import InputError
 from ratchet.worker.evaluator import FunctionEvaluator, Judgement, UnfitTask
@@ -30,12 +31,14 @@ def exact_match(*, ignore_case: bool = False, strip: bool = True) -> FunctionEva
         # Python equates True and 1; JSON does not.
         return isinstance(one, bool) == isinstance(other, bool) and normal(one) == normal(other)
 
-    def judge(output: Any, expected: Any) -> bool:
+    def judge(output: Any, expected: Any) -> Judgement:
         output, expected = comparable(answer_of(output)), comparable(expected)
-        if same(output, expected):
-            return True
         several = isinstance(expected, list) and not isinstance(output, list)
-        return several and any(same(output, one) for one in expected)
+        if same(output, expected) or (several and any(same(output, one) for one in expected)):
+            return Judgement(1.0)
+        if type(output) is type(expected) and isinstance(expected, (dict, list)):
+            return Judgement(0.0, short_notes(JsonComparison().difference(expected, output).notes))
+        return Judgement(0.0, value_note(expected, output))
 
     return _made(judge, "exact_match", ignore_case=ignore_case, strip=strip)
 

@@ -50,7 +50,7 @@ def numeric(
         pairs = list(itertools.product(_readings(wanted, both), _readings(got, both)))
         equal = any(_is_within(one, other) for one, other in pairs)
         one, other = pairs[0]
-        return Judgement(float(equal), f"{other:.15g} where {one:.15g} is expected")
+        return Judgement(float(equal), f"expected {one:.15g}, got {other:.15g}")
 
     def _readings(number: tuple[float, bool], both: bool) -> list[float]:
         value, is_percent = number

@@ -58,6 +58,10 @@ class ReadQuery:
     """By name of a table the schema that the query names with it."""
 
 
+SHOWN, ROW = 3, 120
+"""Rows of a result that a difference shows, and characters of each."""
+
+
 class QueryComparison:
     """Compares a query with the expected one.
 
@@ -159,20 +163,21 @@ class QueryComparison:
     ) -> str:
         """What differs, as a clause; empty if nothing does."""
         width, other = (len(rows[0]) if rows else 0 for rows in (expected, given))
+        both = f": expected {_some(expected)}, got {_some(given)}"
         if expected and given and width != other:
-            return f"{other} columns where {width} are expected"
+            return f"{other} columns where {width} are expected{both}"
         if self._ordered:
             if results.same_sequence(expected, given, self._tolerance):
                 return ""
         elif results.same_rows(expected, given, self._tolerance):
             return ""
         if len(expected) != len(given):
-            return f"{_rows(given)} where {len(expected)} are expected"
+            return f"{_rows(given)} where {len(expected)} are expected{both}"
         if self._ordered and self._is_among_ties(connection, given, seconds):
             return ""
         if self._ordered and results.same_rows(expected, given, self._tolerance):
-            return "the rows are in another order"
-        return _example(expected, given)
+            return f"the rows are in another order{both}"
+        return f"other rows{both}"
 
     def _is_among_ties(
         self, connection: sqlite3.Connection, given: Sequence[Row], seconds: float
@@ -242,11 +247,14 @@ def _rows(rows: Sequence[Row]) -> str:
     return "1 row" if len(rows) == 1 else f"{len(rows)} rows"
 
 
-def _example(expected: Sequence[Row], given: Sequence[Row]) -> str:
-    left = list(given)
-    for row in expected:
-        if row in left:
-            left.remove(row)
-        elif len(left) < 200:
-            return f"a row {row!r:.200} is missing"
-    return f"the row {left[0]!r:.200} is not expected" if left else "rows differ"
+def _some(rows: Sequence[Row]) -> str:
+    """The first rows of a result, and how many more there are."""
+    if not rows:
+        return "no row"
+    shown = ", ".join(_short(row) for row in rows[:SHOWN])
+    return shown if len(rows) <= SHOWN else f"{shown} and {len(rows) - SHOWN} more"
+
+
+def _short(row: Row) -> str:
+    text = repr(row[0]) if len(row) == 1 else repr(row)
+    return text if len(text) <= ROW else f"{text[: ROW - 1]}…"
