@@ -8,17 +8,15 @@ import os
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
-from statistics import mean
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
 import pytest
 
-from ratchet.evaluate import Judgement
 from ratchet.learn import Budget, BudgetExhausted, Finding, Proposal
 from ratchet.learn.apo import APO
-from ratchet.llm import CoachUnavailable, Message, Reply
+from ratchet.llm import CoachUnavailable, Reply
 from ratchet.store import Store
 from ratchet.types import (
     Candidate,
@@ -123,86 +121,10 @@ def test_held_out_tasks_are_never_shown_to_the_coach(make_store: MakeStore) -> N
     assert any('"split":"train"' in text for text in found.coach.texts)
 
 
-def test_no_rollout_is_made_for_critiques_alone(make_store: MakeStore) -> None:
-    """What candidates run to be compared is what their children are made from."""
-    found = learn(make_store(), rollouts=120)
-    repeated = [count for count in found.runner.executed.values() if count > 1]
-    assert not repeated
-    assert found.spent.rollouts == found.runner.executed.total() <= 120
-
-
-def test_failed_rollouts_are_part_of_the_critique_with_their_error(make_store: MakeStore) -> None:
-    def breaks(resources: Any, given: Any) -> float:
-        if 3 in needed(given["nr"]) and 3 not in stated(resources["system"].text):
-            raise ValueError("rule three was not followed")
-        return obey(resources, given)
-
-    found = learn(make_store(), answer=breaks)
-    critiques = [text for text in found.coach.texts if "Write a critique" in text]
-    assert any("The rollout failed: rule three was not followed" in text for text in critiques)
-    assert 3 in stated(text_of(found.finding))
-
-
 @pytest.mark.parametrize("rollouts", [15, 16, 20, 33, 50, 90, 170])
 def test_it_never_exceeds_its_budget(make_store: MakeStore, rollouts: int) -> None:
     found = learn(make_store(), rollouts=rollouts)
     assert found.spent.rollouts == found.runner.executed.total() <= rollouts
-
-
-def ends_while_the_coach_is_silent(store: Store, seed: int) -> bool:
-    """Whether a search ended while drafts were under way that could not run any more."""
-    runner = FakeRunner(store, lambda r, given: random.Random(f"{r} {given}").uniform(0.2, 0.8))
-    runner.slots = 8  # type: ignore[attr-defined]
-
-    class Silent(RuleCoach):
-        asked_in_vain = 0
-
-        async def ask(self, *args: Any, **options: Any) -> Reply:
-            await asyncio.sleep(0.001)
-            if runner.executed.total() > 250 - plan.reserve - plan.rung:
-                self.asked_in_vain += 1
-                await asyncio.Event().wait()
-            return await super().ask(*args, **options)
-
-        def critique(self, text: str, luck: random.Random) -> str:
-            return "It is too long."
-
-        def edit(self, text: str, luck: random.Random) -> str:
-            return f"```text\nBe brief, {luck.random()}. {{question}}\n```"
-
-    coach = Silent(seed=seed)
-    lab = make_lab(runner, store, SOURCE, budget=Budget(rollouts=250), coach=coach, val=20)
-    plan = sizes(SizeOptions(), rollouts=250, train=len(lab.train), val=20, concurrency=8)
-
-    async def search() -> Finding:
-        async with asyncio.timeout(30):
-            return await APO(beam_rounds=50).learn(lab)
-
-    assert "the budget is spent" in asyncio.run(search()).sentence
-    return bool(coach.asked_in_vain)
-
-
-@pytest.mark.usefixtures("one_thread")
-def test_drafts_that_cannot_run_any_more_are_not_waited_for(make_store: MakeStore) -> None:
-    # Whether any is under way at the end, chance decides.
-    assert any(ends_while_the_coach_is_silent(make_store(), seed) for seed in range(30))
-
-
-class NotingRunner(FakeRunner):
-    """Keeps when parts began and ended: of which split, and whether of the source."""
-
-    def __init__(self, *args: Any, **more: Any) -> None:
-        super().__init__(*args, **more)
-        self.events: list[tuple[str, str, bool]] = []
-
-    async def run(self, rollouts: Any, candidates: Any, on_finish: Any = None) -> Any:
-        part = rollouts[0].input["split"], candidates[0].id == SOURCE.id
-        self.events.append(("began", *part))
-        for _ in range(500):  # what began beside it begins before it ends
-            await asyncio.sleep(0)
-        ended = await super().run(rollouts, candidates, on_finish)
-        self.events.append(("ended", *part))
-        return ended
 
 
 class Tireless(RuleCoach):
@@ -213,21 +135,6 @@ class Tireless(RuleCoach):
 
     def edit(self, text: str, luck: random.Random) -> str:
         return super().edit(text, luck).replace("{question}", f"({luck.random()}) {{question}}")
-
-
-@pytest.mark.usefixtures("one_thread")
-def test_the_leader_runs_val_tasks_while_the_last_proposals_race(make_store: MakeStore) -> None:
-    noisy = functools.partial(obey, noise=0.3)
-
-    def overlaps(seed: int) -> bool:
-        found = learn(make_store(), answer=noisy, rollouts=700, seed=seed, order=seed, slots=32,
-                      train=60, kind=NotingRunner, coach=Tireless(seed=seed))  # fmt: skip
-        assert found.spent.rollouts == found.runner.executed.total() <= 700
-        events = found.runner.events  # type: ignore[attr-defined]
-        began = events.index(("began", "val", False))
-        return ("ended", "train", False) in events[began:]
-
-    assert overlaps(0)
 
 
 class Unhurried(Tireless):
@@ -253,29 +160,6 @@ def test_only_drafts_that_ran_are_told_as_judged(make_store: MakeStore) -> None:
         for proposal in found.proposals:
             assert proposal.tasks
             assert store.candidates.get(proposal.candidate_id)
-
-
-def test_of_drafts_that_are_all_better_than_the_source_the_worse_run_few_tasks(
-    make_store: MakeStore,
-) -> None:
-    class Uneven(Tireless):
-        """Half of its drafts state six rules, half of them one more than before."""
-
-        def edit(self, text: str, luck: random.Random) -> str:
-            known = stated(prompt_in(text))
-            rules = known | ({1, 2, 3, 4, 5} if luck.random() < 0.5 else {luck.randrange(1, 3)})
-            said = " ".join(f"Follow rule {rule}." for rule in sorted(rules))
-            return f"```text\nDraft {luck.random()}. {said} {{question}}\n```"
-
-    wave = sizes(SizeOptions(), rollouts=1000, train=60, val=20, concurrency=32).width
-    ran: dict[bool, list[int]] = {True: [], False: []}
-    for seed in range(2):
-        found = learn(make_store(), rollouts=1000, slots=32, coach=Uneven(seed=seed), train=60,
-                      order=seed)  # fmt: skip
-        for proposal in found.proposals[:wave]:
-            ran[proposal.value > 0.5].append(proposal.tasks)
-    assert min(len(ran[True]), len(ran[False])) >= 3
-    assert mean(ran[False]) < 0.6 * mean(ran[True])
 
 
 def test_a_budget_below_one_round_is_refused_before_anything_is_spent(
@@ -361,30 +245,6 @@ class Says(RuleCoach):
         return self.says(prompt_in(text))
 
 
-@pytest.mark.parametrize(
-    ("says", "told"),
-    [
-        (lambda prompt: "", "empty"),
-        (lambda prompt: "I'm sorry, but I can't help with that.", "refused"),
-        (lambda prompt: prompt, "unchanged"),
-        (lambda prompt: f"{prompt} It is for {{customer}}.", "{customer}"),
-        (lambda prompt: "Du bist ein Assistent und hilfst den Leuten. {question}", "German"),
-        (lambda prompt: prompt * 100, "characters long"),
-    ],
-    ids=["empties", "refuses", "repeats", "invents", "translates", "doubles"],
-)
-def test_answers_that_are_no_prompt_cost_no_rollout(
-    make_store: MakeStore, says: Callable[[str], str], told: str
-) -> None:
-    found = learn(make_store(), coach=Says(says))
-    assert found.finding.best == SOURCE
-    assert {p.candidate_id for p in found.proposals} == set()
-    assert told in found.finding.sentence
-    assert "8 answers of the coach in a row could not be tried" in found.finding.sentence
-    candidates = {rollout.candidate_id for rollout in _rollouts(found)}
-    assert candidates == {SOURCE.id}
-
-
 def _rollouts(found: Learned) -> list[Rollout]:
     ids = list(found.runner.executed)
     return list(found.runner.store.rollouts.get(ids).values())
@@ -401,19 +261,6 @@ def test_a_prompt_that_doubles_each_round_stays_bounded(make_store: MakeStore) -
     found = learn(make_store(), coach=Doubles(), rollouts=400)
     assert len(text_of(found.finding)) <= 24_000
     assert found.finding.best_val > found.finding.baseline_val
-
-
-def test_a_lost_placeholder_is_asked_for_once_more(make_store: MakeStore) -> None:
-    class Loses(RuleCoach):
-        def edit(self, text: str, luck: random.Random) -> str:
-            answer = super().edit(text, luck)
-            return answer if "cannot be used" in text else answer.replace("{question}", "")
-
-    found = learn(make_store(), coach=Loses(useless=0.0, harmful=0.0))
-    repairs = [text for text in found.coach.texts if "cannot be used" in text]
-    assert repairs
-    assert all("{question}" in text for text in repairs)
-    assert found.finding.best_val > found.finding.baseline_val + 0.3
 
 
 def test_what_the_projects_checks_refuse_is_never_run(make_store: MakeStore) -> None:
@@ -475,52 +322,6 @@ def test_it_goes_on_while_rounds_bring_something(make_store: MakeStore) -> None:
     found = learn(make_store(), apo, rollouts=400, coach=RuleCoach(reads=1))
     assert found.finding.proposals > 3
     assert stated(text_of(found.finding)) == set(range(RULES))
-
-
-@pytest.mark.parametrize("dies_after", [0, 3, 12, 21, 37, 50, 66, 81, 95])
-def test_a_killed_search_pays_for_nothing_twice_and_finds_the_same(
-    make_store: MakeStore, dies_after: int
-) -> None:
-    options: dict[str, Any] = {"rollouts": 120, "answer": functools.partial(obey, noise=0.05)}
-    store = make_store()
-    first = RuleCoach()
-    with pytest.raises(Killed):
-        learn(store, order=1, dies_after=dies_after, coach=first, **options)
-    executed = sum(store.rollouts.counts().values())
-    resumed = learn(store, order=2, **options)
-    assert first.asked.total() + resumed.coach.asked.total() == resumed.spent.coach_calls
-    again = learn(store, order=3, **options)  # all of it is in the journal
-    assert again.finding == resumed.finding
-    assert shown(again) == shown(resumed)
-    assert not again.runner.executed
-    assert not again.coach.asked
-    assert executed + resumed.runner.executed.total() == resumed.spent.rollouts
-
-
-@pytest.mark.usefixtures("one_thread")
-def test_drafts_that_the_end_left_behind_are_not_begun_again(make_store: MakeStore) -> None:
-    class Hanging(Tireless):
-        """Never answers the twentieth question."""
-
-        begun = 0
-
-        async def ask(self, messages: Sequence[Message], **more: Any) -> Reply:
-            self.begun += 1
-            hangs = self.begun == 20
-            reply = await super().ask(messages, **more)
-            if hangs:
-                await asyncio.Event().wait()
-            return reply
-
-    store = make_store()
-    options: Any = {"answer": by_chance, "rollouts": 400, "slots": 32}
-    first = learn(store, APO(beam_rounds=50), coach=Hanging(), **options)
-    asked = sum(key.startswith("coach/") for key, _ in store.journal.read("run0"))
-    assert asked < first.coach.asked.total()  # what hung was still under way
-    replayed = learn(store, APO(beam_rounds=50), coach=Hanging(), **options)
-    assert replayed.finding == first.finding
-    assert replayed.spent.coach_calls == asked  # each that was answered has been paid for
-    assert not replayed.coach.asked
 
 
 def test_a_search_that_is_killed_again_and_again_goes_on_as_it_began(
@@ -665,21 +466,6 @@ def test_only_the_targets_of_its_part_of_the_lab_change(make_store: MakeStore) -
     assert finding.best.changed_from(TWO) == ("answer",)
 
 
-def test_low_rollouts_go_with_their_rationale_and_their_trace(make_store: MakeStore) -> None:
-    from ratchet.evaluate import FunctionEvaluator
-
-    def judge(output: float, metadata: Any) -> Judgement:
-        return Judgement(output, f"It scores {output}, since a rule was missed.")
-
-    evaluator = FunctionEvaluator(judge, name="objective", trusted=True)
-    store = make_store()
-    runner, coach = TracedRunner(store, _two), RuleCoach()
-    lab = make_lab(runner, store, TWO, budget=Budget(rollouts=60), coach=coach, evaluator=evaluator)
-    asyncio.run(APO().learn(lab))
-    critique = next(text for text in coach.texts if "Write a critique" in text)
-    assert "since a rule was missed" in critique
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -722,21 +508,6 @@ def test_the_options_of_agent_lightning_mean_the_same() -> None:
     }
     assert APO(model="gpt-4o").coach_options == {"model": "gpt-4o"}
     assert APO().coach_options == {}
-
-
-def test_critiques_and_edits_go_to_the_models_that_are_named(make_store: MakeStore) -> None:
-    models: Counter[tuple[str, str | None]] = Counter()
-
-    class Records(RuleCoach):
-        async def ask(self, messages: Any, **options: Any) -> Reply:
-            kind = "critique" if "Write a critique" in messages[0].content else "edit"
-            models[kind, options["model"]] += 1
-            assert options["temperature"] == 0.7
-            return await super().ask(messages, **options)
-
-    apo = APO(gradient_model="thinks", apply_edit_model="writes", diversity_temperature=0.7)
-    learn(make_store(), apo, coach=Records(), rollouts=60)
-    assert set(models) == {("critique", "thinks"), ("edit", "writes")}
 
 
 def test_demonstrations_follow_when_asked_for(make_store: MakeStore) -> None:

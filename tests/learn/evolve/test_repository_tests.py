@@ -10,9 +10,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ratchet.learn.search.numbers import TESTS_AT_ONCE as AT_ONCE
 
 from ratchet.learn.evolve import Evolve
+from ratchet.learn.search.numbers import TESTS_AT_ONCE as AT_ONCE
 from ratchet.store import Store
 from ratchet.types import Candidate, Code
 from tests.learn.conftest import Killed, MakeStore
@@ -122,31 +122,6 @@ def test_prompts_wait_for_no_tests(make_store: MakeStore) -> None:
     found = learn(make_store(), tests=tests, rollouts=120)
     assert found.finding.best.id != SOURCE.id
     assert not tests.asked
-
-
-def test_a_search_goes_on_while_tests_run(make_store: MakeStore) -> None:
-    """The first test ends only when others have been tried: a search that waited would hang."""
-    proposals: list[Any] = []
-    others = asyncio.Event()
-
-    class Slow(OwnTests):
-        async def __call__(self, candidate: Candidate) -> str:
-            first = not self.asked
-            before = len(proposals)
-            self.asked[candidate.id] += 1
-            while first and len(proposals) < before + 3:
-                others.clear()
-                await asyncio.wait_for(others.wait(), 30)
-            return turned_round(candidate)
-
-    def told(proposal: Any) -> None:
-        proposals.append(proposal)
-        others.set()
-
-    tests = Slow()
-    found = search(make_store(), tests, slots=4, on_judged=told)
-    assert len(tests.asked) > 1
-    assert turned_round(found.finding.best) == ""
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ PIECES = {
     "long fences": "````text\ninner\n````\n`````\ndeeper\n`````\n",
     "tags": '<prompt>\n  <rule id="1">be brief &amp; kind</rule>\n</prompt>\n',
     "template syntax": "{{% if x %}} {{{{ name }}}} {{% endif %}} ${{amount}} %(s)s $HOME {{0}}\n",
-    "conversation": "Here is the new prompt:\nSure! NO CHANGE.\n# Answer\n<<<<<<< SEARCH\n=======\n",
+    "conversation": "Here is the prompt:\nSure! NO CHANGE.\n# Answer\n<<<<<<< SEARCH\n=======\n",
     "twenty kilobytes": "One rule after the other, each of them short.\n" * 450,
     "line ends": "one\r\ntwo  \n\n\n\tthree \n",
 }

@@ -49,25 +49,32 @@ def sort(resources: Mapping[str, Any], given: Mapping[str, str]) -> str:
 class Traced(FakeRunner):
     """Leaves a trace of one model call behind each rollout."""
 
+    traces: dict[str, Span] = {}
+
     def _ended(self, rollout: Rollout, resources: Any) -> Rollout:
-        ended = super()._ended(rollout, resources)
         text = resources["system"].format(rules=HOUSE, ticket=rollout.input["ticket"])
         said = [{"role": "user", "parts": [{"type": "text", "content": text}]}]
-        self.store.spans.put(
-            [
-                Span(
-                    trace_id=rollout.id[:32].ljust(32, "0"), span_id=rollout.id[:16].ljust(16, "0"),
-                    name="chat", start_ns=1, end_ns=2, rollout_id=rollout.id, fence=rollout.fence,
-                    attributes={
-                        "gen_ai.operation.name": "chat",
-                        "gen_ai.request.model": "small-model",
-                        "gen_ai.request.max_tokens": 40,
-                        "gen_ai.response.finish_reasons": ["length"],
-                        "gen_ai.input.messages": said,
-                    },
-                )
-            ]
-        )  # fmt: skip
+        self.traces[rollout.id] = Span(
+            trace_id=rollout.id,
+            span_id="1" * 16,
+            name="chat",
+            start_ns=1,
+            end_ns=2,
+            attributes={
+                "gen_ai.operation.name": "chat",
+                "gen_ai.request.model": "small-model",
+                "gen_ai.request.max_tokens": 40,
+                "gen_ai.response.finish_reasons": ["length"],
+                "gen_ai.input.messages": said,
+            },
+        )
+        return super()._ended(rollout, resources)
+
+    async def run(self, *args: Any, **kwargs: Any) -> Any:
+        ended = await super().run(*args, **kwargs)
+        for rollout_id in self.traces.keys() & ended.keys():
+            span = self.traces.pop(rollout_id)
+            self.store.spans.add(rollout_id, ended[rollout_id].fence, [span])
         return ended
 
 

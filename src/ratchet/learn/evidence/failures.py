@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from ratchet.learn.work import Evaluation
+from ratchet.observe.step_text import text_of
 from ratchet.types import Span
 
 ALIKE = 0.5
@@ -16,6 +17,12 @@ ALIKE = 0.5
 
 LONGEST_VALUE = 24
 """Characters up to which a quoted value is part of a kind of failure; a longer one is content."""
+
+LONGEST_ASKED = 1_000
+"""Characters of a task's input that are compared with another's."""
+
+LONGEST_KIND = 120
+"""Characters of a kind of failure."""
 
 CUT = ("length", "max_tokens", "max_output_tokens")
 """Finish reasons of an answer that its token limit cut off."""
@@ -77,53 +84,78 @@ def token_limit(spans: Sequence[Span]) -> int | None:
     return None
 
 
-def kinds_of_failure(low: Sequence[LowRollout]) -> list[list[LowRollout]]:
-    """Low rollouts grouped by what is wrong with them, the most frequent kind first.
+def kinds_of_failure(low: Sequence[LowRollout]) -> dict[str, list[LowRollout]]:
+    """Low rollouts by what is wrong with them, the most frequent kind first.
 
-    Differences of fields are compared field by field, with short values and without long ones;
-    remarks in prose by their words; silent ones by their score.
+    A kind is one difference of a field, or remarks in prose of mostly the same words, or a score
+    where nothing is said. A rollout with several differences is of several kinds.
     """
-    kinds: list[tuple[frozenset[str], frozenset[str], list[LowRollout]]] = []
+    kinds: dict[str, list[LowRollout]] = {}
+    prose: list[tuple[str, frozenset[str]]] = []
     for rollout in low:
-        notes = _notes(rollout)
-        words = frozenset(_WORD.findall(rollout.said.lower()))
-        for known_notes, known_words, kind in kinds:
-            both = words | known_words
-            prose = not _is_structured(rollout) and not _is_structured(kind[0])
-            if notes == known_notes or (prose and len(words & known_words) > ALIKE * len(both)):
-                kind.append(rollout)
-                break
-        else:
-            kinds.append((notes, words, [rollout]))
-    return sorted((kind for _, _, kind in kinds), key=lambda kind: -len(kind))
+        for note in _notes(rollout):
+            name = note
+            if "expected" not in note and note not in kinds:
+                words = frozenset(_WORD.findall(note.lower()))
+                alike = (known for known, others in prose if _likeness(words, others) > ALIKE)
+                name = next(alike, note)
+                if name == note:
+                    prose.append((note, words))
+            kinds.setdefault(name, []).append(rollout)
+    return dict(sorted(kinds.items(), key=lambda kind: -len(kind[1])))
 
 
 def spread(low: Sequence[LowRollout], times: Mapping[str, int]) -> list[LowRollout]:
-    """Low rollouts in the order in which they should be shown: one of each kind in turn.
+    """Low rollouts in the order in which they should be shown.
+
+    Each next one adds the most of what those before it do not show, the frequent kinds of failure
+    first; those that were shown before come after all others.
 
     Args:
         low: The rollouts.
-        times: How often each task was shown before: the least shown come first.
+        times: How often each task was shown before.
     """
-    turns: Counter[int] = Counter()
-    places: dict[str, tuple[int, int]] = {}
-    for number, kind in enumerate(kinds_of_failure(low)):
-        for rollout in sorted(kind, key=lambda one: times.get(one.task_id, 0)):
-            places[rollout.task_id] = (turns[number], number)
-            turns[number] += 1
-    return sorted(low, key=lambda one: (times.get(one.task_id, 0), places[one.task_id]))
+    kinds = kinds_of_failure(low)
+    mine: dict[str, list[str]] = {rollout.task_id: [] for rollout in low}
+    for name, rollouts in kinds.items():
+        for rollout in rollouts:
+            mine[rollout.task_id].append(name)
+    words = {r.task_id: frozenset(_WORD.findall(_asked(r).lower())) for r in low}
+    near = dict.fromkeys(mine, 0.0)
+    """The likeness of each task to the most similar one before it."""
+    shown: Counter[str] = Counter()
+    left, ordered = list(low), list[LowRollout]()
+
+    def adds(rollout: LowRollout) -> tuple[int, float]:
+        new = (len(kinds[name]) ** 0.5 / (1 + shown[name]) for name in mine[rollout.task_id])
+        return -times.get(rollout.task_id, 0), sum(new) * (1 - near[rollout.task_id])
+
+    while left:
+        chosen = max(left, key=adds)
+        left.remove(chosen)
+        ordered.append(chosen)
+        shown.update(mine[chosen.task_id])
+        for other in left:
+            likeness = _likeness(words[chosen.task_id], words[other.task_id])
+            near[other.task_id] = max(near[other.task_id], likeness)
+    return ordered
 
 
-def _is_structured(rollout: LowRollout) -> bool:
-    return "expected" in rollout.said or "missing" in rollout.said
+def _asked(rollout: LowRollout) -> str:
+    return text_of(rollout.evaluation.task.input)[:LONGEST_ASKED]
 
 
-def _notes(rollout: LowRollout) -> frozenset[str]:
-    """The single differences, without what is only content."""
+def _likeness(words: frozenset[str], others: frozenset[str]) -> float:
+    return len(words & others) / max(1, len(words | others))
+
+
+def _notes(rollout: LowRollout) -> list[str]:
+    """The single differences, without what was got and what is only content."""
     if not rollout.said:
-        return frozenset([f"score {rollout.evaluation.worth:.2f}"])
+        return [f"score {rollout.evaluation.worth:.2f}"]
     notes = []
     for note in rollout.said.split("; "):
-        plain = _QUOTED.sub(lambda m: m[0] if len(m[0]) <= LONGEST_VALUE + 2 else "…", note)
-        notes.append(re.sub(r"\d+(?:\.\d+)?", "#", plain))
-    return frozenset(notes)
+        wanted = re.sub(r"(expected .*), got .*", r"\1", note, flags=re.DOTALL)
+        plain = _QUOTED.sub(lambda m: m[0] if len(m[0]) <= LONGEST_VALUE + 2 else "…", wanted)
+        notes.append(re.sub(r"\d{2,}(?:\.\d+)?", "#", plain)[:LONGEST_KIND])
+    return list(dict.fromkeys(notes))

@@ -297,7 +297,7 @@ class Coaching:
         yield from _parts(ordered, size)
         kinds = kinds_of_failure(low)
         if len(kinds) > 1:
-            yield from (spread(kind, self._times)[:size] for kind in kinds)
+            yield from (spread(kind, self._times)[:size] for kind in kinds.values())
         size = min(size, len(ordered))
         while size > 1:
             size = (size + 1) // 2

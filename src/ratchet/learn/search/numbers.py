@@ -5,7 +5,7 @@ from __future__ import annotations
 FIRST = 4
 """Train tasks of a rewrite's first part; later parts double."""
 
-SHOWN = 12
+SHOWN = 10
 """Low rollouts shown in one request, spread over the kinds of failure."""
 
 START_SHARE = 0.2
@@ -43,6 +43,9 @@ REQUEST_ROOM = 9_000
 
 TASKS_ROOM = 3_000
 """Characters of the list of all train tasks in one request."""
+
+LEAST_TASK = 80
+"""Characters of a task in that list, at least: with more tasks, the rest is left out."""
 
 HISTORY_ROOM = 4_000
 """Characters of the earlier edits in one request."""

@@ -17,7 +17,6 @@ from ratchet.learn.evidence import LowRollout, kinds_of_failure, text_of, token_
 from ratchet.learn.length import longest
 from ratchet.learn.search import numbers
 from ratchet.learn.search.placeholders import written
-from ratchet.learn.wording import counted
 from ratchet.observe.step_text import steps_of
 from ratchet.types import (
     Bool,
@@ -35,6 +34,9 @@ PROMPTS = CoachPrompts("ratchet.learn.search")
 
 LEAST_FENCE = 4
 """Backticks of a fence, unless the text holds as many."""
+
+MOST_KINDS = 8
+"""Kinds of failure that are listed with their number."""
 
 MOST_VERSIONS = 4
 """Versions whose scores are told of each task."""
@@ -193,9 +195,11 @@ def _overview(facts: RequestFacts, told: Mapping[str, str]) -> str:
     mean = sum(scores.values()) / max(1, len(scores))
     kinds = kinds_of_failure(facts.low)
     parts = f"{len(scores)} of {len(facts.train)} train tasks were run; mean score {mean:.2f};"
-    parts += f" {len(facts.low)} below the best, in {counted(len(kinds), 'kind')} of failure."
+    parts += f" {len(facts.low)} below the best. What is wrong most often:"
+    frequent = list(kinds.items())[:MOST_KINDS]
+    parts += "".join(f"\n- {len(rollouts)} times: {kind}" for kind, rollouts in frequent) + "\n"
     if len(facts.shown) < len(facts.low):
-        parts += f" {len(facts.shown)} of them follow."
+        parts += f"\n{len(facts.shown)} of them follow."
     if len(told) > 1:
         parts += f" Scores in brackets are of {', '.join(told.values())}."
     return parts
@@ -237,8 +241,8 @@ def _rollouts(facts: RequestFacts, told: Mapping[str, str]) -> str:
             if name not in common and value.strip() not in asked:
                 parts.append(f"  {name}: {shortened(value, room // 4)}")
         known = {asked.strip(), answered.strip()}
-        steps = "\n  ".join(steps_of(rollout.spans, known))
-        steps = steps if not _restates(steps, asked) else ""
+        constant = _longest_line(source_of(resource))
+        steps = "\n  ".join(s for s in steps_of(rollout.spans, known) if constant not in s)
         if steps:
             parts.append(f"  {shortened(steps, room // 3)}")
         if answered and not _is_reward(rollout):
@@ -262,12 +266,10 @@ def _common(facts: RequestFacts, resource: Resource) -> set[str]:
     return {name for name, value in seen[0].items() if all(v.get(name) == value for v in seen)}
 
 
-def _restates(steps: str, asked: str) -> bool:
-    """Whether a trace shows nothing but the task again, as the agent put it to its model."""
-    lines = [line for line in steps.splitlines() if line.strip()]
-    return (
-        len(lines) == 1 and lines[0].strip().startswith("- user:") and len(steps) < 3 * len(asked)
-    )
+def _longest_line(text: str) -> str:
+    """A line by which a step is known that holds the prompt itself; no step holds an empty one."""
+    plain = [line for line in re.split(r"[\n{}]", text) if line.strip()]
+    return max(plain, key=len, default="\0")
 
 
 def _is_reward(rollout: LowRollout) -> bool:
@@ -283,19 +285,29 @@ def _tasks(facts: RequestFacts, told: Mapping[str, str]) -> str:
     rest = [(n, task) for n, task in enumerate(facts.train, 1) if task.id not in shown]
     if not rest:
         return ""
-    least = 60
-    listed = rest[: max(1, numbers.TASKS_ROOM // least)]
-    room = max(least, numbers.TASKS_ROOM // len(listed))
+    listed = rest[: numbers.TASKS_ROOM // numbers.LEAST_TASK]
+    room = numbers.TASKS_ROOM // len(listed)
+    keys, answers = _answers([task for _, task in listed])
     lines = []
-    for number, task in listed:
-        expected = "" if task.expected is None else f" -> {text_of(task.expected)}"
-        asked = shortened(text_of(task.input), max(20, room - len(expected) - 12))
-        lines.append(
-            f"{number} ({_scores_of(facts, told, task)}): {asked}{shortened(expected, room // 2)}"
-        )
+    for (number, task), expected in zip(listed, answers, strict=True):
+        told_answer = shortened(expected, room // 2)
+        asked = shortened(text_of(task.input), room - len(told_answer))
+        lines.append(f"{number} ({_scores_of(facts, told, task)}): {asked} -> {told_answer}")
+    title = "The other train tasks (scores): input -> expected answer"
+    title += f" ({', '.join(keys)})" if keys else ""
     left = len(rest) - len(listed)
-    title = "The other train tasks, with expected answers and scores"
-    return _section(f"{title} ({left} more are left out)" if left else title, "\n".join(lines))
+    return _section(f"{title}; {left} more are left out" if left else title, "\n".join(lines))
+
+
+def _answers(tasks: Sequence[Task]) -> tuple[list[str], list[str]]:
+    """The expected answers: as values alone, with the keys once, where all have the same keys."""
+    answers = [task.expected for task in tasks]
+    first = answers[0]
+    if isinstance(first, dict) and all(
+        isinstance(one, dict) and list(one) == list(first) for one in answers
+    ):
+        return list(first), [" | ".join(map(text_of, one.values())) for one in answers]
+    return [], ["" if one is None else text_of(one) for one in answers]
 
 
 def _history(facts: RequestFacts, versions: Mapping[str, str]) -> str:
