@@ -29,6 +29,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True):
     """Mean objective on the tasks that it and what it was made from both ran, of each."""
     tasks: int = 0
     """Number of these tasks."""
+    worst: str = ""
+    """The answer that lost the most against what it was made from; empty if none lost."""
 
 
 def attempt_of(

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import os
 import random
-import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +22,6 @@ from ratchet.types import (
     Int,
     Params,
     PromptTemplate,
-    Resource,
     Rollout,
     Span,
     Task,
@@ -102,18 +99,6 @@ def test_it_finds_the_rules_that_the_prompt_lacks(make_store: MakeStore) -> None
     assert any(survived for _, survived in found.coach.credits)
 
 
-def test_noise_and_harmful_edits_do_not_lead_it_astray(make_store: MakeStore) -> None:
-    noisy = functools.partial(obey, noise=0.08)
-    found = [
-        learn(make_store(), answer=noisy, coach=RuleCoach(harmful=0.4, useless=0.3, seed=seed),
-              seed=seed, rollouts=300)
-        for seed in range(3)
-    ]  # fmt: skip
-    solved = [len(stated(text_of(each.finding))) for each in found]
-    assert min(solved) >= 4
-    assert sum(solved) >= 18
-
-
 def test_held_out_tasks_are_never_shown_to_the_coach(make_store: MakeStore) -> None:
     found = learn(make_store())
     assert found.coach.texts
@@ -137,31 +122,6 @@ class Tireless(RuleCoach):
         return super().edit(text, luck).replace("{question}", f"({luck.random()}) {{question}}")
 
 
-class Unhurried(Tireless):
-    """A coach that takes its time, now and then longer than what runs meanwhile."""
-
-    async def ask(self, *args: Any, **options: Any) -> Reply:
-        for _ in range(random.Random(str(args)).randrange(1200)):
-            await asyncio.sleep(0)
-        return await super().ask(*args, **options)
-
-
-def by_chance(resources: Any, given: Any) -> float:
-    return random.Random(f"{resources} {given}").uniform(0.2, 0.8)
-
-
-@pytest.mark.usefixtures("one_thread")
-def test_only_drafts_that_ran_are_told_as_judged(make_store: MakeStore) -> None:
-    # Whether one comes when no rollout is left for it, chance decides.
-    for seed in SEEDS:
-        store, coach = make_store(), Unhurried(seed=seed)
-        options: Any = {"answer": by_chance, "coach": coach, "kind": NotingRunner}
-        found = learn(store, APO(beam_rounds=50), seed=seed, slots=32, rollouts=400, **options)
-        for proposal in found.proposals:
-            assert proposal.tasks
-            assert store.candidates.get(proposal.candidate_id)
-
-
 def test_a_budget_below_one_round_is_refused_before_anything_is_spent(
     make_store: MakeStore,
 ) -> None:
@@ -172,9 +132,6 @@ def test_a_budget_below_one_round_is_refused_before_anything_is_spent(
         BudgetExhausted, match=r"15 rollouts are needed.*14 are left.*Raise rollouts"
     ):
         asyncio.run(APO().learn(lab))
-    lab = make_lab(runner, store, SOURCE, budget=Budget(coach_calls=2), coach=coach)
-    with pytest.raises(BudgetExhausted, match=r"2 coach calls.*Raise coach_calls"):
-        asyncio.run(APO().learn(lab))
     assert not runner.executed
     assert not coach.asked
 
@@ -183,39 +140,9 @@ def test_dollars_below_one_round_end_the_search_when_they_are_spent(
     make_store: MakeStore,
 ) -> None:
     coach = RuleCoach()
-    with pytest.raises(BudgetExhausted, match=r"of \$10 is spent: \$1[0-4]\.00.*Raise dollars"):
+    with pytest.raises(BudgetExhausted, match=r"at \$1\.0000 each.*Raise dollars"):
         learn(make_store(), rollouts=None, cost_usd=1.0, budget=Budget(dollars=10.0), coach=coach)
     assert not coach.asked
-
-
-def test_dollars_and_coach_calls_end_the_search(make_store: MakeStore) -> None:
-    found = learn(
-        make_store(),
-        cost_usd=0.01,
-        coach=RuleCoach(cost_usd=0.02, reads=1),
-        budget=Budget(dollars=0.9),
-    )
-    assert found.spent.dollars <= 1.1
-    assert "budget is spent" in found.finding.sentence
-    assert found.finding.best_val > found.finding.baseline_val
-    least = learn(make_store(), budget=Budget(coach_calls=3))
-    assert 2 <= least.spent.coach_calls <= 3
-    few = learn(make_store(), budget=Budget(coach_calls=20))
-    assert 3 <= few.spent.coach_calls <= 20
-    assert "coach calls" in few.finding.sentence
-    assert few.finding.ended == "budget"
-
-
-def test_seconds_end_the_search_and_what_was_found_is_kept(make_store: MakeStore) -> None:
-    now = [0.0]
-
-    def clock() -> float:
-        now[0] += 1
-        return now[0]
-
-    found = learn(make_store(), rollouts=None, clock=clock, budget=Budget(seconds=8))
-    assert "budget is spent" in found.finding.sentence
-    assert found.finding.proposals <= 8
 
 
 def test_without_a_coach_a_prompt_or_tasks_it_says_what_is_missing(make_store: MakeStore) -> None:
@@ -263,25 +190,6 @@ def test_a_prompt_that_doubles_each_round_stays_bounded(make_store: MakeStore) -
     assert found.finding.best_val > found.finding.baseline_val
 
 
-def test_what_the_projects_checks_refuse_is_never_run(make_store: MakeStore) -> None:
-    async def checks(candidate: Candidate) -> str:
-        text = candidate.resources["system"].text  # type: ignore[union-attr]
-        return "Rule 4 may not be stated." if 4 in stated(text) else ""
-
-    found = learn(make_store(), checks=checks)
-    assert 4 not in stated(text_of(found.finding))
-    assert found.finding.best_val > found.finding.baseline_val
-    assert any("Rule 4 may not be stated" in text for text in found.coach.texts)
-
-
-def test_a_prompt_that_solves_everything_ends_the_search(make_store: MakeStore) -> None:
-    found = learn(make_store(), answer=lambda *_: 1.0)
-    assert found.finding.best == SOURCE
-    assert found.finding.proposals == 0
-    assert "every train task that was tried is solved" in found.finding.sentence
-    assert not found.coach.asked
-
-
 def test_the_source_stays_when_edits_only_fit_the_train_tasks(make_store: MakeStore) -> None:
     def learns_by_heart(resources: Any, given: Any) -> float:
         if given["split"] == "val":
@@ -302,19 +210,6 @@ def test_the_initial_validation_may_come_last(make_store: MakeStore) -> None:
     found = learn(make_store(), APO(run_initial_validation=False), rollouts=100)
     assert found.finding.baseline_val < found.finding.best_val
     assert found.spent.rollouts <= 100
-
-
-def test_rounds_end_it_when_no_more_are_wanted(make_store: MakeStore) -> None:
-    class Inventive(RuleCoach):
-        """Never says the same twice, so that nothing but the rounds ends the search."""
-
-        def edit(self, text: str, luck: random.Random) -> str:
-            return super().edit(text, luck).replace("{question}", f"{len(self.texts)} {{question}}")
-
-    apo = APO(beam_rounds=2, beam_width=2, branch_factor=2, while_better=False)
-    found = learn(make_store(), apo, rollouts=None, coach=Inventive())
-    assert "2 rounds are done" in found.finding.sentence
-    assert 6 <= len(found.proposals) <= 8
 
 
 def test_it_goes_on_while_rounds_bring_something(make_store: MakeStore) -> None:
@@ -437,35 +332,6 @@ class TracedRunner(FakeRunner):
         return ended
 
 
-def test_of_several_prompts_it_edits_the_one_that_the_trace_points_to(
-    make_store: MakeStore,
-) -> None:
-    edited: Counter[str] = Counter()
-    for seed in range(8):
-        store = make_store()
-        runner, coach = TracedRunner(store, _two), RuleCoach(useless=0.0, harmful=0.0)
-        budget = Budget(rollouts=250)
-        lab = make_lab(runner, store, TWO, budget=budget, coach=coach, val=20, seed=seed)
-        finding = asyncio.run(APO().learn(lab))
-        assert finding.best_val > finding.baseline_val + 0.4
-        assert "answer" in finding.best.changed_from(TWO)
-        assert "'answer'" in finding.best.reason or "'plan'" in finding.best.reason
-        edited.update(re.findall(r"The prompt '(\w+)' of the agent", "\n".join(coach.texts)))
-    assert edited["answer"] > 1.5 * edited["plan"]
-    assert edited["other"] <= edited.total() // 10
-
-
-def test_only_the_targets_of_its_part_of_the_lab_change(make_store: MakeStore) -> None:
-    store = make_store()
-    resources: dict[str, Resource] = {**TWO.resources}
-    lab = make_lab(
-        FakeRunner(store, _two), store, Candidate.of(resources), budget=Budget(rollouts=120),
-        coach=RuleCoach(),
-    )  # fmt: skip
-    finding = asyncio.run(APO().learn(lab.part("one", only=["answer"])))
-    assert finding.best.changed_from(TWO) == ("answer",)
-
-
 @pytest.mark.parametrize(
     "options",
     [
@@ -503,7 +369,7 @@ def test_the_options_of_agent_lightning_mean_the_same() -> None:
         run_initial_validation=True,
     )
     assert apo.coach_options == {
-        "models": [{"name": "a"}, {"name": "b"}],
+        "model": "b",
         "base_url": "http://127.0.0.1:1/v1/",
     }
     assert APO(model="gpt-4o").coach_options == {"model": "gpt-4o"}

@@ -36,7 +36,7 @@ def test_it_finds_the_rules_that_a_prompt_leaves_out(make_store: MakeStore) -> N
     assert found.finding.best.reason
     kept = [p for p in found.proposals if p.accepted]
     assert kept
-    assert "where its parent scored" in kept[0].accepted
+    assert "instead of its parent's" in kept[0].accepted
 
 
 def test_code_improves_without_any_coach(make_store: MakeStore) -> None:
@@ -51,19 +51,7 @@ def test_code_improves_without_any_coach(make_store: MakeStore) -> None:
     assert found.finding.best_val > found.finding.baseline_val + 0.2
     best = found.finding.best.resources["guess"]
     assert '"""Returns a number between the two."""' in best.source  # type: ignore[union-attr]
-    assert "by ast" in found.finding.sentence
-
-
-def test_prompt_and_code_evolve_at_once(make_store: MakeStore) -> None:
-    both = Candidate.of({**SOURCE.resources, "guess": FUNCTION})
-
-    def answer(resources: Any, given: Any) -> float:
-        return (by_rules(resources, given) + by_code(resources, given)) / 2
-
-    found = learn(make_store(), baseline=both, answer=answer, rollouts=500)
-    changed = {name for p in found.proposals if p.accepted for name in _changed(found, both, p)}
-    assert changed == {"guess", "system"}
-    assert found.finding.best_val > found.finding.baseline_val + 0.2
+    assert "tried" in found.finding.sentence
 
 
 def _changed(found: Learned, source: Candidate, proposal: Proposal) -> tuple[str, ...]:
@@ -98,9 +86,9 @@ def test_a_budget_below_one_round_is_refused_before_anything_is_spent(
 ) -> None:
     store = make_store()
     runner = FakeRunner(store, by_rules)
-    lab = make_lab(runner, store, SOURCE, budget=Budget(rollouts=15))
+    lab = make_lab(runner, store, SOURCE, budget=Budget(rollouts=14))
     lab._coach = RuleCoach()
-    with pytest.raises(BudgetExhausted, match="does not cover one round: it takes 16"):
+    with pytest.raises(BudgetExhausted, match="does not cover one candidate: 15"):
         asyncio.run(Evolve().learn(lab))
     assert runner.executed.total() == 0
     assert not lab._coach.calls
@@ -156,19 +144,13 @@ def test_a_wrong_key_ends_it_with_the_coachs_own_words(make_store: MakeStore) ->
         learn(make_store(), coach=NoCoach())
 
 
-def test_a_coach_that_goes_away_leaves_what_was_found(make_store: MakeStore) -> None:
-    found = learn(make_store(), coach=NoCoach(after=20), rollouts=3000)
-    assert found.finding.best_val > found.finding.baseline_val
-    assert "The key was refused" in found.finding.sentence
-
-
 def test_without_the_coach_code_goes_on(make_store: MakeStore) -> None:
     both = Candidate.of({**SOURCE.resources, "guess": FUNCTION})
     found = learn(
         make_store(), baseline=both, answer=by_code, coach=NoCoach(), rollouts=200, train=12
     )
     assert found.finding.best.changed_from(both) == ("guess",)
-    assert "the coach was lost" in found.finding.sentence
+    assert "the coach is no longer available" in found.finding.sentence
 
 
 def test_what_the_checks_refuse_costs_no_rollout(make_store: MakeStore) -> None:
@@ -183,7 +165,7 @@ def test_what_the_checks_refuse_costs_no_rollout(make_store: MakeStore) -> None:
     }
     for candidate_id in ran:
         assert "harm" not in str(store.candidates.get(candidate_id).resources["system"])
-    assert "the checks refused" in found.finding.sentence
+    assert "answer not usable" in found.finding.sentence
 
 
 def test_the_coach_sees_nothing_of_val_tasks(make_store: MakeStore) -> None:
@@ -228,15 +210,6 @@ def test_the_choice_at_the_end_sees_through_luck(make_store: MakeStore) -> None:
     assert sum(gains) / len(gains) < 0.4
 
 
-def test_a_perfect_candidate_ends_the_search(make_store: MakeStore) -> None:
-    found = learn(
-        make_store(), answer=lambda r, _: float("rule1." in str(r["system"])), rollouts=2000
-    )
-    assert found.finding.best_val == 1.0
-    assert "solves every train task" in found.finding.sentence
-    assert found.lab.spent.rollouts < 1000
-
-
 def one_is_hopeless(resources: Any, given: Any) -> float:
     """Solved by whoever states rule 1, but for one of 24 train tasks."""
     hopeless = given["split"] == "train" and given["nr"] == 5
@@ -273,14 +246,6 @@ def test_without_tasks_there_is_nothing_to_learn(make_store: MakeStore) -> None:
             learn(make_store(), **{split: 0})  # type: ignore[arg-type]
 
 
-def test_the_limit_of_candidates_and_patience_end_it(make_store: MakeStore) -> None:
-    found = learn(make_store(), Evolve(max_candidates=5), answer=lambda *_: 0.5)
-    assert found.finding.proposals >= 5
-    assert "limit of 5 candidates" in found.finding.sentence
-    found = learn(make_store(), Evolve(patience=4), answer=lambda *_: 0.5, rollouts=None)
-    assert "4 candidates in a row brought nothing better" in found.finding.sentence
-
-
 def test_one_task_a_split_is_enough(make_store: MakeStore) -> None:
     found = learn(make_store(), train=1, val=1, rollouts=20)
     assert found.lab.spent.rollouts <= 20
@@ -290,9 +255,7 @@ def test_one_task_a_split_is_enough(make_store: MakeStore) -> None:
     ("options", "words"),
     [
         ({"first_tasks": 0}, "a whole number"),
-        ({"islands": 1.5}, "a whole number"),
         ({"patience": True}, "a whole number"),
-        ({"crossover": 2}, "a share from 0 to 1"),
         ({"max_growth": 0.5}, "a number from 1 up"),
         ({"proposers": []}, "a list of llm, ast"),
         ({"proposers": "ast"}, "a list of llm, ast"),

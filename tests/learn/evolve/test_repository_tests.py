@@ -114,7 +114,7 @@ def test_tests_run_after_the_first_tasks_and_before_more(
     assert tests.most <= AT_ONCE
     assert found.finding.best.id != source
     assert turned_round(found.finding.best) == ""
-    assert f"the repository's own tests refused {len(refused)}" in found.finding.sentence
+    assert f"{len(refused)} refused by checks" in found.finding.sentence
 
 
 def test_prompts_wait_for_no_tests(make_store: MakeStore) -> None:

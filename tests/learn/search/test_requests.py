@@ -274,3 +274,25 @@ def test_a_killed_search_asks_and_pays_for_nothing_twice(make_store: MakeStore) 
     second = search(store, again)
     assert again.requests == []
     assert second.finding == first.finding
+
+
+def test_of_several_prompts_only_those_of_its_part_change(make_store: MakeStore) -> None:
+    coach = Seat(fenced(stating(*KINDS)))
+    store = make_store()
+    fake = FakeRunner(store, sort)
+    lab = Lab(
+        LabSettings(run_id="run", stage="learn", queue="queue", objective="json_match", seed=1,
+                    max_attempts=1),
+        baseline=Candidate.of({"plan": PromptTemplate("Plan first."), "system": SOURCE}),
+        train=tickets("train", 16),
+        val=tickets("val", 8),
+        runner=fake,
+        scorer=Scorer(store, [json_match()]),
+        store=store,
+        budget=Budget(rollouts=120),
+        clock=lambda: 0.0,
+        coach=coach,
+    )  # fmt: skip
+    finding = asyncio.run(APO().learn(lab.part("one", only=["system"])))
+    assert finding.best.changed_from(lab.baseline) == ("system",)
+    assert "It also has 'plan', which stay as they are." in coach.requests[0]

@@ -327,6 +327,8 @@ def _history(facts: RequestFacts, versions: Mapping[str, str]) -> str:
             lines = f"- {label}{here} ({attempt.algorithm}; {result}): {reason}"
             change = shortened(attempt.change, 500)
             lines += "".join(f"\n    {line}" for line in change.splitlines())
+            if attempt.worst:
+                lines += f"\n    It lost where it answered: {shortened(attempt.worst, 200)}"
         if len(lines) > room and told:
             told.append(f"- and {len(facts.attempts) - len(told)} earlier ones")
             break

@@ -13,10 +13,12 @@ import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from ratchet.learn.algorithm import SPENT, SearchEnd
 from ratchet.learn.attempts import attempt_of
 from ratchet.learn.budget import BudgetExhausted
-from ratchet.learn.evidence import example_of
+from ratchet.learn.evidence import example_of, text_of
 from ratchet.learn.lab import Lab
 from ratchet.learn.proposers import ProposalRequest, Proposer
 from ratchet.learn.race import EVEN, Race, RaceEntry, next_part, untried
@@ -350,22 +352,31 @@ class Search:
             async with tests:
                 return await self._lab.test(member.candidate)
 
-        alive = [member for member in racing if not self._is_out(member)]
-        waiting = [m for m in alive if not m.is_tested and self._lab.needs_test(m.candidate)]
+        going = {
+            member.number: not last and bool(self._ahead(member)) and self._may_go_on(member)
+            for member in racing
+            if not self._is_out(member)
+        }
+        waiting = [
+            member
+            for member in racing
+            if member.number in going
+            and (going[member.number] or self._is_better(member))
+            and not member.is_tested
+            and self._lab.needs_test(member.candidate)
+        ]
         faults = await asyncio.gather(*map(tested, waiting))
         for member, fault in zip(waiting, faults, strict=True):
             member.is_tested = True
             if fault:
-                alive.remove(member)
                 self._refuse(member, fault)
         for member in racing:
-            if member not in alive:
-                if member.number not in self._refused:
-                    self._close(member, kept=False)
-            elif last or not self._ahead(member) or not self._may_go_on(member):
-                self._close(member, kept=self._is_better(member))
-            else:
+            if member.number in self._refused:
+                continue
+            if going.get(member.number):
                 on.append(member)
+            else:
+                self._close(member, kept=member.number in going and self._is_better(member))
         return on
 
     def _ahead(self, member: Member) -> list[Task]:
@@ -390,8 +401,8 @@ class Search:
         """Whether a candidate promises more than a new one."""
         if not self.race.may_lead(member, self.leader):
             return False
-        if math.fsum(self.race.gains(member)) > EVEN:
-            return True
+        if member.reply is not None or math.fsum(self.race.gains(member)) > EVEN:
+            return True  # a rewrite cost a request, which is worth knowing all about
         known = len(member.evaluations)
         cost = next_part(known, self.plan.first, known + len(self._ahead(member)))
         share = (len(self.kept)) / (self.judged + 2)
@@ -433,9 +444,8 @@ class Search:
         if self.coaching is not None and member.reply is not None:
             self.coaching.judged(member.reply, kept)
         if member.reply is not None or kept:
-            self._lab.attempted(
-                attempt_of(member.candidate, member.scores, parent.candidate, parent.scores)
-            )
+            attempt = attempt_of(member.candidate, member.scores, parent.candidate, parent.scores)
+            self._lab.attempted(msgspec.structs.replace(attempt, worst=_worst(member, parent)))
         self._report(member, accepted=member.gained() if kept else "")
 
     def _report(self, member: Member, *, accepted: str, refused: str = "") -> None:
@@ -509,6 +519,18 @@ def _is_same(mine: dict[str, Evaluation], parents: dict[str, Evaluation]) -> boo
         for task, evaluation in mine.items()
         if task in parents
     )
+
+
+def _worst(member: RaceEntry, parent: RaceEntry) -> str:
+    """What a candidate answered where it lost the most."""
+    lost = {
+        task: parent.scores[task] - v for task, v in member.scores.items() if task in parent.scores
+    }
+    task = max(lost, key=lambda task: lost[task], default="")
+    if not task or lost[task] <= EVEN:
+        return ""
+    rollout = member.evaluations[task].rollout
+    return text_of(rollout.output) if rollout.output is not None else rollout.error
 
 
 def _length(entry: RaceEntry) -> int:
