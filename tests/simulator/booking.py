@@ -135,7 +135,8 @@ def _room(item: Any) -> Room | None:
     capacity = _field(item, r"capacity|seats")
     if name is None or not isinstance(capacity, int):
         return None
-    bookings = _field(item, r"book|busy|reserv|occupied") or []
+    bookings = _field(item, r"book|busy|reserv|occupied")
+    bookings = bookings if isinstance(bookings, Sequence) else []
     spans = [span for booking in bookings if (span := _span(booking)) is not None]
     return Room(
         id=str(name),

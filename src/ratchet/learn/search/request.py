@@ -227,7 +227,7 @@ def _scores_of(facts: RequestFacts, told: Mapping[str, str], task: Task) -> str:
 
 def _rollouts(facts: RequestFacts, told: Mapping[str, str]) -> str:
     numbered = {task.id: number for number, task in enumerate(facts.train, 1)}
-    room = numbers.REQUEST_ROOM // max(1, len(facts.shown))
+    room, left = numbers.FIELD_ROOM, numbers.STEPS_ROOM
     resource = facts.candidate.resources[facts.name]
     common = _common(facts, resource)
     lines = []
@@ -236,21 +236,22 @@ def _rollouts(facts: RequestFacts, told: Mapping[str, str]) -> str:
         output = rollout.evaluation.rollout.output
         asked, answered = text_of(task.input), text_of(output) if output is not None else ""
         parts = [f"Task {numbered.get(task.id, '?')} ({_scores_of(facts, told, task)}): "]
-        parts[0] += shortened(asked, room // 3)
+        parts[0] += shortened(asked, room)
         for name, value in _filled(facts, rollout.spans, resource).items():
             if name not in common and value.strip() not in asked:
-                parts.append(f"  {name}: {shortened(value, room // 4)}")
+                parts.append(f"  {name}: {shortened(value, room)}")
         known = {asked.strip(), answered.strip()}
         constant = _longest_line(source_of(resource))
         steps = "\n  ".join(s for s in steps_of(rollout.spans, known) if constant not in s)
-        if steps:
-            parts.append(f"  {shortened(steps, room // 3)}")
+        if steps and len(steps) <= left:  # steps in part mislead; the first ones are whole
+            left -= len(steps)
+            parts.append(f"  {steps}")
         if answered and not _is_reward(rollout):
-            parts.append(f"  answer: {shortened(answered, room // 4)}")
+            parts.append(f"  answer: {shortened(answered, room)}")
         if task.expected is not None:
-            parts.append(f"  expected: {shortened(text_of(task.expected), room // 4)}")
+            parts.append(f"  expected: {shortened(text_of(task.expected), room)}")
         if rollout.said:
-            parts.append(f"  {shortened(rollout.said, room // 4)}")
+            parts.append(f"  {shortened(rollout.said, room)}")
         if rollout.finish and rollout.finish != "stop":
             parts.append(f"  finish: {rollout.finish}")
         lines.append("\n".join(parts))

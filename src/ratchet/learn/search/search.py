@@ -393,12 +393,20 @@ class Search:
             return True
         return (
             self.race.is_worse(member, len(parent.scores))
-            or _is_same(member.evaluations, parent.evaluations)
+            or self._does_nothing(member, parent)
             or not _runs(member, parent)
         )
 
+    def _does_nothing(self, member: Member, parent: Member) -> bool:
+        """Whether a candidate answers as its parent, on all that it was made for."""
+        made_for = [task for task in member.shown if task in parent.scores]
+        ran = all(task in member.scores for task in made_for)
+        return ran and _is_same(member.evaluations, parent.evaluations)
+
     def _may_go_on(self, member: Member) -> bool:
         """Whether a candidate promises more than a new one."""
+        if member.reply is not None and len(member.evaluations) < 2 * self.plan.first:
+            return True
         if not self.race.may_lead(member, self.leader):
             return False
         if member.reply is not None or math.fsum(self.race.gains(member)) > EVEN:
@@ -486,7 +494,7 @@ def telling(
 
     Tasks that it fails show what a change gains; those that it solves, what it breaks. A child
     should mend the failures that it was made for (`shown`) and others too, or it has memorised
-    them. So the order cycles: two shown, one failed and not shown, one solved.
+    them. So the order cycles: three shown, one failed and not shown, one solved.
     """
     known, failing = set(shown), set(entry.failing(top))
     groups: dict[str, list[Task]] = {"shown": [], "failing": [], "solved": []}
@@ -496,7 +504,7 @@ def telling(
             groups[failed if task.id in failing else "solved"].append(task)
     ordered: list[Task] = []
     while any(groups.values()):
-        for name in ("shown", "failing", "shown", "solved"):
+        for name in ("shown", "shown", "solved", "shown", "failing"):
             if groups[name]:
                 ordered.append(groups[name].pop(0))
     return ordered
