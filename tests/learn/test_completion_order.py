@@ -1,7 +1,6 @@
 """What an algorithm decides does not depend on the order in which rollouts end.
 
-On a loaded machine they end in another order than on an idle one. Evolve and APO are not here: they
-act on whatever ends first, and journal the order for resumption.
+On a loaded machine they end in another order than on an idle one.
 """
 
 from __future__ import annotations

@@ -97,14 +97,6 @@ def test_steps_and_chance_of_parts_do_not_meet(make_store: MakeStore) -> None:
     assert one.rng.random() != two.rng.random()
     assert lab.part("one").rng.random() != lab.rng.random()
 
-    async def ended(part: Lab, name: str) -> str:
-        done = asyncio.get_running_loop().create_future()
-        done.set_result(None)
-        return await part.first("event", {name: done})
-
-    assert asyncio.run(ended(one, "x")) == "x"
-    assert asyncio.run(ended(two, "y")) == "y"
-
 
 def test_time_within_a_part_is_time_of_the_whole_also_when_resumed(make_store: MakeStore) -> None:
     store, seconds = make_store(), [0.0]
