@@ -56,7 +56,7 @@ def low_rollout(evaluation: Evaluation, spans: Sequence[Span]) -> LowRollout:
         said.append(f"the answer was cut off at its limit{f' of {limit} tokens' if limit else ''}")
     if evaluation.rollout.error:
         said.append(evaluation.rollout.error)
-    several = len(evaluation.scores) > 1
+    several = sum(bool(one.rationale or one.error) for one in evaluation.scores.values()) > 1
     for name, score in evaluation.scores.items():
         remark = score.rationale or score.error
         if remark:

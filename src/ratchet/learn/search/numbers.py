@@ -52,7 +52,7 @@ whole steps, 0.95 and 0.96."""
 FIELD_ROOM = 800
 """Characters of an input, an answer, or what is said of it."""
 
-TASKS_ROOM = 3_000
+TASKS_ROOM = 2_200
 """Characters of the list of all train tasks in one request."""
 
 LEAST_TASK = 80

@@ -248,7 +248,7 @@ def _rollouts(facts: RequestFacts, told: Mapping[str, str]) -> str:
             parts.append(f"  {steps}")
         if answered and not _is_reward(rollout):
             parts.append(f"  answer: {shortened(answered, room)}")
-        if task.expected is not None:
+        if task.expected is not None and not _tells(rollout.said, task.expected):
             parts.append(f"  expected: {shortened(text_of(task.expected), room)}")
         if rollout.said:
             parts.append(f"  {shortened(rollout.said, room)}")
@@ -256,6 +256,13 @@ def _rollouts(facts: RequestFacts, told: Mapping[str, str]) -> str:
             parts.append(f"  finish: {rollout.finish}")
         lines.append("\n".join(parts))
     return "\n".join(lines)
+
+
+def _tells(said: str, expected: object) -> bool:
+    """Whether the differences of an answer tell the expected one already, in full."""
+    if isinstance(expected, dict):
+        return ": expected " in said and "…" not in said
+    return f"expected {expected!r}".replace("'", '"') in said
 
 
 def _common(facts: RequestFacts, resource: Resource) -> set[str]:
@@ -326,7 +333,7 @@ def _history(facts: RequestFacts, versions: Mapping[str, str]) -> str:
             here = ", the current version" if attempt.candidate_id == facts.candidate.id else ""
             result = f"{attempt.before:.2f} -> {attempt.score:.2f} on {attempt.tasks} tasks"
             lines = f"- {label}{here} ({attempt.algorithm}; {result}): {reason}"
-            change = shortened(attempt.change, 500)
+            change = "" if here else shortened(attempt.change, 500)
             lines += "".join(f"\n    {line}" for line in change.splitlines())
             if attempt.worst:
                 lines += f"\n    It lost where it answered: {shortened(attempt.worst, 200)}"
