@@ -13,7 +13,7 @@ from ratchet.types import Candidate, Code, Params, PromptTemplate, Resource
 Outcome: TypeAlias = Literal["ran", "refused", "declined"]
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+class TriedChange(msgspec.Struct, frozen=True, kw_only=True):
     """One change, and what became of it."""
 
     outcome: Outcome = "ran"
@@ -38,7 +38,7 @@ def attempt_of(
     values: Mapping[str, float],
     parent: Candidate | None,
     parents_values: Mapping[str, float],
-) -> Attempt:
+) -> TriedChange:
     """The change that made a candidate from its parent.
 
     Args:
@@ -49,7 +49,7 @@ def attempt_of(
     """
     shared = [task for task in values if task in parents_values]
     count = max(1, len(shared))
-    return Attempt(
+    return TriedChange(
         candidate_id=candidate.id,
         algorithm=candidate.algorithm,
         reason=candidate.reason,

@@ -20,7 +20,7 @@ from typing import Any
 import msgspec
 
 from ratchet.evaluate import Scorer, ScoreStream
-from ratchet.learn.attempts import Attempt, attempt_of
+from ratchet.learn.attempts import TriedChange, attempt_of
 from ratchet.learn.budget import Budget, BudgetExhausted, BudgetLedger, Spent, unpriced_sentence
 from ratchet.learn.candidate_stats import CandidateStats
 from ratchet.learn.coach_calls import (
@@ -157,7 +157,7 @@ class Lab:
         self._stats: dict[str, CandidateStats] = {} if whole is None else whole._stats
         self.guidelines = guidelines
         """What the owner tells the coach."""
-        self.attempts: list[Attempt] = [] if whole is None else whole.attempts
+        self.attempts: list[TriedChange] = [] if whole is None else whole.attempts
         """What every algorithm of the run has tried so far, oldest first."""
         self.asked: set[frozenset[tuple[str, str]]] = set() if whole is None else whole.asked
         """Sets of failures, each a resource and a task, that the run's coach was asked about."""
@@ -566,7 +566,7 @@ class Lab:
         if self._on_proposal:
             self._on_proposal(proposal)
 
-    def attempted(self, attempt: Attempt) -> None:
+    def attempted(self, attempt: TriedChange) -> None:
         """Record a change and its result, for the next request to the coach."""
         self.attempts.append(attempt)
 

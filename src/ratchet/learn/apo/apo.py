@@ -13,7 +13,7 @@ from ratchet.learn.algorithm import Finding
 from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.lab import Lab
 from ratchet.learn.search import numbers
-from ratchet.learn.search.coaching import Coaching, CoachSettings
+from ratchet.learn.search.coaching import Coaching, RewriteSettings
 from ratchet.learn.search.comparison import compared
 from ratchet.learn.search.plan import SearchPlan, least, make_plan, rollouts_left
 from ratchet.learn.search.search import Search
@@ -94,7 +94,7 @@ class APO:
                 hint='Name a model with model="...".',
             )
         model = apply_edit_model or model or gradient_model
-        self._coach = CoachSettings(
+        self._coach = RewriteSettings(
             algorithm=self.name,
             shown=gradient_batch_size,
             temperature=float(diversity_temperature),

@@ -17,7 +17,7 @@ from ratchet.learn.apo.apo import check_budget, check_tasks
 from ratchet.learn.lab import Lab
 from ratchet.learn.proposers import Proposer, SyntaxProposer
 from ratchet.learn.search import numbers
-from ratchet.learn.search.coaching import Coaching, CoachSettings
+from ratchet.learn.search.coaching import Coaching, RewriteSettings
 from ratchet.learn.search.comparison import compared
 from ratchet.learn.search.plan import SearchPlan, make_plan, rollouts_left
 from ratchet.learn.search.search import Search
@@ -90,7 +90,7 @@ class Evolve:
         self._max_candidates = max_candidates
         self._patience = patience
         self._max_growth = float(max_growth)
-        self._coach = CoachSettings(
+        self._coach = RewriteSettings(
             algorithm=self.name, shown=examples, max_growth=self._max_growth
         )
 

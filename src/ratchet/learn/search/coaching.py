@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 
 from ratchet.learn.algorithm import CALLS_SPENT, SearchEnd
-from ratchet.learn.attempts import Attempt, Outcome
+from ratchet.learn.attempts import Outcome, TriedChange
 from ratchet.learn.attribution import blame
 from ratchet.learn.evidence import LowRollout, kinds_of_failure, low_rollout, spread, text_of
 from ratchet.learn.lab import Lab
@@ -30,7 +30,7 @@ from ratchet.llm import CoachUnavailable, Message, Reply
 from ratchet.types import BudgetExhausted, Candidate, Code, PromptTemplate, Resource
 
 
-class CoachSettings(msgspec.Struct, frozen=True, kw_only=True):
+class RewriteSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How the coach is asked."""
 
     algorithm: str
@@ -76,7 +76,7 @@ class Coaching:
         names: The resources that it may rewrite.
     """
 
-    def __init__(self, lab: Lab, settings: CoachSettings, names: Sequence[str]) -> None:
+    def __init__(self, lab: Lab, settings: RewriteSettings, names: Sequence[str]) -> None:
         self._lab = lab
         self._settings = settings
         self._names = tuple(names)
@@ -182,7 +182,7 @@ class Coaching:
         self.last_problem = why
         outcome: Outcome = "declined" if declined else "refused"
         algorithm = self._settings.algorithm
-        self._lab.attempted(Attempt(outcome=outcome, algorithm=algorithm, reason=why))
+        self._lab.attempted(TriedChange(outcome=outcome, algorithm=algorithm, reason=why))
         self._quiet += 1
         if not declined:
             self._lab.credit(reply, False)

@@ -10,7 +10,7 @@ from textwrap import shorten
 import msgspec
 
 from ratchet.bind.recognise import recognise
-from ratchet.learn.attempts import Attempt
+from ratchet.learn.attempts import TriedChange
 from ratchet.learn.attribution import sent_texts
 from ratchet.learn.coach_prompts import CoachPrompts
 from ratchet.learn.evidence import LowRollout, kinds_of_failure, text_of, token_limit
@@ -35,7 +35,7 @@ PROMPTS = CoachPrompts("ratchet.learn.search")
 LEAST_FENCE = 4
 """Backticks of a fence, unless the text holds as many."""
 
-MOST_KINDS = 8
+MOST_KINDS = 6
 """Kinds of failure that are listed with their number."""
 
 MOST_VERSIONS = 4
@@ -56,7 +56,7 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True):
     low: Sequence[LowRollout]
     """All its low rollouts."""
     train: Sequence[Task]
-    attempts: Sequence[Attempt] = ()
+    attempts: Sequence[TriedChange] = ()
     values: Mapping[str, Mapping[str, float]] = {}
     """Scores by task of earlier versions, by candidate id."""
     own_test: str = ""
