@@ -115,7 +115,7 @@ def test_seconds_end_the_search(make_store: MakeStore) -> None:
         now[0] += 1
         return now[0]
 
-    found = learn(make_store(), clock=clock, budget=Budget(seconds=12))
+    found = learn(make_store(), clock=clock, budget=Budget(seconds=4))
     assert "the budget is spent" in found.finding.sentence
 
 
@@ -155,7 +155,7 @@ def test_without_the_coach_code_goes_on(make_store: MakeStore) -> None:
 
 def test_what_the_checks_refuse_costs_no_rollout(make_store: MakeStore) -> None:
     async def checks(candidate: Candidate) -> str:
-        return "It says harm." if "harm" in str(candidate.resources["system"]) else ""
+        return "It says rule 3." if "rule3" in str(candidate.resources["system"]) else ""
 
     store = make_store()
     found = learn(store, checks=checks)
@@ -164,8 +164,8 @@ def test_what_the_checks_refuse_costs_no_rollout(make_store: MakeStore) -> None:
         for r in found.runner.store.rollouts.get(list(found.runner.executed)).values()
     }
     for candidate_id in ran:
-        assert "harm" not in str(store.candidates.get(candidate_id).resources["system"])
-    assert "answer not usable" in found.finding.sentence
+        assert "rule3" not in str(store.candidates.get(candidate_id).resources["system"])
+    assert "It says rule 3." in str([one.reason for one in found.lab.attempts])
 
 
 def test_the_coach_sees_nothing_of_val_tasks(make_store: MakeStore) -> None:
@@ -188,7 +188,9 @@ def test_failures_of_the_agent_are_part_of_what_the_coach_sees(make_store: MakeS
 
 def test_the_coach_hears_what_survived(make_store: MakeStore) -> None:
     found = learn(make_store())
-    assert {True, False} <= set(found.coach.credits)
+    kept = [proposal for proposal in found.proposals if proposal.accepted]
+    assert kept
+    assert found.coach.credits.count(True) == len(kept)
 
 
 def test_the_baseline_stays_when_nothing_is_better(make_store: MakeStore) -> None:

@@ -59,8 +59,6 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True):
     attempts: Sequence[TriedChange] = ()
     values: Mapping[str, Mapping[str, float]] = {}
     """Scores by task of earlier versions, by candidate id."""
-    own_test: str = ""
-    """Source of the repository's test of a function; empty for none."""
     guidelines: str = ""
     max_growth: float = 4.0
 
@@ -159,9 +157,7 @@ def _settings(facts: RequestFacts) -> str:
             else:
                 bounds = f"allowed: {knob.low} to {knob.high}"
             lines.append(f"- {name}.{key} = {value!r} ({bounds})")
-    own_test = f"# The repository's own test of it\n\n{facts.own_test}" if facts.own_test else ""
-    told = _section("Parameters that it runs with, tuned separately", "\n".join(lines))
-    return told + (f"\n{own_test}\n" if own_test else "")
+    return _section("Parameters that it runs with, tuned separately", "\n".join(lines))
 
 
 def _filled(facts: RequestFacts, spans: Sequence[Span], resource: Resource) -> dict[str, str]:
