@@ -91,7 +91,8 @@ def wire_by_watching(
     def verified(wiring: Wiring, plan: Plan) -> WiringVerification:
         settings = next(file.after for file in plan.files if file.path == FILE_NAME)
         with RecordedAnswers(recording) as replay:
-            return verify(root, settings, wiring, recording, replay, say)
+            in_messages = bool(derived.prompts)
+            return verify(root, settings, wiring, recording, replay, say, in_messages=in_messages)
 
     def verified_in_place(wiring: Wiring, plan: Plan) -> WiringVerification:
         with in_place(plan):
