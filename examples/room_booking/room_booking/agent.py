@@ -13,7 +13,7 @@ from openai import AsyncOpenAI
 
 from .rooms import OFFICE, TOOLS, rooms_on
 
-MODEL = "gpt-4.1-mini"
+MODEL = "gpt-6-luna"
 TURNS = 4
 
 SYSTEM = ratchet.prompt(

@@ -63,6 +63,7 @@ def serve(settings: EngineSettings) -> str:
     params.endpoint_slots = False
     params.ui = False
     params.fit_params = False
+    params.kv_unified = bool(os.environ.get("X_UNIFIED"))
     params.verbosity = 1
     global _server
     _server = xllamacpp.Server(params)
