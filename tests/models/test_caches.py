@@ -84,7 +84,9 @@ def test_a_name_that_means_several_files_is_an_error_that_lists_them(home: Path)
     folder = home / ".ollama/models"
     put_ollama(folder, "registry.ollama.ai/library/qwen2.5/0.5b", "aa")
     put_ollama(folder, "registry.ollama.ai/library/qwen2.5/1.5b", "bb")
-    with pytest.raises(ModelUnavailable, match=r"'qwen2\.5' names 2 models on this machine") as error:
+    with pytest.raises(
+        ModelUnavailable, match=r"'qwen2\.5' names 2 models on this machine"
+    ) as error:
         found("qwen2.5")
     assert "  qwen2.5:0.5b  " in str(error.value)
     assert f"  qwen2.5:1.5b  {folder}/blobs/sha256-bb" in str(error.value)

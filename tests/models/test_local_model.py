@@ -20,7 +20,6 @@ from tests.local_models import GROUP, require_model
 from ratchet._http import httpx2
 from ratchet.llm import Usage, dollars
 from ratchet.models import LocalModel, ModelUnavailable, find_model, local_model, shared_model
-from ratchet.models.local_model import default_threads
 
 pytestmark = pytest.mark.xdist_group(GROUP)
 
@@ -214,7 +213,3 @@ def test_without_the_engine_the_python_and_the_cpu_are_named(
     with pytest.raises(ModelUnavailable, match=r"CPython 3\.99\.0 on \w+ riscv64") as error:
         local_model.require_engine()
     assert "agent-ratchet[local]" in (error.value.hint or "")
-
-
-def test_threads_leave_cores_to_the_agent() -> None:
-    assert 1 <= default_threads() <= max(1, (os.cpu_count() or 1) // 2)

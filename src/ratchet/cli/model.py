@@ -18,7 +18,7 @@ from ratchet.cli.fetched_model import find_with_bar
 from ratchet.cli.model_list import list_models
 from ratchet.models import LocalModel
 from ratchet.models.box import BOX
-from ratchet.models.local_model import CONTEXT, SLOTS
+from ratchet.models.capacity import CONTEXT, SLOTS
 from ratchet.models.model_file import boxed_name
 from ratchet.models.policy import PolicyServer
 from ratchet.models.policy.base import find_base, fingerprint
@@ -44,19 +44,21 @@ def model(
         typer.Option(
             min=1,
             max=256,
-            help="Conversations at once; further requests wait."
-            f" [{SLOTS}; {TRAINABLE_SLOTS} with open weights]",
+            help="Conversations at once; further requests wait. By default as many as the memory"
+            f" allows, up to {SLOTS}; {TRAINABLE_SLOTS} with open weights.",
         ),
     ] = None,
     context: Annotated[
         int | None,
         typer.Option(
-            min=256, help=f"Tokens of a conversation; at most the model's own limit [{CONTEXT}]."
+            min=256,
+            help="Tokens of a conversation; by default as many as the memory and the model allow,"
+            f" up to {CONTEXT}.",
         ),
     ] = None,
     threads: Annotated[
         int | None,
-        typer.Option(min=1, max=1024, help="Threads; by default one for every two cores."),
+        typer.Option(min=1, max=1024, help="Threads; by default two, or half of the cores."),
     ] = None,
     trainable: Annotated[
         bool,
@@ -163,7 +165,11 @@ def model(
                     f"{context} tokens" if context else "the tokens that the model was trained for"
                 )
                 _announce(
-                    policy.base_url, policy.name, policy.pid, json, slots or TRAINABLE_SLOTS, most
+                    policy.base_url,
+                    policy.name,
+                    policy.pid,
+                    json,
+                    f"{slots or TRAINABLE_SLOTS} conversations at once, each of at most {most}",
                 )
                 policy.wait()
         else:
@@ -171,14 +177,12 @@ def model(
             with LocalModel(
                 file,
                 port=port,
-                slots=slots or SLOTS,
+                slots=slots,
                 context=context,
                 threads=threads,
                 require_key=False,
             ) as running:
-                settings = running.settings
-                most = f"{settings.context} tokens"
-                _announce(running.base_url, settings.name, running.pid, json, settings.slots, most)
+                _announce(running.base_url, running.file.name, running.pid, json, running.sentence)
                 running.wait()
     except KeyboardInterrupt:
         if not json:
@@ -210,7 +214,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _announce(url: str, name: str, pid: int, json: bool, slots: int, context: str) -> None:
+def _announce(url: str, name: str, pid: int, json: bool, capacity: str) -> None:
     if json:
         print(jsonlib.dumps({"url": url, "model": name, "pid": pid}), flush=True)
         return
@@ -218,7 +222,7 @@ def _announce(url: str, name: str, pid: int, json: bool, slots: int, context: st
     asked = [{"role": "user", "content": "Say hello."}]
     body = jsonlib.dumps({"model": name, "messages": asked})
     err.print(
-        f"  {slots} conversations at once, each of at most {context}\n"
+        f"  {capacity}\n"
         f"  OPENAI_BASE_URL={url} OPENAI_API_KEY=none\n"
         f"  curl {url}/chat/completions -H 'content-type: application/json' -d '{body}'\n"
         "Stop with Ctrl-C.",

@@ -45,6 +45,9 @@ def serve(settings: EngineSettings) -> str:
         ImportError: xllamacpp is missing or does not fit this platform.
         RuntimeError: llama.cpp refuses the file or the settings; it has printed the reason.
     """
+    # Threads of OpenMP wait for one another without pause unless they are told to sleep. Where the
+    # agent's processes take a core from one of them, the others then burn theirs.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     import xllamacpp
 
     params = xllamacpp.CommonParams()
