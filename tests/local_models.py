@@ -21,7 +21,7 @@ def require_model() -> None:
     if find_spec("xllamacpp") is None:
         pytest.skip("xllamacpp is not installed: pip install -e '.[local]'")
     if not BOX[SMOLLM2].is_fetched:
-        pytest.skip("SmolLM2 is not on this machine: ratchet model --fetch")
+        pytest.skip("SmolLM2 is not on this machine: ratchet model smollm2 --fetch")
 
 
 @pytest.fixture(scope="session")
