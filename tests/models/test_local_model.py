@@ -72,6 +72,21 @@ def test_a_prefix_that_was_read_before_is_cached(client: OpenAI) -> None:
     assert usage[1].prompt_tokens_details.cached_tokens > 20
 
 
+def test_prompts_that_take_turns_on_fewer_slots_keep_their_beginnings(client: OpenAI) -> None:
+    reused = []
+    for turn in range(2):
+        for number in range(6):
+            rules = f"Prompt {number * 7919}. " + "Label each word as positive or negative. " * 5
+            messages: Any = [
+                {"role": "system", "content": rules},
+                {"role": "user", "content": f"word {turn}"},
+            ]
+            answer = client.chat.completions.create(model="any", messages=messages, max_tokens=1)
+            if turn:
+                reused.append(answer.usage.prompt_tokens_details.cached_tokens)
+    assert min(reused) > 40
+
+
 def test_its_slots_answer_at_once_and_the_rest_wait(client: OpenAI) -> None:
     words = ["joy", "grief", "sun", "rain", "gift", "theft"]
     with ThreadPoolExecutor(len(words)) as threads:

@@ -69,7 +69,8 @@ def choose_capacity(
         threads: Given by the user.
     """
     most = trained_context or CONTEXT
-    tokens = (available - file_bytes - OVERHEAD) // max(1, cache_bytes_per_token)
+    # As `bytes_needed` counts.
+    tokens = (available - file_bytes - OVERHEAD) // max(1, 2 * cache_bytes_per_token)
     wanted = min(context or CONTEXT, most)
     fit = max(1, min(SLOTS, tokens // wanted))
     if context is None:

@@ -34,6 +34,8 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of each slot, prompt and answer together."""
     threads: int
     """Threads that compute."""
+    kept_mib: int
+    """Memory for what was read of earlier prompts, whose beginnings any slot may go on from."""
     linger_s: float = 10.0
     """How long it serves on after its parent was killed: workers finish what they are running."""
 
@@ -66,7 +68,7 @@ def serve(settings: EngineSettings) -> str:
     params.endpoint_slots = False
     params.ui = False
     params.fit_params = False
-    params.kv_unified = bool(os.environ.get("X_UNIFIED"))
+    params.cache_ram_mib = settings.kept_mib
     params.verbosity = 1
     global _server
     _server = xllamacpp.Server(params)

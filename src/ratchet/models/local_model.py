@@ -71,6 +71,7 @@ class LocalModel:
             slots=self.capacity.slots,
             context=self.capacity.context,
             threads=self.capacity.threads,
+            kept_mib=self.capacity.tokens * file.header.cache_bytes_per_token >> 20,
         )
         self.key = secrets.token_hex(16) if require_key else ""
         self.base_url = ""
