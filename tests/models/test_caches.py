@@ -41,13 +41,19 @@ def put_ollama(folder: Path, manifest: str, digest: str, content: bytes = gguf()
 
 
 def put_hugging_face(
-    hub: Path, repository: str, file: str, *, revision: str = "abc", main: str = "abc"
+    hub: Path,
+    repository: str,
+    file: str,
+    *,
+    revision: str = "abc",
+    main: str = "abc",
+    content: bytes = gguf(),
 ) -> Path:
     """A file as `hf download` stores it: a link in the revision's folder to a blob."""
     folder = hub / f"models--{repository.replace('/', '--')}"
     blob = folder / "blobs" / f"{revision}-{file.replace('/', '-')}"
     blob.parent.mkdir(parents=True, exist_ok=True)
-    blob.write_bytes(gguf())
+    blob.write_bytes(content)
     link = folder / "snapshots" / revision / file
     link.parent.mkdir(parents=True, exist_ok=True)
     link.symlink_to(blob)
@@ -121,6 +127,14 @@ def test_of_several_revisions_main_counts(home: Path) -> None:
     put_hugging_face(hub, "a/b", "model.gguf", revision="old", main="new")
     new = put_hugging_face(hub, "a/b", "model.gguf", revision="new", main="new")
     assert found("a/b") == new
+
+
+def test_a_projector_of_images_beside_a_model_is_not_meant(home: Path) -> None:
+    hub = home / ".cache/huggingface/hub"
+    projector = gguf({"general.architecture": "clip", "clip.vision.block_count": 27})
+    put_hugging_face(hub, "a/b", "mmproj-f16.gguf", content=projector)
+    model = put_hugging_face(hub, "a/b", "model.gguf")
+    assert found("a/b") == model
 
 
 def test_a_model_in_parts_is_one_model_of_their_size(home: Path) -> None:

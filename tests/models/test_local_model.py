@@ -219,6 +219,27 @@ def test_an_engine_that_does_not_fit_the_machine_is_told_in_its_own_words(
         pass
 
 
+@pytest.mark.parametrize(("wanted", "policy"), [(None, "passive"), ("active", "active")])
+def test_its_threads_sleep_while_they_wait_unless_the_user_says_otherwise(
+    wanted: str | None, policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenMP reads the variable when the engine is loaded."""
+    require_model()
+    (tmp_path / "xllamacpp.py").write_text(
+        'import os\nraise ImportError("threads are " + os.environ["OMP_WAIT_POLICY"])'
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    if wanted is None:
+        monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    else:
+        monkeypatch.setenv("OMP_WAIT_POLICY", wanted)
+    with (
+        pytest.raises(ModelUnavailable, match=f"threads are {policy}"),
+        LocalModel(find_model("smollm2", print)),
+    ):
+        pass
+
+
 def test_without_the_engine_the_python_and_the_cpu_are_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

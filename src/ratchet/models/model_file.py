@@ -103,6 +103,8 @@ def _in_caches(name: str) -> CachedModel:
     """
     models = cached_models()
     meant = named(name, models)
+    if len(meant) > 1:
+        meant = [model for model in meant if _writes_text(model.path)] or meant
     if len(meant) == 1:
         return meant[0]
     if meant:
@@ -119,6 +121,14 @@ def _in_caches(name: str) -> CachedModel:
         hint=f"In the box, fetched when it is named: {', '.join(BOX)}. In those caches:"
         f" {there or 'none'}{more}. Or name a file: ratchet model ./model.gguf.",
     )
+
+
+def _writes_text(path: Path) -> bool:
+    """Whether it is a language model, as far as can be told: projectors of images lie beside it."""
+    try:
+        return read_header(path).context > 0
+    except ModelUnavailable:
+        return True
 
 
 def check_memory(file: ModelFile, tokens: int, available: int | None = None) -> None:
