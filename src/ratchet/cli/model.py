@@ -21,7 +21,7 @@ from ratchet.models.box import BOX
 from ratchet.models.capacity import CONTEXT, SLOTS
 from ratchet.models.model_file import boxed_name
 from ratchet.models.policy import PolicyServer
-from ratchet.models.policy.base import find_base, fingerprint
+from ratchet.models.policy.base import find_base, fingerprint, require_train
 from ratchet.models.policy.serving import SLOTS as TRAINABLE_SLOTS
 from ratchet.observe.project_paths import STATE_NAME, folder_with_config
 from ratchet.types import ConfigError
@@ -129,6 +129,8 @@ def model(
         )
     adapters = _adapters(adapter or [])
     trained = _trained_adapters()
+    if open_weights and not fetch:
+        require_train()  # before a gigabyte is fetched
     file = None
     if fetch or not open_weights or boxed_name(name):
         file = find_with_bar(name)
