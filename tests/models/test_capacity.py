@@ -22,9 +22,12 @@ def chosen(**options: Any) -> Capacity:
     return choose_capacity(**{**QWEN, "cores": 2, "available": 20_000_000_000, **options})
 
 
-def test_where_memory_is_plenty_it_has_four_slots() -> None:
-    assert chosen() == Capacity(slots=4, context=4096, threads=2)
-    assert str(chosen()) == "4 conversations at once, each of at most 4096 tokens, on 2 threads"
+def test_where_memory_is_plenty_it_has_four_slots_with_a_long_context() -> None:
+    assert chosen() == Capacity(slots=4, context=8192, threads=2)
+    assert str(chosen()) == "4 conversations at once, each of at most 8192 tokens, on 2 threads"
+    half = bytes_needed(QWEN["file_bytes"], QWEN["cache_bytes_per_token"], 4 * 8192)
+    assert chosen(available=2 * half).context == 8192
+    assert chosen(available=2 * half - 1) == Capacity(slots=4, context=4096, threads=2)
 
 
 @pytest.mark.parametrize(("cores", "threads"), [(1, 1), (2, 2), (3, 2), (4, 2), (8, 4), (64, 32)])
@@ -51,7 +54,7 @@ def test_a_context_too_short_to_work_with_is_not_chosen() -> None:
 
 def test_a_model_is_not_served_with_more_tokens_than_it_was_trained_for() -> None:
     assert chosen(trained_context=512).context == 512
-    assert chosen(trained_context=2048, context=8192).context == 2048
+    assert chosen(trained_context=2048, context=9000).context == 2048
     assert chosen(trained_context=0).context == 4096
 
 

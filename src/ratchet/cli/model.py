@@ -18,7 +18,7 @@ from ratchet.cli.fetched_model import find_with_bar
 from ratchet.cli.model_list import list_models
 from ratchet.models import LocalModel
 from ratchet.models.box import BOX
-from ratchet.models.capacity import CONTEXT, SLOTS
+from ratchet.models.capacity import LONG_CONTEXT, SLOTS
 from ratchet.models.model_file import boxed_name
 from ratchet.models.policy import PolicyServer
 from ratchet.models.policy.base import find_base, fingerprint, require_train
@@ -53,7 +53,7 @@ def model(
         typer.Option(
             min=256,
             help="Tokens of a conversation; by default as many as the memory and the model allow,"
-            f" up to {CONTEXT}.",
+            f" up to {LONG_CONTEXT}.",
         ),
     ] = None,
     threads: Annotated[

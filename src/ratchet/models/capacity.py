@@ -8,14 +8,15 @@ from pathlib import Path
 
 import msgspec
 
-from ratchet.models.memory import OVERHEAD
+from ratchet.models.memory import OVERHEAD, bytes_needed
 
 SLOTS = 4
-"""Slots where the memory allows them; more conversations at once give no more tokens a second."""
+"""Slots where the memory allows them; see `benchmarks/local_models.py`."""
 
-CONTEXT, LEAST_CONTEXT, CONTEXT_STEP = 4096, 1024, 256
-"""Tokens of a slot where the memory allows them, the least that are worth serving, and the number
-that llama.cpp rounds up to a multiple of."""
+LONG_CONTEXT, CONTEXT, LEAST_CONTEXT, CONTEXT_STEP = 8192, 4096, 1024, 256
+"""Tokens of a slot where memory is plenty, where it suffices, the least that are worth serving, and
+the number that llama.cpp rounds up to a multiple of. Two cores read some 80 tokens a second of a
+model with 1.5 billion parameters: a coach gives up before it has read more than the longest."""
 
 
 class Capacity(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,6 +56,7 @@ def choose_capacity(
 ) -> Capacity:
     """Choose what is not given: as usual, or less where the memory is scarce.
 
+    The context is long where all of it takes no more than half of the memory.
     Fewer slots come before a shorter context: what waits is answered later, and what is too long
     is not answered.
 
@@ -68,10 +70,12 @@ def choose_capacity(
         context: Given by the user.
         threads: Given by the user.
     """
+    long = bytes_needed(file_bytes, cache_bytes_per_token, (slots or SLOTS) * LONG_CONTEXT)
+    usual = LONG_CONTEXT if 2 * long <= available else CONTEXT
     most = trained_context or CONTEXT
     # As `bytes_needed` counts.
     tokens = (available - file_bytes - OVERHEAD) // max(1, 2 * cache_bytes_per_token)
-    wanted = min(context or CONTEXT, most)
+    wanted = min(context or usual, most)
     fit = max(1, min(SLOTS, tokens // wanted))
     if context is None:
         room = tokens // (slots or fit) // CONTEXT_STEP * CONTEXT_STEP
