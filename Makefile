@@ -137,7 +137,7 @@ clean:  ## Delete .venv, caches and builds; ./demo stays
 
 .venv/.dev: pyproject.toml tool/pyproject.toml constraints.txt $(MOVED)
 	$(call install,-e '.[dev]' -e './tool[postgres$(comma)local]')
-	@$(BIN)/python -m ratchet model --fetch || echo 'Tests of the local model are skipped; `make setup` goes on.'
+	@$(BIN)/python -m ratchet model smollm2 --fetch || echo 'Tests of the local model are skipped; `make setup` goes on.'
 	@touch .venv/.core
 
 .venv/.local: pyproject.toml tool/pyproject.toml constraints.txt $(MOVED)

@@ -17,10 +17,9 @@ import typer
 
 from ratchet.autopilot.run_outcome import RunOutcome
 from ratchet.cli.console import display_path, one_line, out, project_in, short
-from ratchet.cli.errors import err
+from ratchet.cli.fetched_model import find_with_bar
 from ratchet.cli.improve import improve_project, show_plot
 from ratchet.cli.run_outcome import print_outcome
-from ratchet.models import find_model
 from ratchet.models.local_model import require_engine
 from ratchet.observe.project_paths import prepare_state
 from ratchet.ship import check_clean
@@ -79,7 +78,7 @@ def demo(
     variant = Variant(model=with_model, shuffled=shuffle_answers)
     if with_model:
         require_engine()
-        find_model("local", lambda text: err.print(text, markup=False), progress=True)
+        find_with_bar("local")
     root = (folder or Path(variant.folder)).resolve()
     fresh = _prepare(root, variant)
     _introduce(root, fresh, variant)

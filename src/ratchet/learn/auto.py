@@ -39,6 +39,7 @@ from ratchet.learn.budget_scheduler import (
 )
 from ratchet.learn.lab import Lab
 from ratchet.learn.work import Evaluation, mean, require_scores
+from ratchet.llm.hosted_model import HOSTED_MODEL
 from ratchet.types import InputError
 
 SURVEYED = 24
@@ -144,7 +145,7 @@ class Auto:
                 f"Nothing here can be improved: the agent's resources are {kinds}.{reason}",
                 hint='Name the model of a command in ratchet.toml:\n\n[agent]\nmodel = "local"\n'
                 if missing
-                else 'Name a coach under [coach] in ratchet.toml: model = "gpt-5-mini".'
+                else f'Name a coach under [coach] in ratchet.toml: model = "{HOSTED_MODEL}".'
                 if left_out
                 else "Name a prompt, params or a function: ratchet.prompt, .params, .evolve.",
             )

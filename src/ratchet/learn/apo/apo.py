@@ -20,6 +20,7 @@ from ratchet.learn.lab import Lab
 from ratchet.learn.race import Race, RaceEntry
 from ratchet.learn.work import Evaluation, require_scores, scores_of
 from ratchet.llm import CoachUnavailable
+from ratchet.llm.hosted_model import HOSTED_MODEL
 from ratchet.types import InputError, PromptTemplate, Task
 
 FEW_SHOT_SHARE = 0.3
@@ -141,7 +142,7 @@ class APO:
         if not lab.has_coach:
             raise CoachUnavailable(
                 "APO needs a coach LLM, and none is configured.",
-                hint='Name one under [coach] in ratchet.toml: model = "gpt-5-mini".',
+                hint=f'Name one under [coach] in ratchet.toml: model = "{HOSTED_MODEL}".',
             )
         self._check_budget(lab, _rollouts_left(lab))
         calls = lab.budget.coach_calls

@@ -21,6 +21,7 @@ from ratchet.learn.lab import Lab
 from ratchet.learn.proposers import PROPOSERS, Proposer, make_proposer
 from ratchet.learn.wording import counted
 from ratchet.llm import CoachUnavailable
+from ratchet.llm.hosted_model import HOSTED_MODEL
 from ratchet.types import InputError, kind_of
 
 
@@ -160,7 +161,7 @@ class Evolve:
             raise CoachUnavailable(
                 f"Evolve has no proposer for {what}: prompts need a coach LLM, and none is"
                 " configured; without one only functions can be changed.",
-                hint='Name one under [coach] in ratchet.toml: model = "gpt-5-mini".',
+                hint=f'Name one under [coach] in ratchet.toml: model = "{HOSTED_MODEL}".',
             )
         return able
 
