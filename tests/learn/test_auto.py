@@ -400,7 +400,7 @@ def test_a_gain_on_a_few_val_tasks_is_compared_on_more_before_it_is_believed(
     else:
         assert finding.best.id == BASELINE.id
         assert finding.best_val == finding.baseline_val
-        assert any("is no better than the source on 20 val tasks" in note for note in notes)
+        assert any("is no better than the source on" in note for note in notes)
 
 
 @pytest.mark.parametrize("rollouts", [60, 90, 150])

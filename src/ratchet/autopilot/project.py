@@ -366,7 +366,8 @@ class Project:
         from ratchet.curate.split import groups_of
         from ratchet.curate.usual_split import SHARES, usual_split
         from ratchet.prove.alpha import level
-        from ratchet.prove.tasks_needed import USUAL_GAIN, tasks_needed
+        from ratchet.prove.tasks_needed import tasks_needed
+        from ratchet.stats.gain import USUAL_GAIN
 
         tasks = self.config.tasks
         fields = {"id": tasks.id, "input": tasks.input, "expected": tasks.expected}

@@ -11,11 +11,11 @@ from ratchet.learn.algorithm import SPENT, Finding, SearchEnd
 from ratchet.learn.arms import Arm
 from ratchet.learn.budget import Budget, BudgetExhausted
 from ratchet.learn.lab import Lab
-from ratchet.learn.race import EVEN
 from ratchet.learn.wording import counted
 from ratchet.learn.work import Evaluation, mean
 from ratchet.llm import CoachUnavailable
 from ratchet.sandbox.limits import SandboxUnavailable
+from ratchet.stats.gain import may_gain
 from ratchet.types import (
     Candidate,
     ConfigError,
@@ -166,21 +166,18 @@ class BudgetScheduler:
             pairs = lab.compared(f"auto/{candidate.id}", lab.baseline, candidate)
             if not pairs:  # it was compared with its predecessor only
                 return candidate, before, after
+            on_train = lab.compared(
+                f"auto/train/{candidate.id}", lab.baseline, candidate, tasks=lab.train
+            )
             own, its = (math.fsum(values) / len(pairs) for values in zip(*pairs, strict=True))
-            if its > own or (its == own and self._gains_on_train(candidate)):
+            if may_gain([after - before for before, after in (*on_train, *pairs)]):
                 return candidate, own, its
+            also = f"{len(on_train)} train and " if on_train else ""
             lab.note(
-                f"Candidate {candidate.id[:8]} is no better than the source on"
-                f" {len(pairs)} val tasks: {own:.3f} → {its:.3f}."
+                f"Candidate {candidate.id[:8]} is no better than the source on {also}{len(pairs)}"
+                f" val tasks; on val: {own:.3f} → {its:.3f}."
             )
         return lab.baseline, self._baseline_val, self._baseline_val
-
-    def _gains_on_train(self, candidate: Candidate) -> bool:
-        """Whether it is better than the source on the train tasks that both have run."""
-        lab = self._lab
-        step = f"auto/train/{candidate.id}"
-        pairs = lab.compared(step, lab.baseline, candidate, tasks=lab.train)
-        return math.fsum(its - own for own, its in pairs) > EVEN
 
     async def _confirm(self) -> float:
         """Mean of the current best on the val tasks that the source has run."""
