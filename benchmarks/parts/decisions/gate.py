@@ -105,7 +105,7 @@ def gate_run(population: Population, seed: int, number: int, *, val_alone: bool 
         named = ranked(seen, "")[:NOMINEES]
         known = {"nominees": msgspec.to_builtins(named), "all_rollouts": LEARNING}
         order = [int(named[0].candidate_id)] if named else []
-        learned = {one.candidate_id: one.learned for one in named}
+        learned = {one.candidate_id: one.gain for one in named}
     before, after = drawn(rng, TEST, gains, population.parts)
     history: list[bool] = []
     begun: list[int] = []

@@ -32,7 +32,6 @@ from ratchet.prove.prospect import has_prospect
 from ratchet.prove.smallest_margin import pairs_to_pass, smallest_margin
 from ratchet.run import Runner
 from ratchet.run.paid import PaidRunner
-from ratchet.stats.gain import GainEstimate
 from ratchet.store import Store
 from ratchet.types import (
     Candidate,
@@ -94,7 +93,7 @@ async def run_experiment(
     watcher: Watcher,
     plan_repetitions: PlanRepetitions | None = None,
     trust: Mapping[str, str] | None = None,
-    learned: GainEstimate | None = None,
+    learned: float | None = None,
 ) -> Experiment:
     """Compare a candidate with the baseline on the test split. A killed experiment resumes.
 
@@ -147,7 +146,7 @@ async def run_experiment(
                 break
         if comparison.verdict is not None:
             break
-        if learned and not plan.labels and not has_prospect(comparison, learned):
+        if learned is not None and not plan.labels and not has_prospect(comparison, learned):
             watcher.message(
                 f"The proof ends after {len(comparison.pairs)} of {len(tasks)} test tasks: next to"
                 " no prospect of a gain is left."

@@ -61,7 +61,6 @@ from ratchet.run import FileLock
 from ratchet.run.paid import CappedRunner, PaidRunner, RolloutRunner
 from ratchet.run.program import AnyAgent
 from ratchet.ship import activate, check_clean, find_literal, make_patch, ship
-from ratchet.stats.gain import GainEstimate
 from ratchet.store import Store
 from ratchet.types import (
     SPLITS,
@@ -618,11 +617,11 @@ class _ImproveRun:
             message=self._told(decided),
         )
 
-    def _learned(self, candidate: Candidate) -> GainEstimate:
-        """What learning knows of a candidate's gain."""
+    def _learned(self, candidate: Candidate) -> float:
+        """A candidate's gain as learning saw it."""
         finding = self.store.journal.get(self.run.id, "finding") or {}
         known = msgspec.convert(finding.get("nominees", []), list[Nominee])
-        return next((n.learned for n in known if n.candidate_id == candidate.id), GainEstimate())
+        return next((n.gain for n in known if n.candidate_id == candidate.id), 0.0)
 
     async def _following(self, failed: Candidate) -> Nominee | None:
         """The candidate that goes to the proof after one that failed there, if the budget lasts."""

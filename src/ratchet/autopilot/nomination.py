@@ -29,7 +29,7 @@ class Nominee(msgspec.Struct, frozen=True):
     """A candidate that may be better than the source."""
 
     candidate_id: str
-    learned: GainEstimate
+    gain: float
     """Its gain as learning saw it."""
 
 
@@ -64,13 +64,11 @@ def ranked(differences: Mapping[str, Sequence[float]], chosen: str) -> list[Nomi
         chosen: The algorithm's own choice. Without any such task its word is enough.
     """
     able = [
-        Nominee(id, GainEstimate().seeing(seen))
+        Nominee(id, GainEstimate().seeing(seen).gain)
         for id, seen in differences.items()
         if may_gain(seen) or (id == chosen and not seen)
     ]
-    return sorted(
-        able, key=lambda one: (one.candidate_id != chosen, -one.learned.gain, one.candidate_id)
-    )
+    return sorted(able, key=lambda one: (one.candidate_id != chosen, -one.gain, one.candidate_id))
 
 
 def next_nominee(
