@@ -203,10 +203,17 @@ def _tasks(proposal: RefinementProposal) -> str:
 
 
 def _change(proposal: RefinementProposal, tasks: dict[str, Task]) -> str:
+    from ratchet.curate.refinement.label_parts import changed_parts
+
     if proposal.kind != "relabel":
         return proposal.kind
-    before = one_line(tasks[proposal.tasks[0]].expected, 30)
-    return f"{before} → {one_line(proposal.expected, 30)}".replace("[", "\\[")
+    before, after = tasks[proposal.tasks[0]].expected, proposal.expected
+    changes = changed_parts(before, after) or {(): (before, after)}
+    said = [
+        f"{'.'.join(path)}{': ' if path else ''}{one_line(old, 30)} → {one_line(new, 30)}"
+        for path, (old, new) in changes.items()
+    ]
+    return "; ".join(said).replace("[", "\\[")
 
 
 def _print_coverage(found: Refinement) -> None:
