@@ -57,6 +57,14 @@ def may_gain(differences: Sequence[float]) -> bool:
     return mean + error > 0.0
 
 
+def is_clear(differences: Sequence[float]) -> bool:
+    """Whether a gain was seen: the mean difference exceeds its standard error.
+
+    For changes that cost something wherever they are shipped, such as the tokens of examples.
+    """
+    return any(differences) and not may_gain([-one for one in differences])
+
+
 def second_moment(differences: Sequence[float]) -> float:
     """Mean square of differences, as an e-process estimates it for its bets; never 0."""
     squares = fsum(one * one for one in differences)
