@@ -26,7 +26,7 @@ from ratchet.cli.console import (
     table,
 )
 from ratchet.cli.errors import err
-from ratchet.cli.named_dataset import find_dataset
+from ratchet.cli.named_dataset import find_dataset, how_to_use
 from ratchet.types import Dataset, InputError, Task
 
 if TYPE_CHECKING:
@@ -114,6 +114,7 @@ def refine(
         out.print(f"Plot: {display_path(path)}", markup=False)
     for each in made:
         out.print(f"[green]Made[/] {each.name}@{short(each.version)}: {each.reason}")
+        out.print(how_to_use(project, each), markup=False)
         out.print(f"Undo: the earlier version is {dataset.name}@{dataset.version}", style="dim")
 
 
