@@ -22,15 +22,25 @@ OWN_KEY = "gsk-of-the-owner"
 
 
 def script(seen: Seen, wire: Wire) -> None:
-    """A provider: OpenAI's protocol, Ollama's and Gemini's."""
+    """A provider: OpenAI's protocol, Ollama's, Gemini's and Bedrock's."""
     body = seen.json
     path = seen.target.partition("?")[0]
-    if path.endswith(":generateContent"):
+    if path.endswith("GenerateContent"):
         said = answer(
             body["systemInstruction"]["parts"][0]["text"], body["contents"][0]["parts"][0]["text"]
         )
-        content = {"role": "model", "parts": [{"text": said}]}
-        wire.send(reply({"candidates": [{"content": content, "finishReason": "STOP"}]}))
+        assert body.keys() == {"systemInstruction", "contents"}
+        pieces = [{"content": {"role": "model", "parts": [{"text": piece}]}} for piece in said]
+        used = {"promptTokenCount": 7, "candidatesTokenCount": 3, "totalTokenCount": 10}
+        last = {"candidates": [{"finishReason": "STOP"}], "usageMetadata": used}
+        chunks = [*({"candidates": [piece]} for piece in pieces), last]
+        stream = "".join(f"data: {json.dumps(chunk)}\r\n\r\n" for chunk in chunks).encode()
+        wire.send(reply(stream, content_type="text/event-stream"))
+        return
+    if path.endswith("/converse"):
+        said = answer(body["system"][0]["text"], body["messages"][0]["content"][0]["text"])
+        message = {"role": "assistant", "content": [{"text": said}]}
+        wire.send(reply({"output": {"message": message}, "stopReason": "end_turn"}))
         return
     if path.endswith("/api/generate"):
         said = answer(body.get("system", ""), body["prompt"])
@@ -262,6 +272,46 @@ def test_an_agent_that_speaks_ollamas_protocol_streams_and_learns(
     assert any(LEARNED.search(text) for text in sent)
 
 
+def test_an_agent_that_speaks_geminis_protocol_streams_and_learns(
+    tmp_path: Path, provider: StubUpstream
+) -> None:
+    shop = wired(
+        tmp_path,
+        {
+            "shop.py": """
+                import json, httpx
+
+                URL = "GEMINI/v1beta/models/gemini-2.0-flash:streamGenerateContent?alt=sse"
+
+                def answer(question):
+                    body = {"systemInstruction": {"parts": [{"text": "You answer for the shop."}]},
+                            "contents": [{"role": "user", "parts": [{"text": question}]}]}
+                    keys = {"x-goog-api-key": "g"}
+                    said = ""
+                    with httpx.stream("POST", URL, json=body, headers=keys) as lines:
+                        for line in lines.iter_lines():
+                            if line.startswith("data: "):
+                                chunk = json.loads(line[6:])["candidates"][0]
+                                for part in chunk.get("content", {}).get("parts", []):
+                                    said += part["text"]
+                    return said
+            """,
+            "main.py": AT_IMPORT["main.py"],
+        },
+        GEMINI=provider,
+    )
+    said = shop.init("--", sys.executable, "main.py", "Sell cup")
+    assert holds(said) == ALL_VERIFIED
+    assert output_of(shop, "Sell mug") == "mug"
+    improve(shop)
+    prompts = [seen.json["systemInstruction"]["parts"][0]["text"] for seen in provider.seen]
+    assert any(LEARNED.search(text) for text in prompts)
+    assert {seen.header("x-goog-api-key") for seen in provider.seen} == {"g"}
+    assert {seen.target.partition("?")[0] for seen in provider.seen} == {
+        "/v1beta/models/gemini-2.0-flash:streamGenerateContent"
+    }
+
+
 def test_another_protocol_reaches_its_host_and_is_said_to_be_none_of_the_gateways(
     tmp_path: Path, provider: StubUpstream
 ) -> None:
@@ -270,21 +320,21 @@ def test_another_protocol_reaches_its_host_and_is_said_to_be_none_of_the_gateway
         {
             "main.py": """
                 import sys, httpx
-                url = "GEMINI/v1beta/models/gemini-2.0-flash:generateContent"
-                body = {"systemInstruction": {"parts": [{"text": "You answer for the shop."}]},
-                        "contents": [{"role": "user", "parts": [{"text": sys.argv[1]}]}]}
-                answered = httpx.post(url, json=body, headers={"x-goog-api-key": "g"}).json()
-                print(answered["candidates"][0]["content"]["parts"][0]["text"])
+                url = "BEDROCK/model/anthropic.claude/converse"
+                body = {"system": [{"text": "You answer for the shop."}],
+                        "messages": [{"role": "user", "content": [{"text": sys.argv[1]}]}]}
+                answered = httpx.post(url, json=body, headers={"authorization": "Bearer b"}).json()
+                print(answered["output"]["message"]["content"][0]["text"])
             """
         },
-        GEMINI=provider,
+        BEDROCK=provider,
     )
     said = shop.init("--", sys.executable, "main.py", "Sell cup")
     assert holds(said) == {**ALL_VERIFIED, "changed prompt": None}
     [why] = [found["said"] for found in said["findings"] if found["name"] == "changed prompt"]
-    assert "Gemini's protocol" in why
+    assert "Bedrock's protocol" in why
     assert output_of(shop, "Sell mug") == "mug"
-    assert provider.seen[-1].header("x-goog-api-key") == "g"
+    assert provider.seen[-1].header("authorization") == "Bearer b"
 
 
 def test_the_owners_openai_key_stands_in_the_place_of_the_gateways(

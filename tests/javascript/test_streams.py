@@ -41,7 +41,9 @@ for await (const line of createInterface({ input: process.stdin })) {
 """
 
 _PATHS = {
-    id(api): place for place, api in reversed(DIALECTS.items()) if place[0] != "ollama"
+    id(api): place
+    for place, api in reversed(DIALECTS.items())
+    if place[0] in ("openai", "anthropic")
 }  # a server of Ollama speaks OpenAI's protocol too
 
 Ask = Callable[..., dict[str, Any]]

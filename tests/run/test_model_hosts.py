@@ -50,7 +50,15 @@ def request(path: str, body: Any = CHAT, method: str = "POST") -> RelayedRequest
             "http://localhost:11434/v1/embeddings",
             ("openai", "http://localhost:11434/v1", "embeddings"),
         ),
-        ("https://generativelanguage.googleapis.com/v1beta/models/g:generateContent", None),
+        (
+            "https://generativelanguage.googleapis.com/v1beta/models/g:generateContent",
+            (
+                "gemini",
+                "https://generativelanguage.googleapis.com/v1beta",
+                "models/g:generateContent",
+            ),
+        ),
+        ("https://generativelanguage.googleapis.com/v1beta/models/g:countTokens", None),
         ("https://api.cohere.com/v2/chat", None),
         ("https://api.example.com/notmessages", None),
     ],

@@ -296,6 +296,13 @@ def remember(task):
             pass
     return here
 
+def settle(task):
+    place = pathlib.Path.home() / ".config" / "shell" / "settings"
+    before = [path.name for path in place.parent.parent.glob("*")]
+    place.parent.mkdir(parents=True, exist_ok=True)
+    place.write_text("model = local")
+    return before, place.read_text()
+
 def leave(task):
     script = "import time,sys;time.sleep(0.3);open(sys.argv[1],'w');print('late')"
     if task.get("daemon"):
@@ -377,6 +384,21 @@ def test_no_state_is_shared_between_two_rollouts(
     assert outcomes[3].output[0] == str(stateful.resolve())
     assert "ratchet-test-memory" not in outcomes[3].output[1]
     assert list(home.iterdir()) == []
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_each_rollout_has_settings_of_its_own_beside_secrets_that_it_does_not_see(
+    level: str, stateful: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings = tmp_path.resolve() / "home" / ".config"
+    settings.mkdir(parents=True)
+    (settings / "token").write_text("secret")
+    monkeypatch.setenv("HOME", str(settings.parent))
+    contained = AgentContainment(Allowance(), root=stateful, level=level)
+    executor = worker(stateful, tmp_path, contained, entry="stateful:run")
+    outcomes = attempts_of(executor, [{"do": "settle"}, {"do": "settle"}])
+    assert [outcome.output for outcome in outcomes] == [[[], "model = local"]] * 2
+    assert [path.name for path in settings.iterdir()] == ["token"]
 
 
 @pytest.mark.parametrize("level", LEVELS)

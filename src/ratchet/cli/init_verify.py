@@ -283,7 +283,7 @@ def _change_arrives(
     return WiringFinding(name="changed prompt", holds=bool(arrived), said=said)
 
 
-_PROTOCOLS = {"gemini": "Gemini's protocol", "bedrock": "Bedrock's protocol"}
+_PROTOCOLS = {"bedrock": "Bedrock's protocol"}
 
 
 def _foreign_protocols(recording: Recording) -> str:

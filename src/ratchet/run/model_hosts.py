@@ -16,7 +16,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from ratchet import hooks
 from ratchet.hooks.python.ratchet_recording_hook.shapes import is_model_request, place_of
-from ratchet.observe.model_apis import DIALECTS, DialectName
+from ratchet.observe.model_apis import DIALECTS, MODEL_IN_PATH, DialectName
 from ratchet.observe.model_apis.bounded_json import decoded
 from ratchet.run.model_relay import RelayedRequest, direct_path
 
@@ -46,6 +46,8 @@ def operation_of(url: str) -> ModelOperation | None:
     place = urlsplit(url)
     below = place.path.rstrip("/")
     named = [(path, dialect) for dialect, path in DIALECTS if below.endswith(f"/{path}")]
+    if with_model := MODEL_IN_PATH.search(below):
+        named.append((with_model.group(), "gemini"))
     if not named:
         return None
     path, dialect = max(named, key=lambda operation: len(operation[0]))

@@ -66,8 +66,8 @@ def client_variables(
     Args:
         urls: The base URLs.
         key: The API key.
-        base_urls: Further variables for the base URL: Anthropic's or Ollama's if the name says so,
-            else OpenAI's.
+        base_urls: Further variables for the base URL: of the provider that the name says, else
+            OpenAI's.
         keys: Further variables for the API key.
     """
     return {
@@ -76,6 +76,7 @@ def client_variables(
         "OPENAI_API_KEY": key,
         "ANTHROPIC_BASE_URL": urls["anthropic"],
         "ANTHROPIC_API_KEY": key,
+        "GOOGLE_GEMINI_BASE_URL": urls["gemini"],
         **{name: address_for(name, urls[dialect_of(name)]) for name in base_urls},
         **dict.fromkeys(keys, key),
     }
@@ -96,18 +97,19 @@ def operation_path(address: str) -> str:
 
 
 def gateway_urls(server: str, attempt: str) -> dict[DialectName, str]:
-    """Base URLs for the libraries of OpenAI and Anthropic, at the gateway.
+    """Base URLs for the providers' libraries, at the gateway.
 
     Args:
         server: The server's URL.
         attempt: The attempt, by name or by token.
     """
     gateway = f"{server}/gateway/{quote(attempt, safe='@:')}"
-    # The libraries of Anthropic and Ollama add the rest themselves.
+    # The other libraries add the rest themselves.
     return {
         "openai": f"{gateway}/openai/v1",
         "anthropic": f"{gateway}/anthropic",
         "ollama": f"{gateway}/ollama",
+        "gemini": f"{gateway}/gemini",
     }
 
 
@@ -117,12 +119,18 @@ def attempt_name(claim: Claim) -> str:
 
 
 def dialect_of(variable: str) -> DialectName:
-    """API dialect that a variable's name stands for: Anthropic's or Ollama's if it says so, else
-    OpenAI's."""
-    if "OLLAMA" in variable.upper():
-        return "ollama"
-    words = ("ANTHROPIC", "CLAUDE")
-    return "anthropic" if any(word in variable.upper() for word in words) else "openai"
+    """API dialect of the provider that a variable's name says; OpenAI's when it says none."""
+    for dialect, words in _WORDS.items():
+        if any(word in variable.upper() for word in words):
+            return dialect
+    return "openai"
+
+
+_WORDS: dict[DialectName, tuple[str, ...]] = {
+    "ollama": ("OLLAMA",),
+    "anthropic": ("ANTHROPIC", "CLAUDE"),
+    "gemini": ("GEMINI", "GOOGLE", "VERTEX"),
+}
 
 
 def model_variables(base_url: str, key: str) -> dict[str, str]:

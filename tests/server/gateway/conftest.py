@@ -186,7 +186,8 @@ def attempt(disk: Store) -> tuple[str, int]:
 def every(stub: StubUpstream, **options: Any) -> tuple[Upstream, ...]:
     """The stub as an upstream of every dialect."""
     ollama = Upstream(name="three", dialect="ollama", base_url=stub.url, **options)
-    return (*both(stub, **options), ollama)
+    gemini = Upstream(name="four", dialect="gemini", base_url=stub.url, **options)
+    return (*both(stub, **options), ollama, gemini)
 
 
 def messages(span: Span, attribute: str) -> Any:

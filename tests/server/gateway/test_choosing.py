@@ -73,6 +73,7 @@ def test_providers_are_named_as_the_conventions_do() -> None:
         "openai",
         "anthropic",
         "ollama",
+        "gcp.gemini",
     ]
     at = {
         "https://me.openai.azure.com/openai/v1": "azure.ai.openai",
@@ -171,7 +172,10 @@ def test_a_pause_that_is_none_is_not_waited_for(asked: str) -> None:
 
 
 OPENAI = ("https://api.openai.com/v1", "OPENAI_API_KEY")
-OLLAMA = ("http://127.0.0.1:11434", "")
+OTHERS = [
+    ("http://127.0.0.1:11434", ""),
+    ("https://generativelanguage.googleapis.com", "GEMINI_API_KEY"),
+]
 ANTHROPIC = ("https://api.anthropic.com/v1", "ANTHROPIC_API_KEY")
 
 
@@ -203,12 +207,12 @@ def test_without_upstreams_calls_go_where_the_environment_sends_them(
     upstreams = standard_upstreams(
         environ, own=("127.0.0.1", 8765), base_urls=("SHOP_URL", "CLAUDE_URL"), keys=("SHOP_KEY",)
     )
-    assert [(each.base_url, each.key_env) for each in upstreams] == [*expected, OLLAMA]
+    assert [(each.base_url, each.key_env) for each in upstreams] == [*expected, *OTHERS]
 
 
 def test_ollamas_server_is_where_a_named_variable_says() -> None:
     environ = {"OLLAMA_BASE_URL": "http://box:11434/"}
-    *_, ollama = standard_upstreams(environ, base_urls=["OLLAMA_BASE_URL"])
+    *_, ollama, _ = standard_upstreams(environ, base_urls=["OLLAMA_BASE_URL"])
     assert (ollama.dialect, ollama.base_url) == ("ollama", "http://box:11434")
 
 

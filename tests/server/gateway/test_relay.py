@@ -355,7 +355,7 @@ def test_a_dialect_that_no_upstream_speaks_is_a_clear_answer(
         ("/gateway/bot/openai/v1/images", "POST", 404),
         ("/gateway/bot/openai/v1/", "POST", 404),
         ("/gateway/bot/openai", "POST", 404),
-        ("/gateway/bot/gemini/v1/models", "GET", 404),
+        ("/gateway/bot/cohere/v1/models", "GET", 404),
         ("/gateway//openai/v1/models", "GET", 404),
         ("/gateway/a%20b/openai/v1/models", "GET", 404),
         ("/gateway/r@0/openai/v1/models", "GET", 404),

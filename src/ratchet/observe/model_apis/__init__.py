@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Final, Literal, Protocol, TypeAlias
 
 from ratchet.observe.model_apis import (
     chat,
     completions,
     embeddings,
+    gemini,
     messages,
     ollama,
     ollama_generate,
@@ -19,6 +21,7 @@ from ratchet.observe.model_apis.request_texts import Path
 
 __all__ = [
     "DIALECTS",
+    "MODEL_IN_PATH",
     "PASSED_THROUGH",
     "Assembly",
     "ChoiceTokens",
@@ -27,7 +30,7 @@ __all__ = [
     "Path",
 ]
 
-DialectName: TypeAlias = Literal["openai", "anthropic", "ollama"]
+DialectName: TypeAlias = Literal["openai", "anthropic", "ollama", "gemini"]
 """The provider whose API an endpoint speaks."""
 
 
@@ -92,8 +95,15 @@ DIALECTS: dict[tuple[DialectName, str], ModelApi] = {
     ("ollama", "chat/completions"): chat,
     ("ollama", "completions"): completions,
     ("ollama", "embeddings"): embeddings,
+    ("gemini", "models/{model}:generateContent"): gemini,
+    ("gemini", "models/{model}:streamGenerateContent"): gemini,
 }
 """Recorded POST calls, by the provider's dialect and the path below its version."""
+
+MODEL_IN_PATH: Final = re.compile(
+    r"(?:^|(?<=/))models/([^/:]+):(generateContent|streamGenerateContent)$"
+)
+"""The end of a path that names the model, and the operation: Gemini's."""
 
 PASSED_THROUGH: dict[tuple[DialectName, str], str] = {
     ("openai", "models"): "GET",
@@ -103,5 +113,6 @@ PASSED_THROUGH: dict[tuple[DialectName, str], str] = {
     ("ollama", "api/show"): "POST",
     ("ollama", "api/version"): "GET",
     ("ollama", "models"): "GET",
+    ("gemini", "models"): "GET",
 }
 """Paths that are relayed without recording, with their method: no model is called."""

@@ -27,7 +27,6 @@ DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 ACCELERATORS = ("nvidia", "dri", "kfd", "dxg", "accel")
 """Beginnings of the names of devices that compute."""
 SHARED_MEMORY = "/dev/shm"  # noqa: S108 - it is the program's own
-_MASK_BYTES = "4k"
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
@@ -140,7 +139,6 @@ class Mounts:
         steps = [(path, 0, path) for path in self._copies]
         steps += [(path, 1, source) for path, source in self._over]
         steps += [(path, 2, "") for path in self._hidden]
-        masks = []
         # Parents before their children, which may lie in a folder that is hidden.
         for path, order, source in sorted(steps, key=lambda step: (step[0].count("/"), step[1])):
             if order == 0:
@@ -150,12 +148,10 @@ class Mounts:
                     os.makedirs(path)
                 mount(source, path, flags=_BIND | _RECURSIVE)
             elif os.path.isdir(path):
-                mount("none", path, "tmpfs", 0, f"size={_MASK_BYTES},mode=0500")
-                masks.append(path)
+                # Empty, and the program's own: many write their settings beside secrets.
+                mount(self._emptied(path), path, flags=_BIND)
             elif os.path.lexists(path):
                 mount(self._nothing, path, flags=_BIND)
-        for path in masks:
-            mount("", path, flags=_REMOUNT | _BIND | _READ_ONLY)
         self._begun = [set(os.listdir(self._upper(path))) for path in self._copies]
 
     def _overlay(self, path: str) -> None:
@@ -166,6 +162,12 @@ class Mounts:
         os.chmod(upper, stat.S_IMODE(os.stat(lower).st_mode))
         options = f"userxattr,lowerdir={lower},upperdir={upper},workdir={work}"
         mount("copy", path, "overlay", _NO_SUID | _NO_DEVICES, options)
+
+    def _emptied(self, path: str) -> str:
+        """What a hidden folder shows instead of its content, since the copies were laid."""
+        place = f"{self._stage}/{self._laid}/hidden-{self._hidden.index(path)}"
+        os.makedirs(place, mode=0o700, exist_ok=True)
+        return place
 
     def _upper(self, path: str) -> str:
         return f"{self._stage}/{self._laid}/{self._copies.index(path)}"
@@ -185,7 +187,8 @@ class Mounts:
             set(os.listdir(upper)) != begun
             for upper, begun in zip(uppers, self._begun, strict=True)
         )
-        return changed or bool(os.listdir(SHARED_MEMORY))
+        own = [self._emptied(path) for path in self._hidden if os.path.isdir(path)]
+        return changed or any(os.listdir(folder) for folder in (SHARED_MEMORY, *own))
 
     def renew(self) -> None:
         """Lay the copies anew, without what was changed in them."""

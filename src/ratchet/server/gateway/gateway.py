@@ -10,11 +10,18 @@ import secrets
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any, get_args
+from urllib.parse import quote
 
 import msgspec
 
 from ratchet.observe.capture import readable
-from ratchet.observe.model_apis import DIALECTS, PASSED_THROUGH, DialectName, ModelApi
+from ratchet.observe.model_apis import (
+    DIALECTS,
+    MODEL_IN_PATH,
+    PASSED_THROUGH,
+    DialectName,
+    ModelApi,
+)
 from ratchet.observe.model_apis.bounded_json import decoded
 from ratchet.observe.spool import Spool
 from ratchet.server.access import check_attempt
@@ -289,8 +296,13 @@ class Gateway:
         provider: DialectName = parts[3]
         # Clients differ in whether the version is part of their base URL.
         path = parts[4].removeprefix("v1/")
-        dialect = DIALECTS.get((provider, path))
-        expected = "POST" if dialect is not None else PASSED_THROUGH.get((provider, path))
+        with_model = MODEL_IN_PATH.search(path) if provider == "gemini" else None
+        if with_model is not None:
+            dialect = DIALECTS.get((provider, f"models/{{model}}:{with_model[2]}"))
+        else:
+            dialect = DIALECTS.get((provider, path.removeprefix("v1beta/")))
+        listed = PASSED_THROUGH.get((provider, path.removeprefix("v1beta/")))
+        expected = "POST" if dialect is not None else listed
         if expected is None:
             raise _nothing(scope["path"])
         if scope["method"] != expected:
@@ -305,8 +317,8 @@ class Gateway:
         call = addressed(parts[2], scope["headers"], query, self._read_token)
         if call.query != query:
             scope = {**scope, "query_string": call.query}
-        # Ollama's base URL is without a version, and its clients may have one in the path.
-        sent = parts[4] if provider == "ollama" else path
+        # Their base URLs are without a version, which the clients may have in the path.
+        sent = parts[4] if provider in ("ollama", "gemini") else path
         address = next(
             (value.decode("latin-1") for key, value in scope["headers"] if key == ADDRESS_HEADER),
             "",
@@ -420,6 +432,9 @@ class Gateway:
                 parent = value
         plain = await _plain(body, encoding, self._body_limit, request.held)
         given = await self._decoded(request, plain)
+        with_model = MODEL_IN_PATH.search(request.path)
+        if given is not None and with_model is not None:
+            given = {**given, "model": with_model[1], "stream": with_model[2].startswith("stream")}
         requested = given.get("model") if given is not None else None
         asked = requested if isinstance(requested, str) else None
         generates = dialect.OPERATION != "embeddings"
@@ -462,7 +477,7 @@ class Gateway:
                 stripper = ResponseStripper(changed)
                 changed = {**trained, "seed": self._seeds.next(target, plain)}
             if changed is not given:
-                body = _rewritten(plain, given, changed)
+                body = _rewritten(plain, given, _without_model(request, given, changed))
                 given = changed
                 headers = [one for one in headers if one[0] != b"content-encoding"]
         keeping: TokenKeeping | None = None
@@ -471,7 +486,7 @@ class Gateway:
         recording = CallRecording(
             target, dialect, given, plain, attributes, context, endpoint.sellers, keeping
         )
-        outgoing = self._outgoing(endpoint, request, headers, body, stripper)
+        outgoing = self._outgoing(endpoint, request, headers, body, stripper, _model_of(given))
         outgoing.weights = weights
         return outgoing, recording, given is not None and given.get("stream") is True, mirrored
 
@@ -494,7 +509,7 @@ class Gateway:
             endpoint, model = self._choose(request, changed.get("model"))
         if model is not None:
             changed = {**changed, "model": model}
-        body = _rewritten(mirrored.plain, given, changed)
+        body = _rewritten(mirrored.plain, given, _without_model(request, given, changed))
         attributes = {
             **endpoint.attributes,
             **found.attributes,
@@ -512,7 +527,7 @@ class Gateway:
             None,
             endpoint.sellers,
         )
-        outgoing = self._outgoing(endpoint, request, headers, body)
+        outgoing = self._outgoing(endpoint, request, headers, body, None, _model_of(changed))
         if found.adapter is not None and self._adapters is not None:
             if self._adapters.fault(endpoint.upstream, str(model)):
                 return
@@ -521,7 +536,7 @@ class Gateway:
             await self._mirror.send(outgoing, recording, shadow.experiment_id)
         except UnknownWeights:
             await self._load_weights(outgoing, [])
-            outgoing = self._outgoing(endpoint, request, headers, body)
+            outgoing = self._outgoing(endpoint, request, headers, body, None, _model_of(changed))
             await self._mirror.send(outgoing, recording, shadow.experiment_id)
 
     def _served(
@@ -640,6 +655,7 @@ class Gateway:
         headers: Sequence[tuple[bytes, bytes]],
         body: Content | None,
         stripper: ResponseStripper | None = None,
+        model: str = "",
     ) -> UpstreamRequest:
         if endpoint.addressed:
             sent = addressed_headers(headers, endpoint.key)
@@ -647,7 +663,10 @@ class Gateway:
             sent = request_headers(headers, endpoint.key, endpoint.key_header)
         if stripper is not None:
             sent["Accept-Encoding"] = "identity"
-        url = endpoint.url(request.path, request.scope["query_string"])
+        path = request.path
+        if model and (with_model := MODEL_IN_PATH.search(path)):
+            path = f"{path[: with_model.start(1)]}{quote(model)}{path[with_model.end(1) :]}"
+        url = endpoint.url(path, request.scope["query_string"])
         return UpstreamRequest(endpoint, request.scope["method"], url, sent, body, stripper)
 
     async def _trains(self, target: GatewayTarget) -> bool:
@@ -726,6 +745,20 @@ def _rewritten(body: Content, before: dict[str, Any], after: dict[str, Any]) -> 
             return json.dumps(after).encode()
     except (TypeError, ValueError, RecursionError):
         raise Problem(400, "The body is not JSON that can be rewritten.") from None
+
+
+def _without_model(
+    request: _Request, given: dict[str, Any], changed: dict[str, Any]
+) -> dict[str, Any]:
+    """The request as it is in the body, where the model's name is not if it is in the path."""
+    if MODEL_IN_PATH.search(request.path) is None:
+        return changed
+    return {**changed, "model": given["model"], "stream": given["stream"]}
+
+
+def _model_of(changed: dict[str, Any] | None) -> str:
+    model = changed.get("model") if changed is not None else None
+    return model if isinstance(model, str) else ""
 
 
 def _nothing(path: str) -> Problem:

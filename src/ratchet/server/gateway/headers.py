@@ -54,6 +54,7 @@ _NOT_SENT = _HOP_BY_HOP | {
     b"authorization",
     b"x-api-key",
     b"api-key",
+    b"x-goog-api-key",
     # Set by browsers for this host.
     b"cookie",
 }
@@ -65,7 +66,7 @@ _NOT_RETURNED = _HOP_BY_HOP | {
     b"strict-transport-security",
 }
 
-_KEYS = (b"authorization", b"x-api-key", b"api-key")
+_KEYS = (b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key")
 
 # Invalid in response headers; uvicorn rejects them.
 _ODD_NAME = re.compile(rb'[\x00-\x1f\x7f()<>@,;:\[\]={} \t\\"/?]')

@@ -38,8 +38,11 @@ after five; a request sent at that moment is lost.
 ADDRESSED = 256
 """Most base URLs at model hosts that are kept."""
 
-_KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY"}
+_KEYS = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "gemini": "GEMINI_API_KEY"}
 """Variables with the keys that an agent would have without the gateway, by dialect."""
+
+_KEY_HEADERS = {"anthropic": "x-api-key", "gemini": "x-goog-api-key"}
+"""Headers of keys that are no bearer tokens, by dialect."""
 
 _LARGE = 262_144
 """Bytes from which on a body is sent in pieces; in one, it would block all other calls."""
@@ -63,8 +66,9 @@ class UpstreamEndpoint:
         self.addressed = False
         """Whether the client itself calls this address, with a key of its own."""
         self.key = environ.get(upstream.key_env, "").strip() if upstream.key_env else ""
-        bearer = upstream.dialect != "anthropic" or upstream.key_env == BEARER_KEY
-        self.key_header = "Authorization" if bearer else "x-api-key"
+        own = _KEY_HEADERS.get(upstream.dialect)
+        bearer = own is None or upstream.key_env == BEARER_KEY
+        self.key_header = "Authorization" if bearer else str(own)
         self.proxy = proxy_of(reached_at or upstream.base_url, environ)
         parts = urlsplit(upstream.base_url)
         self.address = parts.netloc.rpartition("@")[2]

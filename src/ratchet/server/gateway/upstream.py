@@ -54,11 +54,22 @@ _PROVIDERS_OWN = (
         key_env="ANTHROPIC_API_KEY",
     ),
     Upstream(name="ollama", dialect="ollama", base_url="http://127.0.0.1:11434"),
+    Upstream(
+        name="gemini",
+        dialect="gemini",
+        base_url="https://generativelanguage.googleapis.com",
+        key_env="GEMINI_API_KEY",
+    ),
 )
 
-_BASE_URLS = ("OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_BASE_URL")
-_KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", BEARER_KEY := "ANTHROPIC_AUTH_TOKEN")
-"""Variables that the providers' libraries read. The last is sent as a bearer token."""
+_BASE_URLS = (
+    *("OPENAI_BASE_URL", "OPENAI_API_BASE", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL"),
+)
+_KEYS = (
+    *("OPENAI_API_KEY", "ANTHROPIC_API_KEY", BEARER_KEY := "ANTHROPIC_AUTH_TOKEN"),
+    *("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+)
+"""Variables that the providers' libraries read. Anthropic's second is sent as a bearer token."""
 
 
 def standard_upstreams(

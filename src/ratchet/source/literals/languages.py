@@ -1,7 +1,8 @@
-"""Which languages' literals are read, by the name of the file."""
+"""Which languages' literals are read, by the name of the file or the interpreter it names."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -58,7 +59,24 @@ LANGUAGES = {
 }
 """By the ending of the file's name. Files with other endings are read as text."""
 
+_INTERPRETERS = {
+    **dict.fromkeys(("python", "uv"), _PYTHON),  # `uv run --script`
+    **dict.fromkeys(("node", "bun"), _JAVASCRIPT),
+    **dict.fromkeys(("deno", "tsx", "ts-node"), _TYPESCRIPT),
+    **dict.fromkeys(("sh", "bash", "dash", "ksh", "zsh"), _SHELL),
+}
+_SHEBANG = re.compile(r"#!\s*(?:\S*/)?(?:env\s+(?:-\S+\s+|\w+=\S*\s+)*(?:\S*/)?)?([a-zA-Z-]+)")
 
-def language_of(path: str) -> Language:
-    """The language of a file, by its name."""
-    return LANGUAGES.get(PurePosixPath(path).suffix.lower().removeprefix("."), TEXT)
+
+def language_of(path: str, text: str = "") -> Language:
+    """The language of a file: by the ending of its name, or by the interpreter in its first line.
+
+    Args:
+        path: Its name, with or without folders.
+        text: Its content, which is looked at where the name has no ending.
+    """
+    ending = PurePosixPath(path).suffix.lower().removeprefix(".")
+    shebang = None if ending else _SHEBANG.match(text)
+    if shebang:
+        return _INTERPRETERS.get(shebang[1], TEXT)
+    return LANGUAGES.get(ending, TEXT)

@@ -40,6 +40,10 @@ class LiteralFile:
         """1-based line of a literal's beginning."""
         return self.text.count("\n", 0, literal.span[0]) + 1
 
+    def lines(self, literal: Literal) -> int:
+        """Line breaks in a literal."""
+        return self.text.count("\n", *literal.span)
+
     def following(self, literal: Literal) -> str:
         """Source after a literal."""
         return self.text[literal.span[1] : literal.span[1] + _FOLLOWING]
@@ -84,7 +88,7 @@ class Found:
 
 def read_file(text: str, path: str) -> LiteralFile:
     """A file's literals."""
-    language = language_of(path)
+    language = language_of(path, text)
     literals, _ = language.read(text)
     return LiteralFile(path, text, language, tuple(literals))
 

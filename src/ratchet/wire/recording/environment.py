@@ -23,6 +23,7 @@ PROVIDERS = {
     "OPENAI_BASE_URL": "https://api.openai.com/v1",
     "OPENAI_API_BASE": "https://api.openai.com/v1",
     "ANTHROPIC_BASE_URL": "https://api.anthropic.com",
+    "GOOGLE_GEMINI_BASE_URL": "https://generativelanguage.googleapis.com",
 }
 """Variables that the providers' libraries read in any language, with what they stand for."""
 

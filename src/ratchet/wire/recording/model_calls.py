@@ -77,6 +77,8 @@ def api_of(dialect: str) -> ModelApi | None:
     provider, _, name = dialect.partition("-")
     if provider == "anthropic":
         return DIALECTS["anthropic", "messages"]
+    if provider == "gemini":
+        return DIALECTS["gemini", "models/{model}:generateContent"]
     paths = {"chat": "chat/completions"}
     return DIALECTS.get(("openai", paths.get(name, name))) if provider == "openai" else None
 

@@ -1,0 +1,235 @@
+"""Dialect of Google's Gemini: models/NAME:generateContent, and its stream.
+
+The name of the model stands in the path, so that whoever has a request puts it beside the body as
+`model`, and `stream` for the operation that streams.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ratchet.observe.model_apis import chat
+from ratchet.observe.model_apis.bounded_json import (
+    MAX_ITEMS,
+    GrowingText,
+    count,
+    encoded,
+    items,
+    mapping,
+    name,
+)
+from ratchet.observe.model_apis.engine_tokens import no_tokens as choice_tokens
+from ratchet.observe.model_apis.engine_tokens import without_tokens as training_request
+from ratchet.observe.model_apis.request_texts import Path, with_texts
+
+__all__ = [
+    "OPERATION",
+    "assembly",
+    "choice_tokens",
+    "request_attributes",
+    "response_attributes",
+    "system_texts",
+    "training_request",
+    "with_texts",
+]
+
+OPERATION = "generate_content"
+
+_SETTINGS = {
+    "temperature": "temperature",
+    "topP": "top_p",
+    "topK": "top_k",
+    "maxOutputTokens": "max_tokens",
+    "seed": "seed",
+    "stopSequences": "stop",
+    "candidateCount": "n",
+    "presencePenalty": "presence_penalty",
+    "frequencyPenalty": "frequency_penalty",
+}
+
+
+def request_attributes(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Span attributes of a request."""
+    config = mapping(_field(request, "generationConfig"))
+    asked: dict[str, Any] = {own: _field(config, theirs) for theirs, own in _SETTINGS.items()}
+    system = _field(request, "systemInstruction")
+    messages = [{**message, "role": "system"} for message in _messages(system)]
+    messages += _messages(request.get("contents"))
+    asked |= {"model": request.get("model"), "stream": request.get("stream"), "messages": messages}
+    if form := name(_field(config, "responseMimeType")):
+        asked["response_format"] = {"type": "text" if form == "text/plain" else "json_object"}
+    declared = [
+        {"type": "function", "function": declaration}
+        for tool in items(request.get("tools"))
+        for declaration in items(_field(mapping(tool), "functionDeclarations"))
+    ]
+    return chat.request_attributes({**asked, "tools": declared})
+
+
+def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
+    """Span attributes of a response."""
+    choices = []
+    for candidate in map(mapping, items(response.get("candidates"))):
+        (message,) = _messages(candidate.get("content"))[:1] or [{"content": ""}]
+        reason = name(_field(candidate, "finishReason")).lower()
+        choices.append({"message": {**message, "role": "assistant"}, "finish_reason": reason})
+    used = mapping(_field(response, "usageMetadata"))
+    thoughts = count(_field(used, "thoughtsTokenCount")) or 0
+    said = count(_field(used, "candidatesTokenCount"))
+    usage = {
+        "prompt_tokens": _field(used, "promptTokenCount"),
+        "completion_tokens": said + thoughts if said is not None else thoughts or None,
+        "prompt_tokens_details": {"cached_tokens": _field(used, "cachedContentTokenCount")},
+        "completion_tokens_details": {"reasoning_tokens": thoughts or None},
+    }
+    return chat.response_attributes(
+        {
+            "id": _field(response, "responseId"),
+            "model": _field(response, "modelVersion"),
+            "choices": choices,
+            "usage": usage if used else None,
+        }
+    )
+
+
+def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
+    """Texts of the system instruction; without one those of the first content, which may hold the
+    instructions."""
+    for key in ("systemInstruction", "system_instruction"):
+        if texts := list(_texts(request.get(key), (key,))):
+            return texts
+    contents = request.get("contents")
+    if isinstance(contents, list):
+        return list(_texts(contents[0], ("contents", 0))) if contents else []
+    return list(_texts(contents, ("contents",)))
+
+
+def _texts(content: Any, path: Path) -> Iterator[tuple[Path, str]]:
+    """Texts of a content, which is an object with parts, or one part alone."""
+    parts = mapping(content).get("parts")
+    for position, part in enumerate(parts if isinstance(parts, list) else ()):
+        if isinstance(mapping(part).get("text"), str):
+            yield (*path, "parts", position, "text"), part["text"]
+    if isinstance(mapping(parts).get("text"), str):
+        yield (*path, "parts", "text"), mapping(parts)["text"]
+
+
+def _messages(contents: Any) -> list[dict[str, Any]]:
+    """Contents as messages of a chat."""
+    messages = []
+    for content in contents if isinstance(contents, list) else [contents]:
+        parts = mapping(content).get("parts")
+        shown: list[dict[str, Any]] = []
+        calls: list[dict[str, Any]] = []
+        results: list[dict[str, Any]] = []
+        thoughts: list[str] = []
+        for part in map(mapping, items(parts) or [parts]):
+            call, result = _field(part, "functionCall"), _field(part, "functionResponse")
+            data = mapping(_field(part, "inlineData"))
+            if isinstance(part.get("text"), str):
+                if part.get("thought") is True:
+                    thoughts.append(part["text"])
+                else:
+                    shown.append({"type": "text", "text": part["text"]})
+            elif call is not None:
+                called = mapping(call)
+                function = {"name": called.get("name"), "arguments": called.get("args")}
+                calls.append({"id": called.get("id"), "function": function})
+            elif result is not None:
+                answered = mapping(result)
+                text = encoded(mapping(answered.get("response"))).decode()
+                results.append(
+                    {"role": "tool", "tool_call_id": answered.get("id"), "content": text}
+                )
+            elif data:
+                kind = name(_field(data, "mimeType")) or "application/octet-stream"
+                url = f"data:{kind};base64,{data.get('data')}"
+                shown.append({"type": "image_url", "image_url": {"url": url}})
+        role = {"model": "assistant", "": "user"}.get(name(mapping(content).get("role")), "user")
+        if shown or calls or thoughts:
+            message: dict[str, Any] = {"role": role, "content": shown}
+            if calls:
+                message["tool_calls"] = calls
+            if thoughts:
+                message["reasoning"] = "".join(thoughts)
+            messages.append(message)
+        messages += results
+    return messages
+
+
+_SNAKE = re.compile(r"(?<=[a-z])([A-Z])")
+
+
+def _field(value: Mapping[str, Any], field: str) -> Any:
+    """A field by its name in JSON, or by the one in snake case that the API accepts too."""
+    if field in value:
+        return value[field]
+    return value.get(_SNAKE.sub(r"_\1", field).lower())
+
+
+def assembly() -> GeminiAssembly:
+    """A new assembly for a streamed response."""
+    return GeminiAssembly()
+
+
+class GeminiAssembly:
+    """Merges the responses of a stream: each has the next parts."""
+
+    def __init__(self) -> None:
+        self._last: dict[str, Any] = {}
+        self._candidates: dict[int, _Candidate] = {}
+
+    def add(self, event: Mapping[str, Any]) -> None:
+        """Add a response."""
+        self._last.update(event)
+        for candidate in map(mapping, items(event.get("candidates"))):
+            index = count(candidate.get("index")) or 0
+            if index in self._candidates or len(self._candidates) < MAX_ITEMS:
+                self._candidates.setdefault(index, _Candidate()).add(candidate)
+
+    @property
+    def begun(self) -> bool:
+        """Whether the model has begun to answer."""
+        return bool(self._candidates)
+
+    @property
+    def complete(self) -> bool:
+        """Whether the model has said why it stopped."""
+        candidates = self._candidates.values()
+        return bool(candidates) and all(candidate.reason for candidate in candidates)
+
+    def response(self) -> dict[str, Any]:
+        """The response so far."""
+        whole = [self._candidates[index].whole() for index in sorted(self._candidates)]
+        return {**self._last, "candidates": whole} if whole else dict(self._last)
+
+
+class _Candidate:
+    """One candidate of a streamed response."""
+
+    def __init__(self) -> None:
+        self.reason = ""
+        self._texts = {False: GrowingText(), True: GrowingText()}
+        """What it said, and what it thought."""
+        self._others: list[Any] = []
+
+    def add(self, candidate: Mapping[str, Any]) -> None:
+        """Add the next parts."""
+        self.reason = name(_field(candidate, "finishReason")) or self.reason
+        for part in map(mapping, items(mapping(candidate.get("content")).get("parts"))):
+            if isinstance(part.get("text"), str):
+                self._texts[part.get("thought") is True].add(part["text"])
+            elif len(self._others) < MAX_ITEMS:
+                self._others.append(part)
+
+    def whole(self) -> dict[str, Any]:
+        """The candidate so far."""
+        parts = [
+            {"text": growing.text(), **({"thought": True} if thought else {})}
+            for thought, growing in reversed(self._texts.items())
+            if growing
+        ]
+        content = {"role": "model", "parts": [*parts, *self._others]}
+        return {"content": content, "finishReason": self.reason}

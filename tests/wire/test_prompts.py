@@ -1,0 +1,82 @@
+"""Which texts of the source are reported as prompts, by what reached the model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from ratchet.wire.deriving.prompts import sent_prompts
+from ratchet.wire.recording.recording import ModelText
+from tests.wire.test_declarations import recording
+
+SYSTEM = (
+    "You decide which agent runs next. Here are the agents:\n{agents}\n"
+    "Here is the state:\n{state}\nHand over now."
+)
+AGENTS = "Stock Lookup Agent: Looks up stock prices and symbols"
+
+
+def prompts(root: Path, files: dict[str, str], *calls: list[tuple[str, str]]) -> list[str]:
+    """The prompts as `FILE:LINE`, of calls whose texts are given with their roles."""
+    for name, text in files.items():
+        (root / name).write_text(text)
+    recorded = recording(root)
+    (call,) = recorded.calls
+    sent = tuple(
+        msgspec.structs.replace(
+            call,
+            number=number,
+            texts=tuple(ModelText(role=role, text=text) for role, text in texts),
+        )
+        for number, texts in enumerate(calls)
+    )
+    recorded = msgspec.structs.replace(recorded, calls=sent)
+    return [f"{prompt.path}:{prompt.line}" for prompt in sent_prompts(root, files, recorded, ())]
+
+
+def test_names_and_descriptions_put_into_a_prompt_are_none(tmp_path: Path) -> None:
+    source = (
+        f"SYSTEM = {SYSTEM!r}\n"
+        'AGENTS = [dict(name="Stock Lookup Agent", about="Looks up stock prices and symbols")]\n'
+        'OTHER = f"Here is the state:\\n{state}"\n'
+    )
+    sent = SYSTEM.format(agents=AGENTS, state="{}")
+    assert prompts(tmp_path, {"main.py": source}, [("system", sent)]) == ["main.py:1"]
+
+
+def test_a_prompt_put_into_another_one_is_one_too(tmp_path: Path) -> None:
+    rules = (
+        "Never promise a date of delivery, and never name a price that the shop has not confirmed."
+    )
+    source = f"SYSTEM = {SYSTEM!r}\nRULES = {rules!r}\n"
+    sent = SYSTEM.format(agents=rules, state="{}")
+    assert prompts(tmp_path, {"main.py": source}, [("system", sent)]) == ["main.py:1", "main.py:2"]
+
+
+def test_a_label_of_the_input_is_none_beside_a_prompt_but_one_alone(tmp_path: Path) -> None:
+    source = 'SYSTEM = "You plan research for a small team."\nINPUT = "Original query: {query}"\n'
+    files = {"main.py": source}
+    user = ("user", "Original query: tea in Fiji")
+    system = ("system", "You plan research for a small team.")
+    assert prompts(tmp_path, files, [system, user]) == ["main.py:1"]
+    assert prompts(tmp_path, files, [user]) == ["main.py:2"]
+
+
+def test_a_role_of_one_word_counts_beside_its_goal_alone(tmp_path: Path) -> None:
+    agents = (
+        'agent(\n    role="Writer",\n    goal="Write reports that managers read to the end",\n)\n'
+    )
+    files = {"agents.py": agents, "other.py": 'TITLE = "Writer"\n'}
+    sent = "You are Writer.\nYour goal is: Write reports that managers read to the end"
+    assert prompts(tmp_path, files, [("system", sent)]) == ["agents.py:2", "agents.py:3"]
+
+
+def test_a_script_without_an_ending_is_read_in_the_language_of_its_first_line(
+    tmp_path: Path,
+) -> None:
+    text = "You are a concise assistant for people at a terminal."
+    script = f"#!/usr/bin/env bash\n\nprompt=$(cat <<EOF\n{text}\nEOF\n)\n"
+    python = f"#!/usr/bin/env -S uv run --script\nPROMPT = {text!r}\n"
+    files = {"llm": script, "ask": python}
+    assert prompts(tmp_path, files, [("system", text)]) == ["ask:2", "llm:4"]
