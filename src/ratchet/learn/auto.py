@@ -16,7 +16,8 @@ each, and no arm alone gains. There an arm that found nothing better hands on wh
 (`Finding.tied`), and arms whose changes are random come last: they have no score to follow, and a
 change of theirs is as good as any other. A source at the floor has nothing to lose, so this costs
 no score; elsewhere a tie is not handed on, since the best of several ties is more often worse than
-better than the source.
+better than the source. Whether it is at the floor is decided anew before each slice, by all that
+the best so far has run.
 """
 
 from __future__ import annotations
