@@ -17,6 +17,8 @@ SKIP = "RATCHET_SKIP_DASHBOARD"
 DATA = {
     "examples/stdlib_helper": "ratchet/_examples/stdlib_helper",
     "examples/letter_names": "ratchet/_examples/letter_names",
+    "examples/cricket_sql": "ratchet/_examples/cricket_sql",
+    "examples/support_router": "ratchet/_examples/support_router",
     "skills/ratchet": "ratchet/_skills/ratchet",
 }
 """Folders outside the package, and where they are in the wheel."""
