@@ -268,7 +268,7 @@ def test_another_model_in_its_place_is_refused(
     config = CONFIG.replace('"local"', '"gpt-5"').replace("EXECUTOR", "inline")
     done = make_project(agent=AGENT, config=config, tasks=4).ratchet("run", "joy")
     assert done.returncode == 2
-    assert 'agent.model = \'gpt-5\': should be "local" or "local:PATH"' in done.stderr
+    assert 'agent.model = \'gpt-5\': should be "local" or "local:NAME"' in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,10 @@ import typer
 from ratchet.autopilot.config import read_config
 from ratchet.autopilot.run_outcome import RunOutcome
 from ratchet.cli.console import display_path, one_line, out, project_in, short
-from ratchet.cli.errors import err
+from ratchet.cli.fetched_model import find_with_bar
 from ratchet.cli.improve import improve_project, show_plot
 from ratchet.cli.run_outcome import print_outcome
-from ratchet.models import find_model, is_local
+from ratchet.models import is_local
 from ratchet.models.local_model import require_engine
 from ratchet.observe.project_paths import prepare_state
 from ratchet.ship import check_clean
@@ -96,7 +96,7 @@ def demo(
     model = read_config(example_folder(variant.example) / "ratchet.toml").agent.model
     if model is not None and is_local(model):
         require_engine()
-        find_model(model, lambda text: err.print(text, markup=False), progress=True)
+        find_with_bar(model)
     root = (folder or Path(variant.folder)).resolve()
     fresh = _prepare(root, variant)
     _introduce(root, fresh, variant, model)

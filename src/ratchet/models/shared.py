@@ -20,7 +20,7 @@ def shared_model(name: str, say: Callable[[str], None], folder: Path) -> Iterato
     """Use a local model, which is started for the first user and stopped after the last.
 
     Args:
-        name: `local`, or `local:` with a path.
+        name: `local`, or `local:` with a model's name or path.
         say: Called with a sentence before something is fetched.
         folder: Folder that a path is relative to.
 
