@@ -13,10 +13,10 @@ from openai import AsyncOpenAI
 HERE = Path(__file__).parent
 SCHEMA = (HERE / "schema.sql").read_text(encoding="utf-8")
 
-SYSTEM = ratchet.prompt(
-    "system",
+INSTRUCTION = ratchet.prompt(
+    "instruction",
     """{schema}
-Write one SQLite query that answers the question. Answer with the query and nothing else.""",
+Write one SQLite query that answers the question, and nothing else.""",
 )
 
 
@@ -24,16 +24,15 @@ Write one SQLite query that answers the question. Answer with the query and noth
 async def write_query(question: str) -> str:
     """The query whose result answers the question."""
     async with AsyncOpenAI(timeout=120) as client:
-        done = await client.chat.completions.create(
+        done = await client.completions.create(
             model="local",
-            messages=[
-                {"role": "system", "content": SYSTEM.format(schema=SCHEMA)},
-                {"role": "user", "content": question},
-            ],
+            # The first word is written for the model, so that it answers with a query.
+            prompt=f"{INSTRUCTION.format(schema=SCHEMA)}\n\nInput: {question}\nOutput: SELECT",
             temperature=0,
-            max_tokens=100,
+            max_tokens=60,
+            stop=["\n", ";"],
         )
-    return (done.choices[0].message.content or "").strip()
+    return f"SELECT{done.choices[0].text}".strip()
 
 
 def rows(query: str) -> list[tuple[object, ...]]:

@@ -107,13 +107,13 @@ def make_tasks(database: sqlite3.Connection, luck: random.Random) -> list[dict[s
 
 
 def settled(database: sqlite3.Connection, query: str) -> bool:
-    """Whether a query returns something, and no tie decides what its LIMIT cuts off."""
+    """Whether a query returns more than a 0, and no tie decides what its LIMIT cuts off."""
     whole, _, limit = query.partition(" LIMIT ")
     rows = database.execute(whole).fetchall()
-    if not rows or not limit:
-        return bool(rows)
-    figures = [row[-1] for row in rows]
-    return len(set(figures[: int(limit) + 1])) == int(limit) + 1
+    if not any(value for row in rows for value in row):
+        return False
+    figures = [row[-1] for row in rows][: int(limit) + 1] if limit else []
+    return not limit or len(set(figures)) == int(limit) + 1
 
 
 # Easy ones: a filter, a count.
@@ -264,14 +264,14 @@ def newcomers(luck: random.Random, _: str) -> Question:
 
 
 KINDS: dict[Callable[[random.Random, str], Question], int] = {
-    about_one_player: 55,
-    batsmen_where: 55,
+    about_one_player: 60,
+    batsmen_where: 60,
     how_many: 40,
-    country_with_most: 65,
-    countries_having: 65,
+    country_with_most: 70,
+    countries_having: 70,
     top_players: 50,
     average: 40,
-    newcomers: 30,
+    newcomers: 10,
 }
 """How many questions there are of each kind."""
 

@@ -8,13 +8,13 @@ import sys
 import ratchet
 from openai import AsyncOpenAI
 
-SYSTEM = ratchet.prompt(
-    "system",
+INSTRUCTION = ratchet.prompt(
+    "instruction",
     """You sort the support tickets of a shop for household appliances.
 Answer with one JSON object and nothing else. Its keys:
 "team": safety, repairs, logistics, billing, accounts or sales,
 "priority": how urgent it is,
-"product": the kind of appliance it is about, or null,
+"product": the kind of appliance that it is about, in one word, or null,
 "order": the order number, or null.""",
 )
 
@@ -22,13 +22,11 @@ Answer with one JSON object and nothing else. Its keys:
 @ratchet.agent
 async def route(ticket: str) -> str:
     """The ticket's team, priority, product and order as JSON."""
+    question = f"{INSTRUCTION.format()}\n\nInput: {ticket}\nOutput:"
     async with AsyncOpenAI(timeout=120) as client:
         done = await client.chat.completions.create(
             model="local",
-            messages=[
-                {"role": "system", "content": str(SYSTEM)},
-                {"role": "user", "content": ticket},
-            ],
+            messages=[{"role": "user", "content": question}],
             temperature=0,
             max_tokens=80,
         )

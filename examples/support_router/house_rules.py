@@ -42,13 +42,13 @@ class Ticket:
 def routed(ticket: Ticket) -> dict[str, str | None]:
     """The JSON that the help desk wants.
 
-    A product is a plain noun in small letters, an order number is `A-` and its digits, and what a
-    ticket does not say is null.
+    A product is a plain noun in small letters, an order number is a text of its digits, and what
+    a ticket does not say is null.
     """
     step = int(PRIORITIES[ticket.problem][1])
     return {
         "team": TEAMS[ticket.problem],
         "priority": f"P{max(1, step - 1) if ticket.firm else step}",
         "product": ticket.product,
-        "order": None if ticket.order is None else f"A-{ticket.order}",
+        "order": None if ticket.order is None else str(ticket.order),
     }

@@ -25,21 +25,22 @@ def imitating_model(tasks: list[dict[str, Any]], answer: Answer) -> Iterator[str
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            system, user = (message["content"] for message in asked["messages"])
-            text = answer(by_input[user], "Output: " in system)
+            prompt = asked.get("prompt") or asked["messages"][-1]["content"]
+            before, _, last = prompt.rpartition("\n\nInput: ")
+            text, _, begun = last.partition("\nOutput:")
+            said = answer(by_input[text], "Output: " in before).removeprefix(begun.strip())
+            choice: dict[str, Any] = {"index": 0, "finish_reason": "stop"}
+            if "prompt" in asked:
+                choice |= {"text": said}
+            else:
+                choice |= {"message": {"role": "assistant", "content": said}}
             body = json.dumps(
                 {
                     "id": "simulated",
-                    "object": "chat.completion",
+                    "object": "text_completion" if "prompt" in asked else "chat.completion",
                     "created": 0,
                     "model": "simulated",
-                    "choices": [
-                        {
-                            "index": 0,
-                            "finish_reason": "stop",
-                            "message": {"role": "assistant", "content": text},
-                        }
-                    ],
+                    "choices": [choice],
                     "usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2},
                 }
             ).encode()

@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from ratchet.autopilot.config import read_config
+from ratchet.autopilot.project import Project
 from ratchet.cli.demo import example_folder
-from ratchet.evaluate.catalog import make_evaluator
+from ratchet.worker.evaluator import FunctionEvaluator
 from tests import interpreters
 from tests.evaluate.conftest import ended, verdict
 from tests.examples.imitating_model import Answer, imitating_model
@@ -39,12 +39,12 @@ def copied(name: str, folder: Path) -> Path:
 
 
 def score(name: str, output: str, task: dict[str, Any]) -> float:
-    """By the example's own evaluator."""
-    config = read_config(example_folder(name) / "ratchet.toml").evaluators[0]
-    options = dict(config.options)
-    if "database" in options:
-        options["database"] = str(example_folder(name) / options["database"])
-    graded = verdict(make_evaluator(config.use, options), ended(output, task["expected"]))
+    """By the example's own evaluator, whose files are found from any folder."""
+    project = Project.find(example_folder(name))
+    section = project.config.evaluators[0]
+    evaluator = project.evaluator(section.use, section.options, name=None)
+    assert isinstance(evaluator, FunctionEvaluator)
+    graded = verdict(evaluator, ended(output, task["expected"]))
     assert graded.value is not None, graded
     return graded.value
 

@@ -12,7 +12,7 @@ class Model:
     """Notes what it is asked, in the place of a client."""
 
     def __init__(self, **_: object) -> None:
-        self.chat = SimpleNamespace(completions=self)
+        self.completions = self
 
     async def __aenter__(self) -> "Model":
         return self
@@ -22,8 +22,7 @@ class Model:
 
     async def create(self, **asked: object) -> SimpleNamespace:
         Model.asked = asked
-        message = SimpleNamespace(content=" SELECT COUNT(*) FROM matches\n")
-        return SimpleNamespace(choices=[SimpleNamespace(message=message)])
+        return SimpleNamespace(choices=[SimpleNamespace(text=" COUNT(*) FROM matches\n")])
 
 
 class Agent(unittest.TestCase):
@@ -31,9 +30,9 @@ class Agent(unittest.TestCase):
         with mock.patch.object(agent, "AsyncOpenAI", Model):
             query = asyncio.run(agent.write_query("How many matches were there?"))
         self.assertEqual(query, "SELECT COUNT(*) FROM matches")
-        system, user = Model.asked["messages"]
-        self.assertTrue(system["content"].startswith("CREATE TABLE top_batsmen"))
-        self.assertEqual(user["content"], "How many matches were there?")
+        prompt = Model.asked["prompt"]
+        self.assertTrue(prompt.startswith("CREATE TABLE top_batsmen"))
+        self.assertTrue(prompt.endswith("Input: How many matches were there?\nOutput: SELECT"))
 
     def test_a_query_is_run(self) -> None:
         self.assertEqual(agent.rows("SELECT COUNT(*) FROM matches"), [(360,)])
