@@ -29,6 +29,8 @@ def imitating_model(tasks: list[dict[str, Any]], answer: Answer) -> Iterator[str
             before, _, last = prompt.rpartition("\n\nInput: ")
             text, _, begun = last.partition("\nOutput:")
             said = answer(by_input[text], "Output: " in before).removeprefix(begun.strip())
+            for stop in asked.get("stop", ()):
+                said = said.partition(stop)[0]
             choice: dict[str, Any] = {"index": 0, "finish_reason": "stop"}
             if "prompt" in asked:
                 choice |= {"text": said}

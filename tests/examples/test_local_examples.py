@@ -25,7 +25,13 @@ from tests.evaluate.conftest import ended, verdict
 from tests.examples.imitating_model import Answer, imitating_model
 from tests.repositories import committed, git
 
-SCRIPTS = {"cricket_sql": "make_data", "support_router": "make_tasks"}
+SCRIPTS = {
+    "cricket_sql": "make_data",
+    "support_router": "make_tasks",
+    "math_tools": "make_tasks",
+    "multi_hop": "make_tasks",
+}
+COUNTS = {"cricket_sql": 400, "support_router": 400, "math_tools": 240, "multi_hop": 240}
 
 
 def tasks(name: str) -> list[dict[str, Any]]:
@@ -54,10 +60,10 @@ def test_the_data_is_what_its_script_makes(name: str, tmp_path: Path) -> None:
     folder = copied(name, tmp_path)
     (folder / "tasks.jsonl").unlink()
     interpreters.run([sys.executable, "-m", SCRIPTS[name]], cwd=folder, check=True)
-    committed_folder = example_folder(name)
-    assert (folder / "tasks.jsonl").read_bytes() == (committed_folder / "tasks.jsonl").read_bytes()
+    for path in [*folder.glob("*.json"), *folder.glob("*.jsonl")]:
+        assert path.read_bytes() == (example_folder(name) / path.name).read_bytes()
     for path in folder.glob("*.sqlite"):
-        assert dump(path) == dump(committed_folder / path.name)
+        assert dump(path) == dump(example_folder(name) / path.name)
 
 
 def dump(path: Path) -> list[str]:
@@ -69,9 +75,59 @@ def dump(path: Path) -> list[str]:
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_no_task_is_a_copy_of_another(name: str) -> None:
     inputs = [task["input"] for task in tasks(name)]
-    assert len(inputs) == len(set(inputs)) == 400
-    queries = [task["expected"] for task in tasks("cricket_sql")]
-    assert len(set(queries)) == 400
+    assert len(inputs) == len(set(inputs)) == COUNTS[name]
+
+
+def test_no_query_is_asked_for_twice() -> None:
+    assert len({task["expected"] for task in tasks("cricket_sql")}) == 400
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_every_expected_answer_is_right(name: str) -> None:
+    for task in tasks(name)[::10]:
+        assert score(name, task["expected"], task) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "expected"),
+    [
+        (
+            "math_tools",
+            '{"question": "2 and 3?", "answer": "2 + 3 = 5\\n#### 1,005"}\n',
+            {"input": "2 and 3?", "expected": "1005"},
+        ),
+        (
+            "multi_hop",
+            json.dumps(
+                [
+                    {
+                        "question": "Where?",
+                        "answer": "Oslo",
+                        "context": [["Anna", ["She works ", "at Brisk."]], ["Brisk", ["In Oslo."]]],
+                        "supporting_facts": [["Anna", 1], ["Brisk", 0], ["Brisk", 1]],
+                    }
+                ]
+            ),
+            {
+                "input": "Where?",
+                "expected": "Oslo",
+                "tool_calls": [
+                    {"name": "read", "arguments": {"title": "Anna"}},
+                    {"name": "read", "arguments": {"title": "Brisk"}},
+                ],
+            },
+        ),
+    ],
+)
+def test_the_public_form_is_read(
+    name: str, data: str, expected: dict[str, Any], tmp_path: Path
+) -> None:
+    folder = copied(name, tmp_path)
+    (tmp_path / "data").write_text(data, encoding="utf-8")
+    command = [sys.executable, "-m", "make_tasks", "--data", str(tmp_path / "data")]
+    interpreters.run(command, cwd=folder, check=True)
+    (made,) = map(json.loads, (folder / "tasks.jsonl").read_text(encoding="utf-8").splitlines())
+    assert made.items() >= expected.items()
 
 
 WRITTEN_BY_HAND = (
@@ -149,7 +205,12 @@ def plain_routing(task: dict[str, Any]) -> str:
     return json.dumps(expected | {"priority": "high", "order": order})
 
 
-PLAIN = {"cricket_sql": plain_query, "support_router": plain_routing}
+PLAIN = {
+    "cricket_sql": plain_query,
+    "support_router": plain_routing,
+    "math_tools": lambda task: task["expected"].replace("*", "+"),
+    "multi_hop": lambda task: f"The answer is {task['expected']}.",
+}
 
 
 def answers(name: str) -> Answer:
@@ -168,7 +229,7 @@ def test_examples_in_the_prompt_are_learned_proved_and_shipped(name: str, tmp_pa
     folder = copied(name, tmp_path)
     config = folder / "ratchet.toml"
     text = re.sub(r"(?m)^model = .*\n", "", config.read_text(encoding="utf-8"))
-    config.write_text(text.replace("rollouts = 120", "rollouts = 80"), encoding="utf-8")
+    config.write_text(text, encoding="utf-8")
     committed(folder)
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("RATCHET_", "OPENAI_"))}
     with imitating_model(tasks(name), answers(name)) as url:
