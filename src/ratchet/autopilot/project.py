@@ -527,7 +527,7 @@ class Project:
             own["file"] = str(self.root / own["file"])
         if use == "judge":
             own = _judge_options(self.config.coach, own)
-        if use in ("judge", "preference"):
+        if use in ("judge", "preference", "sql"):
             own["folder"] = str(self.root)
         host = self.agent_host if ":" in use else None
         made = make_evaluator(use, own, name=name, on_error=on_error, host=host)
