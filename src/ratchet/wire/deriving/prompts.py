@@ -12,7 +12,7 @@ from ratchet.source.literals.placeholders import with_placeholders
 from ratchet.source.literals.search import LiteralFile, byte_span, read_file
 from ratchet.source.literals.source_files import is_generated, is_searched, is_test, read_text
 from ratchet.wire.deriving.text_owners import (
-    SourceText,
+    SentSource,
     heads,
     in_order,
     is_few_words,
@@ -67,7 +67,7 @@ def sent_prompts(
     if not texts:
         return ()
     written = {write.path for write in recording.writes}  # its own answers, if anything
-    sources: list[SourceText] = []
+    sources: list[SentSource] = []
     for path in paths:
         if path in written or not is_searched(path) or is_test(path):
             continue
@@ -79,7 +79,7 @@ def sent_prompts(
     sources.sort(key=lambda source: -source.size)
     owners = {text: owners_of(text, sources) for text in texts}
     begun = {source for text in texts for source in heads(owners[text])}
-    counts: dict[SourceText, int] = {}
+    counts: dict[SentSource, int] = {}
     for sent_texts in calls:
         for source in _prompts_of(sent_texts, owners):
             counts[source] = counts.get(source, 0) + 1
@@ -89,7 +89,7 @@ def sent_prompts(
 
 def _sources(
     file: LiteralFile, texts: Sequence[str], inputs: Sequence[str]
-) -> Iterable[SourceText]:
+) -> Iterable[SentSource]:
     """The literals of a file that stand in some text; of nested ones, the outermost."""
     kept: list[tuple[int, int]] = []
     for literal in sorted(file.literals, key=lambda literal: literal.span[0] - literal.span[1]):
@@ -104,10 +104,10 @@ def _sources(
             continue
         if any(in_order(form, text) for form in forms for text in texts):
             kept.append(literal.span)
-            yield SourceText(file, literal, tuple(forms), file.line(literal))
+            yield SentSource(file, literal, tuple(forms), file.line(literal))
 
 
-def _without_copies(sources: Sequence[SourceText], ran: set[str]) -> list[SourceText]:
+def _without_copies(sources: Sequence[SentSource], ran: set[str]) -> list[SentSource]:
     """Of equal literals, those in files that called the model, if any did."""
     running = {source.forms[0] for source in sources if source.file.path in ran}
     return [
@@ -116,15 +116,15 @@ def _without_copies(sources: Sequence[SourceText], ran: set[str]) -> list[Source
 
 
 def _prompts_of(
-    sent_texts: Sequence[ModelText], owners: Mapping[str, Sequence[SourceText]]
-) -> Iterable[SourceText]:
+    sent_texts: Sequence[ModelText], owners: Mapping[str, Sequence[SentSource]]
+) -> Iterable[SentSource]:
     """The prompts of one call: what tells the model something, else what labels its input."""
     placed = [(source, sent) for sent in sent_texts for source in owners[sent.text]]
     telling = [source for source, sent in placed if not _is_label(source, sent)]
     return dict.fromkeys(telling or [source for source, _ in placed])
 
 
-def _is_label(source: SourceText, sent: ModelText) -> bool:
+def _is_label(source: SentSource, sent: ModelText) -> bool:
     """Whether a text of the user's side only labels what it carries, or is a word or two."""
     if sent.role == "system":
         return False
@@ -134,7 +134,7 @@ def _is_label(source: SourceText, sent: ModelText) -> bool:
     )
 
 
-def _prompt(source: SourceText, calls: int) -> SentPrompt:
+def _prompt(source: SentSource, calls: int) -> SentPrompt:
     start, end = byte_span(source.file.text, source.literal.span)
     return SentPrompt(
         path=source.file.path,

@@ -39,7 +39,7 @@ _BEFORE = 200
 
 
 @dataclass(frozen=True, eq=False)
-class SourceText:
+class SentSource:
     """A literal of which some text may have been sent."""
 
     file: LiteralFile
@@ -65,7 +65,7 @@ class SourceText:
         before = self.file.text[max(0, start - _BEFORE) : start]
         return not before.strip() or _NAMED.search(before.rstrip("rRbBfFuU")) is not None
 
-    def is_beside(self, other: SourceText) -> bool:
+    def is_beside(self, other: SentSource) -> bool:
         """Whether it stands at most a few lines from another one."""
         begin, end = other.line, other.line + other.file.lines(other.literal)
         return (
@@ -74,14 +74,14 @@ class SourceText:
         )
 
 
-def owners_of(text: str, sources: Sequence[SourceText]) -> tuple[SourceText, ...]:
+def owners_of(text: str, sources: Sequence[SentSource]) -> tuple[SentSource, ...]:
     """The literals that a sent text is made of, without the values in them.
 
     Args:
         text: The text.
         sources: What may stand in it, by falling size.
     """
-    spans: dict[SourceText, list[Span]] = {}
+    spans: dict[SentSource, list[Span]] = {}
     for source in sources:
         if says_enough(source.forms[0]) or text in source.forms[0]:
             _add(text, source, spans)
@@ -95,7 +95,7 @@ def owners_of(text: str, sources: Sequence[SourceText]) -> tuple[SourceText, ...
     return tuple(source for source in spans if any(source.is_beside(prompt) for prompt in prompts))
 
 
-def heads(owners: Sequence[SourceText]) -> Iterator[SourceText]:
+def heads(owners: Sequence[SentSource]) -> Iterator[SentSource]:
     """The owners of a text without those that continue the one before them in their file.
 
     A literal without a name of its own is the next line of a list, or is added to what there is.
@@ -107,7 +107,7 @@ def heads(owners: Sequence[SourceText]) -> Iterator[SourceText]:
         begun.add(source.file.path)
 
 
-def _add(text: str, source: SourceText, spans: dict[SourceText, list[Span]]) -> None:
+def _add(text: str, source: SentSource, spans: dict[SentSource, list[Span]]) -> None:
     """Give a source its place, unless all of it is another one's text."""
     for form in source.forms:
         taken = [
@@ -134,14 +134,14 @@ def _places(text: str, form: Sequence[str], taken: Sequence[Span]) -> list[Span]
     return places
 
 
-def _values(spans: Mapping[SourceText, Sequence[Span]]) -> set[SourceText]:
+def _values(spans: Mapping[SentSource, Sequence[Span]]) -> set[SentSource]:
     """What stands in the slots of others: between the pieces of a literal, or of a file's literals
     that make up one text."""
     of_files: dict[str, list[Span]] = {}
     for source, places in spans.items():
         of_files.setdefault(source.file.path, []).extend(places)
-    values: set[SourceText] = set()
-    wholes: list[tuple[str, SourceText | None, list[Span]]] = [
+    values: set[SentSource] = set()
+    wholes: list[tuple[str, SentSource | None, list[Span]]] = [
         *((path, None, sorted(places)) for path, places in of_files.items()),
         *((source.file.path, source, list(places)) for source, places in spans.items()),
     ]
@@ -168,7 +168,7 @@ def _values(spans: Mapping[SourceText, Sequence[Span]]) -> set[SourceText]:
     return values
 
 
-def _all_in(values: set[SourceText], spans: Mapping[SourceText, Sequence[Span]], path: str) -> bool:
+def _all_in(values: set[SentSource], spans: Mapping[SentSource, Sequence[Span]], path: str) -> bool:
     """Whether all literals of a file are values."""
     return all(source in values for source in spans if source.file.path == path)
 
