@@ -68,6 +68,9 @@ class WiringVerification(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds that the agent itself ran."""
 
 
+NO_CALL = "No model call reached the gateway."
+
+
 def _unchanged(request: RelayedRequest) -> RelayedRequest:
     """A request as it would be with the agent's own prompts."""
     body = CHANGED.sub(b"", request.body)
@@ -243,7 +246,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def _calls(recording: Recording, own: Sequence[Exchange]) -> WiringFinding:
     expected, got = len(recording.calls), len(own)
     if not got and expected:
-        said = "No model call reached the gateway."
+        said = NO_CALL
         return WiringFinding(name="model calls", holds=False, said=said)
     said = (
         f"{counted(got, 'model call')}, as recorded."
