@@ -206,7 +206,7 @@ def test_a_run_without_a_model_call_wires_nothing(tmp_path: Path, upstream: Stub
     shop = repository(tmp_path, upstream, SHOP)
     done = shop.ratchet("init", "--yes", "--", sys.executable, "-c", "print('hello')")
     assert done.returncode == 3
-    assert "made no model call" in done.stderr
+    assert "No model call was seen" in done.stderr
 
 
 def test_without_a_command_the_candidates_are_named_and_none_is_taken(
