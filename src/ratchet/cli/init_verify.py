@@ -102,6 +102,8 @@ class RecordedAnswers:
             "OPENAI_API_KEY": NO_KEY,
             "ANTHROPIC_BASE_URL": url,
             "ANTHROPIC_API_KEY": NO_KEY,
+            "GOOGLE_GEMINI_BASE_URL": url,
+            "GEMINI_API_KEY": NO_KEY,
             **{
                 name: address_for(name, f"{url}/v1" if dialect_of(name) == "openai" else url)
                 for name in base_urls

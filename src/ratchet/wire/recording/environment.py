@@ -27,7 +27,7 @@ PROVIDERS = {
 }
 """Variables that the providers' libraries read in any language, with what they stand for."""
 
-_OTHERS = ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL")
+_OTHERS = ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL")
 
 _BASE_URL = re.compile(r"(?:URL|API_BASE|BASE_PATH|ENDPOINT|OLLAMA_HOST)$")
 """Names of variables whose value may be the address of a model. Any other address that one holds is
