@@ -3,6 +3,8 @@
 PYTHON ?= python3
 # Passed to the command of a target: make demo ARGS="--seed 3"
 ARGS ?=
+# Example of `make example`.
+NAME ?= cricket_sql
 # Folder of the agent of `make demo`.
 DEMO ?= demo$(if $(findstring --model,$(ARGS)),-model)$(if $(findstring --shuffle-answers,$(ARGS)),-shuffled)
 CORES := $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
@@ -17,7 +19,7 @@ export RATCHET_SKIP_DASHBOARD := 1
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test test-fast test-frameworks test-lowest test-javascript test-weights test-verl test-install dist javascript dashboard test-dashboard test-dashboard-short check faults bench bench-quick docs serve constraints clean moved
+.PHONY: help setup demo example test test-fast test-frameworks test-lowest test-javascript test-weights test-verl test-install dist javascript dashboard test-dashboard test-dashboard-short check faults bench bench-quick docs serve constraints clean moved
 moved: ;
 
 help:  ## List the targets
@@ -31,6 +33,9 @@ setup: .venv/.dev  ## Install Ratchet and its development dependencies into .ven
 # With --model, the agent's answers come from a real language model on this machine.
 demo: $(if $(findstring --model,$(ARGS)),.venv/.local,.venv/.core)  ## Improve an example agent, from baseline to git branch (in ./demo)
 	@$(BIN)/python -m ratchet demo $(DEMO) $(ARGS)
+
+example: .venv/.local  ## Improve the example NAME=cricket_sql, answered by a model on this machine (in ./demo-NAME)
+	@$(BIN)/python -m ratchet demo demo-$(NAME) --example $(NAME) $(ARGS)
 
 test: .venv/.dev  ## Run the tests on all cores
 	$(BIN)/python -m pytest -n $$(($(CORES) + 1)) --dist loadgroup $(ARGS)  # more than cores: tests wait
@@ -137,7 +142,7 @@ clean:  ## Delete .venv, caches and builds; ./demo stays
 
 .venv/.dev: pyproject.toml tool/pyproject.toml constraints.txt $(MOVED)
 	$(call install,-e '.[dev]' -e './tool[postgres$(comma)local]')
-	@$(BIN)/python -m ratchet model --fetch || echo 'Tests of the local model are skipped; `make setup` goes on.'
+	@$(BIN)/python -m ratchet model smollm2 --fetch || echo 'Tests of the local model are skipped; `make setup` goes on.'
 	@touch .venv/.core
 
 .venv/.local: pyproject.toml tool/pyproject.toml constraints.txt $(MOVED)

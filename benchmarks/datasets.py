@@ -42,7 +42,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent / "parts" / "datasets"))
 
-PARTS = ("near_duplicates", "capture", "labels", "core_set", "ppi")
+PARTS = ("near_duplicates", "capture", "labels", "planted_labels", "core_set", "ppi")
 """Modules of benchmarks/parts/datasets/."""
 
 

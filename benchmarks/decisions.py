@@ -13,6 +13,9 @@ scores missing (`parts/decisions/field.py`), and on answers that a real model ga
 (`real_aa.py`). Other experiments lose scores where that helps a wrong verdict most
 (`parts/decisions/missing_scores.py`).
 
+Whole runs in small say what the gate before the proof lets through, and what proofs of candidates
+without a gain cost, beside the older gate, which looked at val alone (`parts/decisions/gate.py`).
+
 Progress goes to stderr. The last line of stdout is one JSON object. The exit code is 0 when every
 bound holds, 1 when one is missed and 2 when nothing could be measured.
 """
@@ -36,7 +39,7 @@ from typing import TypeVar
 import numpy as np
 
 from parts.decisions import field as gate_field
-from parts.decisions import missing_scores
+from parts.decisions import gate, missing_scores
 from parts.decisions.drawn_answers import ALPHA, RESULTS, flips, read_answers
 from parts.decisions.few_tasks import FewTasks, few_tasks
 from parts.decisions.paired_scores import graded
@@ -444,6 +447,10 @@ def missed(result: dict[str, object], runs: int, slack: float) -> list[str]:
         "random_evaluator_failures",
     ):
         found += at_most(name, result[name], ALPHA, max(slack, 2.0))
+    for name in ("gain", "gain_right_or_wrong", "gain_among_losses"):
+        found += at_least(f"gate_lets_through.{name}", result[f"gate_lets_through_{name}"], 0.9)
+    found += at_most("gate_wasted_share", result["gate_wasted_share"], 0.25)
+    found += at_most("gate_false_promotion", result["gate_false_promotion"], ALPHA)
     found += at_least("power_missing", result["power_missing"], 0.75)
     # Scores that are missing where the candidate loses must be able to deceive a rule.
     found += at_least("false_promotion_dropped", result["false_promotion_dropped"], 0.5)
@@ -486,6 +493,7 @@ def main() -> int:
         beside = shares(gate_field.promoted, len(gate_field.CELLS), *simulated)
         result.update(gate_field.report(beside))
         result["aa_cells"] = gate_field.false_promotions(beside)
+        result.update(gate.report(shares(gate.counted, len(gate.POPULATIONS), *simulated)))
         unscored = shares(missing_scores.counted, len(missing_scores.SCENARIOS), *simulated)
         result.update(missing_scores.report(unscored))
         result.update(flips(read_answers(RESULTS), runs, options.seed))

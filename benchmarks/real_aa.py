@@ -46,8 +46,8 @@ from parts.decisions.drawn_answers import (
     write_answers,
 )
 from ratchet.models import LocalModel, ModelFile, ModelUnavailable, find_model
+from ratchet.models.box import BOX, SMOLLM2
 from ratchet.models.local_model import require_engine
-from ratchet.models.smollm2 import find_smollm2
 
 ROOT = Path(__file__).resolve().parents[1]
 QUESTIONS = ROOT / "examples" / "stdlib_helper" / "tasks.jsonl"
@@ -170,7 +170,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.quick:
         options.tasks, options.answers, options.resamples = 12, 4, 50
-        if options.model is None and find_smollm2() is not None:
+        if options.model is None and BOX[SMOLLM2].is_fetched:
             options.model = "smollm2"
     if options.tasks < 10 or options.answers < 4 or options.resamples < 1:
         parser.error("at least 10 tasks, 4 answers and 1 resample are needed")

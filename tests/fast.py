@@ -15,7 +15,7 @@ TESTS = Path(__file__).parent
 
 STARTERS = re.compile(
     r"\b(subprocess|multiprocessing|interpreters|Popen|os\.fork|serving|SimulatorThread|socket"
-    r"|HTTPServer|LocalModel|local_model|fetch_smollm2|WorkerExecutor|executor_for|CommandExecutor|SandboxPool|ray|committed|git\("
+    r"|HTTPServer|LocalModel|local_model|WorkerExecutor|executor_for|CommandExecutor|SandboxPool|ray|committed|git\("
     r"|Project\.find|improve)\b"
 )
 """Names that a module uses which starts processes or servers."""

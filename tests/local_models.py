@@ -10,7 +10,7 @@ import pytest
 from openai import OpenAI
 
 from ratchet.models import LocalModel, shared_model
-from ratchet.models.smollm2 import find_smollm2
+from ratchet.models.box import BOX, SMOLLM2
 
 GROUP = "local-model"
 """The xdist group of the tests that use it."""
@@ -20,8 +20,8 @@ def require_model() -> None:
     """Skip the test where the model or its engine is missing."""
     if find_spec("xllamacpp") is None:
         pytest.skip("xllamacpp is not installed: pip install -e '.[local]'")
-    if find_smollm2() is None:
-        pytest.skip("SmolLM2 is not on this machine: ratchet model --fetch")
+    if not BOX[SMOLLM2].is_fetched:
+        pytest.skip("SmolLM2 is not on this machine: ratchet model smollm2 --fetch")
 
 
 @pytest.fixture(scope="session")

@@ -17,6 +17,10 @@ SKIP = "RATCHET_SKIP_DASHBOARD"
 DATA = {
     "examples/stdlib_helper": "ratchet/_examples/stdlib_helper",
     "examples/letter_names": "ratchet/_examples/letter_names",
+    "examples/cricket_sql": "ratchet/_examples/cricket_sql",
+    "examples/support_router": "ratchet/_examples/support_router",
+    "examples/math_tools": "ratchet/_examples/math_tools",
+    "examples/multi_hop": "ratchet/_examples/multi_hop",
     "skills/ratchet": "ratchet/_skills/ratchet",
 }
 """Folders outside the package, and where they are in the wheel."""

@@ -11,7 +11,7 @@ import OpenAI from "openai";
 import { TOOLS } from "./rooms.js";
 import { traceHeaders } from "./tracing.js";
 
-const MODEL = process.env.OPENAI_MODEL || "gpt-4o-mini";
+const MODEL = process.env.OPENAI_MODEL || "gpt-6-luna";
 const MOST_STEPS = 6;
 
 const INSTRUCTIONS = `You help people find a meeting room.

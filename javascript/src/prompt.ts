@@ -31,8 +31,24 @@ export class Prompt<Slot extends string = string> {
     this.#own = own;
   }
 
-  /** The text that holds here and now, with its placeholders. */
+  /**
+   * The text that holds here and now, as the model reads it.
+   *
+   * @throws RatchetError if it has open slots, which only `format` fills.
+   */
   get text(): string {
+    const open = missingFrom(this.#own, {});
+    if (open.length) {
+      throw new RatchetError(
+        `The prompt "${this.name}" has open slots: ${open.join(", ")}. Fill them with format({ … });` +
+          " a framework that fills templates itself takes .template.",
+      );
+    }
+    return this.#filled({});
+  }
+
+  /** The text that holds here and now, as it is written: with its slots, and literal braces doubled. */
+  get template(): string {
     return this.#template().text;
   }
 
@@ -53,6 +69,10 @@ export class Prompt<Slot extends string = string> {
           ` Each needs a value in format({ … }); it got ${JSON.stringify(Object.keys(given))}.`,
       );
     }
+    return this.#filled(given);
+  }
+
+  #filled(given: Readonly<Record<string, unknown>>): string {
     const template = this.#template();
     if (template === this.#own || !missingFrom(template, given).length) return fill(template, given);
     warnOnce(

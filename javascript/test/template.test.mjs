@@ -9,7 +9,31 @@ test("a prompt fills its placeholders, and undoubles literal braces", () => {
   const system = prompt("system", 'Be {tone}. Answer as {{"answer": …}}. {user.name} {rows[1]} {tone}');
   const text = system.format({ tone: "brief", user: { name: "Ada" }, rows: [1, { a: 2 }], other: 1 });
   assert.equal(text, 'Be brief. Answer as {"answer": …}. Ada {"a":2} brief');
-  assert.equal(`${system}`, system.text);
+});
+
+const FENCE = '```json\n{"urgency": "high"}\n```\n{{ x }} {% raw %} `${y}` $& $1';
+const XML = "<rules>\n  <rule id='{1}'>100 % sure; %s \\n</rule>\n</rules>";
+for (const text of ["Be brief.", FENCE, XML, 'Answer {"a": {"b": [{}]}} }} {{ {} '.repeat(600)]) {
+  for (const engine of ["f-string", "plain"]) {
+    test(`however code reads a prompt, it is the released text to the byte: ${engine}, ${text.slice(0, 20)}`, () => {
+      const system = prompt("braces", "Be brief.", { engine });
+      const written = engine === "plain" ? text : text.replace(/[{}]/g, "$&$&");
+      released("braces", { type: "prompt", text: written, engine });
+      const read = [system.format(), system.text, `${system}`, String(system), "" + system, [system].join("")];
+      read.push(JSON.parse(JSON.stringify({ system })).system, "{}".replace("{}", () => system));
+      assert.deepEqual(new Set(read), new Set([text]));
+      assert.equal(system.template, written);
+      serve({});
+    });
+  }
+}
+
+test("open slots are named wherever nothing fills them", () => {
+  const system = prompt("open", "Be {tone}. {user.name} {{braces}}");
+  for (const read of [() => system.text, () => `${system}`, () => JSON.stringify({ system })]) {
+    assert.throws(read, { name: "RatchetError", message: /"open" has open slots: \{tone\}, \{user.name\}\. .*format/ });
+  }
+  assert.equal(system.template, "Be {tone}. {user.name} {{braces}}");
 });
 
 test("slots without a value are named, all at once", () => {
@@ -49,7 +73,7 @@ test("a released text replaces the source's, with the same placeholders", () => 
   const system = prompt("system", "Be {tone}.");
   released("system", { type: "prompt", text: "{tone}, always {tone}!", engine: "f-string" });
   assert.equal(system.format({ tone: "brief" }), "brief, always brief!");
-  assert.equal(system.text, "{tone}, always {tone}!");
+  assert.equal(system.template, "{tone}, always {tone}!");
   serve({});
   assert.equal(system.format({ tone: "brief" }), "Be brief.");
 });

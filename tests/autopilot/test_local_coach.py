@@ -109,7 +109,7 @@ def test_a_prompt_beyond_its_context_costs_that_call_only(
     store: Store, local_model: LocalModel
 ) -> None:
     async def two(coach: Coach) -> Reply:
-        long = await coach.ask([Message("user", "happy " * 6000)])
+        long = await coach.ask([Message("user", "happy " * 9000)])
         assert "context" in long.problem
         return await coach.ask([Message("user", "hi")], max_tokens=4)
 

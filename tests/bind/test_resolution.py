@@ -55,10 +55,15 @@ def test_inside_a_rollout_the_candidate_speaks_and_afterwards_the_source_again(
     llm = ratchet.model("llm", "small")
     with bound(candidate(seed=11)):
         assert (knobs.k, knobs["k"], dict(knobs)) == (9, 9, {"k": 9})
-        assert (str(system), system.format(x=1)) == ("candidate {x}", "candidate 1")
+        assert (system.template.text, system.format(x=1)) == ("candidate {x}", "candidate 1")
         assert (llm.model, llm.base_url) == ("large", "http://there")
         assert current_seed() == 11
-    assert (knobs.k, str(system), llm.model, current_seed()) == (5, "source {x}", "small", 0)
+    assert (knobs.k, system.template.text, llm.model, current_seed()) == (
+        5,
+        "source {x}",
+        "small",
+        0,
+    )
 
 
 def test_a_candidate_holds_even_after_an_exception(knobs: ratchet.bind.Knobs) -> None:

@@ -142,3 +142,25 @@ def test_the_task_file_is_refined_before_anything_ran(make_project: MakeProject)
     assert "No rollout of these tasks has a score" in found["notes"][0]
     refused = project.ratchet("datasets", "refine", "tasks", "--png", "x.png")
     assert "There is nothing to plot: No rollout" in refused.stderr
+
+
+def test_what_was_accepted_is_what_the_next_improve_learns_from(make_project: MakeProject) -> None:
+    project = make_project(tasks=12)
+    lines = [json.dumps({"id": f"t{n}", "input": n % 10, "expected": n % 10}) for n in range(12)]
+    project.write("tasks.jsonl", "\n".join(lines) + "\n")
+    done = project.ratchet("datasets", "refine", "tasks", "--accept", "duplicates")
+    assert "The next ratchet improve uses it." in done.stdout
+    from ratchet.autopilot import Project as Opened
+
+    opened = Opened.find(project.root)
+    with opened.open_store() as store:
+        dataset, said = opened.dataset(store=store, needs=())
+        assert len(dataset.tasks) == 10
+        assert dataset.version == store.datasets.named("tasks").version
+    assert f"The tasks are tasks@{dataset.version[:8]}, made of tasks.jsonl. Refined:" in said[0]
+
+    project.write("tasks.jsonl", "\n".join(lines[1:]) + "\n")
+    with opened.open_store() as store:
+        dataset, said = opened.dataset(store=store, needs=())
+    assert len(dataset.tasks) == 11, "the file was changed, and counts again"
+    assert 'is not used. To use it: dataset = "tasks" under [tasks].' in said[0]

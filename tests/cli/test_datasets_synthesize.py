@@ -118,7 +118,7 @@ def test_the_coach_writes_inputs_and_answers_count_where_all_tries_agree(
     for task in found["tasks"]:
         assert task["expected"] == total(task["input"])
         assert task["origin"]["by"].startswith("coach: The person: ")
-        assert task["origin"]["by"].endswith("3 answers of coach agree")
+        assert task["origin"]["by"].endswith("6 answers of coach and agent agree")
     dropped = found["dropped"]
     assert any("different answers" in reason for reason in dropped)
     assert found["cost_usd"] > 0

@@ -56,12 +56,12 @@ def test_the_example_agent_answers_by_the_model_and_its_first_answers_are_no_let
 def test_a_demo_with_a_model_is_not_continued_without(tmp_path: Path) -> None:
     state = tmp_path / "there" / ".ratchet"
     state.mkdir(parents=True)
-    (state / "demo.json").write_text('{"model": true, "shuffled": false}')
+    (state / "demo.json").write_text('{"example": "letter_names", "shuffled": false}')
     done = interpreters.run(
         [sys.executable, "-m", "ratchet", "demo", "there"], cwd=tmp_path, env=dict(os.environ)
     )
     assert done.returncode == 2
-    assert "made with --model" in done.stderr
+    assert "made with --example letter_names" in done.stderr
 
 
 @pytest.mark.skipif(not LONG, reason="a longer form: make faults")

@@ -38,7 +38,7 @@ def test_no_gain_is_explained(make_project: MakeProject) -> None:
         said = " ".join(done.stdout.split())
         assert done.returncode == 0, done.stderr
         assert said.startswith(f"Run {str(run['run'])[:8]}")
-        assert "nothing beat the baseline's 0.500 on the val tasks" in said
+        assert "no candidate is likely to beat the baseline, which scores 0.500 on" in said
         assert re.search(r"\d candidates were judged on train tasks", said)
         assert "What could change it: a coach under [coach]" in said
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -82,15 +83,17 @@ def test_what_cannot_be_declared_is_named_with_its_line_and_the_rest_is_declared
                     return ""
             return ask(f"{SYSTEM} Be {tone}.", question)""",
     )
-    copy = 'OTHER = "Sort the question into order, refund or other. Say one word."\n'
-    shop = repository(tmp_path, upstream, {**SHOP, "support/agent.py": agent, "other.py": copy})
+    copy = 'OTHER = "Sort the question into order, refund or other. Say one word."'
+    agent = textwrap.dedent(agent).rstrip() + f"\n\n\n{copy}\n"
+    shop = repository(tmp_path, upstream, {**SHOP, "support/agent.py": agent})
     said = shop.init("--declare", *COMMAND)
     assert said["declared"] == ["system"]
     places = {
         (left["place"]["path"], left["place"]["line"]): left["why"] for left in said["left_alone"]
     }
-    assert set(places) == {("other.py", 1), ("support/agent.py", 16)}
-    assert "stands at other.py:1 too" in places["support/agent.py", 16]
+    last = agent.lstrip().count("\n")
+    assert set(places) == {("support/agent.py", last), ("support/agent.py", 16)}
+    assert f"stands at support/agent.py:{last} too" in places["support/agent.py", 16]
 
 
 def test_a_command_declares_nothing_and_says_why(tmp_path: Path, upstream: StubUpstream) -> None:

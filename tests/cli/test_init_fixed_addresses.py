@@ -312,6 +312,26 @@ def test_an_agent_that_speaks_geminis_protocol_streams_and_learns(
     }
 
 
+def test_a_client_of_gemini_that_reads_its_variable_is_verified_without_a_call_of_the_model(
+    tmp_path: Path, provider: StubUpstream
+) -> None:
+    script = """
+        url="$GOOGLE_GEMINI_BASE_URL/v1beta/models/g:streamGenerateContent?alt=sse"
+        body=$(printf '{"systemInstruction":{"parts":[{"text":"You answer for the shop."}]},'\\
+        '"contents":[{"role":"user","parts":[{"text":"%s"}]}]}' "$1")
+        curl -s "$url" -H "x-goog-api-key: $GEMINI_API_KEY" -d "$body"
+    """
+    shop = wired(tmp_path, {"agent.sh": script}, NOWHERE=provider)
+    place = f"http://127.0.0.1:{provider.port}"
+    shop.environ |= {"GOOGLE_GEMINI_BASE_URL": place, "GEMINI_API_KEY": "g-of-the-owner"}
+    said = shop.init("--", "sh", "agent.sh", "Sell cup")
+    assert holds(said) == ALL_VERIFIED
+    assert len(provider.seen) == 1
+    output_of(shop, "Sell mug")
+    assert len(provider.seen) == 2
+    assert provider.seen[-1].header("x-goog-api-key") == "g-of-the-owner"
+
+
 def test_another_protocol_reaches_its_host_and_is_said_to_be_none_of_the_gateways(
     tmp_path: Path, provider: StubUpstream
 ) -> None:

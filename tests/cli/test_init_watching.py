@@ -18,7 +18,7 @@ import pytest
 from tests.cli.simulated_model import simulated_model
 from tests.free_ports import free_port
 from tests.repositories import committed, git
-from tests.server.gateway.upstreams import StubUpstream
+from tests.server.gateway.upstreams import StubUpstream, reply
 
 SHOP = {
     "support/__init__.py": "",
@@ -206,7 +206,50 @@ def test_a_run_without_a_model_call_wires_nothing(tmp_path: Path, upstream: Stub
     shop = repository(tmp_path, upstream, SHOP)
     done = shop.ratchet("init", "--yes", "--", sys.executable, "-c", "print('hello')")
     assert done.returncode == 3
-    assert "made no model call" in done.stderr
+    assert "No model call was seen" in done.stderr
+
+
+def test_a_variable_of_ones_own_that_names_the_models_host_without_a_version_is_led(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    script = """
+        curl -s "$SEARCH_URL/models" > /dev/null
+        body=$(printf '{"model":"m","messages":[{"role":"system","content":"You answer for us."},'\\
+        '{"role":"user","content":"%s"}]}' "$1")
+        curl -s "$SHOP_URL/v1/chat/completions" -H 'content-type: application/json' -d "$body" |
+        sed 's/.*"content": *"\\([^"]*\\)".*/\\1/'
+    """
+    shop = repository(tmp_path, upstream, {"agent.sh": script})
+    shop.environ["SHOP_URL"] = shop.environ.pop("OPENAI_BASE_URL").removesuffix("/v1")
+    search = StubUpstream(lambda _, wire: wire.send(reply({})))
+    shop.environ["SEARCH_URL"] = f"http://localhost:{search.port}"
+    said = shop.init("--", "sh", "agent.sh", "Where is my pan?")
+    search.close()
+    agent = shop.settings["agent"]
+    assert agent["model_base_url"] == ["SHOP_URL"]
+    assert f"localhost:{search.port}" in agent["allow"]["hosts"]
+    assert all(finding["holds"] for finding in said["findings"])
+    done = shop.ratchet("run", "Where is my cup?", "--json")
+    assert done.returncode == 0, done.stderr
+    assert upstream.seen[-1].target == "/v1/chat/completions"
+
+
+def test_answers_that_a_program_keeps_are_named_where_no_call_comes_again(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    script = """
+        mkdir -p .answers
+        [ -s .answers/last ] && { cat .answers/last; exit; }
+        curl -s "$OPENAI_BASE_URL/chat/completions" -H 'content-type: application/json' \\
+        -d '{"model":"m","messages":[{"role":"user","content":"Where is my pan?"}]}' > .answers/last
+        cat .answers/last
+    """
+    shop = repository(tmp_path, upstream, {"agent.sh": script})
+    done = shop.ratchet("init", "--yes", "--", "sh", "agent.sh", "Where is my pan?")
+    assert done.returncode == 3
+    said = " ".join(done.stderr.split())
+    assert "No model call reached the gateway." in said
+    assert "keeps answers of its model in what the recorded run wrote (.answers)" in said
 
 
 def test_without_a_command_the_candidates_are_named_and_none_is_taken(

@@ -24,6 +24,7 @@ from ratchet.types import Rollout
 from tests import interpreters
 from tests.cli.conftest import MakeProject
 from tests.local_models import GROUP, require_model
+from tests.models.gguf_files import gguf
 from tests.serving import RunningServer
 
 pytestmark = pytest.mark.xdist_group(GROUP)
@@ -122,7 +123,7 @@ def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
 def test_it_serves_until_it_is_told_to_stop() -> None:
     require_model()
     with interpreters.Interpreter(
-        [sys.executable, "-m", "ratchet", "model", "--port", "0", "--json"],
+        [sys.executable, "-m", "ratchet", "model", "smollm2", "--port", "0", "--json"],
         env={**os.environ},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
@@ -183,13 +184,45 @@ def test_a_port_that_is_taken_is_named(capsys: pytest.CaptureFixture[str]) -> No
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = str(taken.getsockname()[1])
-        assert f"port {port}: Address already in use" in refused(["--port", port], capsys)
+        assert f"port {port}: Address already in use" in refused(
+            ["smollm2", "--port", port], capsys
+        )
 
 
 def test_fetching_says_where_the_model_is(capsys: pytest.CaptureFixture[str]) -> None:
     require_model()
-    assert app.run(["model", "--fetch", "--json"]) == 0
+    assert app.run(["model", "smollm2", "--fetch", "--json"]) == 0
     assert Path(json.loads(capsys.readouterr().out)["path"]).is_file()
+
+
+def test_without_a_name_it_lists_the_models_that_have_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("OLLAMA_MODELS", str(tmp_path))
+    file = tmp_path / "huggingface/hub/models--Qwen--Tiny-GGUF/snapshots/abc/tiny-q8_0.gguf"
+    file.parent.mkdir(parents=True)
+    file.write_bytes(gguf())
+    assert app.run(["model", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [(model["name"], model["path"]) for model in listed["box"]] == [
+        ("smollm2", None),
+        ("qwen2.5-coder-0.5b", None),
+        ("qwen2.5-coder-1.5b", None),
+    ]
+    (cached,) = listed["caches"]
+    assert (cached["name"], cached["path"]) == ("Qwen/Tiny-GGUF/tiny-q8_0", str(file))
+    assert app.run(["model"]) == 0
+    out = capsys.readouterr().out
+    assert "1,117 MB  fetched when it is named" in out
+    assert "Qwen/Tiny-GGUF/tiny-q8_0" in out
+
+
+def test_fetching_without_a_name_is_refused_with_the_names(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert app.run(["model", "--fetch"]) == 2
+    assert "smollm2, qwen2.5-coder-0.5b, qwen2.5-coder-1.5b" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("executor", ["inline", "process"])
@@ -268,7 +301,7 @@ def test_another_model_in_its_place_is_refused(
     config = CONFIG.replace('"local"', '"gpt-5"').replace("EXECUTOR", "inline")
     done = make_project(agent=AGENT, config=config, tasks=4).ratchet("run", "joy")
     assert done.returncode == 2
-    assert 'agent.model = \'gpt-5\': should be "local" or "local:PATH"' in done.stderr
+    assert 'agent.model = \'gpt-5\': should be "local" or "local:NAME"' in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from jsonschema import Draft202012Validator
 from ratchet.curate.synthesis import CoachSolver, Oracle, SolverAgreement, Synthesis, synthesize
 from ratchet.curate.synthesis.boundary import BoundaryValues
 from ratchet.curate.synthesis.input_schema import infer_schema, loosened
+from ratchet.curate.synthesis.sample import Sample
 from ratchet.curate.synthesis.slots import RecombinedSlots, find_templates
 from ratchet.types import Dataset, InputError, Split, Task
 
@@ -63,6 +64,20 @@ def test_recombined_slots_are_new_inputs_whose_answer_follows_from_a_slot() -> N
         assert task.origin.made == "synthesized"
         assert task.origin.by == "recombined slots"
         assert set(task.origin.sources) <= {f"w{n}" for n in range(6)}
+
+
+def test_near_copies_of_an_input_are_dropped() -> None:
+    class Copies:
+        async def draw(self, count: int) -> list[Sample]:
+            texts, self.texts = self.texts, []
+            return [Sample(input=text, by="coach", sources=(), expected="x") for text in texts]
+
+        texts = ["What is 7 and 9!", "WHAT IS 7, AND 9", "What is 7.9?", "What is 79?"]
+
+    tasks = [Task("a", "What is 7 and 9?", "x")]
+    found = made(tasks, 4, methods=["coach"], coach_inputs=Copies())
+    assert [task.input for task in found.tasks] == ["What is 7.9?", "What is 79?"]
+    assert found.dropped == {"a duplicate": 2}
 
 
 def test_an_answer_that_a_shared_slot_decides_is_kept() -> None:

@@ -59,8 +59,8 @@ def test_a_turn_is_one_trace_of_the_agent_its_model_calls_and_its_tool(site: Sit
     for call in (first, last):
         assert call.attributes["gen_ai.operation.name"] == "chat"
         assert call.attributes["gen_ai.provider.name"] == "openai"
-        assert call.attributes["gen_ai.request.model"] == "gpt-4o-mini"
-        assert call.attributes["gen_ai.response.model"] == "gpt-4o-mini"
+        assert call.attributes["gen_ai.request.model"] == "gpt-6-luna"
+        assert call.attributes["gen_ai.response.model"] == "gpt-6-luna"
         assert call.attributes["gen_ai.usage.input_tokens"] > 0
         assert call.attributes["gen_ai.usage.output_tokens"] > 0
         offered = json.loads(call.attributes["gen_ai.tool.definitions"])

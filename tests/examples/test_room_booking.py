@@ -32,7 +32,7 @@ def project(tmp_path: Path) -> Path:
     folder = tmp_path / "room_booking"
     shutil.copytree(EXAMPLE, folder, ignore=shutil.ignore_patterns(".ratchet", "__pycache__"))
     config = folder / "ratchet.toml"
-    config.write_text(config.read_text().replace("gpt-5-mini", "simulated-coach"))
+    config.write_text(config.read_text().replace("gpt-6-luna", "simulated-coach"))
     return folder
 
 

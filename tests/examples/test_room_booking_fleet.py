@@ -22,7 +22,7 @@ from tests.simulator import Settings, SimulatorThread
 CHANGES = {
     # With apo, two runs of one machine may differ too: the order in which proposals end takes part.
     'algorithm = "apo"': 'algorithm = "few_shot"',
-    'model = "gpt-5-mini"': 'model = "simulated-coach"',
+    'model = "gpt-6-luna"': 'model = "simulated-coach"',
     "rollouts = 600": "rollouts = 160",
     # The number of rollouts at once takes part in the search, so it is the same in both.
     "concurrency = 16": "concurrency = 8\nserver_concurrency = 8",

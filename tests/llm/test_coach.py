@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from ratchet.llm import Coach, CoachModel, CoachSettings, CoachUnavailable, Message, Reply
+from ratchet.llm.hosted_model import HOSTED_MODEL
 from ratchet.types import ConfigError, InputError
 from tests.llm.endpoint import CUT, ENDLESS, HANG, Endpoint, Reaction, Request, answer, error
 
@@ -152,11 +153,9 @@ def test_what_an_endpoint_does_not_take_is_learned_once(serve: Serve) -> None:
 
 
 @pytest.mark.parametrize(
-    ("host", "model"), [("", "gpt-5-mini"), ("", "o3"), ("", "openai/o4-mini")]
+    "model", ["gpt-5-mini", HOSTED_MODEL, "openai/gpt-10-mini", "o3", "openai/o4-mini"]
 )
-def test_models_that_reason_are_asked_in_their_way_at_once(
-    serve: Serve, host: str, model: str
-) -> None:
+def test_models_that_reason_are_asked_in_their_way_at_once(serve: Serve, model: str) -> None:
     endpoint = serve([answer("Yes.")])
     ask(endpoint, coach={"models": model})
     assert "max_completion_tokens" in endpoint.requests[0].body

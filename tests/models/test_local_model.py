@@ -20,7 +20,6 @@ from tests.local_models import GROUP, require_model
 from ratchet._http import httpx2
 from ratchet.llm import Usage, dollars
 from ratchet.models import LocalModel, ModelUnavailable, find_model, local_model, shared_model
-from ratchet.models.local_model import default_threads
 
 pytestmark = pytest.mark.xdist_group(GROUP)
 
@@ -71,6 +70,21 @@ def test_it_keeps_to_a_json_schema(client: OpenAI) -> None:
 def test_a_prefix_that_was_read_before_is_cached(client: OpenAI) -> None:
     usage = [ask(client, word).usage for word in ("joy", "joy")]
     assert usage[1].prompt_tokens_details.cached_tokens > 20
+
+
+def test_prompts_that_take_turns_on_fewer_slots_keep_their_beginnings(client: OpenAI) -> None:
+    reused = []
+    for turn in range(2):
+        for number in range(6):
+            rules = f"Prompt {number * 7919}. " + "Label each word as positive or negative. " * 5
+            messages: Any = [
+                {"role": "system", "content": rules},
+                {"role": "user", "content": f"word {turn}"},
+            ]
+            answer = client.chat.completions.create(model="any", messages=messages, max_tokens=1)
+            if turn:
+                reused.append(answer.usage.prompt_tokens_details.cached_tokens)
+    assert min(reused) > 40
 
 
 def test_its_slots_answer_at_once_and_the_rest_wait(client: OpenAI) -> None:
@@ -205,6 +219,27 @@ def test_an_engine_that_does_not_fit_the_machine_is_told_in_its_own_words(
         pass
 
 
+@pytest.mark.parametrize(("wanted", "policy"), [(None, "passive"), ("active", "active")])
+def test_its_threads_sleep_while_they_wait_unless_the_user_says_otherwise(
+    wanted: str | None, policy: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenMP reads the variable when the engine is loaded."""
+    require_model()
+    (tmp_path / "xllamacpp.py").write_text(
+        'import os\nraise ImportError("threads are " + os.environ["OMP_WAIT_POLICY"])'
+    )
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    if wanted is None:
+        monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    else:
+        monkeypatch.setenv("OMP_WAIT_POLICY", wanted)
+    with (
+        pytest.raises(ModelUnavailable, match=f"threads are {policy}"),
+        LocalModel(find_model("smollm2", print)),
+    ):
+        pass
+
+
 def test_without_the_engine_the_python_and_the_cpu_are_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -214,7 +249,3 @@ def test_without_the_engine_the_python_and_the_cpu_are_named(
     with pytest.raises(ModelUnavailable, match=r"CPython 3\.99\.0 on \w+ riscv64") as error:
         local_model.require_engine()
     assert "agent-ratchet[local]" in (error.value.hint or "")
-
-
-def test_threads_leave_cores_to_the_agent() -> None:
-    assert 1 <= default_threads() <= max(1, (os.cpu_count() or 1) // 2)

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 
 from ratchet.wire.deriving.prompts import sent_prompts
-from ratchet.wire.recording.recording import ModelText
+from ratchet.wire.recording.recording import Frame, ModelText
 from tests.wire.test_declarations import recording
 
 SYSTEM = (
@@ -17,16 +17,20 @@ SYSTEM = (
 AGENTS = "Stock Lookup Agent: Looks up stock prices and symbols"
 
 
-def prompts(root: Path, files: dict[str, str], *calls: list[tuple[str, str]]) -> list[str]:
+def prompts(
+    root: Path, files: dict[str, str], *calls: list[tuple[str, str]], ran: str = ""
+) -> list[str]:
     """The prompts as `FILE:LINE`, of calls whose texts are given with their roles."""
     for name, text in files.items():
         (root / name).write_text(text)
     recorded = recording(root)
     (call,) = recorded.calls
+    frame = Frame(file=ran, module="main", line=1, function="main", kind="function", activation=1)
     sent = tuple(
         msgspec.structs.replace(
             call,
             number=number,
+            stack=(frame,) if ran else (),
             texts=tuple(ModelText(role=role, text=text) for role, text in texts),
         )
         for number, texts in enumerate(calls)
@@ -80,3 +84,42 @@ def test_a_script_without_an_ending_is_read_in_the_language_of_its_first_line(
     python = f"#!/usr/bin/env -S uv run --script\nPROMPT = {text!r}\n"
     files = {"llm": script, "ask": python}
     assert prompts(tmp_path, files, [("system", text)]) == ["ask:2", "llm:4"]
+
+
+def test_a_prompt_put_together_from_lines_is_one_and_the_data_in_it_none(tmp_path: Path) -> None:
+    source = (
+        "def system(model):\n"
+        "    lines = [\n"
+        '        "You translate questions of the sales team into SQL over the columns below.",\n'
+        '        "Write one SELECT, and never use a star.",\n'
+        "    ]\n"
+        '    lines += ["COLUMNS, to group and filter by:"]\n'
+        "    for column in model:\n"
+        '        lines.append("- " + column)\n'
+        '    lines.append("RULES: rank with ORDER BY and LIMIT, and round to whole euros.")\n'
+    )
+    columns = [
+        "The company's sales goals, planned for each store and day by the people who run it",
+        "One row for each product and transaction, online or in one of the stores of a market",
+        "Which of the markets a store belongs to, as it stood when the transaction was made",
+    ]
+    data = "".join(f"- description: {column}\n" for column in columns)
+    sent = "\n".join(
+        [
+            "You translate questions of the sales team into SQL over the columns below.",
+            "Write one SELECT, and never use a star.",
+            "COLUMNS, to group and filter by:",
+            *(f"- {column}" for column in columns),
+            "RULES: rank with ORDER BY and LIMIT, and round to whole euros.",
+        ]
+    )
+    files = {"planner.py": source, "model.yml": data}
+    assert prompts(tmp_path, files, [("system", sent)]) == ["planner.py:3"]
+
+
+def test_of_copies_the_one_in_the_file_that_called_the_model_counts(tmp_path: Path) -> None:
+    source = 'SYSTEM = "You answer for the shop, and say so where you do not know."\n'
+    files = {"main.py": source, "main_of_others.py": source}
+    sent = [("system", "You answer for the shop, and say so where you do not know.")]
+    assert prompts(tmp_path, files, sent) == ["main.py:1", "main_of_others.py:1"]
+    assert prompts(tmp_path, files, sent, ran="main.py") == ["main.py:1"]

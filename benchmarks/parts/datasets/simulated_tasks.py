@@ -71,7 +71,7 @@ def answers_of(rng: np.random.Generator, tasks: int, candidates: int, world: Wor
 
 def results_of(scores: Any, answers: Any | None = None) -> Results:
     """Results with these scores, and these answers if rollouts are to have outputs."""
-    tasks = tuple(Task(f"t{row:04}", row, 0) for row in range(len(scores)))
+    tasks = tuple(Task(f"t{row:04}", row, f"answer of {row}") for row in range(len(scores)))
     candidates = tuple(f"c{column:02}" for column in range(len(scores[0])))
     cells = {}
     for row, task in enumerate(tasks):

@@ -13,7 +13,7 @@ from openai import AsyncOpenAI
 
 from .rooms import OFFICE, TOOLS, rooms_on
 
-MODEL = "gpt-4.1-mini"
+MODEL = "gpt-6-luna"
 TURNS = 4
 
 SYSTEM = ratchet.prompt(
@@ -51,7 +51,7 @@ async def _ask(messages: list[Any]) -> Any:
     with ratchet.llm_call(model=model) as call:
         call.input = {"messages": messages, "tools": TOOLS}
         completion = await _client().chat.completions.create(
-            model=model, messages=messages, tools=TOOLS, temperature=0
+            model=model, messages=messages, tools=TOOLS
         )
         call.output = completion
     return completion.choices[0].message

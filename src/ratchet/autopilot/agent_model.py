@@ -49,7 +49,7 @@ def _started(
 
         agent, path = project.config.agent, name.partition(":")[2]
         return trainable_model(
-            str(project.root / path) if path else name,
+            str(project.root / path) if path and (project.root / path).exists() else name,
             project.state,
             say,
             device=agent.device,

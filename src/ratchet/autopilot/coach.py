@@ -27,6 +27,7 @@ from ratchet.llm import (
     Reply,
 )
 from ratchet.llm.chat import KeyMissing
+from ratchet.llm.hosted_model import HOSTED_MODEL
 from ratchet.llm.recording import records_of
 from ratchet.observe.dialects import names
 from ratchet.store import Store
@@ -162,8 +163,8 @@ async def open_coach(
         if needed:
             raise CoachUnavailable(
                 f"{algorithm.name} needs a coach LLM, and none is named.",
-                hint='Name one under [coach] in ratchet.toml, such as model = "gpt-5-mini", and'
-                " put its key into the environment variable OPENAI_API_KEY.",
+                hint=f'Name one under [coach] in ratchet.toml, such as model = "{HOSTED_MODEL}",'
+                " and put its key into the environment variable OPENAI_API_KEY.",
             )
         yield None
         return

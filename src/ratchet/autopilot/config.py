@@ -331,7 +331,7 @@ class AgentSection(Section):
     def _local(cls, name: str | None) -> str | None:
         if name is not None and name != "local" and not name.startswith("local:"):
             raise ValueError(
-                'should be "local" or "local:PATH"; a model elsewhere is named in the agent'
+                'should be "local" or "local:NAME"; a model elsewhere is named in the agent'
             )
         return name
 

@@ -110,6 +110,7 @@ def examples_of(
     scores = store.scores.of([rollout.id for rollout in rollouts]) if trusted else {}
     found = []
     for rollout in rollouts:
+        score: float | None = None
         good: bool | None = felt.get(rollout.id)
         if good is None and objective is not None:
             values = [
@@ -118,6 +119,7 @@ def examples_of(
                 if (score.evaluator, score.version) == (objective.name, objective.version)
             ]
             if values and values[-1] is not None:
+                score = values[-1]
                 good = True if values[-1] >= 1 else False if values[-1] < 0.5 else None
         if given := said.get(rollout.id):
             mean = sum(given) / len(given)
@@ -128,6 +130,7 @@ def examples_of(
                 output=rollout.output,
                 expected=rollout.expected,
                 good=good,
+                score=score,
                 duration_s=rollout.duration_s,
                 cost_usd=rollout.cost_usd,
             )
@@ -174,7 +177,14 @@ async def generate_evaluators(
         if (proposal.use, proposal.options) not in there
     ]
     if ask if ask is not None else bool(coach_models(project.config.coach)):
-        proposals += await _asked(project, store, agent, examples, count, say, seed)
+        known = [f"{each.name}: {basis_of(each)}" for each in evaluators if not each.unit]
+        proposals += await _asked(project, store, agent, examples, known, count, say, seed)
+        judged = sum(proposal.use == "judge" for proposal in proposals)
+        if judged:
+            say(
+                f"{judged} of the proposals are rubrics: measuring them takes a model call for each"
+                " output and copy of their report cards, and each score one afterwards."
+            )
     taken = {each.name for each in evaluators}
     proposals = [_renamed(each, taken) for each in proposals]
     cases = make_cases(rollouts, store.labels.list(criterion=""))
@@ -205,6 +215,7 @@ async def _asked(
     store: Store,
     agent: AnyAgent,
     examples: Sequence[KnownOutput],
+    there: Sequence[str],
     count: int,
     say: Callable[[str], None],
     seed: int,
@@ -222,7 +233,9 @@ async def _asked(
         folder=project.root,
     ) as coach:
         assert coach is not None  # or it was refused
-        found, refused = await propose_by_llm(coach, examples, agent=_told(agent), count=count)
+        found, refused = await propose_by_llm(
+            coach, examples, agent=_told(agent), there=there, count=count
+        )
     for sentence in refused:
         say(sentence)
     return found

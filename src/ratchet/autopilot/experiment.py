@@ -28,6 +28,7 @@ from ratchet.prove import (
     level,
     write_evidence,
 )
+from ratchet.prove.prospect import has_prospect
 from ratchet.prove.smallest_margin import pairs_to_pass, smallest_margin
 from ratchet.run import Runner
 from ratchet.run.paid import PaidRunner
@@ -92,6 +93,7 @@ async def run_experiment(
     watcher: Watcher,
     plan_repetitions: PlanRepetitions | None = None,
     trust: Mapping[str, str] | None = None,
+    learned: float | None = None,
 ) -> Experiment:
     """Compare a candidate with the baseline on the test split. A killed experiment resumes.
 
@@ -104,6 +106,8 @@ async def run_experiment(
         watcher: Receives progress events.
         plan_repetitions: Called before the first pair; once without.
         trust: What the objective's evaluator may do and why, for the evidence.
+        learned: The candidate's gain as learning saw it: the comparison ends where it has no
+            prospect any more. None to run every pair that the verdict takes.
 
     Returns:
         The experiment with its decision; its evidence is written. When people's labels are needed
@@ -141,6 +145,12 @@ async def run_experiment(
             if comparison.verdict is not None:
                 break
         if comparison.verdict is not None:
+            break
+        if learned is not None and not plan.labels and not has_prospect(comparison, learned):
+            watcher.message(
+                f"The proof ends after {len(comparison.pairs)} of {len(tasks)} test tasks: next to"
+                " no prospect of a gain is left."
+            )
             break
     comparison.finish()
     decided = decision(comparison)

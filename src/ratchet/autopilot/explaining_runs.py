@@ -66,8 +66,8 @@ def _tried(outcome: RunOutcome) -> list[str]:
     )
     if finding.get("baseline_val") is not None:
         sentence += (
-            " A candidate goes on to the proof only if it also scores no less than the baseline's"
-            f" {finding['baseline_val']:.3f} on val tasks and better over all, and none did."
+            " A candidate goes on to the proof if it may be better than the baseline over all train"
+            " and val tasks that both have run, and none may."
         )
     return [sentence]
 

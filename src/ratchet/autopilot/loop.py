@@ -6,6 +6,7 @@ content, and reaches the same end.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
@@ -33,6 +34,7 @@ from ratchet.autopilot.experiment import (
 from ratchet.autopilot.failed_rollout import failure_of
 from ratchet.autopilot.import_binding import check_import_binding
 from ratchet.autopilot.model_card import write_model_card
+from ratchet.autopilot.nomination import Nominee, next_nominee, nominees
 from ratchet.autopilot.planned_tasks import tasks_to_continue
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.prompt_discovery import discover_prompts, unrecognised
@@ -540,12 +542,13 @@ class _ImproveRun:
             self.watcher.expects(lab.budget.rollouts or 0)
             finding = await checked_finding(lab, await self.algorithm.learn(lab))
             await lab.settle()
+            named = await nominees(lab, finding)
         if late := lab.overtime(time.time()):
             self.watcher.message(late)
+        best = _candidate(lab, finding, named[0].candidate_id) if named else self.baseline
+        finding = _in_one_measure(msgspec.structs.replace(finding, best=best), lab)
         if lab.coach_gone is not None:
             self._note_coach_gone(lab.coach_gone, finding)
-        both = len(lab.compared("finding", self.baseline, finding.best))
-        finding = msgspec.structs.replace(finding, val_tasks=both)
         self.store.candidates.put(finding.best, time.time())
         self.store.journal.append(
             self.run.id,
@@ -555,6 +558,8 @@ class _ImproveRun:
                 "baseline_val": finding.baseline_val,
                 "best_val": finding.best_val,
                 "val_tasks": finding.val_tasks,
+                "nominees": msgspec.to_builtins(named),
+                "all_rollouts": self._rollouts_so_far,
                 "rollouts": lab.spent.rollouts,
                 "coach_calls": lab.spent.coach_calls,
                 "dollars": lab.spent.dollars,
@@ -594,17 +599,52 @@ class _ImproveRun:
                 watcher=self.watcher,
                 plan_repetitions=repetitions,
                 trust=self.store.journal.get(self.run.id, "trust"),
+                learned=self._learned(candidate),
             )
         decided = experiment.decision
         if decided is None:
             self._withhold(experiment)
             return
         self.watcher.decided(decided, experiment.evidence_path)
+        if decided.verdict not in ("promote", "not_proved", "unconfirmed"):
+            following = await self._following(candidate)
+            if following is not None:
+                self._enter("prove", best_id=following.candidate_id)
+                return
         self._enter(
             {"promote": "ship", "not_proved": "not_proved"}.get(decided.verdict, "no_gain"),
             experiment_id=experiment.id,
             message=self._told(decided),
         )
+
+    def _learned(self, candidate: Candidate) -> float:
+        """A candidate's gain as learning saw it."""
+        finding = self.store.journal.get(self.run.id, "finding") or {}
+        known = msgspec.convert(finding.get("nominees", []), list[Nominee])
+        return next((n.gain for n in known if n.candidate_id == candidate.id), 0.0)
+
+    async def _following(self, failed: Candidate) -> Nominee | None:
+        """The candidate that goes to the proof after one that failed there, if the budget lasts."""
+        if self._by_judge:
+            return None  # people's labels were asked for one candidate
+        finding = self.store.journal.get(self.run.id, "finding") or {}
+        repetitions = self.store.journal.get(self.run.id, "repetitions", {"count": 1})["count"]
+        most = repetitions * len(self._tasks("test"))  # the source's rollouts are there already
+        if self.cap is not None and self._rollouts_so_far + most > self.cap.most:
+            return None
+        left, (each, _) = (await self.spending.account()).left, self.spending.price()
+        if self.spending.dollars is not None and most * each > left:
+            return None
+        return next_nominee(
+            finding,
+            failed.id,
+            spent=self._rollouts_so_far - finding.get("all_rollouts", 0),
+            least=min(most, repetitions * self.project.config.prove.min_pairs),
+        )
+
+    @property
+    def _rollouts_so_far(self) -> int:
+        return sum(self.store.rollouts.counts(queue=self.run.id).values())
 
     def _told(self, decision: Decision) -> str:
         """How the run ends: the decision, and that learning lost its coach if it did."""
@@ -912,10 +952,29 @@ def _trained(baseline: Candidate, candidate: Candidate) -> dict[str, Adapter]:
     }
 
 
+def _candidate(lab: Lab, finding: Finding, candidate_id: str) -> Candidate:
+    tried = {candidate.id: candidate for candidate in (*lab.tried, finding.best)}
+    return tried[candidate_id]
+
+
+def _in_one_measure(finding: Finding, lab: Lab) -> Finding:
+    """The finding with both means over the val tasks that both candidates ran: all, for the
+    baseline itself.
+    """
+    pairs = lab.compared("finding", lab.baseline, finding.best)
+    if not pairs:
+        return finding
+    before, after = (math.fsum(values) / len(pairs) for values in zip(*pairs, strict=True))
+    return msgspec.structs.replace(
+        finding, baseline_val=before, best_val=after, val_tasks=len(pairs)
+    )
+
+
 def _nothing_found(finding: Finding) -> str:
     if finding.sentence == NOTHING_TO_LEARN:
         return finding.sentence
     return (
-        f"There is no significant gain: nothing beat the baseline's {finding.baseline_val:.3f} on"
-        f" the val tasks, so no experiment was run. {finding.sentence}"
+        "There is no significant gain: no candidate is likely to beat the baseline, which scores"
+        f" {finding.baseline_val:.3f} on {finding.val_tasks} val tasks, so none went to the proof."
+        f" {finding.sentence}"
     )

@@ -46,6 +46,7 @@ from ratchet.types import (
 )
 
 if TYPE_CHECKING:
+    from ratchet.autopilot.task_roles import TaskRoles
     from ratchet.autopilot.trainable import TrainableModel
     from ratchet.evaluate import Evaluator
     from ratchet.models import LocalModel
@@ -366,7 +367,8 @@ class Project:
         from ratchet.curate.split import groups_of
         from ratchet.curate.usual_split import SHARES, usual_split
         from ratchet.prove.alpha import level
-        from ratchet.prove.tasks_needed import USUAL_GAIN, tasks_needed
+        from ratchet.prove.tasks_needed import tasks_needed
+        from ratchet.stats.gain import USUAL_GAIN
 
         tasks = self.config.tasks
         fields = {"id": tasks.id, "input": tasks.input, "expected": tasks.expected}
@@ -406,10 +408,47 @@ class Project:
             if file.splits and roles and roles.of_learning(file.tasks):
                 groups = groups_of(file.tasks, tasks.group_by, tasks.near_duplicates)
             dataset = without_learned(dataset, roles, groups)
+        if store is not None:
+            dataset, said = self._current(dataset, store, roles)
+            sentences = (*sentences, *said)
         self._check_splits(
             dataset, needs, "Add tasks; a task may state its own split: train, val or test."
         )
         return dataset, sentences
+
+    def _current(
+        self, own: Dataset, store: Store, roles: TaskRoles | None
+    ) -> tuple[Dataset, tuple[str, ...]]:
+        """The dataset of the task file, or what commands have made of it since: its newest version.
+
+        A version is of the file if one that it was made from has the file's tasks. Once the file is
+        changed, it counts again.
+        """
+        from ratchet.autopilot.task_roles import without_learned
+
+        latest = store.datasets.latest(own.name)
+        if latest is None or not latest.parent:
+            return own, ()
+        tasks = {(task.id, task.content()) for task in own.tasks}
+        version, related = latest, False
+        while version.parent:
+            try:
+                version = store.datasets.get(version.parent)
+            except InputError:  # pruned
+                break
+            before = {(task.id, task.content()) for task in version.tasks}
+            related = related or not tasks.isdisjoint(before)
+            if before == tasks:
+                made = f"{latest.name}@{latest.version[:8]}"
+                said = f"The tasks are {made}, made of {self.config.tasks.file}. {latest.reason}"
+                return without_learned(latest, roles), (said,)
+        if not related:
+            return own, ()
+        made = f"{latest.name}@{latest.version[:8]}"
+        return own, (
+            f"{self.config.tasks.file} was changed since {made} was made of it, so that version is"
+            f' not used. To use it: dataset = "{latest.name}" under [tasks].',
+        )
 
     def has_store(self) -> bool:
         """Whether there is a store already; reading tasks creates none."""
@@ -488,7 +527,7 @@ class Project:
             own["file"] = str(self.root / own["file"])
         if use == "judge":
             own = _judge_options(self.config.coach, own)
-        if use in ("judge", "preference"):
+        if use in ("judge", "preference", "sql"):
             own["folder"] = str(self.root)
         host = self.agent_host if ":" in use else None
         made = make_evaluator(use, own, name=name, on_error=on_error, host=host)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ratchet.prove.tasks_needed import USUAL_GAIN, tasks_needed
+from ratchet.prove.tasks_needed import tasks_needed
+from ratchet.stats.gain import USUAL_GAIN
 from ratchet.store import Store
 from ratchet.types import Dataset
 from ratchet.types.trace import TraceFilter

@@ -36,6 +36,7 @@ from ratchet.observe.capture import shorten
 from ratchet.run.program import AnyAgent, ProgramAgent
 from ratchet.store import Store
 from ratchet.types import (
+    Candidate,
     Cost,
     Dataset,
     InputError,
@@ -49,6 +50,9 @@ from ratchet.worker.own_evaluator import import_function
 METHODS: tuple[MethodName, ...] = ("slots", "rewording", "boundary", "coach")
 SOLVERS = ("coach", "agent")
 
+_LATEST_RUNS = 100
+"""Runs that are looked through for the best prompts so far."""
+
 MOST_PURPOSE = 4000
 """Characters of the agent's own words that the coach is shown."""
 
@@ -59,11 +63,14 @@ class SynthesisPlan(msgspec.Struct, frozen=True, kw_only=True):
     count: int = 20
     """Number of tasks to make."""
     methods: tuple[MethodName, ...] = ()
-    """How inputs are made; empty: all that are possible, the coach's if one is named."""
+    """How inputs are made; empty: all but rewording, whose inputs are near copies of real ones; the
+    coach's if one is named."""
     oracle: str = ""
     """MODULE:FUNCTION that returns the right answer to an input; empty for none."""
     solvers: tuple[str, ...] = ()
-    """Whose answers count where all agree; empty: the coach, if it makes inputs."""
+    """Whose answers count where all agree; empty: the coach and the agent with its best prompts so
+    far, if the coach makes inputs. They differ on an input that makes no sense, which is dropped.
+    """
     tries: int = 3
     """Answers of each solver to an input."""
     keep_open: bool = False
@@ -116,10 +123,11 @@ async def synthesize_tasks(
     """
     agent = project.load_agent()
     has_coach = bool(coach_models(project.config.coach))
-    methods = plan.methods or tuple(m for m in METHODS if m != "coach" or has_coach)
+    usual = [m for m in METHODS if m != "rewording" and (m != "coach" or has_coach)]
+    methods = plan.methods or tuple(usual)
     solvers = plan.solvers
     if not solvers and not plan.oracle and "coach" in methods:
-        solvers = ("coach",)
+        solvers = SOLVERS
     asks = "coach" in methods or "coach" in solvers
     async with _coach(project, store, dataset, plan, asks, say) as coach:
         work = _Work(project, store, dataset, plan, agent, coach, say)
@@ -239,6 +247,14 @@ class _Work:
                 )
         return SolverAgreement(made) if made else None
 
+    def _best_so_far(self) -> Candidate:
+        """The agent with the best prompts that were proved for it as it is now, else as it is."""
+        source = self._project.source_candidate(self._agent)
+        for run in self._store.runs.list(_LATEST_RUNS):
+            if run.stage == "shipped" and run.baseline_id == source.id and run.best_id:
+                return self._store.candidates.get(run.best_id)
+        return source
+
     async def _solved_by_agent(self, inputs: Sequence[Any]) -> list[list[Any]]:
         """Have the agent itself solve inputs, each several times; see `Solver`."""
         project, agent = self._project, self._agent
@@ -249,7 +265,7 @@ class _Work:
             open_runner(project, self._store, agent, queue, self._say, take_over=True) as runner,
         ):
             (batch,) = await evaluate_batch(
-                [project.source_candidate(agent)],
+                [self._best_so_far()],
                 tasks,
                 evaluators=(),
                 store=self._store,

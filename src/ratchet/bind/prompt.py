@@ -6,7 +6,7 @@ import warnings
 from typing import Any
 
 from ratchet.bind import context, registry
-from ratchet.types import Declaration, PromptTemplate
+from ratchet.types import Declaration, InputError, PromptTemplate
 from ratchet.types.template import Engine
 
 
@@ -21,7 +21,7 @@ class Prompt:
 
     @property
     def template(self) -> PromptTemplate:
-        """The template bound in the current context."""
+        """The template bound in the current context; its `text` has slots and doubled braces."""
         resource = context.resolve(self.name)
         return resource if isinstance(resource, PromptTemplate) else self.default
 
@@ -47,7 +47,37 @@ class Prompt:
             return self.default.format(**fields)
 
     def __str__(self) -> str:
-        return self.template.text
+        """The prompt as the model reads it; `template.text` is how it is written.
+
+        Raises:
+            InputError: It has open slots, which only `format` fills.
+        """
+        slots = sorted(self.default.placeholders)
+        if slots:
+            shown = ", ".join(f"{{{slot}}}" for slot in slots)
+            fields = ", ".join(f"{slot}=…" for slot in slots)
+            raise InputError(
+                f"The prompt {self.name!r} has open slots: {shown}.",
+                hint=f"Fill them: .format({fields}). A framework that fills templates itself takes"
+                " .template.text.",
+            )
+        return self.format()
+
+    def __format__(self, spec: str) -> str:
+        return format(str(self), spec)
+
+    def __add__(self, other: str) -> str:
+        return str(self) + other
+
+    def __radd__(self, other: str) -> str:
+        return other + str(self)
+
+    def __mod__(self, values: object) -> str:
+        raise InputError(
+            f"The prompt {self.name!r} cannot be filled with %, since a percent sign in another"
+            " version of it would be read as a slot.",
+            hint="Write its slots as {name}, and fill them with .format(name=…).",
+        )
 
     def __repr__(self) -> str:
         return f"ratchet.prompt({self.name!r}, {self.template.text!r})"

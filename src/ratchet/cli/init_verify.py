@@ -21,7 +21,7 @@ from ratchet.observe.project_paths import FILE_NAME
 from ratchet.run.model_hosts import STAND_IN, operation_of
 from ratchet.run.model_relay import Exchange, ModelRelay, RelayAnswer, RelayedRequest
 from ratchet.wire.deriving.derive import Wiring
-from ratchet.wire.deriving.sent_texts import nearest_call, system_texts, unlike
+from ratchet.wire.deriving.sent_texts import leading_texts, nearest_call, system_texts, unlike
 from ratchet.wire.recording.model_calls import asks_model, body_of, request_of, texts_of_request
 from ratchet.wire.recording.recording import Recording
 from ratchet.worker.environment import address_for, dialect_of
@@ -68,6 +68,9 @@ class WiringVerification(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds that the agent itself ran."""
 
 
+NO_CALL = "No model call reached the gateway."
+
+
 def _unchanged(request: RelayedRequest) -> RelayedRequest:
     """A request as it would be with the agent's own prompts."""
     body = CHANGED.sub(b"", request.body)
@@ -99,6 +102,8 @@ class RecordedAnswers:
             "OPENAI_API_KEY": NO_KEY,
             "ANTHROPIC_BASE_URL": url,
             "ANTHROPIC_API_KEY": NO_KEY,
+            "GOOGLE_GEMINI_BASE_URL": url,
+            "GEMINI_API_KEY": NO_KEY,
             **{
                 name: address_for(name, f"{url}/v1" if dialect_of(name) == "openai" else url)
                 for name in base_urls
@@ -131,6 +136,8 @@ def verify(
     recording: Recording,
     replay: RecordedAnswers,
     say: Callable[[str], None],
+    *,
+    in_messages: bool,
 ) -> WiringVerification:
     """Run the wired agent on the recorded input, with its own prompts and with changed ones.
 
@@ -141,9 +148,11 @@ def verify(
         recording: The recorded run.
         replay: Answers the model calls.
         say: Told what is waited for.
+        in_messages: Whether a user's message that comes without a system prompt has its text from
+            the source.
     """
-    prompts = system_texts(recording)
-    request = ProbeRequest(task_input=wiring.task_input, prompts=prompts)
+    prompts = leading_texts(recording) if in_messages else system_texts(recording)
+    request = ProbeRequest(task_input=wiring.task_input, prompts=prompts, in_messages=in_messages)
     seconds = SECONDS + 2 * recording.seconds
     variables = replay.variables(wiring.agent.get("model_base_url", ()))
     answer = _probed(root, settings, request, variables, seconds, say)
@@ -239,7 +248,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 def _calls(recording: Recording, own: Sequence[Exchange]) -> WiringFinding:
     expected, got = len(recording.calls), len(own)
     if not got and expected:
-        said = "No model call reached the gateway."
+        said = NO_CALL
         return WiringFinding(name="model calls", holds=False, said=said)
     said = (
         f"{counted(got, 'model call')}, as recorded."
@@ -270,13 +279,9 @@ def _change_arrives(
         )
         return WiringFinding(name="changed prompt", holds=None, said=said)
     if not prompts:
-        said = "No system prompt was sent, so none can be replaced at the gateway."
+        said = "No prompt of the source was sent, so none can be replaced at the gateway."
         return WiringFinding(name="changed prompt", holds=None, said=said)
-    with_prompt = [
-        exchange
-        for exchange in changed
-        if any(sent.role == "system" for sent in texts_of_request(request_of(exchange)))
-    ]
+    with_prompt = [exchange for exchange in changed if texts_of_request(request_of(exchange))]
     calls = sum(bool(CHANGED.search(exchange.request.body)) for exchange in with_prompt)
     count = f"{len(arrived)} of {counted(prompts, 'prompt')}"
     said = f"A changed text of {count} arrived, in {calls} of {counted(len(with_prompt), 'call')}."

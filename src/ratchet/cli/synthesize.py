@@ -26,7 +26,7 @@ from ratchet.cli.console import (
     wait_for,
 )
 from ratchet.cli.errors import err
-from ratchet.cli.named_dataset import find_dataset
+from ratchet.cli.named_dataset import find_dataset, how_to_use
 from ratchet.types import SPLITS, Cost, InputError
 
 if TYPE_CHECKING:
@@ -150,6 +150,7 @@ def synthesize(
     _print(made, calls, cost)
     if stored:
         out.print(f"[green]Made[/] {after.name}@{short(after.version)}: {after.reason}")
+        out.print(how_to_use(project, after), markup=False)
         out.print(f"Undo: the earlier version is {dataset.name}@{dataset.version}", style="dim")
 
 

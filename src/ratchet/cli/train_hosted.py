@@ -62,7 +62,7 @@ def start(
 
     Examples:
 
-      ratchet train start sft.jsonl --validation sft-val.jsonl --model gpt-4.1-mini-2025-04-14
+      ratchet train start sft.jsonl --validation sft-val.jsonl --model MODEL
 
       ratchet train start pairs.jsonl --method dpo --set beta=0.1 --set n_epochs=2 --no-wait
     """

@@ -26,7 +26,7 @@ from ratchet.autopilot import Project, open_runner
 from ratchet.autopilot.agent_model import agent_model
 from ratchet.autopilot.config import read_config
 from ratchet.cli.project_server import project_server
-from ratchet.observe.system_prompts import system_prompts
+from ratchet.observe.system_prompts import leading_user_texts, system_prompts
 from ratchet.run.denials import allowing, described, kept_of
 from ratchet.store import Store
 from ratchet.types import (
@@ -53,7 +53,9 @@ class ProbeRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     task_input: Any
     prompts: tuple[str, ...]
-    """System prompts of the recorded run, for an agent whose prompts are found in its calls."""
+    """Prompts of the recorded run, for an agent whose prompts are found in its calls."""
+    in_messages: bool = False
+    """Whether they stand in the user's message where there is no system prompt."""
 
 
 class DeniedAct(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,6 +115,10 @@ async def _probe(folder: Path, settings: Path, request: ProbeRequest) -> ProbeAn
         between = time.time()
         if agent.prompts_in_calls:
             sent = [text for span in first.spans for text in system_prompts(span.attributes)]
+            if request.in_messages:
+                sent += [
+                    text for span in first.spans for text in leading_user_texts(span.attributes)
+                ]
             agent.declarations = {
                 name: Declaration(name, prompt, located_by="text")
                 for name, prompt in _templates(dict.fromkeys(sent), request.prompts).items()

@@ -16,7 +16,8 @@ each, and no arm alone gains. There an arm that found nothing better hands on wh
 (`Finding.tied`), and arms whose changes are random come last: they have no score to follow, and a
 change of theirs is as good as any other. A source at the floor has nothing to lose, so this costs
 no score; elsewhere a tie is not handed on, since the best of several ties is more often worse than
-better than the source.
+better than the source. Whether it is at the floor is decided anew before each slice, by all that
+the best so far has run.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from ratchet.learn.budget_scheduler import (
 )
 from ratchet.learn.lab import Lab
 from ratchet.learn.work import Evaluation, mean, require_scores
+from ratchet.llm.hosted_model import HOSTED_MODEL
 from ratchet.types import InputError
 
 SURVEYED = 24
@@ -144,7 +146,7 @@ class Auto:
                 f"Nothing here can be improved: the agent's resources are {kinds}.{reason}",
                 hint='Name the model of a command in ratchet.toml:\n\n[agent]\nmodel = "local"\n'
                 if missing
-                else 'Name a coach under [coach] in ratchet.toml: model = "gpt-5-mini".'
+                else f'Name a coach under [coach] in ratchet.toml: model = "{HOSTED_MODEL}".'
                 if left_out
                 else "Name a prompt, params or a function: ratchet.prompt, .params, .evolve.",
             )

@@ -11,11 +11,11 @@ from ratchet.learn.algorithm import SPENT, Finding, SearchEnd
 from ratchet.learn.arms import Arm
 from ratchet.learn.budget import Budget, BudgetExhausted
 from ratchet.learn.lab import Lab
-from ratchet.learn.race import EVEN
 from ratchet.learn.wording import counted
 from ratchet.learn.work import Evaluation, mean
 from ratchet.llm import CoachUnavailable
 from ratchet.sandbox.limits import SandboxUnavailable
+from ratchet.stats.gain import may_gain
 from ratchet.types import (
     Candidate,
     ConfigError,
@@ -37,6 +37,9 @@ TIRED = 2
 
 FLOOR = 0.05
 """Share of tasks with any score at all up to which a source has nothing to lose."""
+
+LEAST_FIRST = 40
+"""Rollouts of a first slice from which on an arm is owed one, however few slices the budget has."""
 
 NOTHING_MORE = "it found nothing more"
 """Why an arm that works is retired."""
@@ -102,10 +105,9 @@ class BudgetScheduler:
         at_floor: bool = False,
     ) -> None:
         self._lab = lab
-        self._records = sorted(
-            records, key=lambda record: (at_floor and record.arm.blind, -record.weight)
-        )
+        self._records = list(records)
         self._at_floor = at_floor
+        """Whether the candidate that the next slice starts from has next to no score."""
         self._tied: Candidate | None = None
         """At the floor: what the arms continue from while none has gained."""
         self._plan = plan
@@ -130,6 +132,7 @@ class BudgetScheduler:
                 return SearchEnd("solved", "every train and val task is solved")
             if self._left() < LEAST and number:
                 return SPENT
+            self._at_floor = self._is_at_floor(number)
             record = self._next()
             if record is None:
                 return SearchEnd("idle", "no algorithm found anything more")
@@ -166,26 +169,30 @@ class BudgetScheduler:
             pairs = lab.compared(f"auto/{candidate.id}", lab.baseline, candidate)
             if not pairs:  # it was compared with its predecessor only
                 return candidate, before, after
+            on_train = lab.compared(
+                f"auto/train/{candidate.id}", lab.baseline, candidate, tasks=lab.train
+            )
             own, its = (math.fsum(values) / len(pairs) for values in zip(*pairs, strict=True))
-            if its > own or (its == own and self._gains_on_train(candidate)):
+            if may_gain([after - before for before, after in (*on_train, *pairs)]):
                 return candidate, own, its
+            also = f"{len(on_train)} train and " if on_train else ""
             lab.note(
-                f"Candidate {candidate.id[:8]} is no better than the source on"
-                f" {len(pairs)} val tasks: {own:.3f} → {its:.3f}."
+                f"Candidate {candidate.id[:8]} is no better than the source on {also}{len(pairs)}"
+                f" val tasks; on val: {own:.3f} → {its:.3f}."
             )
         return lab.baseline, self._baseline_val, self._baseline_val
-
-    def _gains_on_train(self, candidate: Candidate) -> bool:
-        """Whether it is better than the source on the train tasks that both have run."""
-        lab = self._lab
-        step = f"auto/train/{candidate.id}"
-        pairs = lab.compared(step, lab.baseline, candidate, tasks=lab.train)
-        return math.fsum(its - own for own, its in pairs) > EVEN
 
     async def _confirm(self) -> float:
         """Mean of the current best on the val tasks that the source has run."""
         tasks = self._lab.val[: self._plan.val]
         return mean(await self._lab.evaluate(self._best, tasks))
+
+    def _is_at_floor(self, number: int) -> bool:
+        """Decided anew before each slice, by all that the best so far has run."""
+        lab, best = self._lab, self._best
+        tasks = [*lab.train, *lab.val]
+        pairs = lab.compared(f"auto/floor/{number:03d}", best, best, tasks=tasks)
+        return at_floor([value for value, _ in pairs]) if pairs else self._at_floor
 
     def _left(self) -> float:
         """Rollouts left for slices."""
@@ -197,7 +204,8 @@ class BudgetScheduler:
         ready = [record for record in self._records if not record.out]
         fresh = [record for record in ready if record.is_fresh]
         if fresh:
-            return fresh[0]
+            blind_last = self._at_floor
+            return min(fresh, key=lambda record: (blind_last and record.arm.blind, -record.weight))
         spent = self._lab.spent.cost
         costly = spent.known_usd > 0 and not spent.unpriced
         best = max(ready, key=lambda record: (record.rate(costly), record.weight), default=None)
@@ -234,6 +242,8 @@ class BudgetScheduler:
         cost, summary = _cost(part), finding.sentence
         if finding.ended == "budget":
             cost += ", its share of the budget"
+        if finding.ended == "coach":
+            self._without_coach(finding.sentence)
         if finding.best.id == self._best.id:
             record.barren += 1
             lab.note(f"{record.arm.name} found nothing better ({cost}): {summary}")
@@ -337,7 +347,10 @@ class BudgetScheduler:
         taken = sum(record.slices for record in self._records)
         # At the floor the first slice tells little, and is made up for later.
         planned = self._plan.slices + self._at_floor
-        left = 1 if len(ready) == 1 else max(1, planned - taken)
+        owed = sum(record.is_fresh and not record.out for record in ready)
+        if lab.budget.rollouts is not None:
+            owed = min(owed, int(self._left() // LEAST_FIRST))
+        left = 1 if len(ready) == 1 else max(1, planned - taken, owed)
 
         def slice_of(limit: float | None, spent: float) -> float | None:
             return None if limit is None else max((limit - spent) / left, 1e-9)
@@ -359,7 +372,11 @@ def is_at_floor(evaluations: Sequence[Evaluation]) -> bool:
     There, scores do not tell changes apart that help only together, such as examples of an answer
     and the parameter by which an answer ends; and no change can score much less.
     """
-    values = [evaluation.worth for evaluation in evaluations]
+    return at_floor([evaluation.worth for evaluation in evaluations])
+
+
+def at_floor(values: Sequence[float]) -> bool:
+    """Whether next to none of these scores is above 0, the lowest."""
     above = sum(value > 0 for value in values)
     return bool(values) and min(values) >= 0 and above <= FLOOR * len(values)
 

@@ -18,6 +18,7 @@ from ratchet.llm import (
     ask_paid,
     paid_from,
 )
+from ratchet.llm.hosted_model import HOSTED_MODEL
 from ratchet.types import content_hash
 
 LATE_S = 10.0
@@ -100,7 +101,7 @@ async def ask_and_charge(
     if coach is None:
         raise CoachUnavailable(
             "This algorithm needs a coach LLM, and none is configured.",
-            hint='Name one under [coach] in ratchet.toml: model = "gpt-5-mini".',
+            hint=f'Name one under [coach] in ratchet.toml: model = "{HOSTED_MODEL}".',
         )
     reached = ledger.refusal(coach_calls=1)
     if reached:

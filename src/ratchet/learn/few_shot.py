@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import msgspec
 
@@ -30,8 +30,9 @@ from ratchet.learn.demonstrations import (
 )
 from ratchet.learn.evidence import text_of
 from ratchet.learn.lab import Lab
-from ratchet.learn.race import Race, RaceEntry, next_part
+from ratchet.learn.race import Race, RaceEntry, RaceResult, next_part
 from ratchet.learn.work import Evaluation, Proposal, require_scores, scores_of
+from ratchet.stats.gain import is_clear
 from ratchet.types import Candidate, InputError, PromptTemplate, Task
 
 MIN_POOL = 2
@@ -246,6 +247,13 @@ class FewShot:
                 require_scores(evaluations, "val")
             scores[entry.id] = scores_of(evaluations)
         choice = race.choose(race.source, finalists, scores)
+        if choice.entry is not race.source and not is_clear(race.differences(choice.entry, scores)):
+            race.ended = SearchEnd(
+                "idle", "the best set gains less than its standard error, and costs its tokens"
+            )
+            own = scores[race.source.id]
+            mean = math.fsum(own.values()) / len(own)
+            choice = RaceResult(race.source, mean, mean)
         return Finding(
             best=choice.entry.candidate,
             baseline_val=choice.first_val,
@@ -320,6 +328,12 @@ class _Race(Race[RaceEntry]):
         least = self.standing(self.source).mean
         known = self._ranked(self.entered)
         return [one for one in known if self.standing(one).mean > least][:FINALISTS]
+
+    def differences(self, entry: RaceEntry, val: Mapping[str, Mapping[str, float]]) -> list[float]:
+        """A set's score minus the source's on each train and val task that both ran."""
+        own, its = val[self.source.id], val.get(entry.id, {})
+        on_val = [score - own[task] for task, score in its.items() if task in own]
+        return [*entry.differences(), *on_val]
 
     def tied(self) -> Candidate | None:
         """The first of the sets that may be as good as the source."""

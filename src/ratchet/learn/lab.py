@@ -732,6 +732,11 @@ class Lab:
         stored: Any = self._append(self._key("compared", step), pairs)
         return [(one, other) for one, other in stored]
 
+    @property
+    def tried(self) -> tuple[Candidate, ...]:
+        """Every candidate that has run a task, by id."""
+        return tuple(self._stats[id].candidate for id in sorted(self._stats))
+
     async def _journaled(self, key: str) -> Any:
         await self._journal.load()
         return self._journal.entries.get(key)

@@ -12,7 +12,7 @@ from ratchet.llm.chat import Message
 from ratchet.llm.failures import is_spent
 from ratchet.llm.structured import AnswerSchema, instruction
 
-_REASONING = re.compile(r"(?:^|/)(?:o\d|gpt-5)")
+_REASONING = re.compile(r"(?:^|/)(?:o\d|gpt-(?:[5-9]|\d\d))")
 _FORMAT = re.compile(r"response_format|json_schema|json_object|structured output|schema", re.I)
 _LIMIT = re.compile(r"max_tokens|max_completion_tokens|completion tokens|output tokens", re.I)
 _LIMIT_SIZE = re.compile(r"too large|at most|exceed|maximum|less than|range|greater", re.I)

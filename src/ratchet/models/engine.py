@@ -34,6 +34,8 @@ class EngineSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of each slot, prompt and answer together."""
     threads: int
     """Threads that compute."""
+    kept_mib: int
+    """Memory for what was read of earlier prompts, whose beginnings any slot may go on from."""
     linger_s: float = 10.0
     """How long it serves on after its parent was killed: workers finish what they are running."""
 
@@ -45,6 +47,9 @@ def serve(settings: EngineSettings) -> str:
         ImportError: xllamacpp is missing or does not fit this platform.
         RuntimeError: llama.cpp refuses the file or the settings; it has printed the reason.
     """
+    # Threads of OpenMP wait for one another without pause unless they are told to sleep. Where the
+    # agent's processes take a core from one of them, the others then burn theirs.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     import xllamacpp
 
     params = xllamacpp.CommonParams()
@@ -63,6 +68,7 @@ def serve(settings: EngineSettings) -> str:
     params.endpoint_slots = False
     params.ui = False
     params.fit_params = False
+    params.cache_ram_mib = settings.kept_mib
     params.verbosity = 1
     global _server
     _server = xllamacpp.Server(params)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import platform
 import secrets
 import socket
@@ -10,13 +9,12 @@ from importlib.util import find_spec
 
 import msgspec
 
+from ratchet.models.capacity import choose_capacity, usable_cores
 from ratchet.models.engine import EngineSettings
 from ratchet.models.failure import ModelUnavailable
+from ratchet.models.memory import as_megabytes, bytes_available, bytes_needed
 from ratchet.models.model_file import ModelFile, check_memory
 from ratchet.models.process import ModelProcess
-
-SLOTS, CONTEXT = 4, 4096
-"""Default number of slots, and of tokens of each."""
 
 START_S = 120.0
 """How long loading a model may take, in seconds."""
@@ -30,10 +28,11 @@ class LocalModel:
     Args:
         file: The model.
         port: Port to listen on; 0 for a free one.
-        slots: Conversations at once; further requests wait.
+        slots: Conversations at once; further requests wait. As context and threads, it is chosen
+            from the machine when it is left out; see `choose_capacity`.
         context: Tokens of each slot, prompt and answer together; at most what the model was
             trained for. llama.cpp rounds it up to a multiple of 256.
-        threads: Threads that compute; by default one for every two cores.
+        threads: Threads that compute.
         start_s: How long loading may take.
         require_key: Whether requests must carry `key`.
 
@@ -47,21 +46,32 @@ class LocalModel:
         file: ModelFile,
         *,
         port: int = 0,
-        slots: int = SLOTS,
+        slots: int | None = None,
         context: int | None = None,
         threads: int | None = None,
         start_s: float = START_S,
         require_key: bool = True,
     ) -> None:
         self.file = file
-        trained = file.header.context or CONTEXT
+        self.capacity = choose_capacity(
+            file_bytes=file.bytes,
+            cache_bytes_per_token=file.header.cache_bytes_per_token,
+            trained_context=file.header.context,
+            cores=usable_cores(),
+            available=bytes_available(),
+            slots=slots,
+            context=context,
+            threads=threads,
+        )
+        """How much of the machine it takes."""
         self.settings = EngineSettings(
             path=str(file.path),
             name=file.name,
             port=port,
-            slots=slots,
-            context=min(context or CONTEXT, trained),
-            threads=threads or default_threads(),
+            slots=self.capacity.slots,
+            context=self.capacity.context,
+            threads=self.capacity.threads,
+            kept_mib=self.capacity.tokens * file.header.cache_bytes_per_token >> 20,
         )
         self.key = secrets.token_hex(16) if require_key else ""
         self.base_url = ""
@@ -81,7 +91,7 @@ class LocalModel:
                 taken, or the process ends or takes too long; its last output is in the message.
         """
         require_engine()
-        check_memory(self.file, self.settings.slots * self.settings.context)
+        check_memory(self.file, self.capacity.tokens)
         check_port(self.settings.port)
         self.base_url = self._process.start(msgspec.json.encode(self.settings), self.key) + "/v1"
         return self
@@ -89,6 +99,14 @@ class LocalModel:
     def __exit__(self, *_: object) -> None:
         """End the process."""
         self._process.end()
+
+    @property
+    def sentence(self) -> str:
+        """Says how it is served."""
+        needed = bytes_needed(
+            self.file.bytes, self.file.header.cache_bytes_per_token, self.capacity.tokens
+        )
+        return f"{self.capacity}, in {as_megabytes(needed)} of memory"
 
     @property
     def version(self) -> str:
@@ -107,18 +125,6 @@ class LocalModel:
             ModelUnavailable: Always; the message says how it ended.
         """
         self._process.wait()
-
-
-def default_threads() -> int:
-    """Number of threads that compute: one for every two cores that this process may use.
-
-    llama.cpp's threads wait for one another without pause. Where the agent's own processes take a
-    core from one of them, all stand still: on two busy cores an answer of 30 tokens took 13 s with
-    two threads, and 0.5 s with one.
-    """
-    affinity = getattr(os, "sched_getaffinity", None)
-    cores = len(affinity(0)) if affinity else os.cpu_count() or 1
-    return max(1, cores // 2)
 
 
 def require_engine() -> None:

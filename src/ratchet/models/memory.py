@@ -11,14 +11,15 @@ OVERHEAD = 256 * 1024 * 1024
 
 
 def bytes_needed(file_bytes: int, cache_bytes_per_token: int, tokens: int) -> int:
-    """Bytes that a model takes: its weights, the conversations in its cache, and the engine.
+    """Bytes that a model takes: its weights, the engine, the conversations in its slots, and as
+    much again for earlier ones.
 
     Args:
         file_bytes: Size of the model's file.
         cache_bytes_per_token: Of `GgufHeader`.
         tokens: Tokens of all slots together.
     """
-    return file_bytes + cache_bytes_per_token * tokens + OVERHEAD
+    return file_bytes + 2 * cache_bytes_per_token * tokens + OVERHEAD
 
 
 def bytes_available(proc: Path = Path("/proc"), cgroup: Path = Path("/sys/fs/cgroup")) -> int:

@@ -7,13 +7,19 @@ from pathlib import Path
 
 import msgspec
 
+from ratchet.models.box import BOX, SMOLLM2
+from ratchet.models.caches import CachedModel, cached_models, files_of, named
 from ratchet.models.failure import ModelUnavailable
+from ratchet.models.fetching import OnBytes, fetch
 from ratchet.models.gguf import GgufHeader, read_header
 from ratchet.models.memory import as_megabytes, bytes_available, bytes_needed
-from ratchet.models.smollm2 import fetch_smollm2
 from ratchet.types import LOCAL_MODELS
 
-LOCAL, SMOLLM2 = "local", "smollm2"
+LOCAL = "local"
+"""The prefix of a local model's name, and by itself the smallest model in the box."""
+
+SHOWN = 12
+"""Names of models that an error lists at most."""
 
 
 class ModelFile(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +29,7 @@ class ModelFile(msgspec.Struct, frozen=True, kw_only=True):
     """The name that the model answers with, such as `local/smollm2`."""
     path: Path
     bytes: int
+    """Of all its files, where it was split."""
     header: GgufHeader
 
     @property
@@ -32,42 +39,96 @@ class ModelFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_local(name: str | None) -> bool:
-    """Whether a model's name in `ratchet.toml` means a local model: `local` or `local:PATH`."""
+    """Whether a model's name in `ratchet.toml` means a local model: `local` or `local:NAME`."""
     return name is not None and (name == LOCAL or name.startswith(f"{LOCAL}:"))
 
 
+def boxed_name(name: str) -> str | None:
+    """The name of the model in the box that a user means: `local` is the smallest; None for none.
+
+    Args:
+        name: It may follow `local:`.
+    """
+    name = name.removeprefix(f"{LOCAL}:")
+    if name == LOCAL:
+        return SMOLLM2
+    return name if name in BOX else None
+
+
 def find_model(
-    name: str, say: Callable[[str], None], *, folder: Path = Path("."), progress: bool = False
+    name: str,
+    say: Callable[[str], None],
+    *,
+    folder: Path = Path("."),
+    on_bytes: OnBytes | None = None,
 ) -> ModelFile:
     """Find a model's file, and read its header.
 
     Args:
-        name: `local` or `smollm2`, which is fetched when it is missing; or a path, which may
-            follow `local:`.
+        name: A model in the box, which is fetched when it is missing; a path; or a model in the
+            cache of Ollama or of Hugging Face. It may follow `local:`; `local` is the smallest
+            model in the box.
         say: Called with a sentence before something is fetched.
         folder: Folder that a path is relative to.
-        progress: Show the progress of fetching on standard error.
+        on_bytes: As of `fetch`.
 
     Raises:
-        ModelUnavailable: There is no such file, it is not a whole GGUF, or it cannot be fetched.
+        ModelUnavailable: There is no such model, or several; it is not a whole GGUF, or it cannot
+            be fetched.
     """
     name = name.removeprefix(f"{LOCAL}:")
-    if name in (LOCAL, SMOLLM2):
-        path, label = fetch_smollm2(say, progress=progress), SMOLLM2
-    else:
-        path = (folder / Path(name).expanduser()).absolute()
-        label = path.stem
-        if not path.is_file():
-            raise ModelUnavailable(
-                f"There is no model {name!r}: it is neither `smollm2` nor a file.",
-                hint="Name a file in the GGUF format, such as ratchet model ./model.gguf.",
-            )
+    if boxed := boxed_name(name):
+        return _read(boxed, fetch(BOX[boxed], say, on_bytes))
+    path = (folder / Path(name).expanduser()).absolute()
+    if path.is_file():
+        return _read(path.stem, path)
+    cached = _in_caches(name)
+    return _read(cached.label, cached.path)
+
+
+def _read(label: str, path: Path) -> ModelFile:
     return ModelFile(
         name=f"{LOCAL_MODELS}{label}",
         path=path,
-        bytes=path.stat().st_size,
+        bytes=sum(part.stat().st_size for part in files_of(path)),
         header=read_header(path),
     )
+
+
+def _in_caches(name: str) -> CachedModel:
+    """The model of this name in the cache of another program.
+
+    Raises:
+        ModelUnavailable: There is none, or several.
+    """
+    models = cached_models()
+    meant = named(name, models)
+    if len(meant) > 1:
+        meant = [model for model in meant if _writes_text(model.path)] or meant
+    if len(meant) == 1:
+        return meant[0]
+    if meant:
+        paths = "\n".join(f"  {model.full_name}  {model.path}" for model in meant[:SHOWN])
+        raise ModelUnavailable(
+            f"{name!r} names {len(meant)} models on this machine:\n{paths}",
+            hint="Name one of them by what stands first, or by its path.",
+        )
+    there = ", ".join(model.full_name for model in models[:SHOWN])
+    more = f" and {len(models) - SHOWN} more (ratchet model)" if len(models) > SHOWN else ""
+    raise ModelUnavailable(
+        f"There is no model {name!r}: it is no file, none of the models in the box, and in the"
+        " cache of neither Ollama nor Hugging Face.",
+        hint=f"In the box, fetched when it is named: {', '.join(BOX)}. In those caches:"
+        f" {there or 'none'}{more}. Or name a file: ratchet model ./model.gguf.",
+    )
+
+
+def _writes_text(path: Path) -> bool:
+    """Whether it is a language model, as far as can be told: projectors of images lie beside it."""
+    try:
+        return read_header(path).context > 0
+    except ModelUnavailable:
+        return True
 
 
 def check_memory(file: ModelFile, tokens: int, available: int | None = None) -> None:

@@ -20,8 +20,8 @@ def shared_model(name: str, say: Callable[[str], None], folder: Path) -> Iterato
     """Use a local model, which is started for the first user and stopped after the last.
 
     Args:
-        name: `local`, or `local:` with a path.
-        say: Called with a sentence before something is fetched.
+        name: `local`, or `local:` with a model's name or path.
+        say: Called with a sentence before something is fetched, and when the model is served.
         folder: Folder that a path is relative to.
 
     Raises:
@@ -32,6 +32,7 @@ def shared_model(name: str, say: Callable[[str], None], folder: Path) -> Iterato
         model, users = _running.get(file.path, (None, 0))
         if model is None:
             model = LocalModel(file).__enter__()
+            say(f"{file.name} is served: {model.sentence}.")
         _running[file.path] = model, users + 1
     try:
         yield model

@@ -12,8 +12,9 @@ from ratchet.prove.audit import LabelAudit
 from ratchet.prove.guardrails import Guardrail
 from ratchet.prove.missing import AGAINST_BETTER, AGAINST_WORSE, SKIP_LIMIT
 from ratchet.prove.plan import ExperimentPlan, PairedScore
-from ratchet.prove.tasks_needed import USUAL_GAIN, tasks_needed
+from ratchet.prove.tasks_needed import tasks_needed
 from ratchet.stats.eprocess import EProcess
+from ratchet.stats.gain import USUAL_GAIN
 from ratchet.types import InputError, Verdict
 
 

@@ -21,6 +21,7 @@ import msgspec
 
 from ratchet.prove.plan import ExperimentPlan
 from ratchet.stats.eprocess import EProcess
+from ratchet.stats.gain import USUAL_GAIN
 
 STEPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Numbers of repetitions that are considered."""
@@ -36,9 +37,6 @@ MANY_TASKS = 1000
 
 SPARE = 0.2
 """Share of the pairs to spare, with the gain that is planned for, if there were no noise."""
-
-SMALLEST_GAIN = 0.1
-"""The smallest gain that repetitions are planned for; more tasks find smaller ones at less cost."""
 
 SIMULATED = 200
 """Simulated experiments behind an estimate of power."""
@@ -98,7 +96,8 @@ def choose_repetitions(
     its standard error is subtracted, since too many repetitions cost rollouts, too few the proof.
 
     The gain that is planned for is the one seen on val less twice its standard error, and at least
-    0.1 and what these tasks could prove with a fifth of them to spare if there were no noise.
+    the usual 0.1, since more tasks find smaller ones at less cost, and what these tasks could prove
+    with a fifth of them to spare if there were no noise.
 
     Args:
         plan: The experiment's plan.
@@ -149,7 +148,7 @@ def _gain(plan: ExperimentPlan, differences: Sequence[float]) -> float:
             high = middle
         else:
             low = middle
-    return max(high, SMALLEST_GAIN, plan.min_gain, _mean(differences) - 2.0 * _error(differences))
+    return max(high, USUAL_GAIN, plan.min_gain, _mean(differences) - 2.0 * _error(differences))
 
 
 def _pairs_without_noise(plan: ExperimentPlan, gain: float) -> int:

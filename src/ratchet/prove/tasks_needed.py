@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from math import ceil, log, log1p, sqrt
 
-USUAL_GAIN = 0.1
-"""The gain that experiments are planned for, in points of the score."""
-
 LIKELY = 0.84
 """Normal quantile of a power of 0.8. The e-process then reaches 0.85 to 0.95."""
 

@@ -45,7 +45,7 @@ class Trainer(FittingTrainer):
 
     Example:
         trainer = ratchet.Trainer(
-            algorithm=ratchet.APO(model="gpt-5-mini"),
+            algorithm=ratchet.APO(model="gpt-6-luna"),
             n_runners=8,
             initial_resources={"prompt_template": "You are a booking assistant."},
         )

@@ -104,7 +104,8 @@ def as_text(value: Any) -> str:
 
 
 def value_at(data: Any, names: Sequence[str], what: str) -> Any:
-    """The value that keys lead to in JSON data; a number stands for an item of a list.
+    """The value that keys lead to in JSON data; a number stands for an item of a list, -1 for its
+    last.
 
     Args:
         data: The data.
@@ -120,6 +121,8 @@ def value_at(data: Any, names: Sequence[str], what: str) -> Any:
             value = value[name]
         elif isinstance(value, list) and name.isdecimal() and int(name) < len(value):
             value = value[int(name)]
+        elif isinstance(value, list) and name == "-1" and value:
+            value = value[-1]
         else:
             raise InputError(f"{'.'.join((what, *names[:number]))} {_lacks(value, name)}.")
     return value

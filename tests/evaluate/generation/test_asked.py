@@ -99,3 +99,19 @@ def test_the_model_sees_good_and_bad_examples_and_the_agent_and_no_more_than_fit
     asyncio.run(propose_by_llm(model, long, agent="z" * 90_000))
     assert len(model.asked[1].content) < 16_000
     assert "7500 more characters" in model.asked[1].content
+
+
+def test_near_misses_the_types_of_outputs_and_the_evaluators_there_are_are_shown() -> None:
+    near = [
+        KnownOutput(input=n, output=f'{{"queue": {n}}}', expected="{}", score=0.75)
+        for n in range(40)
+    ]
+    model = Model(item("f", "def f(output): return 1"))
+    there = ["json_match: answers"]
+    asyncio.run(propose_by_llm(model, [*EXAMPLES, *near], agent="", there=there))
+    request = model.asked[1].content
+    assert request.count("(a near miss: wrong in a part, score 0.75)") == 4
+    assert request.count("(bad)") == 2
+    assert request.count("(good)") == 6
+    assert "What `output` is: str that holds JSON (40 of 73), str (33 of 73)." in request
+    assert "not to repeat:\njson_match: answers\n" in request

@@ -154,10 +154,38 @@ def test_a_rewritten_prompt_is_fine() -> None:
     assert judged(SYSTEM, prompt("You book rooms, and say why.\n{policy}")) == ""
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Book a room, {policy}",
+        "  Book a\nroom {policy}!\n",
+        "```text\nBook a room. {policy}\n```",
+        "~~~~\nBook a room.\n\n{policy}\n~~~~",
+    ],
+)
+def test_a_change_that_cannot_matter_is_no_candidate(text: str) -> None:
+    assert "says the same as the source's" in judged(SYSTEM, prompt(text))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("Costs 1.5 {policy}", "Costs 15 {policy}"),
+        ("If x < 5, {policy}", "If x > 5, {policy}"),
+        ('Answer "a" {policy}', "Answer 'a' {policy}"),
+        ("Book a room. {policy}", "Book the room. {policy}"),
+        ("book a room {policy}", "BOOK a room {policy}"),
+        ('{{"a": 1}} {policy}', '{{"a": [1]}} {policy}'),
+    ],
+)
+def test_a_change_that_may_matter_is_a_candidate(old: str, new: str) -> None:
+    assert judged(prompt(old), prompt(new)) == ""
+
+
 def test_the_length_is_held_against_the_baseline_however_many_rounds_follow() -> None:
     old = prompt("{policy}" + "x" * 3000)
     text, rounds = old, 0
-    while judged(old, text) == "":
+    while text == old or judged(old, text) == "":
         text, rounds = prompt(text.text + text.text.replace("{policy}", "")), rounds + 1
         assert rounds < 10
     assert rounds == 3  # 2, 4, 8 times as long: 4 times is let through

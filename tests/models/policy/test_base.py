@@ -75,8 +75,10 @@ def test_an_adapter_that_is_absent_broken_or_of_another_kind_is_named(
 
 
 def test_what_is_no_model_is_refused_with_what_was_expected(tmp_path: Path) -> None:
-    with pytest.raises(ModelUnavailable, match=r"no model 'nowhere'.*config\.json"):
+    with pytest.raises(ModelUnavailable, match="no model 'nowhere': it is no file"):
         load_base("nowhere")
+    with pytest.raises(ModelUnavailable, match=r"the folder has no config\.json"):
+        load_base(tmp_path)
     pickled = save_model(tmp_path / "pickled")
     (pickled / "model.safetensors").rename(pickled / "pytorch_model.bin")
     with pytest.raises(ModelUnavailable, match=r"pickled cannot be loaded"):

@@ -33,6 +33,7 @@ from ratchet.autopilot.weights_algorithm import WeightsAlgorithm
 from ratchet.client import AsyncClient
 from ratchet.evaluate import Scorer
 from ratchet.learn import Algorithm, Budget, Lab, LabSettings, mean
+from ratchet.llm.hosted_model import HOSTED_MODEL
 from ratchet.observe.project_paths import prepare_state, store_url
 from ratchet.observe.redaction import RedactionRules, Redactor
 from ratchet.run import FileLock, Runner, ServerTransport
@@ -115,7 +116,7 @@ class FittingTrainer(ABC):
         if algorithm is not None and not hasattr(algorithm, "learn"):
             raise InputError(
                 f"Trainer(algorithm={algorithm!r}) is no algorithm.",
-                hint='For instance algorithm=ratchet.APO(model="gpt-5-mini").',
+                hint=f'For instance algorithm=ratchet.APO(model="{HOSTED_MODEL}").',
             )
         self._algorithm = algorithm
         self._n_runners = runners or N_RUNNERS
@@ -152,7 +153,7 @@ class FittingTrainer(ABC):
         if algorithm is None:
             raise InputError(
                 "The trainer has no algorithm.",
-                hint='Trainer(algorithm=ratchet.APO(model="gpt-5-mini"), …)',
+                hint=f'Trainer(algorithm=ratchet.APO(model="{HOSTED_MODEL}"), …)',
             )
         items = Items(train_dataset, val_dataset, seed=self._seed)
         async with AsyncExitStack() as stack:

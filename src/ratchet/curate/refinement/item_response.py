@@ -29,6 +29,14 @@ DIFFICULTIES = 13
 WRONG_LABELS = (0.05, 0.3)
 """Share of wrong labels: where the estimate begins, and its maximum."""
 
+PRIOR_NODE = 0.005
+"""Weight of each point of the grid, as a number of tasks. With more, tasks that nobody can solve
+are as likely as wrong labels from the start."""
+
+PRIOR_TASKS = 100
+"""Weight of that beginning, as a number of tasks: without it, the estimate of a few wrong labels
+among many right ones goes to nothing, and none is found."""
+
 STEPS = 30
 
 
@@ -109,11 +117,12 @@ def fit_item_response(
         np.maximum.at(highest, task, log.max(1))
         posterior = np.exp(log - highest[task][:, None])
         posterior /= np.bincount(task, posterior.sum(1), rows)[task][:, None]
-        nodes = posterior.sum(0) + 0.1
+        nodes = posterior.sum(0) + PRIOR_NODE
         nodes /= nodes.sum()
         wrong = 1.0 - posterior[:rows].sum(1)
         if len(alternatives):
-            share = float(np.clip(wrong.mean(), 0.002, WRONG_LABELS[1]))
+            expected = wrong.sum() + WRONG_LABELS[0] * PRIOR_TASKS
+            share = min(WRONG_LABELS[1], float(expected) / (rows + PRIOR_TASKS))
         seen = (won.T @ posterior) @ log_won + (lost.T @ posterior) @ log_lost
         seen -= abilities**2 / 2.0
         chance = np.exp(seen - seen.max(1, keepdims=True))

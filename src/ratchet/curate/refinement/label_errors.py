@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ratchet.curate.refinement.item_response import Alternative, ItemResponse, fit_item_response
+from ratchet.curate.refinement.label_parts import LabelPart, Path, by_part
 from ratchet.curate.refinement.results import Results
+from ratchet.types import Task
 
 if TYPE_CHECKING:
     from ratchet.curate.refinement.item_response import Floats
 
-ENOUGH = 10
+ENOUGH = 8
 """Candidates below which item response and wrong labels are unknown: of 5 % wrong labels, five
 candidates find a third."""
 
@@ -35,6 +37,10 @@ RIGHT = 0.5
 """Scores from here on mean a right answer."""
 
 
+FEW_WRONG = 0.1
+"""Share, of the tasks on which candidates agree on an answer, whose labels may be wrong alike."""
+
+
 class Suspect(msgspec.Struct, frozen=True):
     """A task and the evidence against its label."""
 
@@ -43,7 +49,9 @@ class Suspect(msgspec.Struct, frozen=True):
     wrong: float
     """Probability that the label is wrong."""
     answer: Any = None
-    """The most probable answer instead; None when there is none."""
+    """The most probable answer instead, of the part; None when there is none."""
+    path: Path = ()
+    """Keys of the part of the label that is wrong; empty for all of it."""
     answer_share: float = 0.0
     """Probability that this answer is right."""
     supporters: int = 0
@@ -84,6 +92,24 @@ def find_suspects(results: Results) -> Suspects | None:
     rows = np.flatnonzero((~np.isnan(scores)).sum(1) >= ENOUGH_ON_A_TASK)
     if not len(rows):
         return None
+    ranked, response = _ranked_parts(results)
+    if response is None or len(response.wrong) != len(rows):
+        response = fit_item_response(scores[rows])
+    return Suspects(ranked, response, tuple(int(row) for row in rows))
+
+
+def _ranked_parts(whole: Results) -> tuple[tuple[Suspect, ...], ItemResponse | None]:
+    """The most suspicious part of each label, and the model that it follows from."""
+    import numpy as np
+
+    results, parts = by_part(whole)
+    mistakes = _Mistakes(results, parts)
+    scores = results.matrix()
+    enough = (~np.isnan(scores)).sum(1) >= ENOUGH_ON_A_TASK
+    theirs = [mistakes.explain(task, part) for task, part in zip(results.tasks, parts, strict=True)]
+    rows = np.flatnonzero(enough & ~np.array(theirs))
+    if not len(rows):
+        return (), None
     some = scores[rows]
     alternatives: list[Alternative] = []
     answers: list[tuple[Any, int]] = []
@@ -97,28 +123,66 @@ def find_suspects(results: Results) -> Suspects | None:
         known = best.setdefault(alternative.task, number)
         if response.alternative[number] > response.alternative[known]:
             best[alternative.task] = number
-    votes = _Votes(results)
-    ranked = []
+    votes = _Votes(whole)
+    suspects = {
+        part.row: Suspect(part.row, 0.0)
+        for at, part in enumerate(parts)
+        if enough[at] and theirs[at]
+    }
     for at, row in enumerate(rows):
-        shift, disagreeing = votes.on(int(row))
+        part = parts[int(row)]
+        shift, disagreeing = votes.on(part.row)
         answer, supporters, share = None, 0, 0.0
         if at in best:
             answer, supporters = answers[best[at]]
             share = float(response.alternative[best[at]])
-        ranked.append(
-            Suspect(
-                row=int(row),
-                wrong=_shifted(float(response.wrong[at]), shift),
-                answer=answer,
-                answer_share=share,
-                supporters=supporters,
-                measured=int((~np.isnan(some[at])).sum()),
-                right=int((some[at] >= RIGHT).sum()),
-                disagreeing=disagreeing,
-            )
+        suspect = Suspect(
+            row=part.row,
+            path=part.path,
+            wrong=_shifted(float(response.wrong[at]), shift),
+            answer=answer,
+            answer_share=share,
+            supporters=supporters,
+            measured=int((~np.isnan(some[at])).sum()),
+            right=int((some[at] >= RIGHT).sum()),
+            disagreeing=disagreeing,
         )
-    ranked.sort(key=lambda suspect: (-suspect.wrong, suspect.row))
-    return Suspects(tuple(ranked), response, tuple(int(row) for row in rows))
+        before = suspects.get(part.row)
+        if before is None or suspect.wrong > before.wrong:
+            suspects[part.row] = suspect
+    ranked = sorted(suspects.values(), key=lambda suspect: (-suspect.wrong, suspect.row))
+    return tuple(ranked), response
+
+
+class _Mistakes:
+    """What candidates agree to say in place of a label: on many tasks alike if it is their mistake.
+
+    A rule of the house that no candidate knows makes them agree on the same wrong answer, wherever
+    it applies. Labels that are wrong in the same way are few.
+    """
+
+    def __init__(self, results: Results, parts: Sequence[LabelPart]) -> None:
+        self._agreed: dict[str, str] = {}
+        self._said: Counter[tuple[Path, str]] = Counter()
+        self._instead: Counter[tuple[Path, str, str]] = Counter()
+        for task, part in zip(results.tasks, parts, strict=True):
+            cells = [results.cells.get((task.id, each)) for each in results.candidates]
+            keys = Counter(key for cell in cells if cell for key, _ in cell.answers[:1])
+            if part.expected is None or not keys:
+                continue
+            key, count = keys.most_common(1)[0]
+            if 2 * count > keys.total():
+                self._agreed[task.id] = key
+                self._said[part.path, key] += 1
+                self._instead[part.path, part.expected, key] += 1
+
+    def explain(self, task: Task, part: LabelPart) -> bool:
+        """Whether a label is contradicted by such a mistake, and so is not suspected."""
+        answer = self._agreed.get(task.id)
+        if part.expected is None or answer is None or answer == part.expected:
+            return False
+        likely = 1.0 + max(1.0, FEW_WRONG * self._said[part.path, answer])
+        return self._instead[part.path, part.expected, answer] > likely
 
 
 def _alternatives(

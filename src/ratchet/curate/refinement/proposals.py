@@ -20,6 +20,7 @@ from ratchet.curate.refinement.label_errors import (
     Suspects,
     find_suspects,
 )
+from ratchet.curate.refinement.label_parts import ABSENT, with_part
 from ratchet.curate.refinement.results import Results, answer_key
 from ratchet.types import Dataset, InputError, Task, content_hash
 
@@ -254,15 +255,16 @@ def _wrong_labels(
             continue
         reason = _why(suspect)
         clear = suspect.supporters > 1 and suspect.answer_share >= SUSPICIOUS
-        clear = clear and dataset.splits[task.id] != "test"
-        if clear and answer_key(suspect.answer) != answer_key(task.expected):
+        clear = clear and dataset.splits[task.id] != "test" and suspect.answer != ABSENT
+        expected = with_part(task.expected, suspect.path, suspect.answer) if clear else None
+        if clear and answer_key(expected) != answer_key(task.expected):
             found.append(
                 _proposal(
                     "relabel",
                     "wrong label",
                     [task.id],
                     reason,
-                    expected=suspect.answer,
+                    expected=expected,
                     confidence=min(suspect.wrong, suspect.answer_share),
                 )
             )
@@ -276,7 +278,9 @@ def _wrong_labels(
 def _why(suspect: Suspect) -> str:
     parts = [f"{suspect.right} of {suspect.measured} candidates are right by the label"]
     if suspect.supporters > 1:
-        parts.append(f"{suspect.supporters} agree on {_shown(suspect.answer)}")
+        named = f"{'.'.join(suspect.path)} = " if suspect.path else ""
+        said = "leaving it out" if suspect.answer == ABSENT else _shown(suspect.answer)
+        parts.append(f"{suspect.supporters} agree on {named}{said}")
     else:
         parts.append("strong ones fail where weak ones succeed")
     if suspect.disagreeing:

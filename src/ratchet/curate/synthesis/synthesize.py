@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
@@ -26,6 +27,9 @@ FREE: tuple[MethodName, ...] = ("slots", "rewording", "boundary")
 
 AT_ONCE = 40
 """Samples drawn from one method at once."""
+
+_SIGNS = re.compile(r"(?<!\d)[.,;:!?\u2026]+|[.,;:!?\u2026]+(?!\d)")
+"""Signs that are no part of a number."""
 
 REDACTED = "it holds a mark such as [redacted:phone] in place of a value that was redacted"
 
@@ -204,7 +208,7 @@ class _Keeper:
         self._now = now
         self._ids = {task.id for task in dataset.tasks}
         self._exact = {content_hash(task.input) for task in dataset.tasks}
-        self._folded = {answer_key(task.input) for task in dataset.tasks}
+        self._folded = {_said(task.input) for task in dataset.tasks}
         self.tasks: list[Task] = []
         self.dropped: Counter[str] = Counter()
 
@@ -227,7 +231,7 @@ class _Keeper:
 
     def _is_new(self, sample: Sample) -> bool:
         try:
-            exact, folded = content_hash(sample.input), answer_key(sample.input)
+            exact, folded = content_hash(sample.input), _said(sample.input)
         except RatchetError:  # such as a lone surrogate
             self.dropped["not JSON"] += 1
             return False
@@ -255,6 +259,11 @@ class _Keeper:
 
 def _is_marked(value: Any) -> bool:
     return MARK in msgspec.json.encode(value).decode()
+
+
+def _said(value: Any) -> str:
+    """What an input says: that it ends with another sign, or is in capitals, is no other task."""
+    return " ".join(_SIGNS.sub("", answer_key(value)).split())
 
 
 def _family(by: str) -> str:

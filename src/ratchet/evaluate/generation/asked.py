@@ -8,9 +8,11 @@ from __future__ import annotations
 import json
 import keyword
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from ratchet.evaluate.generation.json_paths import data_of
 from ratchet.evaluate.generation.observed import KnownOutput
 from ratchet.evaluate.generation.proposal import ARGUMENTS, ProposedEvaluator, arguments_of
 from ratchet.llm import ChatClient, Message, ask_paid
@@ -69,6 +71,7 @@ async def propose_by_llm(
     examples: Sequence[KnownOutput],
     *,
     agent: str,
+    there: Sequence[str] = (),
     count: int = 6,
 ) -> tuple[list[ProposedEvaluator], list[str]]:
     """Evaluators that a language model proposes.
@@ -77,6 +80,7 @@ async def propose_by_llm(
         client: The model.
         examples: Outputs with what is known about them.
         agent: The agent's source, prompts and tools, as text.
+        there: What evaluators there are already, in words.
         count: Most evaluators to ask for.
 
     Returns:
@@ -87,7 +91,7 @@ async def propose_by_llm(
     """
     request = [
         Message("system", _INSTRUCTIONS.format(arguments=", ".join(ARGUMENTS), count=count)),
-        Message("user", _described(examples, agent)),
+        Message("user", _described(examples, agent, there)),
     ]
     reply = await ask_paid(client, request, kind="generator", schema=SCHEMA)
     if reply.problem or not isinstance(reply.data, dict):
@@ -134,10 +138,17 @@ def _read(item: dict[str, Any], model: str) -> ProposedEvaluator:
     return ProposedEvaluator(**made, use="judge", options=options)
 
 
-def _described(examples: Sequence[KnownOutput], agent: str) -> str:
-    parts = ["The agent:", shorten(agent, SOURCE_CHARACTERS), "", "Some of its outputs:"]
+def _described(examples: Sequence[KnownOutput], agent: str, there: Sequence[str]) -> str:
+    parts = ["The agent:", shorten(agent, SOURCE_CHARACTERS), ""]
+    if there:
+        parts += ["Evaluators there are already, which yours are not to repeat:", *there, ""]
+    kinds = Counter(_kind(example.output) for example in examples)
+    types = ", ".join(f"{kind} ({count} of {len(examples)})" for kind, count in kinds.most_common())
+    parts += [f"What `output` is: {types}.", "", "Some of its outputs:"]
     for number, example in enumerate(_chosen(examples), start=1):
         verdict = {True: "good", False: "bad", None: "not known to be good or bad"}[example.good]
+        if example.is_near_miss:
+            verdict = f"a near miss: wrong in a part, score {example.score:.2f}"
         parts += [
             "",
             f"## {number} ({verdict})",
@@ -149,11 +160,20 @@ def _described(examples: Sequence[KnownOutput], agent: str) -> str:
     return "\n".join(parts)
 
 
+def _kind(output: Any) -> str:
+    """What type an output has, as a function gets it."""
+    if isinstance(output, str) and data_of(output) is not None:
+        return "str that holds JSON"
+    return "None" if output is None else type(output).__name__
+
+
 def _chosen(examples: Sequence[KnownOutput]) -> list[KnownOutput]:
-    bad = [each for each in examples if each.good is False][: SHOWN // 2]
-    others = [each for each in examples if each.good is not False]
+    """Good ones, and bad ones of which most are near misses: crude failures are easily told."""
+    near = [each for each in examples if each.is_near_miss][: SHOWN // 3]
+    crude = [each for each in examples if each.good is False][: SHOWN // 2 - len(near)]
+    others = [each for each in examples if each.good is not False and not each.is_near_miss]
     others.sort(key=lambda each: each.good is None)
-    return [*others[: SHOWN - len(bad)], *bad]
+    return [*others[: SHOWN - len(near) - len(crude)], *near, *crude]
 
 
 def _shown(value: Any) -> str:

@@ -35,8 +35,15 @@ class KnownOutput(msgspec.Struct, frozen=True, kw_only=True):
     expected: Any = None
     good: bool | None = None
     """Whether it is right, by a label, feedback or a trusted score; None when unknown."""
+    score: float | None = None
+    """What a trusted evaluator says; below 1 it is a near miss where it is not known to be bad."""
     duration_s: float | None = None
     cost_usd: float | None = None
+
+    @property
+    def is_near_miss(self) -> bool:
+        """Whether it is wrong in a part."""
+        return self.good is None and self.score is not None and self.score < 1.0
 
 
 def propose_from_data(examples: Sequence[KnownOutput], *, seed: int = 0) -> list[ProposedEvaluator]:

@@ -28,6 +28,7 @@ def sql(
     databases: int | None = None,
     tolerance: float = 1e-9,
     seconds: float = 5.0,
+    folder: str = ".",
 ) -> FunctionEvaluator:
     """1 if the output is a query equivalent to the expected one.
 
@@ -44,6 +45,7 @@ def sql(
             default none with a database, and DATABASES without.
         tolerance: Largest difference of equal floats, absolute or as a share of them.
         seconds: Time limit of a query on the database.
+        folder: Folder that both files are relative to.
 
     Raises:
         ConfigError: The dialect is unknown.
@@ -58,7 +60,7 @@ def sql(
     if not 0 < seconds <= TIMEOUT_S / 4:
         raise InputError(f"seconds = {seconds} is not a number above 0, up to {TIMEOUT_S / 4:g}.")
     _check_dialect(dialect)
-    tables = _text_of(schema) if schema is not None else None
+    tables = _text_of(schema, Path(folder)) if schema is not None else None
 
     def judge(output: Any, expected: Any, metadata: dict[str, Any]) -> Judgement:
         from ratchet.evaluate.sql_equivalence.comparison import QueryComparison, read
@@ -103,7 +105,8 @@ def sql(
 
         known, compared = None, None
         if database is not None:
-            with closing(open_read_only(_filled(database, metadata))) as connection:
+            file = Path(folder) / _filled(database, metadata)
+            with closing(open_read_only(str(file))) as connection:
                 compared = comparison.on_database(connection, seconds)
                 if declared is None and databases:
                     known = schemas.schema_of(connection)
@@ -178,13 +181,13 @@ def _check_dialect(dialect: str) -> None:
         raise ConfigError(f"The evaluator 'sql' has a wrong dialect: {error}.") from None
 
 
-def _text_of(schema: str) -> str:
+def _text_of(schema: str, folder: Path) -> str:
     """The text of a schema, or of the file that it names."""
     if "(" in schema:
         text = schema
     else:
         try:
-            text = Path(schema).read_text(encoding="utf-8")
+            text = (folder / schema).read_text(encoding="utf-8")
         except (OSError, UnicodeError) as error:
             raise ConfigError(
                 f"The schema file {schema} cannot be read: {error}.",

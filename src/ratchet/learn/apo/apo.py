@@ -18,6 +18,7 @@ from ratchet.learn.search.comparison import compared
 from ratchet.learn.search.plan import SearchPlan, least, make_plan, rollouts_left
 from ratchet.learn.search.search import Search
 from ratchet.llm import CoachUnavailable
+from ratchet.llm.hosted_model import HOSTED_MODEL
 from ratchet.types import InputError, PromptTemplate
 
 FEW_SHOT_SHARE = 0.3
@@ -130,7 +131,7 @@ class APO:
         if not lab.has_coach:
             raise CoachUnavailable(
                 "APO needs a coach LLM, and none is configured.",
-                hint='Name one under [coach] in ratchet.toml: model = "gpt-5-mini".',
+                hint=f'Name one under [coach] in ratchet.toml: model = "{HOSTED_MODEL}".',
             )
         check_budget(lab, share=1 - FEW_SHOT_SHARE if self._few_shot else 1.0)
         if not self._few_shot:

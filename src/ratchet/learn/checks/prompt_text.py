@@ -1,6 +1,8 @@
-"""The prompt check: a rewritten prompt must retain its placeholders and a reasonable length."""
+"""The prompt check: a rewrite says something else, keeps placeholders and a sensible length."""
 
 from __future__ import annotations
+
+import re
 
 from ratchet.learn.checks.check import CandidateChange, Check
 from ratchet.learn.length import GROWTH, longest
@@ -17,6 +19,13 @@ def keeps_prompt(growth: float = GROWTH) -> Check:
     """
 
     async def check(change: CandidateChange) -> str:
+        if change.resources and all(
+            isinstance(old, PromptTemplate)
+            and isinstance(new, PromptTemplate)
+            and says_the_same(old.text, new.text)
+            for old, new in change.resources.values()
+        ):
+            return f"The prompt {next(iter(change.resources))!r} {SAME}"
         for name, (old, new) in change.resources.items():
             if isinstance(old, PromptTemplate) and isinstance(new, PromptTemplate):
                 fault = prompt_fault(old, new, growth)
@@ -25,6 +34,27 @@ def keeps_prompt(growth: float = GROWTH) -> Check:
         return ""
 
     return check
+
+
+SAME = (
+    "says the same as the source's: only white space, punctuation or a fence around it is another."
+    " Change what it says."
+)
+
+_FENCE = re.compile(r"^\s*(`{3,}|~{3,})[\w-]*\s*$", re.MULTILINE)
+_PUNCTUATION = re.compile(r"(?<!\d)[.,;:!?]+|[.,;:!?]+(?!\d)")
+
+
+def says_the_same(one: str, other: str) -> bool:
+    """Whether two prompts differ in nothing but white space, punctuation or fences.
+
+    Operators, quotes and brackets are no punctuation: `x < 5` is not `x > 5`.
+    """
+    return _said(one) == _said(other)
+
+
+def _said(text: str) -> list[str]:
+    return _PUNCTUATION.sub(" ", _FENCE.sub("", text)).split()
 
 
 def prompt_fault(old: PromptTemplate, new: PromptTemplate, growth: float = GROWTH) -> str:

@@ -22,6 +22,7 @@ from ratchet.learn.search.comparison import compared
 from ratchet.learn.search.plan import SearchPlan, make_plan, rollouts_left
 from ratchet.learn.search.search import Search
 from ratchet.llm import CoachUnavailable
+from ratchet.llm.hosted_model import HOSTED_MODEL
 from ratchet.types import Code, InputError, PromptTemplate, kind_of
 
 COACH = "llm"
@@ -150,7 +151,7 @@ class Evolve:
         raise CoachUnavailable(
             f"Evolve has no proposer for {what}: prompts need a coach LLM, and none is"
             " configured; without one only functions can be changed.",
-            hint='Name one under [coach] in ratchet.toml: model = "gpt-5-mini".',
+            hint=f'Name one under [coach] in ratchet.toml: model = "{HOSTED_MODEL}".',
         )
 
 

@@ -16,7 +16,7 @@ import msgspec
 from ratchet.models.failure import ModelUnavailable
 from ratchet.models.gguf import read_contents
 from ratchet.models.memory import OVERHEAD, as_megabytes, bytes_available
-from ratchet.models.model_file import LOCAL, SMOLLM2, find_model
+from ratchet.models.model_file import LOCAL, boxed_name, find_model
 from ratchet.models.policy.safetensors_file import count_numbers, hash_tensors
 from ratchet.models.policy.tokens import ChatTokenizer
 from ratchet.types import LOCAL_MODELS
@@ -48,8 +48,8 @@ def load_base(source: str | Path, *, device: str = "cpu", dtype: str = "float32"
     """Load a base model.
 
     Args:
-        source: A folder in the format of Hugging Face with safetensors, a GGUF file of a Llama, or
-            `smollm2`, which must have been fetched.
+        source: A folder in the format of Hugging Face with safetensors, or a GGUF of a Llama as
+            `find_model` takes it, such as `smollm2`.
         device: PyTorch's name of a device.
         dtype: `float32`, `bfloat16` or `float16`.
 
@@ -112,16 +112,13 @@ def find_base(source: str | Path) -> Path:
         ModelUnavailable: There is none.
     """
     text = str(source).removeprefix(f"{LOCAL}:")
-    if text in (LOCAL, SMOLLM2):
-        return find_model(text, lambda _: None).path
     path = Path(text).expanduser().absolute()
-    if path.is_file() and path.suffix == ".gguf":
-        return path
-    if path.is_dir() and (path / "config.json").is_file():
+    if boxed_name(text) or not path.is_dir():
+        return find_model(text, lambda _: None).path
+    if (path / "config.json").is_file():
         return path
     raise ModelUnavailable(
-        f"There is no model {text!r}: it is neither `smollm2`, a GGUF file, nor a folder with a"
-        " config.json.",
+        f"There is no model in {path}: the folder has no config.json.",
         hint="Name a folder in the format of Hugging Face, such as save_pretrained writes.",
     )
 
@@ -156,8 +153,8 @@ def check_weights(path: Path, dtype: str, available: int | None = None) -> None:
 def base_name(source: str | Path) -> str:
     """The name that a base model answers with, such as `local/smollm2`."""
     text = str(source).removeprefix(f"{LOCAL}:")
-    if text in (LOCAL, SMOLLM2):
-        return f"{LOCAL_MODELS}{SMOLLM2}"
+    if boxed := boxed_name(text):
+        return f"{LOCAL_MODELS}{boxed}"
     path = Path(text).expanduser().absolute()
     return f"{LOCAL_MODELS}{path.stem if path.suffix == '.gguf' else path.name}"
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import msgspec
 
-from ratchet.models.local_model import check_port, default_threads
+from ratchet.models.capacity import usable_cores
+from ratchet.models.local_model import check_port
 from ratchet.models.policy.base import base_name, find_base, require_train
 from ratchet.models.policy.serving import SLOTS, PolicySettings
 from ratchet.models.process import ModelProcess
@@ -29,8 +30,9 @@ class PolicyServer:
         slots: Answers at once; further requests wait.
         context: Tokens of a conversation; at most what the model was trained for, and that when
             left out.
-        threads: Threads that compute; by default one for every two cores, since PyTorch's wait for
-            one another, too (see `default_threads`).
+        threads: Threads that compute; by default one for every two cores: PyTorch's wait for one
+            another without pause, and stand still together where the agent's processes take a core
+            from one of them.
         device: PyTorch's name of a device.
         dtype: `float32`, `bfloat16` or `float16`.
         deterministic: Whether a request's answer is the same, bit for bit, whatever else is served.
@@ -70,7 +72,7 @@ class PolicyServer:
             port=port,
             slots=slots,
             context=context,
-            threads=threads or default_threads(),
+            threads=threads or max(1, usable_cores() // 2),
             device=device,
             dtype=dtype,
             deterministic=deterministic,

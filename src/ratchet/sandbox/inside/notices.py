@@ -169,7 +169,7 @@ def hand_over(program: bytes, channel: socket.socket, restrict: Callable[[], Non
     sender.start()
     try:
         restrict()
-        listeners.append(seccomp.install(program, listen=True))
+        listeners.append(seccomp.install(program, listen=True, once=True))
     finally:
         ready.set()
         sender.join()

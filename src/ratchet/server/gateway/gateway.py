@@ -296,6 +296,9 @@ class Gateway:
         provider: DialectName = parts[3]
         # Clients differ in whether the version is part of their base URL.
         path = parts[4].removeprefix("v1/")
+        # The base URL that it was given has a version, which its own has not: it adds one itself.
+        own_version = "v1/" if path.startswith("v1/") else ""
+        path = path.removeprefix("v1/")
         with_model = MODEL_IN_PATH.search(path) if provider == "gemini" else None
         if with_model is not None:
             dialect = DIALECTS.get((provider, f"models/{{model}}:{with_model[2]}"))
@@ -318,7 +321,7 @@ class Gateway:
         if call.query != query:
             scope = {**scope, "query_string": call.query}
         # Their base URLs are without a version, which the clients may have in the path.
-        sent = parts[4] if provider in ("ollama", "gemini") else path
+        sent = parts[4] if provider in ("ollama", "gemini") else own_version + path
         address = next(
             (value.decode("latin-1") for key, value in scope["headers"] if key == ADDRESS_HEADER),
             "",

@@ -94,9 +94,11 @@ class UpstreamEndpoint:
         """URL of a call.
 
         Args:
-            path: Path below the upstream's base URL.
+            path: Path below the upstream's base URL; a version that both have counts once.
             query: Query as the client sent it.
         """
+        if path.startswith("v1/") and self._base.endswith("/v1"):
+            path = path.removeprefix("v1/")
         if query:
             return URL(f"{self._base}/{path}?{query.decode('latin-1')}", encoded=True)
         found = self._urls.get(path)

@@ -1,8 +1,9 @@
 """Puts `ratchet.prompt(…)` around prompts in JavaScript and TypeScript, where they stand.
 
-A literal stays as it is: `ratchet.prompt("name", "…").text` is the same text. A template with slots
-becomes a template with named ones, which `.format({ … })` fills with the same expressions. Each is
-read where the literal was: what a function reads, each call reads anew.
+A literal stays as it is: `ratchet.prompt("name", "…").text` is the same text, and so is `.template`
+of one with slots that the code fills itself. A template with slots becomes a template with named
+ones, which `.format({ … })` fills with the same expressions. Each is read where the literal was:
+what a function reads, each call reads anew.
 """
 
 from __future__ import annotations
@@ -86,7 +87,9 @@ class JavascriptPromptEdits:
             if value is None:
                 raise Refused("It is no literal, or holds half of a character.")
             plain = "" if _is_template(value) else ', { engine: "plain" }'
-            self._pieces += [Piece(start, start, opening), Piece(end, end, f"{plain}).text")]
+            # The code fills the slots that it has.
+            read = "text" if plain or not re.search(r"[{}]", value) else "template"
+            self._pieces += [Piece(start, start, opening), Piece(end, end, f"{plain}).{read}")]
         self._taken.append((start, end))
 
     def _node(self, start: int, end: int) -> Node:

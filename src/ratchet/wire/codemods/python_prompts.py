@@ -1,8 +1,8 @@
 """Puts `ratchet.prompt(…)` around prompts in a Python file, and leaves every other byte alone.
 
 A literal that is read once, at import, is wrapped where it stands: `str(ratchet.prompt(name, …))`
-is the same text. One inside a function moves to the module, so that each call gets the version
-that is to answer it.
+is the same text, and so is `.template.text` of one with slots that the code fills itself. One
+inside a function moves to the module, so that each call gets the version that is to answer it.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class PromptEdits:
         else:
             self.at_import |= any(is_kept(file, one) for one in parents)
             value = self._declared_above(parents, name, body)
-        value = self._as_text(value, fields)
+        value = self._as_text(value, fields, as_written=not engine and not _reads_as_written(text))
         if docstring:
             value = f"__doc__ = {value}"
         before = file.data[start - 1 : start].decode("latin-1")
@@ -129,10 +129,12 @@ class PromptEdits:
         self._add(Piece(line, line, f"{variable} = {body}{end}{end * 2}"))
         return variable
 
-    def _as_text(self, prompt: str, fields: dict[str, str]) -> str:
+    def _as_text(self, prompt: str, fields: dict[str, str], *, as_written: bool) -> str:
         if fields:
             filled = ", ".join(f"{name}={source}" for name, source in fields.items())
             return f"{prompt}.format({filled})"
+        if as_written:  # the code fills its slots
+            return f"{prompt}.template.text"
         return f"str({prompt})" if self._has_str else f"{prompt}.__str__()"
 
     def _add(self, piece: Piece) -> None:
@@ -318,6 +320,12 @@ def _engine(text: str, *, is_template: bool) -> str:
             raise Refused(f"It is no template: {error.message}") from None
         return ', engine="plain"'
     return ""
+
+
+def _reads_as_written(text: str) -> bool:
+    """Whether a template without values reads as it is written: it has no slots and no braces."""
+    template = PromptTemplate(text)
+    return not template.placeholders and template.format() == text
 
 
 def _quoted(name: str) -> str:

@@ -98,13 +98,16 @@ def _for_program(inputs: Sequence[OwnerValue]) -> tuple[OwnerValue, ...]:
 def model_hosts(recording: Recording) -> list[str]:
     """Hosts of model calls from Python that no variable is set for, in every agent's rollouts.
 
-    Whether a client would take its address from a variable that is not set cannot be seen.
+    Whether a client would take its address from a variable that is not set cannot be seen, nor
+    which one it takes where another variable than the libraries' own stands for it as well.
     """
     return sorted(
         {
             call.host.lower()
             for call in recording.calls
-            if call.host and call.in_python and not PROVIDERS.keys() & set(call.variables)
+            if call.host
+            and call.in_python
+            and (not call.variables or not set(call.variables) <= PROVIDERS.keys())
         }
     )
 

@@ -64,8 +64,9 @@ def _reached(recording: Recording, value: OwnerValue) -> bool:
         for frame in call.stack:
             if any(as_text(argument.value) == text for argument in frame.arguments):
                 return True
+        # A word or a number may stand in a system prompt by chance, a sentence does not.
         if len(text) > SHORT and any(
-            text in sent.text for sent in call.texts if sent.role != "system"
+            text in sent.text for sent in call.texts if sent.role != "system" or " " in text
         ):
             return True
     return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import parse_qsl
 
@@ -116,15 +116,25 @@ def _quoted(word: str) -> str:
 
 
 def answer_in(response: Any, recording: Recording) -> tuple[str, str] | None:
-    """Where a service's answer holds what the model said last, and the text there."""
+    """Where a service's answer holds what the model said last, and the text there.
+
+    In the last item of a list of several, it is looked for in the last: their number may vary.
+    """
     said = [call.response.strip() for call in recording.calls if call.response.strip()]
     if not said or not isinstance(response, dict | list):
         return None
     for text in reversed(said):
         for place, leaf in _leaves(response, ()):
             if isinstance(leaf, str) and (leaf.strip() == text or text in leaf):
-                return ".".join(map(str, place)), leaf
+                return ".".join(_keys(response, place)), leaf
     return None
+
+
+def _keys(value: Any, place: Sequence[str | int]) -> Iterator[str]:
+    for key in place:
+        last = isinstance(key, int) and key > 0 and key == len(value) - 1
+        yield "-1" if last else str(key)
+        value = value[key]
 
 
 def _decoded(response: str) -> Any:

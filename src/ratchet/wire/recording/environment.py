@@ -27,9 +27,13 @@ PROVIDERS = {
 }
 """Variables that the providers' libraries read in any language, with what they stand for."""
 
-_OTHERS = ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL")
+_OTHERS = ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL")
 
-_BASE_URL = re.compile(r"(?:BASE_URL|API_BASE|API_URL|BASE_PATH|ENDPOINT|OLLAMA_HOST)$")
+_BASE_URL = re.compile(r"(?:URL|API_BASE|BASE_PATH|ENDPOINT|OLLAMA_HOST)$")
+"""Names of variables whose value may be the address of a model. Any other address that one holds is
+reached through the relay as well, which passes on all that is no model call."""
+
+_WITH_PASSWORD = re.compile(r"https?://[^/]*@")
 _DEFAULT = re.compile(
     r"\b([A-Z][A-Z0-9_]*(?:BASE_URL|API_BASE|API_URL|ENDPOINT))\b.{0,120}?(https?://[\w.:-]+[\w./-]*)",
     re.DOTALL,
@@ -72,7 +76,9 @@ class RunEnvironment:
         self.set = {
             name: value
             for name, value in known.items()
-            if value.startswith(("http://", "https://")) and _BASE_URL.search(name)
+            if value.startswith(("http://", "https://"))
+            and _BASE_URL.search(name)
+            and not _WITH_PASSWORD.match(value)
         }
         self.bases = {**PROVIDERS, **_stated_bases(root), **self.set}
         settings: dict[str, Any] = {

@@ -192,6 +192,7 @@ def missing(
     environ: Mapping[str, str],
     dotenv: Mapping[str, str],
     said: str,
+    went_well: bool,
     simulated: bool,
 ) -> tuple[Missing, ...]:
     """All that lacked in a run that ended early, each with what to do.
@@ -206,10 +207,11 @@ def missing(
         environ: The owner's environment.
         dotenv: Variables of the project's `.env`.
         said: What the program printed at its end.
+        went_well: Whether it ended as a program that lacks nothing does.
         simulated: Whether the simulated model answered.
     """
     lacking = [
-        *_variables(sources, journals, {**dotenv, **environ}, said),
+        *_variables(sources, journals, {**dotenv, **environ}, said, went_well=went_well),
         *_modules(sources, journals, root, environ, said),
         *_programs(argv, journals, root, environ),
         *_files(sources, journals),
@@ -220,7 +222,7 @@ def missing(
 
 
 def _variables(
-    sources: Sources, journals: Journals, known: Mapping[str, str], said: str
+    sources: Sources, journals: Journals, known: Mapping[str, str], said: str, *, went_well: bool
 ) -> Iterator[Missing]:
     reads = sources.variables()
     absent = {event["name"]: event["file"] for event in journals.of("variable")}
@@ -241,7 +243,7 @@ def _variables(
     for name, file in sources.examples.items():
         if name in reads:
             reasons.setdefault(name, f"{file} names it, and {reads[name][0]} reads it.")
-        elif _KEY.search(name):
+        elif _KEY.search(name) and not went_well:
             reasons.setdefault(name, f"{file} names it.")
     for name, why in reasons.items():
         if not known.get(name) and name not in present:

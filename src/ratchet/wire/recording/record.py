@@ -124,6 +124,7 @@ def record(
             environ=around.owner,
             dotenv=around.dotenv,
             said=said + ended.stdout[-STDERR_TAIL:] + ended.response[-STDERR_TAIL:],
+            went_well=ended.went_well,
             simulated=simulated,
         )
     return Recording(

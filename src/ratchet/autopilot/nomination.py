@@ -1,0 +1,90 @@
+"""Nomination: which candidates of a search go to the proof, and in which order.
+
+The algorithm's own choice comes first, then what else may be better than the source, the strongest
+first. All train and val tasks count that a candidate and the source both ran. What learning saw
+proves nothing, so a doubt speaks for the proof: it ends soon where nothing is gained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from ratchet.learn import Finding, Lab
+from ratchet.stats.gain import GainEstimate, may_gain
+
+PROOF_SHARE = 0.5
+"""Rollouts of proofs that failed, relative to those before them, up to which another candidate goes
+to the proof."""
+
+NOMINEES = 3
+"""Most candidates of a search that go to the proof. With these two, a gain of 0.1 among the luck of
+eight candidates is let through in 0.9 of the runs, and proofs without a gain cost at most a fifth
+of all rollouts (`gate_*` in benchmarks/decisions.py)."""
+
+
+class Nominee(msgspec.Struct, frozen=True):
+    """A candidate that may be better than the source."""
+
+    candidate_id: str
+    gain: float
+    """Its gain as learning saw it."""
+
+
+async def nominees(lab: Lab, finding: Finding) -> tuple[Nominee, ...]:
+    """The candidates that go to the proof, in order; none if none may be better than the source.
+
+    Args:
+        lab: The lab of the search, which has ended.
+        finding: What the algorithm found.
+    """
+    tasks, source = [*lab.train, *lab.val], lab.baseline
+    candidates = {one.id: one for one in (*lab.tried, finding.best) if one.id != source.id}
+    differences = {}
+    for candidate in candidates.values():
+        pairs = lab.compared(f"nominee/{candidate.id}", source, candidate, tasks=tasks)
+        differences[candidate.id] = [after - before for before, after in pairs]
+    kept: list[Nominee] = []
+    for nominee in ranked(differences, finding.best.id):
+        candidate = candidates[nominee.candidate_id]
+        if not (await lab.check(candidate) or await lab.test(candidate)):
+            kept.append(nominee)
+        if len(kept) == NOMINEES:
+            break
+    return tuple(kept)
+
+
+def ranked(differences: Mapping[str, Sequence[float]], chosen: str) -> list[Nominee]:
+    """The candidates that may be better than the source: the chosen one, then the strongest first.
+
+    Args:
+        differences: For each candidate, its score minus the source's on each task that both ran.
+        chosen: The algorithm's own choice. Without any such task its word is enough.
+    """
+    able = [
+        Nominee(id, GainEstimate().seeing(seen).gain)
+        for id, seen in differences.items()
+        if may_gain(seen) or (id == chosen and not seen)
+    ]
+    return sorted(able, key=lambda one: (one.candidate_id != chosen, -one.gain, one.candidate_id))
+
+
+def next_nominee(
+    known: Mapping[str, Any], failed_id: str, *, spent: int, least: int
+) -> Nominee | None:
+    """The candidate that goes to the proof after one that failed there; None to end.
+
+    Args:
+        known: What learning left in the journal.
+        failed_id: The candidate whose proof failed.
+        spent: Rollouts of all proofs of the run.
+        least: Rollouts of the shortest proof.
+    """
+    order = msgspec.convert(known.get("nominees", []), list[Nominee])
+    ids = [nominee.candidate_id for nominee in order]
+    rest = order[ids.index(failed_id) + 1 :] if failed_id in ids else []
+    if spent + least > PROOF_SHARE * known.get("all_rollouts", 0):
+        return None
+    return next(iter(rest), None)

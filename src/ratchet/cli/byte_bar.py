@@ -1,0 +1,19 @@
+"""A bar for bytes that are read or fetched."""
+
+from __future__ import annotations
+
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from ratchet.cli.errors import err
+
+
+def byte_bar() -> Progress:
+    """A bar on standard error that vanishes when it is left; each task's total is in bytes."""
+    return Progress(
+        TextColumn("  {task.description}"),
+        BarColumn(bar_width=28),
+        DownloadColumn(),
+        TimeRemainingColumn(),
+        console=err,
+        transient=True,
+    )

@@ -1,0 +1,217 @@
+"""Whose words a sent text is made of: each part belongs to the literal that says most of it."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+from ratchet.source.literals.literal import Literal, parts_of
+from ratchet.source.literals.matching import MIN_CONSTANT
+from ratchet.source.literals.search import LiteralFile
+
+LONG_WORDS: Final = 12
+"""Words from which a literal is a prompt wherever it stands. A shorter one among longer ones is a
+name or a description that is put into them, or one of many words that stand there by chance."""
+
+LISTED: Final = 3
+"""Literals of a file in one slot from which they are a listing, as of agents, tools or columns."""
+
+BESIDE_LINES: Final = 4
+"""Lines between a prompt and a few words that reached the model with it, as the role of an agent
+beside its goal."""
+
+MIN_NAME: Final = 4
+"""Characters of the shortest of them."""
+
+Span: TypeAlias = tuple[int, int]
+
+_NAMED = re.compile(
+    r"(?:(?<![+=!<>])=|=>|:|\breturn|\byield)[\s]*(?:(?:[\w.]*[(\[{]|await\b)\s*)*$"
+)
+"""What stands before a literal that has a name of its own, or is what a function returns."""
+
+_BEFORE = 200
+"""Characters before a literal that are looked at."""
+
+
+@dataclass(frozen=True, eq=False)
+class SentSource:
+    """A literal of which some text may have been sent."""
+
+    file: LiteralFile
+    literal: Literal
+    forms: tuple[tuple[str, ...], ...]
+    """Its constant pieces, as they stand and with each form of placeholders as slots."""
+    line: int
+
+    @property
+    def size(self) -> int:
+        """Characters of its constant text."""
+        return sum(map(len, self.forms[0]))
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it is too long for a name or a description."""
+        return sum(len(piece.split()) for piece in self.forms[0]) >= LONG_WORDS
+
+    @property
+    def is_named(self) -> bool:
+        """Whether it has a name of its own: an assignment, a field, a function that returns it."""
+        start = self.literal.span[0]
+        before = self.file.text[max(0, start - _BEFORE) : start]
+        return not before.strip() or _NAMED.search(before.rstrip("rRbBfFuU")) is not None
+
+    def is_beside(self, other: SentSource) -> bool:
+        """Whether it stands at most a few lines from another one."""
+        begin, end = other.line, other.line + other.file.lines(other.literal)
+        return (
+            other.file.path == self.file.path
+            and begin - BESIDE_LINES <= self.line <= end + BESIDE_LINES
+        )
+
+
+def owners_of(text: str, sources: Sequence[SentSource]) -> tuple[SentSource, ...]:
+    """The literals that a sent text is made of, without the values in them.
+
+    Args:
+        text: The text.
+        sources: What may stand in it, by falling size.
+    """
+    spans: dict[SentSource, list[Span]] = {}
+    for source in sources:
+        if says_enough(source.forms[0]) or text in source.forms[0]:
+            _add(text, source, spans)
+    prompts = [source for source in spans if source.is_long] or list(spans)
+    for source in sources:
+        few_words = source not in spans and is_few_words(source.forms[0])
+        if few_words and any(source.is_beside(prompt) for prompt in prompts):
+            _add(text, source, spans)
+    for value in _values(spans):
+        del spans[value]
+    return tuple(source for source in spans if any(source.is_beside(prompt) for prompt in prompts))
+
+
+def heads(owners: Sequence[SentSource]) -> Iterator[SentSource]:
+    """The owners of a text without those that continue the one before them in their file.
+
+    A literal without a name of its own is the next line of a list, or is added to what there is.
+    """
+    begun = set()
+    for source in sorted(owners, key=lambda source: source.literal.span):
+        if source.is_named or source.file.path not in begun:
+            yield source
+        begun.add(source.file.path)
+
+
+def _add(text: str, source: SentSource, spans: dict[SentSource, list[Span]]) -> None:
+    """Give a source its place, unless all of it is another one's text."""
+    for form in source.forms:
+        taken = [
+            span for other, placed in spans.items() if form not in other.forms for span in placed
+        ]
+        if places := _places(text, form, taken):
+            spans[source] = places
+            return
+
+
+def _places(text: str, form: Sequence[str], taken: Sequence[Span]) -> list[Span]:
+    places = []
+    at = 0
+    for piece in form:
+        begin = _whole_words(piece, text, at)
+        while begin >= 0 and any(
+            first <= begin and begin + len(piece) <= last for first, last in taken
+        ):
+            begin = _whole_words(piece, text, begin + 1)
+        if begin < 0:
+            return []
+        at = begin + len(piece)
+        places.append((begin, at))
+    return places
+
+
+def _values(spans: Mapping[SentSource, Sequence[Span]]) -> set[SentSource]:
+    """What stands in the slots of others: between the pieces of a literal, or of a file's literals
+    that make up one text."""
+    of_files: dict[str, list[Span]] = {}
+    for source, places in spans.items():
+        of_files.setdefault(source.file.path, []).extend(places)
+    values: set[SentSource] = set()
+    wholes: list[tuple[str, SentSource | None, list[Span]]] = [
+        *((path, None, sorted(places)) for path, places in of_files.items()),
+        *((source.file.path, source, list(places)) for source, places in spans.items()),
+    ]
+    # The outermost first: what lies in its slots has none of its own.
+    wholes.sort(key=lambda whole: whole[2][0][0] - whole[2][-1][1])
+    for path, whole, places in wholes:
+        if whole in values or (whole is None and _all_in(values, spans, path)):
+            continue
+        for (_, begin), (end, _) in itertools.pairwise(places):
+            inside = [
+                source
+                for source, (*_, last) in spans.items()
+                if source is not whole
+                and (whole is not None or source.file.path != path)
+                and begin <= spans[source][0][0]
+                and last[1] <= end
+            ]
+            listed = Counter(source.file.path for source in inside)
+            values |= {
+                source
+                for source in inside
+                if not source.is_long or listed[source.file.path] >= LISTED
+            }
+    return values
+
+
+def _all_in(values: set[SentSource], spans: Mapping[SentSource, Sequence[Span]], path: str) -> bool:
+    """Whether all literals of a file are values."""
+    return all(source in values for source in spans if source.file.path == path)
+
+
+def pieces_of(literal: Literal) -> tuple[str, ...]:
+    pieces = (plain(piece) for piece, _ in parts_of(literal.value))
+    return tuple(piece for piece in pieces if piece)
+
+
+def says_enough(pieces: Sequence[str]) -> bool:
+    size = sum(len("".join(piece.split())) for piece in pieces)
+    return size >= MIN_CONSTANT and any(" " in piece for piece in pieces)
+
+
+def is_few_words(pieces: Sequence[str]) -> bool:
+    """Whether it may be a name, such as an agent's role."""
+    return len(pieces) == 1 and len(pieces[0]) >= MIN_NAME and pieces[0][0].isupper()
+
+
+def in_order(pieces: Sequence[str], text: str) -> bool:
+    """Whether the pieces stand in a text, one after the other, and cut no word."""
+    at = 0
+    for piece in pieces:
+        at = _whole_words(piece, text, at)
+        if at < 0:
+            return False
+        at += len(piece)
+    return True
+
+
+def _whole_words(piece: str, text: str, begin: int) -> int:
+    """Where a piece stands with no letter or digit beside its own; -1 if nowhere."""
+    at = text.find(piece, begin)
+    while at >= 0:
+        before, after = text[at - 1 : at], text[at + len(piece) : at + len(piece) + 1]
+        cut_before = before.isalnum() and piece[0].isalnum()
+        cut_after = after.isalnum() and piece[-1].isalnum()
+        if not cut_before and not cut_after:
+            return at
+        at = text.find(piece, at + 1)
+    return -1
+
+
+def plain(text: str) -> str:
+    """A text without its white space's form: indentation and line ends differ in the source."""
+    return " ".join(text.split())

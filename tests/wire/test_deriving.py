@@ -1,0 +1,72 @@
+"""What a recording says about the input, the answer's place and the model's address."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from ratchet.types import InputError
+from ratchet.wire.deriving.derive import model_hosts
+from ratchet.wire.deriving.owner_input import owner_values, reached
+from ratchet.wire.deriving.program import answer_in
+from ratchet.wire.recording.recording import CommandRun, ModelText, Recording
+from ratchet.worker.placeholders import value_at
+from tests.wire.test_declarations import recording
+
+
+def recorded(root: Path, *words: str, **call: Any) -> Recording:
+    """A run of `python agent.py WORDS` with one model call that has these fields."""
+    made = recording(root)
+    return msgspec.structs.replace(
+        made,
+        run=CommandRun(argv=("python", "agent.py", *words)),
+        calls=(msgspec.structs.replace(made.calls[0], **call),),
+    )
+
+
+def test_a_sentence_that_reached_a_system_prompt_is_input_and_a_word_there_is_not(
+    tmp_path: Path,
+) -> None:
+    texts = (ModelText(role="system", text="You answer in Dutch. Question: where is it from?"),)
+    run = recorded(tmp_path, "Dutch", "where is it from?", texts=texts)
+    given = reached(run, owner_values(run.run))
+    assert [value.value for value in given] == ["where is it from?"]
+
+
+@pytest.mark.parametrize(
+    ("messages", "place"),
+    [
+        (["Hi", "Looked up.", "It is late."], "messages.-1"),
+        (["It is late."], "messages.0"),
+        (["It is late.", "Bye"], "messages.0"),
+    ],
+)
+def test_an_answer_in_the_last_of_several_items_is_taken_from_the_last(
+    tmp_path: Path, messages: list[str], place: str
+) -> None:
+    run = recorded(tmp_path, response="It is late.")
+    answer = {"messages": messages}
+    assert answer_in(answer, run) == (place, "It is late.")
+    assert value_at(answer, place.split("."), "the answer") == "It is late."
+
+
+def test_an_empty_list_has_no_last_item() -> None:
+    with pytest.raises(InputError, match="messages"):
+        value_at({"messages": []}, ["messages", "-1"], "the answer")
+
+
+def test_a_host_is_led_by_itself_unless_the_libraries_variables_alone_stand_for_it(
+    tmp_path: Path,
+) -> None:
+    of = {"host": "127.0.0.1:9000", "in_python": True}
+    alone = recorded(tmp_path, variables=("OPENAI_BASE_URL",), **of)
+    both = recorded(tmp_path, variables=("OPENAI_BASE_URL", "BASE_URL"), **of)
+    none = recorded(tmp_path, variables=(), **of)
+    assert [model_hosts(run) for run in (alone, both, none)] == [
+        [],
+        ["127.0.0.1:9000"],
+        ["127.0.0.1:9000"],
+    ]
