@@ -15,7 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -45,6 +45,9 @@ from ratchet.observe.redaction import MARK, Redactor
 from ratchet.run.paid import RolloutRunner, run_paid
 from ratchet.store import Store
 from ratchet.types import Candidate, Cost, RatchetError, Resource, Rollout, Span, Task, content_hash
+
+FailureKey: TypeAlias = frozenset[tuple[str, str, str, str]]
+"""Failures: of each the resource, the task, the output and the error."""
 
 
 class Lab:
@@ -159,8 +162,8 @@ class Lab:
         """What the owner tells the coach."""
         self.attempts: list[TriedChange] = [] if whole is None else whole.attempts
         """What every algorithm of the run has tried so far, oldest first."""
-        self.asked: set[frozenset[tuple[str, str]]] = set() if whole is None else whole.asked
-        """Sets of failures, each a resource and a task, that the run's coach was asked about."""
+        self.asked: set[FailureKey] = set() if whole is None else whole.asked
+        """Sets of failures that the run's coach was asked about."""
 
     async def __aenter__(self) -> Lab:
         """Load the journal of earlier attempts of the run."""

@@ -13,12 +13,12 @@ from ratchet.learn.algorithm import CALLS_SPENT, SearchEnd
 from ratchet.learn.attempts import Outcome, TriedChange
 from ratchet.learn.attribution import blame
 from ratchet.learn.evidence import LowRollout, kinds_of_failure, low_rollout, spread, text_of
-from ratchet.learn.lab import Lab
+from ratchet.learn.lab import FailureKey, Lab
 from ratchet.learn.race import RaceEntry
 from ratchet.learn.search import numbers
 from ratchet.learn.search.answers import AnswerParts, fault_of, parts_of, read_prompt
 from ratchet.learn.search.code_answer import UnusableAnswer, rewritten_code
-from ratchet.learn.search.plan import calls_left
+from ratchet.learn.search.plan import calls_left, rollouts_left
 from ratchet.learn.search.request import (
     PROMPTS,
     RequestFacts,
@@ -54,6 +54,17 @@ class FailureSet(msgspec.Struct, frozen=True):
     low: tuple[LowRollout, ...]
     """All low rollouts of the entry."""
     shown: tuple[LowRollout, ...]
+    draft: Candidate | None = None
+    """What the coach has made of the entry since; it has not run."""
+
+    @property
+    def key(self) -> FailureKey:
+        """The failures, each by the resource, the task and what was answered."""
+        rollouts = [one.evaluation.rollout for one in self.shown]
+        return frozenset(
+            (self.name, rollout.task_id, text_of(rollout.output), rollout.error)
+            for rollout in rollouts
+        )
 
 
 class Rewrite(msgspec.Struct, frozen=True, kw_only=True):
@@ -93,6 +104,12 @@ class Coaching:
         """Candidates that were kept."""
         self._quiet = 0
         """Answers in a row that brought no gain."""
+        self._idle = 0
+        """Answers in a row that brought nothing to run."""
+        self._mended = 0
+        """Failures shown whose score a rewrite raised."""
+        self._to_mend = 0
+        """Failures shown that a rewrite has run."""
         self.last_problem = ""
         self.end: SearchEnd | None = None
         """Why the coach is not asked any more; None while it is."""
@@ -102,8 +119,9 @@ class Coaching:
         if self.end is None and calls_left(self._lab) < 1:
             self.end = CALLS_SPENT
         limit = numbers.WEAK * (numbers.PROVEN if self.gained else 1)
-        if self.end is None and self._quiet >= limit:
-            count = self._quiet
+        # Alone, what a candidate that lost has cost is nobody else's.
+        count = self._quiet if self._lab.parts else self._idle
+        if self.end is None and count >= limit:
             if self.unusable == self.calls:
                 last = self.last_problem.rstrip(".")
                 why = f"none of {count} answers of the coach could be used (the last: {last})"
@@ -124,23 +142,55 @@ class Coaching:
             if not low:
                 continue
             name, mine = self._target(entry, low)
-            for shown in self._selections(mine):
-                key = frozenset((name, rollout.task_id) for rollout in shown)
-                if key not in self._lab.asked:
-                    return FailureSet(entry, name, tuple(mine), tuple(shown))
+            new = self._new_selection(FailureSet(entry, name, tuple(mine), ()))
+            if new is not None:
+                return new
+        return None
+
+    def _new_selection(self, of: FailureSet) -> FailureSet | None:
+        """Failures among these that nobody has been asked about."""
+        for shown in self._selections(of.low):
+            new = msgspec.structs.replace(of, shown=tuple(shown))
+            if new.key not in self._lab.asked:
+                return new
         return None
 
     async def rewrite(self, asked: FailureSet, turn: int) -> Rewrite | None:
-        """One request and its candidate; None if there is no coach any more.
+        """A candidate from the coach; None if there is no coach any more.
+
+        One request makes it. More follow, about other failures, where this coach has gained and
+        mended few of the failures that it was shown.
 
         Raises:
             CoachUnavailable: The coach cannot be reached, and is required.
         """
+        step = f"{self._settings.algorithm}/{PROMPTS.version}/{turn:04d}"
+        rewrite = await self._asked(asked, step)
+        for number in range(1, self._steps(asked)):
+            if rewrite is None or rewrite.candidate is None:
+                break
+            more = self._new_selection(msgspec.structs.replace(asked, draft=rewrite.candidate))
+            following = await self._asked(more, f"{step}/{number}") if more else None
+            if following is None or following.candidate is None:
+                break
+            rewrite = following
+        return rewrite
+
+    def _steps(self, asked: FailureSet) -> int:
+        """Requests for the next candidate."""
+        mends_few = 2 * self._mended < self._to_mend
+        if not (self.gained and mends_few):
+            return 1
+        if not isinstance(asked.entry.candidate.resources[asked.name], PromptTemplate):
+            return 1  # changes of code do not add up as rules of a prompt do
+        candidates = rollouts_left(self._lab) / (2 * numbers.FIRST)
+        return int(max(1, min(numbers.STEPS, calls_left(self._lab) / max(1, candidates))))
+
+    async def _asked(self, asked: FailureSet, step: str) -> Rewrite | None:
+        """One request and what came of it; None if there is no coach any more."""
         lab, settings = self._lab, self._settings
-        parent = asked.entry.candidate
-        resource = parent.resources[asked.name]
+        resource = asked.entry.candidate.resources[asked.name]
         text = request_text(self._facts(asked))
-        step = f"{settings.algorithm}/{PROMPTS.version}/{turn:04d}"
         try:
             reply = await lab.coach(
                 [Message("user", text)],
@@ -157,7 +207,7 @@ class Coaching:
             if self._settings.required:
                 raise
             return None
-        lab.asked.add(frozenset((asked.name, rollout.task_id) for rollout in asked.shown))
+        lab.asked.add(asked.key)
         self._times.update(rollout.task_id for rollout in asked.shown)
         self.calls += 1
         parts = parts_of(reply.text, fence_for(source_of(resource)))
@@ -168,12 +218,14 @@ class Coaching:
         shown = tuple(rollout.task_id for rollout in asked.shown)
         return Rewrite(candidate=candidate, entry=asked.entry, shown=shown, reply=reply)
 
-    def judged(self, reply: Reply | None, gained: bool) -> None:
-        """Record whether a rewrite was kept."""
+    def judged(self, reply: Reply, gained: bool, *, mended: int, shown: int) -> None:
+        """Record whether a rewrite was kept, and how many of the failures shown it mended."""
+        self._mended += mended
+        self._to_mend += shown
         self._quiet = 0 if gained else self._quiet + 1
+        self._idle = 0
         self.gained += gained
-        if reply is not None:
-            self._lab.credit(reply, gained)
+        self._lab.credit(reply, gained)
 
     def refused(self, why: str, reply: Reply, *, declined: bool = False) -> None:
         """Record an answer without a candidate; the next request tells why."""
@@ -184,6 +236,7 @@ class Coaching:
         algorithm = self._settings.algorithm
         self._lab.attempted(TriedChange(outcome=outcome, algorithm=algorithm, reason=why))
         self._quiet += 1
+        self._idle += 1
         if not declined:
             self._lab.credit(reply, False)
 
@@ -204,10 +257,11 @@ class Coaching:
             resource, problem = self._resource(asked, parts.text)
         if resource is not None:
             said = f": {parts.said}" if parts.said else "."
+            reason = f"The coach rewrote {asked.name!r}{said}"
             candidate = lab.propose(
                 {asked.name: resource},
                 algorithm=self._settings.algorithm,
-                reason=f"The coach rewrote {asked.name!r}{said}",
+                reason=f"{asked.draft.reason} Then: {parts.said}" if asked.draft else reason,
                 parent=asked.entry.candidate,
             )
             problem = await lab.check(candidate)
@@ -220,7 +274,7 @@ class Coaching:
 
     def _resource(self, asked: FailureSet, text: str) -> tuple[Resource | None, str]:
         """The new version that a text is, or why it is none."""
-        current = asked.entry.candidate.resources[asked.name]
+        current = (asked.draft or asked.entry.candidate).resources[asked.name]
         own = self._lab.baseline.resources[asked.name]
         growth = self._settings.max_growth
         if isinstance(own, Code):
@@ -243,6 +297,7 @@ class Coaching:
         return RequestFacts(
             name=asked.name,
             candidate=asked.entry.candidate,
+            draft=asked.draft,
             baseline=lab.baseline,
             scores=asked.entry.scores,
             shown=asked.shown,
@@ -278,7 +333,7 @@ class Coaching:
             )
             for rollout in low
         ]
-        tried = Counter(name for key in self._lab.asked for name in {n for n, _ in key})
+        tried = Counter(name for key in self._lab.asked for name in {failure[0] for failure in key})
         totals = {
             name: math.fsum(share[name] for share in shares) / (1 + tried[name])
             for name in self._names

@@ -10,6 +10,9 @@ from __future__ import annotations
 FIRST = 4
 """Train tasks of a rewrite's first part; later parts double."""
 
+DRAFT = 2
+"""Train tasks of a mutant's first part: it is free to make and seldom helps."""
+
 SHOWN = 10
 """Low rollouts shown in one request, spread over the kinds of failure."""
 
@@ -23,13 +26,13 @@ VAL_SHARE = 0.2
 WEAK = 5
 """Coach calls in a row that bring nothing, after which the coach is not asked again."""
 
+STEPS = 3
+"""Most requests for one candidate, of a coach that gains and mends few failures at once."""
+
 PROVEN = 3
 """Factor on that number once a rewrite of this coach has gained."""
 
-GROWTH_SHARE = 0.1
-"""Share of the rollouts left that a new leader may spend on train tasks that nobody has run."""
-
-FINALISTS = ((80, 1), (250, 2))
+FINALISTS = ((160, 1), (250, 2))
 """Number of finalists below each budget of rollouts; three from the last one on."""
 
 UNLIMITED = 1_000

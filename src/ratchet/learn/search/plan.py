@@ -20,7 +20,9 @@ class SearchPlan(msgspec.Struct, frozen=True, kw_only=True):
     start: int
     """Train tasks that the source runs before the first candidate."""
     first: int
-    """Train tasks of a candidate's first part."""
+    """Train tasks of a rewrite's first part."""
+    draft: int
+    """Train tasks of a mutant's first part."""
     val: int
     """Val tasks that the finalists are compared on, at least."""
     finalists: int
@@ -71,9 +73,15 @@ def make_plan(
     start = min(train, max(LEAST_START, round(numbers.START_SHARE * budget)))
     part = min(start, max(LEAST_FIRST, min(first, budget // 15)))
     search = max(0, budget - start - val_tasks * (1 + count))
-    batch = min(math.ceil(2 * slots / part), search // (part * numbers.GENERATIONS))
+    draft = min(part, numbers.DRAFT)
+    batch = min(math.ceil(2 * slots / draft), search // (draft * numbers.GENERATIONS))
     return SearchPlan(
-        start=start, first=part, val=val_tasks, finalists=count, mutants=max(2, batch)
+        start=start,
+        first=part,
+        draft=draft,
+        val=val_tasks,
+        finalists=count,
+        mutants=max(2, batch),
     )
 
 

@@ -48,6 +48,9 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """The resource to improve."""
     candidate: Candidate
+    """What ran."""
+    draft: Candidate | None = None
+    """What the coach has made of it since, which has not run."""
     baseline: Candidate
     scores: Mapping[str, float]
     """Scores of the candidate by task."""
@@ -71,7 +74,8 @@ def fence_for(*texts: str) -> str:
 
 def request_text(facts: RequestFacts) -> str:
     """The whole request."""
-    resource = facts.candidate.resources[facts.name]
+    ran = facts.candidate.resources[facts.name]
+    resource = (facts.draft or facts.candidate).resources[facts.name]
     own = facts.baseline.resources[facts.name]
     is_code = isinstance(resource, Code)
     text = source_of(resource)
@@ -97,7 +101,7 @@ def request_text(facts: RequestFacts) -> str:
         fence=fence,
         language="python" if is_code else "text",
         text=text,
-        values=_values(facts, resource),
+        values=_values(facts, ran),
         settings=_settings(facts),
         overview=_overview(facts, told_versions),
         rollouts=_rollouts(facts, told_versions),
@@ -196,6 +200,8 @@ def _overview(facts: RequestFacts, told: Mapping[str, str]) -> str:
     parts += "".join(f"\n- {len(rollouts)} times: {kind}" for kind, rollouts in frequent) + "\n"
     if len(facts.shown) < len(facts.low):
         parts += f"\n{len(facts.shown)} of them follow."
+    if facts.draft is not None:
+        parts += " They are of the version before the current one, which has not run yet."
     if len(told) > 1:
         parts += f" Scores in brackets are of {', '.join(told.values())}."
     return parts

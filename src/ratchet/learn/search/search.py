@@ -85,7 +85,7 @@ class Search:
         self._lab = lab
         self._algorithm = algorithm
         self._make_plan = plan
-        self.plan = SearchPlan(start=0, first=0, val=0, finalists=0, mutants=0)
+        self.plan = SearchPlan(start=0, first=0, draft=0, val=0, finalists=0, mutants=0)
         """Sizes of the search; made when it begins."""
         self.coaching = coaching
         self._proposers = list(proposers)
@@ -106,8 +106,6 @@ class Search:
         """Mutations in a row without a new candidate that runs."""
         self._quiet = 0
         """Candidates in a row without a better best."""
-        self._grown = 0
-        """Number of the leader that last ran tasks which it was not compared on."""
         self.own_val = 0
         """Val tasks that the source has yet to run."""
         self._refused: set[int] = set()
@@ -141,9 +139,6 @@ class Search:
             if members is None:
                 return self._nothing_left()
             await self._raced(members)
-            if self.leader.number != self._grown:
-                self._grown = self.leader.number
-                await self._grow(numbers.GROWTH_SHARE * self._left())
             turn += 1
 
     async def _begin(self, with_val: bool) -> None:
@@ -325,7 +320,7 @@ class Search:
         for member in racing:
             ahead = self._ahead(member)
             known = len(member.evaluations)
-            count = next_part(known, self.plan.first, known + len(ahead))
+            count = next_part(known, self._first(member), known + len(ahead))
             part = ahead[: count if left > count else int(left)]
             left -= len(part)
             if part:
@@ -342,6 +337,9 @@ class Search:
             else:
                 self.race.add(member, result)
         return left < 1 or not work
+
+    def _first(self, member: Member) -> int:
+        return self.plan.first if member.reply is not None else self.plan.draft
 
     async def _undecided(self, racing: Sequence[Member], *, last: bool) -> list[Member]:
         """Decide on the candidates that ran; those that race on."""
@@ -412,9 +410,9 @@ class Search:
         if member.reply is not None or math.fsum(self.race.gains(member)) > EVEN:
             return True  # a rewrite cost a request, which is worth knowing all about
         known = len(member.evaluations)
-        cost = next_part(known, self.plan.first, known + len(self._ahead(member)))
+        cost = next_part(known, self.plan.draft, known + len(self._ahead(member)))
         share = (len(self.kept)) / (self.judged + 2)
-        return self.race.is_worth(member, cost, share=min(1.0, share), draft=self.plan.first)
+        return self.race.is_worth(member, cost, share=min(1.0, share), draft=self.plan.draft)
 
     def _is_better(self, member: Member) -> bool:
         parent = member.origin
@@ -450,7 +448,9 @@ class Search:
         better = kept and self.leader is member and member is not leader
         self._quiet = 0 if better else self._quiet + 1
         if self.coaching is not None and member.reply is not None:
-            self.coaching.judged(member.reply, kept)
+            ran = [task for task in member.shown if task in member.scores]
+            mended = sum(member.scores[t] > parent.scores[t] + EVEN for t in ran)
+            self.coaching.judged(member.reply, kept, mended=mended, shown=len(ran))
         if member.reply is not None or kept:
             attempt = attempt_of(member.candidate, member.scores, parent.candidate, parent.scores)
             self._lab.attempted(msgspec.structs.replace(attempt, worst=_worst(member, parent)))
