@@ -28,7 +28,7 @@ from ratchet.learn.search.novelty import Novelty
 from ratchet.learn.search.plan import LEAST_START, SearchPlan, check_rest, rollouts_left
 from ratchet.learn.work import FAILURES, Evaluation, Proposal, require_scores
 from ratchet.llm import Reply
-from ratchet.types import Candidate, Task
+from ratchet.types import Candidate, PromptTemplate, Task
 
 
 class Member(RaceEntry):
@@ -50,6 +50,9 @@ class Member(RaceEntry):
         self.operator = operator
         self.reply = reply
         """The coach's answer that it was made from."""
+        self.is_reworded = reply is not None and _is_reworded(candidate, parent)
+        """Whether the coach has changed a prompt: what that does shows on more tasks than what a
+        change of code does, and such a candidate has cost a request."""
         self.shown = tuple(shown)
         """Tasks whose failures it is to mend."""
         self.is_tested = False
@@ -339,7 +342,7 @@ class Search:
         return left < 1 or not work
 
     def _first(self, member: Member) -> int:
-        return self.plan.first if member.reply is not None else self.plan.draft
+        return self.plan.first if member.is_reworded else self.plan.draft
 
     async def _undecided(self, racing: Sequence[Member], *, last: bool) -> list[Member]:
         """Decide on the candidates that ran; those that race on."""
@@ -403,11 +406,11 @@ class Search:
 
     def _may_go_on(self, member: Member) -> bool:
         """Whether a candidate promises more than a new one."""
-        if member.reply is not None and len(member.evaluations) < 2 * self.plan.first:
+        if member.is_reworded and len(member.evaluations) < 2 * self.plan.first:
             return True
         if not self.race.may_lead(member, self.leader):
             return False
-        if member.reply is not None or math.fsum(self.race.gains(member)) > EVEN:
+        if member.is_reworded or math.fsum(self.race.gains(member)) > EVEN:
             return True  # a rewrite cost a request, which is worth knowing all about
         known = len(member.evaluations)
         cost = next_part(known, self.plan.draft, known + len(self._ahead(member)))
@@ -494,9 +497,11 @@ def telling(
 
     Tasks that it fails show what a change gains; those that it solves, what it breaks. A child
     should mend the failures that it was made for (`shown`) and others too, or it has memorised
-    them. So the order cycles: three shown, one failed and not shown, one solved.
+    them. So the order cycles: three shown, one failed and not shown, one solved. A mutant was made
+    for all failures.
     """
-    known, failing = set(shown), set(entry.failing(top))
+    failing = set(entry.failing(top))
+    known = set(shown) or failing
     groups: dict[str, list[Task]] = {"shown": [], "failing": [], "solved": []}
     for task in tasks:
         if task.id in entry.scores:
@@ -508,6 +513,11 @@ def telling(
             if groups[name]:
                 ordered.append(groups[name].pop(0))
     return ordered
+
+
+def _is_reworded(candidate: Candidate, parent: RaceEntry | None) -> bool:
+    changed = candidate.changed_from(parent.candidate) if parent else ()
+    return any(isinstance(candidate.resources[name], PromptTemplate) for name in changed)
 
 
 def _runs(member: RaceEntry, parent: RaceEntry) -> bool:
