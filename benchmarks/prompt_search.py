@@ -68,7 +68,7 @@ from room_booking.verdict import judge  # noqa: E402
 from tests.simulator import SimulatorProcess, task_model  # noqa: E402
 
 OURS = ("apo", "evolve")
-ASKED_FOR = ("few_shot", "apo+few_shot", "auto")
+ASKED_FOR = ("few_shot", "auto")
 """Ours as well, measured only where `--only` names them: demonstrations, alone and after APO."""
 BUDGETS = (100, 300, 1000)
 CHAIN_BUDGETS, CHAIN_SEEDS = (200, 300, 400, 600), 3

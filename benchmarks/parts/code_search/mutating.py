@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from ratchet.learn.proposers.mutations import Shapes, shapes_of
-from ratchet.learn.proposers.syntax import EDITS, mutated
+from ratchet.learn.mutations import Shapes, mutated, shapes_of
+from ratchet.learn.mutations.mutants import EDITS
 from ratchet.types import Code, InputError
 
 PROGRAM = re.compile(r"# Current Program\s*```python\n(.*?)```", re.S)

@@ -24,12 +24,10 @@ EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "room_booking"
 sys.path.insert(0, str(EXAMPLE))
 WHERE = {
     "apo": "ratchet.learn.apo:APO",
-    "apo+few_shot": "ratchet.learn.apo:APO",
     "auto": "ratchet.learn.auto:Auto",
     "evolve": "ratchet.learn.evolve:Evolve",
     "few_shot": "ratchet.learn.few_shot:FewShot",
 }
-OPTIONS = {"apo+few_shot": {"few_shot": True}}
 EVALUATOR = "right_room"
 
 
@@ -52,9 +50,7 @@ def text_of(candidate: Candidate) -> str:
 async def search(given: dict[str, Any], folder: Path) -> dict[str, Any]:
     """Run one search."""
     module, _, name = WHERE[given["who"]].partition(":")
-    algorithm: Algorithm = getattr(import_module(module), name)(
-        **given["options"], **OPTIONS.get(given["who"], {})
-    )
+    algorithm: Algorithm = getattr(import_module(module), name)(**given["options"])
     url = f"sqlite:///{folder / 'ratchet.db'}"
     store = Store.open(url)
     workers = workers_for(given["concurrency"], os.cpu_count() or 1)

@@ -12,13 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-
-import msgspec
+from collections.abc import Mapping, Sequence
 
 from ratchet.learn.algorithm import SPENT, Finding, SearchEnd
 from ratchet.learn.attribution import uses
-from ratchet.learn.budget import Budget, BudgetExhausted
+from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.demonstrations import (
     Demonstration,
     covering,
@@ -393,45 +391,6 @@ class _Race(Race[RaceEntry]):
                 accepted=entry.gained() if kept else "",
             )
         )
-
-
-async def with_demonstrations(
-    lab: Lab,
-    improve: Callable[[Lab], Awaitable[Finding]],
-    few_shot: FewShot,
-    *,
-    name: str,
-    share: float,
-) -> Finding:
-    """Run another algorithm, then add demonstrations to its best candidate.
-
-    Args:
-        lab: The lab whose budget both share.
-        improve: The other algorithm, called with a part of the lab.
-        few_shot: Selects the demonstrations.
-        name: Name of the other algorithm's part.
-        share: Share of the rollouts for demonstrations.
-    """
-    left = _left(lab)
-    limited = lab.budget.rollouts is not None
-    found = await improve(
-        lab.part(name, budget=Budget(rollouts=int(left * (1 - share))) if limited else None)
-    )
-    try:
-        budget = Budget(rollouts=max(1, _left(lab))) if limited else None
-        shown = await few_shot.learn(lab.part(few_shot.name, baseline=found.best, budget=budget))
-    except BudgetExhausted as error:
-        return msgspec.structs.replace(
-            found, sentence=f"{found.sentence} Demonstrations were not tried: {error.message}"
-        )
-    return msgspec.structs.replace(
-        found,
-        best=shown.best,
-        best_val=shown.best_val if shown.best.id != found.best.id else found.best_val,
-        proposals=found.proposals + shown.proposals,
-        sentence=f"{found.sentence} Then {shown.sentence}",
-        ended=shown.ended,
-    )
 
 
 def _left(lab: Lab) -> int:

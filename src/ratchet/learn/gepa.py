@@ -20,12 +20,13 @@ import msgspec
 from ratchet.learn.algorithm import SPENT, Finding, SearchEnd
 from ratchet.learn.bridge import Bridge
 from ratchet.learn.budget import BudgetExhausted
-from ratchet.learn.evidence import cut, text_of, transcript
+from ratchet.learn.evidence import cut, text_of
 from ratchet.learn.lab import Lab
 from ratchet.learn.texts import with_text
 from ratchet.learn.wording import counted
 from ratchet.learn.work import Evaluation, Proposal, mean, scores_of, texts_of
 from ratchet.llm import Message, Reply
+from ratchet.observe.step_text import steps_of
 from ratchet.types import Candidate, ConfigError, InputError, Span, Task
 
 _log = logging.getLogger("ratchet.gepa")
@@ -39,6 +40,9 @@ so that a coach that only refuses is not called indefinitely."""
 
 MAX_FIELD = 4_000
 """Maximum characters of an input, an output or a feedback shown to the coach."""
+
+MAX_STEPS = 12_000
+"""Maximum characters of a rollout's steps shown to the coach."""
 
 
 class GEPA:
@@ -430,7 +434,8 @@ def _record(trajectory: _Trajectory) -> dict[str, str]:
         "Generated Outputs": cut(text_of(rollout.output), MAX_FIELD),
     }
     if len(trajectory.spans) > 1:
-        record["Steps"] = transcript(evaluation, trajectory.spans, title="The rollout")
+        told = {text_of(rollout.input).strip(), text_of(rollout.output).strip()}
+        record["Steps"] = cut("\n".join(steps_of(trajectory.spans, told)), MAX_STEPS)
     record["Feedback"] = cut("\n".join(feedback), MAX_FIELD)
     return record
 

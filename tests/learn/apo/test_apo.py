@@ -374,15 +374,3 @@ def test_the_options_of_agent_lightning_mean_the_same() -> None:
     }
     assert APO(model="gpt-4o").coach_options == {"model": "gpt-4o"}
     assert APO().coach_options == {}
-
-
-def test_demonstrations_follow_when_asked_for(make_store: MakeStore) -> None:
-    def copies(resources: Any, given: Any) -> float:
-        """Half of what rules do not solve, examples do."""
-        examples = resources["system"].text.count("Input: ")
-        return max(obey(resources, given), 0.5 if examples and given["nr"] % 2 else 0.0)
-
-    found = learn(make_store(), APO(few_shot=True), answer=copies, rollouts=200)
-    assert found.spent.rollouts <= 200
-    assert "sets of demonstrations" in found.finding.sentence
-    assert stated(text_of(found.finding)) >= {0}

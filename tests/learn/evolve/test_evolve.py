@@ -259,9 +259,9 @@ def test_one_task_a_split_is_enough(make_store: MakeStore) -> None:
         ({"first_tasks": 0}, "a whole number"),
         ({"patience": True}, "a whole number"),
         ({"max_growth": 0.5}, "a number from 1 up"),
-        ({"proposers": []}, "a list of llm, ast"),
-        ({"proposers": "ast"}, "a list of llm, ast"),
-        ({"proposers": ["asd"]}, "Did you mean 'ast'"),
+        ({"proposers": []}, "a list of llm and ast"),
+        ({"proposers": "ast"}, "a list of llm and ast"),
+        ({"proposers": ["asd"]}, "a list of llm and ast"),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any], words: str) -> None:

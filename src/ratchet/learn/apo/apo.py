@@ -21,9 +21,6 @@ from ratchet.llm import CoachUnavailable
 from ratchet.llm.hosted_model import HOSTED_MODEL
 from ratchet.types import InputError, PromptTemplate
 
-FEW_SHOT_SHARE = 0.3
-"""Share of the budget for demonstrations, with `few_shot`."""
-
 
 class APO:
     """Automatic prompt optimisation.
@@ -43,7 +40,6 @@ class APO:
         run_initial_validation: Run the source's prompt on val at the start, concurrently with the
             first train tasks, instead of at the end.
         while_better: Go on beyond that number while rewrites gain and the budget allows.
-        few_shot: Add demonstrations to the best prompt at the end, as `FewShot` does.
     """
 
     name = "apo"
@@ -65,7 +61,6 @@ class APO:
         beam_rounds: int = 3,
         run_initial_validation: bool = True,
         while_better: bool = True,
-        few_shot: bool = False,
     ) -> None:
         whole = {
             "gradient_batch_size": gradient_batch_size,
@@ -106,7 +101,6 @@ class APO:
         self._most_finalists = beam_width
         self._most = None if while_better else beam_width * branch_factor * beam_rounds
         self._initial_validation = bool(run_initial_validation)
-        self._few_shot = bool(few_shot)
         self.coach_options = _coach_options(async_openai_client, model, base_url)
         """Overrides of `[coach]`; empty if there are none."""
 
@@ -133,16 +127,8 @@ class APO:
                 "APO needs a coach LLM, and none is configured.",
                 hint=f'Name one under [coach] in ratchet.toml: model = "{HOSTED_MODEL}".',
             )
-        check_budget(lab, share=1 - FEW_SHOT_SHARE if self._few_shot else 1.0)
-        if not self._few_shot:
-            return await self._improve(lab)
-        from ratchet.learn.few_shot import FewShot, with_demonstrations
+        check_budget(lab)
 
-        return await with_demonstrations(
-            lab, self._improve, FewShot(), name="apo", share=FEW_SHOT_SHARE
-        )
-
-    async def _improve(self, lab: Lab) -> Finding:
         def plan() -> SearchPlan:
             return make_plan(
                 rollouts_left(lab),
@@ -176,13 +162,13 @@ def check_tasks(lab: Lab) -> None:
             raise InputError(f"There are no {split} tasks.", hint="Change split under [tasks].")
 
 
-def check_budget(lab: Lab, *, share: float = 1.0) -> None:
+def check_budget(lab: Lab) -> None:
     """Check that the budget covers one candidate.
 
     Raises:
         BudgetExhausted: It does not; nothing was spent.
     """
-    fewest, left = least(len(lab.train), len(lab.val)), share * rollouts_left(lab)
+    fewest, left = least(len(lab.train), len(lab.val)), rollouts_left(lab)
     if left < fewest:
         raise BudgetExhausted(
             f"The budget does not cover one candidate: {fewest} rollouts are needed at least (the"

@@ -8,19 +8,15 @@ from ratchet.learn.evidence.failures import (
     spread,
     token_limit,
 )
-from ratchet.learn.evidence.rollout_text import Example, example_of, transcript
 from ratchet.observe.step_text import cut, text_of
 
 __all__ = [
-    "Example",
     "LowRollout",
     "cut",
-    "example_of",
     "finish_reason",
     "kinds_of_failure",
     "low_rollout",
     "spread",
     "text_of",
     "token_limit",
-    "transcript",
 ]

@@ -6,8 +6,7 @@ Birattari et al. 2002). Prompts are searched too, by the coach alone, as `APO` d
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -15,7 +14,6 @@ import msgspec
 from ratchet.learn.algorithm import Finding
 from ratchet.learn.apo.apo import check_budget, check_tasks
 from ratchet.learn.lab import Lab
-from ratchet.learn.proposers import Proposer, SyntaxProposer
 from ratchet.learn.search import numbers
 from ratchet.learn.search.coaching import Coaching, RewriteSettings
 from ratchet.learn.search.comparison import compared
@@ -28,7 +26,8 @@ from ratchet.types import Code, InputError, PromptTemplate, kind_of
 COACH = "llm"
 """Name of the coach among the proposers."""
 
-PROPOSERS: Mapping[str, Callable[[], Proposer]] = {"ast": SyntaxProposer}
+MUTATION = "ast"
+"""Name of mutation among them."""
 
 
 class Evolve:
@@ -36,7 +35,6 @@ class Evolve:
 
     Args:
         proposers: What drafts changes: `llm` asks the coach, `ast` mutates code without one.
-            Instances of custom proposers are accepted too.
         first_tasks: Number of tasks on which a change is first evaluated.
         examples: Maximum number of low rollouts in a request to the coach.
         finalists: Number of candidates compared on val; derived from the budget by default.
@@ -54,7 +52,7 @@ class Evolve:
     def __init__(
         self,
         *,
-        proposers: Sequence[str | Proposer] = (COACH, "ast"),
+        proposers: Sequence[str] = (COACH, MUTATION),
         first_tasks: int = numbers.FIRST,
         examples: int = numbers.SHOWN,
         finalists: int | None = None,
@@ -79,11 +77,12 @@ class Evolve:
                 raise InputError(f"Evolve({name}={value!r}): a whole number from 1 up is needed.")
         if type(max_growth) not in (int, float) or not 1 <= max_growth < float("inf"):
             raise InputError(f"Evolve(max_growth={max_growth!r}): a number from 1 up is needed.")
-        if isinstance(proposers, str) or not proposers:
-            known = ", ".join([COACH, *PROPOSERS])
-            raise InputError(f"Evolve(proposers={proposers!r}): a list of {known} is needed.")
-        self._asks = COACH in proposers
-        self._proposers = [_made(one) for one in proposers if one != COACH]
+        known = (COACH, MUTATION)
+        if isinstance(proposers, str) or not proposers or not {*proposers} <= {*known}:
+            raise InputError(
+                f"Evolve(proposers={proposers!r}): a list of {' and '.join(known)} is needed."
+            )
+        self._proposers = tuple(proposers)
         options = {"model": model, "base_url": base_url}
         self.coach_options = {name: value for name, value in options.items() if value}
         self._first = first_tasks
@@ -104,7 +103,7 @@ class Evolve:
             CoachUnavailable: Only the coach can change these resources, and it is unavailable.
         """
         check_tasks(lab)
-        coaching, proposers = self._useful(lab)
+        coaching, functions = self._useful(lab)
         check_budget(lab)
 
         def plan() -> SearchPlan:
@@ -122,28 +121,29 @@ class Evolve:
             self.name,
             plan,
             coaching=coaching,
-            proposers=proposers,
+            mutates=functions,
             max_candidates=self._max_candidates,
             patience=self._patience,
             max_growth=self._max_growth,
         )
         return await compared(lab, search, await search.run())
 
-    def _useful(self, lab: Lab) -> tuple[Coaching | None, list[Proposer]]:
-        """What can change a resource of this baseline: the coach, and the other proposers."""
+    def _useful(self, lab: Lab) -> tuple[Coaching | None, list[str]]:
+        """The coach, where it can change a resource of this baseline; the functions to mutate."""
         texts = [n for n, r in lab.targets.items() if isinstance(r, PromptTemplate | Code)]
-        proposers = [p for p in self._proposers if any(map(p.suits, lab.targets.values()))]
-        asks = self._asks and bool(texts)
+        functions = [name for name in texts if isinstance(lab.targets[name], Code)]
+        if MUTATION not in self._proposers:
+            functions = []
+        asks = COACH in self._proposers and bool(texts)
         if asks and lab.has_coach:
-            alone = msgspec.structs.replace(self._coach, required=not proposers)
-            return Coaching(lab, alone, texts), proposers
-        if proposers:
-            return None, proposers
+            alone = msgspec.structs.replace(self._coach, required=not functions)
+            return Coaching(lab, alone, texts), functions
+        if functions:
+            return None, functions
         if not asks:
             kinds = sorted({kind_of(resource) for resource in lab.targets.values()})
-            names = ", ".join([COACH] * self._asks + [p.name for p in self._proposers])
             raise InputError(
-                f"The agent has nothing that {names} can change: it has"
+                f"The agent has nothing that {', '.join(self._proposers)} can change: it has"
                 f" {' and '.join(kinds) or 'no resources'}.",
                 hint="Declare a prompt (ratchet.prompt) or a function (@ratchet.evolve).",
             )
@@ -153,20 +153,3 @@ class Evolve:
             " configured; without one only functions can be changed.",
             hint=f'Name one under [coach] in ratchet.toml: model = "{HOSTED_MODEL}".',
         )
-
-
-def _made(proposer: str | Proposer) -> Proposer:
-    """The proposer with a name; instances are returned unchanged.
-
-    Raises:
-        InputError: No proposer has that name.
-    """
-    if not isinstance(proposer, str):
-        return proposer
-    factory = PROPOSERS.get(proposer)
-    if factory is None:
-        known = [COACH, *PROPOSERS]
-        near = difflib.get_close_matches(proposer, known, n=1)
-        meant = f" Did you mean {near[0]!r}?" if near else ""
-        raise InputError(f"No proposer is named {proposer!r}; there are {', '.join(known)}.{meant}")
-    return factory()

@@ -12,8 +12,8 @@ FIRST = 4
 
 DRAFT = 1
 """Train tasks of the first part of a change of code: most of those fail at once. With 2 instead,
-mutants reached 0.59 on `pack` and 0.46 on `route` (benchmarks/code_search.py --quick, 5 seeds); with
-1, 0.66 and 0.60."""
+mutants reached 0.59 on `pack` and 0.46 on `route` (benchmarks/code_search.py --quick, five seeds);
+with 1, 0.66 and 0.60."""
 
 SHOWN = 10
 """Low rollouts shown in one request, spread over the kinds of failure."""

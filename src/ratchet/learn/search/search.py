@@ -18,9 +18,10 @@ import msgspec
 from ratchet.learn.algorithm import SPENT, SearchEnd
 from ratchet.learn.attempts import attempt_of
 from ratchet.learn.budget import BudgetExhausted
-from ratchet.learn.evidence import example_of, text_of
+from ratchet.learn.evidence import text_of
 from ratchet.learn.lab import Lab
-from ratchet.learn.proposers import ProposalRequest, Proposer
+from ratchet.learn.length import longest
+from ratchet.learn.mutations import Mutants, shapes_of
 from ratchet.learn.race import EVEN, Race, RaceEntry, next_part, untried
 from ratchet.learn.search import numbers
 from ratchet.learn.search.coaching import Coaching, Rewrite
@@ -28,7 +29,7 @@ from ratchet.learn.search.novelty import Novelty
 from ratchet.learn.search.plan import LEAST_START, SearchPlan, check_rest, rollouts_left
 from ratchet.learn.work import FAILURES, Evaluation, Proposal, require_scores
 from ratchet.llm import Reply
-from ratchet.types import Candidate, PromptTemplate, Task
+from ratchet.types import Candidate, Code, PromptTemplate, Task
 
 
 class Member(RaceEntry):
@@ -67,7 +68,7 @@ class Search:
         algorithm: Name recorded in candidates.
         plan: Makes the sizes of the search from what is left of the budget.
         coaching: The coach's side; None without a coach.
-        proposers: What drafts changes without a coach.
+        mutates: Names of the functions that are mutated.
         max_candidates: Maximum number of candidates judged.
         patience: Number of candidates in a row without a better best after which it ends.
         max_growth: Maximum length of a text, as a multiple of the source's own.
@@ -80,7 +81,7 @@ class Search:
         plan: Callable[[], SearchPlan],
         *,
         coaching: Coaching | None,
-        proposers: Sequence[Proposer] = (),
+        mutates: Sequence[str] = (),
         max_candidates: int | None = None,
         patience: int | None = None,
         max_growth: float = 4.0,
@@ -91,7 +92,8 @@ class Search:
         self.plan = SearchPlan(start=0, first=0, draft=0, val=0, finalists=0, mutants=0)
         """Sizes of the search; made when it begins."""
         self.coaching = coaching
-        self._proposers = list(proposers)
+        self._mutates = tuple(mutates)
+        self._mutants = Mutants(lab.rng, shapes_of(task.input for task in lab.train))
         self._max_candidates = max_candidates
         self._patience = patience
         self._max_growth = max_growth
@@ -102,7 +104,7 @@ class Search:
         self.kept: list[Member] = [self.source]
         """The source, and every candidate that was better than what it was made from."""
         self._novelty = Novelty()
-        self._novelty.refusal(lab.baseline)
+        self._novelty.is_new(lab.baseline)
         self._operators: Counter[tuple[str, bool]] = Counter()
         self._drafts = 0
         self._idle = 0
@@ -196,7 +198,7 @@ class Search:
     async def _drafted(self, turn: int) -> list[Member] | None:
         """The candidates of a turn; None if nothing can be drafted any more."""
         rewrites = await self._rewritten(turn) if self.coaching else None
-        mutants = await self._mutants() if self._proposers else None
+        mutants = self._mutated() if self._mutates else None
         if rewrites is None and mutants is None:
             return None
         return [*(rewrites or ()), *(mutants or ())]
@@ -222,9 +224,9 @@ class Search:
         assert self.coaching is not None
         if rewrite.candidate is None:
             return []
-        why = self._novelty.refusal(rewrite.candidate)
-        if why:
-            self.coaching.refused(f"{why} {rewrite.candidate.reason}", rewrite.reply)
+        if not self._novelty.is_new(rewrite.candidate):
+            why = f"An earlier version says the same. {rewrite.candidate.reason}"
+            self.coaching.refused(why, rewrite.reply)
             return []
         parent = next(member for member in self.kept if member is rewrite.entry)
         return [
@@ -245,40 +247,32 @@ class Search:
         self._drafts += 1
         return Member(self._drafts, candidate, parent, **more)  # type: ignore[arg-type]
 
-    async def _mutants(self) -> list[Member] | None:
+    def _mutated(self) -> list[Member] | None:
         """A batch of mutants; None if mutation brings nothing new any more."""
         if self._idle >= numbers.IDLE_DRAFTS:
             return None
         lab, made = self._lab, list[Member]()
         for _ in range(self.plan.mutants):
-            proposer = lab.rng.choice(self._proposers)
-            parent = self._drawn_parent()
-            targets = [
-                name for name in lab.targets if proposer.suits(parent.candidate.resources[name])
-            ]
-            others = [m.candidate for m in self.kept if m is not parent]
-            case = ProposalRequest(
+            self._idle += 1
+            parent, name = self._drawn_parent(), lab.rng.choice(self._mutates)
+            code, own = parent.candidate.resources[name], lab.baseline.resources[name]
+            others = [m.candidate.resources[name] for m in self.kept if m is not parent]
+            other = lab.rng.choice(others) if others else None
+            assert isinstance(code, Code)
+            assert isinstance(own, Code)
+            assert other is None or isinstance(other, Code)
+            limit = longest(own.source, self._max_growth)
+            mutant = self._mutants.of(code, self._weights(), limit, other)
+            if mutant is None:
+                continue
+            candidate = lab.propose(
+                {name: mutant.code},
+                algorithm=self._algorithm,
+                reason=f"In {name!r}: {mutant.description}.",
                 parent=parent.candidate,
-                targets=tuple(targets),
-                examples=tuple(example_of(e) for e in parent.evaluations.values()),
-                inspiration=lab.rng.choice(others) if others else None,
-                weights=self._weights(),
-                baseline=lab.baseline,
-                seed=lab.rng.getrandbits(48),
-                max_growth=self._max_growth,
             )
-            for draft in await proposer.propose(case, lab):
-                self._idle += 1
-                if draft.problem:
-                    continue
-                candidate = lab.propose(
-                    draft.resources,
-                    algorithm=self._algorithm,
-                    reason=draft.reason,
-                    parent=parent.candidate,
-                )
-                if not self._novelty.refusal(candidate):
-                    made.append(self._member(candidate, parent, operator=draft.operator))
+            if self._novelty.is_new(candidate):
+                made.append(self._member(candidate, parent, operator=mutant.operator))
         return made
 
     def _drawn_parent(self) -> Member:

@@ -6,8 +6,8 @@ import ast
 import copy
 import random
 
-from ratchet.learn.proposers.mutations.splicing import TextChange
-from ratchet.learn.proposers.mutations.tree import FunctionTree
+from ratchet.learn.mutations.splicing import TextChange
+from ratchet.learn.mutations.tree import FunctionTree
 
 PLAIN = (ast.Assign, ast.AugAssign, ast.Expr)
 

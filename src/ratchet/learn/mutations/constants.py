@@ -13,8 +13,8 @@ from collections import Counter
 from decimal import Decimal
 from typing import TypeAlias
 
-from ratchet.learn.proposers.mutations.splicing import TextChange
-from ratchet.learn.proposers.mutations.tree import FunctionTree
+from ratchet.learn.mutations.splicing import TextChange
+from ratchet.learn.mutations.tree import FunctionTree
 
 LIMIT = 1e12
 """Upper bound of numbers, so that their digits stay few."""

@@ -7,10 +7,10 @@ import copy
 import random
 from collections.abc import Callable
 
-from ratchet.learn.proposers.mutations.names import free_names
-from ratchet.learn.proposers.mutations.splicing import TextChange
-from ratchet.learn.proposers.mutations.statements import condition
-from ratchet.learn.proposers.mutations.tree import FunctionTree
+from ratchet.learn.mutations.names import free_names
+from ratchet.learn.mutations.splicing import TextChange
+from ratchet.learn.mutations.statements import condition
+from ratchet.learn.mutations.tree import FunctionTree
 
 Template = Callable[[ast.expr, ast.expr, ast.expr, random.Random], ast.expr]
 

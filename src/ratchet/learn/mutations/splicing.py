@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ratchet.learn.proposers.mutations.tree import FunctionTree
+from ratchet.learn.mutations.tree import FunctionTree
 
 
 class TextChange(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,7 +7,7 @@ import copy
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeAlias
 
-from ratchet.learn.proposers.mutations.names import arguments_of
+from ratchet.learn.mutations.names import arguments_of
 
 Kind: TypeAlias = Literal["number", "truth", "text", "list", "other"]
 

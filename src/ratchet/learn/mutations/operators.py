@@ -6,8 +6,8 @@ import ast
 import copy
 import random
 
-from ratchet.learn.proposers.mutations.splicing import TextChange
-from ratchet.learn.proposers.mutations.tree import FunctionTree
+from ratchet.learn.mutations.splicing import TextChange
+from ratchet.learn.mutations.tree import FunctionTree
 
 NEAR: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Lt: (ast.LtE, ast.LtE, ast.Gt, ast.GtE),

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ratchet.learn.proposers.mutations import (
+from ratchet.learn.mutations import (
     OPERATORS,
     FunctionTree,
     grow,
     grow_near,
+    mutated,
     shapes_of,
 )
-from ratchet.learn.proposers.mutations.constants import FIRST, Tried, neighbours
-from ratchet.learn.proposers.syntax import mutated
+from ratchet.learn.mutations.constants import FIRST, Tried, neighbours
 from ratchet.types import Code
 
 RANK = '''def rank(candidates: list, bonus: float = 0.5, *, limit=10) -> list:

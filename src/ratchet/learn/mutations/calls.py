@@ -6,9 +6,9 @@ import ast
 import copy
 import random
 
-from ratchet.learn.proposers.mutations.names import free_names
-from ratchet.learn.proposers.mutations.splicing import TextChange
-from ratchet.learn.proposers.mutations.tree import FunctionTree
+from ratchet.learn.mutations.names import free_names
+from ratchet.learn.mutations.splicing import TextChange
+from ratchet.learn.mutations.tree import FunctionTree
 
 TWINS = {
     "min": "max",

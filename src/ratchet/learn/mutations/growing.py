@@ -9,10 +9,10 @@ from typing import TypeAlias
 
 import msgspec
 
-from ratchet.learn.proposers.mutations import calls, constants, formulas, operators, statements
-from ratchet.learn.proposers.mutations.kinds import Shapes
-from ratchet.learn.proposers.mutations.splicing import TextChange, made
-from ratchet.learn.proposers.mutations.tree import FunctionTree
+from ratchet.learn.mutations import calls, constants, formulas, operators, statements
+from ratchet.learn.mutations.kinds import Shapes
+from ratchet.learn.mutations.splicing import TextChange, made
+from ratchet.learn.mutations.tree import FunctionTree
 from ratchet.types import Code, InputError
 
 Mutate: TypeAlias = Callable[[FunctionTree, random.Random, FunctionTree | None], TextChange | None]

@@ -6,8 +6,8 @@ import ast
 import copy
 from collections.abc import Iterator
 
-from ratchet.learn.proposers.mutations.kinds import Kind, Kinds, Shapes
-from ratchet.learn.proposers.mutations.names import (
+from ratchet.learn.mutations.kinds import Kind, Kinds, Shapes
+from ratchet.learn.mutations.names import (
     arguments_of,
     certainly_set,
     free_names,

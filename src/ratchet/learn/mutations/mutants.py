@@ -1,0 +1,96 @@
+"""Mutants: functions with one to three random changes, made without a model or an API key.
+
+The operators are in this package, one kind per file, and weighted by their survival rates (adaptive
+operator selection: Fialho et al. 2010). Mutants parse, retain their signature, and are typed well
+enough that most of them run: only a number replaces a number, and a name is used only where it is
+bound. Only the changed text is replaced, so comments and layout are preserved.
+
+A wrong number is mended by one value alone, and people write round ones: half of the mutants set a
+number to a round value near by, each once, until those of the function have been tried.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+
+from ratchet.learn.mutations.constants import Tried
+from ratchet.learn.mutations.growing import OPERATORS, Grown, grow, grow_near
+from ratchet.learn.mutations.kinds import Shapes
+from ratchet.types import Code
+
+EDITS = (0.7, 0.2, 0.1)
+"""Probabilities of one, two or three changes per mutant."""
+
+NEAR = 0.5
+"""Share of mutants that set a number to a round value near by, while some are untried."""
+
+TRIES = 12
+"""Number of operators tried until one applies."""
+
+
+class Mutants:
+    """Makes mutants.
+
+    Args:
+        rng: Source of randomness.
+        shapes: Object shapes of the functions' inputs.
+    """
+
+    def __init__(self, rng: random.Random, shapes: Shapes) -> None:
+        self._rng = rng
+        self._shapes = shapes
+        self._tried: Tried = set()
+        """Round values tried."""
+
+    def of(
+        self, code: Code, weights: Mapping[str, float], limit: int, other: Code | None = None
+    ) -> Grown | None:
+        """A mutant of a function; None if nothing could be changed.
+
+        Args:
+            code: The function.
+            weights: Weights of operators by name; 1 for those not listed.
+            limit: Maximum characters.
+            other: A function with the same purpose, as a source of expressions.
+        """
+        rng, shapes = self._rng, self._shapes
+        near = grow_near(code, rng, self._tried, shapes) if rng.random() < NEAR else None
+        if near is not None:
+            return near
+        made, done = code, list[Grown]()
+        for _ in range(rng.choices((1, 2, 3), EDITS)[0]):
+            grown = mutated(made, weights, rng, other, shapes)
+            if grown is None or len(grown.code.source) > limit:
+                break
+            made, done = grown.code, [*done, grown]
+        if not done or made == code:
+            return None
+        what = "; ".join(grown.description for grown in done)
+        return Grown(code=made, operator=done[0].operator, description=what)
+
+
+def mutated(
+    code: Code,
+    weights: Mapping[str, float],
+    rng: random.Random,
+    other: Code | None = None,
+    shapes: Shapes = (),
+) -> Grown | None:
+    """A function with one mutation; None if no operator applies.
+
+    Args:
+        code: The function.
+        weights: Weights of operators by name; 1 for those not listed.
+        rng: Source of randomness.
+        other: A function with the same purpose, as a source of expressions.
+        shapes: Object shapes of the function's inputs.
+    """
+    names = list(OPERATORS)
+    odds = [OPERATORS[name].weight * weights.get(name, 1.0) for name in names]
+    for _ in range(TRIES):
+        name = rng.choices(names, odds)[0]
+        grown = grow(code, name, rng, other, shapes)
+        if grown is not None:
+            return grown
+    return None
