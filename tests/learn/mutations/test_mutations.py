@@ -188,9 +188,10 @@ def test_a_number_takes_the_place_of_a_number_only() -> None:
 
 def test_names_are_used_only_where_they_are_bound() -> None:
     tree = FunctionTree(PACK)
-    first = next(n for n in tree.statements() if ast.unparse(n) == "loads = []")
+    nodes = [node for node in ast.walk(tree.function) if isinstance(node, ast.stmt)]
+    first = next(n for n in nodes if ast.unparse(n) == "loads = []")
     assert tree.bound(first) == {"sizes", "capacity", "bins"}
-    inner = next(n for n in tree.statements() if ast.unparse(n) == "placed = True")
+    inner = next(n for n in nodes if ast.unparse(n) == "placed = True")
     assert {"i", "size", "placed", "loads"} <= tree.bound(inner)
 
 
@@ -198,7 +199,7 @@ def test_a_function_is_not_made_to_call_itself() -> None:
     source = "def f(n):\n    def g(k):\n        return k + 1\n    return g(n) - 1\n"
     rng = random.Random(0)
     for _ in range(200):
-        grown = grow(Code(source, "f"), "variable", rng)
+        grown = grow(Code(source, "f"), "formula", rng)
         if grown is not None:
             body = grown.code.source.split("def g(k):")[1].split("return g(n)")[0]
             assert "g(" not in body.replace("def g", "")

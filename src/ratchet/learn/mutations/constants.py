@@ -173,6 +173,6 @@ def _line_without(tree: FunctionTree, node: ast.Constant) -> str:
 def _becomes(node: ast.Constant, value: int | float | bool) -> TextChange:
     return TextChange(
         old=node,
-        new=(ast.Constant(value),),
+        new=ast.Constant(value),
         description=f"{node.value!r} became {value!r} in line {node.lineno}",
     )

@@ -8,8 +8,7 @@ import random
 from collections.abc import Callable
 
 from ratchet.learn.mutations.names import free_names
-from ratchet.learn.mutations.splicing import TextChange
-from ratchet.learn.mutations.statements import condition
+from ratchet.learn.mutations.splicing import TextChange, changed
 from ratchet.learn.mutations.tree import FunctionTree
 
 Template = Callable[[ast.expr, ast.expr, ast.expr, random.Random], ast.expr]
@@ -58,41 +57,7 @@ def formula(
     if y is None:
         return None
     c = ast.Constant(rng.choice((0.01, 0.1, 0.25, 0.5, 0.75, 0.9, 1.5, 2.0, 3.0)))
-    return _change(node, rng.choice(TEMPLATES)(copy.deepcopy(node), y, c, rng))
-
-
-def choice(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> TextChange | None:
-    """Make a number conditional: `x` becomes `y if z < c else x`."""
-    nodes = _places(tree)
-    if not nodes:
-        return None
-    node = rng.choice(nodes)
-    test = condition(tree, rng, node)
-    y = _atom(tree, rng, node)
-    if test is None or y is None:
-        return None
-    if rng.random() < 0.5:
-        scale = ast.Constant(rng.choice((0.0, 0.1, 0.5, 2.0)))
-        y = ast.BinOp(copy.deepcopy(node), ast.Mult(), scale)
-    return _change(node, ast.IfExp(test, y, copy.deepcopy(node)))
-
-
-def variable(
-    tree: FunctionTree, rng: random.Random, other: FunctionTree | None
-) -> TextChange | None:
-    """Replace a name with another one of the same kind in scope."""
-    names = [
-        node
-        for node in tree.expressions()
-        if isinstance(node, ast.Name) and tree.kind(node) != "other"
-    ]
-    if not names:
-        return None
-    node = rng.choice(names)
-    options = [
-        atom for atom in tree.atoms(node, tree.kind(node)) if ast.dump(atom) != ast.dump(node)
-    ]
-    return _change(node, rng.choice(options)) if options else None
+    return changed(node, rng.choice(TEMPLATES)(copy.deepcopy(node), y, c, rng))
 
 
 def key(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> TextChange | None:
@@ -104,7 +69,7 @@ def key(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> T
         for sibling, kind in tree.siblings(node)
         if kind == tree.kind(node) or tree.kind(node) == "other"
     ]
-    return _change(*rng.choice(options)) if options else None
+    return changed(*rng.choice(options)) if options else None
 
 
 def graft(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> TextChange | None:
@@ -123,7 +88,7 @@ def graft(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) ->
         and ast.dump(one) != ast.dump(node)
         and not (giver is tree and _within(node, one))
     ]
-    return _change(node, copy.deepcopy(rng.choice(options))) if options else None
+    return changed(node, copy.deepcopy(rng.choice(options))) if options else None
 
 
 def _places(tree: FunctionTree) -> list[ast.expr]:
@@ -148,10 +113,3 @@ def _atom(tree: FunctionTree, rng: random.Random, place: ast.expr) -> ast.expr |
 
 def _within(node: ast.AST, whole: ast.AST) -> bool:
     return any(part is node for part in ast.walk(whole))
-
-
-def _change(old: ast.expr, new: ast.expr) -> TextChange:
-    before, after = (ast.unparse(ast.fix_missing_locations(node)) for node in (old, new))
-    return TextChange(
-        old=old, new=(new,), description=f"`{before}` became `{after}` in line {old.lineno}"
-    )

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from ratchet.learn.mutations import calls, constants, formulas, operators, statements
+from ratchet.learn.mutations import constants, formulas, operators, orderings
 from ratchet.learn.mutations.kinds import Shapes
 from ratchet.learn.mutations.splicing import TextChange, made
 from ratchet.learn.mutations.tree import FunctionTree
@@ -42,18 +42,9 @@ OPERATORS: dict[str, Operator] = {
     "comparison": Operator(operators.comparison, 0.8),
     "boolean": Operator(operators.boolean, 0.6),
     "arithmetic": Operator(operators.arithmetic, 1.0),
-    "augmented": Operator(operators.augmented, 0.4),
-    "branch": Operator(statements.branch, 0.7),
-    "order": Operator(statements.order, 0.4),
-    "removal": Operator(statements.removal, 0.4),
-    "guard": Operator(statements.guard, 0.7),
-    "early": Operator(statements.early, 0.3),
-    "call": Operator(calls.call, 0.7),
-    "sort_key": Operator(calls.sort_key, 1.0),
-    "sequence": Operator(calls.sequence, 0.8),
+    "sort_key": Operator(orderings.sort_key, 1.0),
+    "sequence": Operator(orderings.sequence, 0.8),
     "formula": Operator(formulas.formula, 2.0),
-    "choice": Operator(formulas.choice, 0.8),
-    "variable": Operator(formulas.variable, 1.0),
     "key": Operator(formulas.key, 0.7),
     "graft": Operator(formulas.graft, 0.6),
 }

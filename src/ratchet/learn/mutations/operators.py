@@ -6,7 +6,7 @@ import ast
 import copy
 import random
 
-from ratchet.learn.mutations.splicing import TextChange
+from ratchet.learn.mutations.splicing import TextChange, changed
 from ratchet.learn.mutations.tree import FunctionTree
 
 NEAR: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
@@ -45,7 +45,7 @@ def comparison(
     new = copy.deepcopy(node)
     at = rng.randrange(len(new.ops))
     new.ops[at] = rng.choice(NEAR[type(new.ops[at])])()
-    return _change(node, new)
+    return changed(node, new)
 
 
 def boolean(
@@ -67,13 +67,13 @@ def boolean(
             left = list(node.values)
             left.pop(rng.randrange(len(left)))
             new = copy.deepcopy(left[0] if len(left) == 1 else ast.BoolOp(node.op, left))
-        return _change(node, new)
+        return changed(node, new)
     if not tests:
         return None
     test = rng.choice(tests)
     if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        return _change(test, copy.deepcopy(test.operand))
-    return _change(test, ast.UnaryOp(ast.Not(), copy.deepcopy(test)))
+        return changed(test, copy.deepcopy(test.operand))
+    return changed(test, ast.UnaryOp(ast.Not(), copy.deepcopy(test)))
 
 
 def arithmetic(
@@ -96,30 +96,4 @@ def arithmetic(
         new = ast.BinOp(copy.deepcopy(node.right), node.op, copy.deepcopy(node.left))
     else:
         new = copy.deepcopy(rng.choice((node.left, node.right)))
-    return _change(node, new)
-
-
-def augmented(
-    tree: FunctionTree, rng: random.Random, other: FunctionTree | None
-) -> TextChange | None:
-    """Change `x += y` to `x -= y`, `x *= y` or `x = y`."""
-    nodes = [n for n in tree.statements() if isinstance(n, ast.AugAssign)]
-    nodes = [n for n in nodes if type(n.op) in ARITHMETIC and tree.kind(n.value) == "number"]
-    if not nodes:
-        return None
-    node = rng.choice(nodes)
-    new: ast.stmt
-    if rng.random() < 0.25:
-        new = ast.Assign([copy.deepcopy(node.target)], copy.deepcopy(node.value))
-    else:
-        new = copy.deepcopy(node)
-        assert isinstance(new, ast.AugAssign)
-        new.op = rng.choice(ARITHMETIC[type(node.op)])()
-    return _change(node, new)
-
-
-def _change(old: ast.expr | ast.stmt, new: ast.AST) -> TextChange:
-    before, after = (ast.unparse(ast.fix_missing_locations(node)) for node in (old, new))
-    return TextChange(
-        old=old, new=(new,), description=f"`{before}` became `{after}` in line {old.lineno}"
-    )
+    return changed(node, new)

@@ -52,14 +52,6 @@ class FunctionTree:
             and not isinstance(node, ast.Starred)
         ]
 
-    def statements(self) -> list[ast.stmt]:
-        """All statements of the body, nested ones included, without docstrings."""
-        return [
-            node
-            for node in ast.walk(self.function)
-            if isinstance(node, ast.stmt) and node is not self.function and node not in self._fixed
-        ]
-
     def block(self, statement: ast.stmt) -> list[ast.stmt]:
         """The block that contains a statement."""
         holder = self._above[statement]

@@ -1,4 +1,4 @@
-"""Mutations of calls and orderings: arguments, `reverse`, `min`, `max`, sort keys."""
+"""Mutations of orderings: sort keys, and the sequences of loops."""
 
 from __future__ import annotations
 
@@ -7,61 +7,10 @@ import copy
 import random
 
 from ratchet.learn.mutations.names import free_names
-from ratchet.learn.mutations.splicing import TextChange
+from ratchet.learn.mutations.splicing import TextChange, changed
 from ratchet.learn.mutations.tree import FunctionTree
 
-TWINS = {
-    "min": "max",
-    "max": "min",
-    "any": "all",
-    "all": "any",
-    "floor": "ceil",
-    "ceil": "floor",
-    "int": "round",
-    "sin": "cos",
-    "cos": "sin",
-}
-
 ORDERING = frozenset({"sorted", "sort", "min", "max", "nlargest", "nsmallest"})
-
-
-def call(tree: FunctionTree, rng: random.Random, other: FunctionTree | None) -> TextChange | None:
-    """Swap or drop arguments, or call a similar function."""
-    nodes = [n for n in tree.expressions() if isinstance(n, ast.Call)]
-    if not nodes:
-        return None
-    node = rng.choice(nodes)
-    new = copy.deepcopy(node)
-    name = _name(node)
-    options = []
-    if name in TWINS:
-        options.append("twin")
-    if name in ("sorted", "sort"):
-        options.append("reverse")
-    if len(node.args) >= 2:
-        options.append("places")
-    if node.keywords and any(k.arg not in (None, "key") for k in node.keywords):
-        options.append("keyword")
-    if name == "range" and node.args:
-        options.append("range")
-    if not options:
-        return None
-    match rng.choice(options):
-        case "twin":
-            _rename(new, TWINS[name])
-        case "reverse":
-            _turn(new)
-        case "places":
-            at = rng.randrange(len(new.args) - 1)
-            new.args[at], new.args[at + 1] = new.args[at + 1], new.args[at]
-        case "keyword":
-            named = [k for k in new.keywords if k.arg not in (None, "key")]
-            new.keywords.remove(rng.choice(named))
-        case "range":
-            at = rng.randrange(len(new.args))
-            step = rng.choice((ast.Add, ast.Sub))()
-            new.args[at] = ast.BinOp(new.args[at], step, ast.Constant(1))
-    return _change(node, new)
 
 
 def sort_key(
@@ -103,7 +52,7 @@ def sort_key(
         else:
             return None
     new = parts[0] if len(parts) == 1 else ast.Tuple(parts, ast.Load())
-    return _change(key, copy.deepcopy(new))
+    return changed(key, copy.deepcopy(new))
 
 
 def sequence(
@@ -119,11 +68,11 @@ def sequence(
     items = loop.iter
     if isinstance(items, ast.Call) and _name(items) in ("sorted", "reversed", "list"):
         if rng.random() < 0.5 and items.args:
-            return _change(items, copy.deepcopy(items.args[0]))
+            return changed(items, copy.deepcopy(items.args[0]))
         if _name(items) == "sorted":
             new = copy.deepcopy(items)
             _turn(new)
-            return _change(items, new)
+            return changed(items, new)
     given = copy.deepcopy(items)
     draw = rng.random()
     if draw < 0.7:
@@ -134,15 +83,15 @@ def sequence(
                 made.keywords.append(ast.keyword("key", key))
         if rng.random() < 0.5:
             made.keywords.append(ast.keyword("reverse", ast.Constant(True)))
-        return _change(items, made)
+        return changed(items, made)
     if draw < 0.85 or isinstance(items, ast.Call):
         turned = ast.Call(ast.Name("list", ast.Load()), [given], [])
-        return _change(items, ast.Call(ast.Name("reversed", ast.Load()), [turned], []))
+        return changed(items, ast.Call(ast.Name("reversed", ast.Load()), [turned], []))
     at = ast.Constant(rng.choice((1, 2)))
     cut = (
         ast.Slice(at, None) if rng.random() < 0.5 else ast.Slice(None, ast.UnaryOp(ast.USub(), at))
     )
-    return _change(items, ast.Subscript(given, cut, ast.Load()))
+    return changed(items, ast.Subscript(given, cut, ast.Load()))
 
 
 def _key(tree: FunctionTree, rng: random.Random, name: str) -> ast.Lambda | None:
@@ -162,23 +111,9 @@ def _name(node: ast.Call) -> str:
     return str(getattr(node.func, "id", getattr(node.func, "attr", "")))
 
 
-def _rename(node: ast.Call, name: str) -> None:
-    if isinstance(node.func, ast.Name):
-        node.func.id = name
-    elif isinstance(node.func, ast.Attribute):
-        node.func.attr = name
-
-
 def _turn(node: ast.Call) -> None:
     for keyword in node.keywords:
         if keyword.arg == "reverse":
             node.keywords.remove(keyword)
             return
     node.keywords.append(ast.keyword("reverse", ast.Constant(True)))
-
-
-def _change(old: ast.expr, new: ast.expr) -> TextChange:
-    before, after = (ast.unparse(ast.fix_missing_locations(node)) for node in (old, new))
-    return TextChange(
-        old=old, new=(new,), description=f"`{before}` became `{after}` in line {old.lineno}"
-    )
