@@ -73,17 +73,6 @@ def test_the_luckiest_of_many_is_drawn_to_its_parent() -> None:
     assert estimate.standing("base").deviation < estimate.standing(luckiest).deviation
 
 
-def test_the_hope_of_being_better_than_the_parent_follows_what_was_scored() -> None:
-    estimate = Estimate()
-    tasks = [f"t{n}" for n in range(12)]
-    estimate.add("base", None, {t: float(n % 2) for n, t in enumerate(tasks)})
-    estimate.add("same", "base", {t: float(n % 2) for n, t in enumerate(tasks)})
-    estimate.add("better", "base", dict.fromkeys(tasks, 1.0))
-    estimate.add("worse", "base", dict.fromkeys(tasks, 0.0))
-    same, better, worse = (estimate.hope(c, "base") for c in ("same", "better", "worse"))
-    assert 0.0 < worse < 0.1 < 0.4 < same < 1.0 < 2.0 < better
-
-
 def test_children_tell_how_lucky_their_parent_was() -> None:
     def leader(children: int, mean: float) -> float:
         estimate = Estimate()

@@ -104,20 +104,11 @@ def test_differences_on_another_scale_are_measured_by_it() -> None:
 # Who runs on.
 
 
-def test_who_is_even_is_worth_more_than_drafts_that_seldom_bring_anything() -> None:
-    race, parent = raced(0, dict.fromkeys(range(12), 0.5))
-    even = added(race, entry(1, dict.fromkeys(range(6), 0.5), parent))
-    assert race.is_worth(even, 6, share=0.1, draft=6)
-    assert not race.is_worth(even, 6, share=0.9, draft=6)
-
-
-def test_who_lost_at_first_waits_and_who_gained_runs_on() -> None:
+def test_who_lost_at_first_is_not_shown_to_be_worse_yet() -> None:
     race, parent = raced(0, {n: float(n % 2) for n in range(12)})
     lost = added(race, entry(1, dict.fromkeys(range(6), 0.0), parent))
     gained = added(race, entry(2, dict.fromkeys(range(6), 1.0), parent))
     assert not race.is_worse(lost, 40)
-    assert not race.is_worth(lost, 6, share=0.3, draft=6)
-    assert race.is_worth(gained, 6, share=0.3, draft=6)
     assert race.best([parent, lost, gained]) is gained
 
 

@@ -35,7 +35,7 @@ def answer(asked: str, function: str, rng: random.Random, shapes: Shapes = ()) -
     except InputError as error:
         return f"The current program cannot be read: {error}"
     for _ in range(rng.choices((1, 2, 3), EDITS)[0]):
-        grown = mutated(code, {}, rng, None, shapes)
+        grown = mutated(code, rng, None, shapes)
         code = grown.code if grown else code
     source = f"# EVOLVE-BLOCK-START\n{code.source.rstrip()}\n# EVOLVE-BLOCK-END\n"
     return f"```python\n{source}```"

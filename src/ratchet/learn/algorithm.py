@@ -7,7 +7,7 @@ from typing import Literal, Protocol, TypeAlias, runtime_checkable
 import msgspec
 
 from ratchet.learn.lab import Lab
-from ratchet.types import Candidate
+from ratchet.types import Candidate, InputError
 
 Cause: TypeAlias = Literal[
     "budget", "solved", "limit", "idle", "coach", "coach_unusable", "no_gain"
@@ -52,6 +52,17 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     an algorithm whose changes add something, such as examples, that may help with other changes."""
     val_tasks: int = 0
     """Number of val tasks that both means are over; set by the caller of the algorithm."""
+
+
+def require_tasks(lab: Lab) -> None:
+    """Check that there are tasks to learn from and to select by.
+
+    Raises:
+        InputError: A split is empty.
+    """
+    for split, tasks in (("train", lab.train), ("val", lab.val)):
+        if not tasks:
+            raise InputError(f"There are no {split} tasks.", hint="Change split under [tasks].")
 
 
 @runtime_checkable

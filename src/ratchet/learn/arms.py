@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 
 import msgspec
 
@@ -37,28 +38,14 @@ class Arm(msgspec.Struct, frozen=True):
     """Whether its changes are random, so that only differences in score lead it anywhere."""
 
 
-def _tune() -> Algorithm:
-    from ratchet.learn.tune import Tune
+def _made(module: str, name: str) -> Callable[[], Algorithm]:
+    """Makes an algorithm, whose module is imported only then."""
 
-    return Tune()
+    def make() -> Algorithm:
+        algorithm: Algorithm = getattr(import_module(f"ratchet.learn.{module}"), name)()
+        return algorithm
 
-
-def _apo() -> Algorithm:
-    from ratchet.learn.apo import APO
-
-    return APO()
-
-
-def _evolve() -> Algorithm:
-    from ratchet.learn.evolve import Evolve
-
-    return Evolve()
-
-
-def _few_shot() -> Algorithm:
-    from ratchet.learn.few_shot import FewShot
-
-    return FewShot()
+    return make
 
 
 def _is_prompt(resource: Resource) -> bool:
@@ -81,7 +68,7 @@ def _several_trials(lab: Lab, rollouts: int) -> tuple[Sequence[Task], Sequence[T
 ARMS: tuple[Arm, ...] = (
     Arm(
         "tune",
-        _tune,
+        _made("tune", "Tune"),
         _has_knobs,
         asks=False,
         prior=1.0,
@@ -89,11 +76,19 @@ ARMS: tuple[Arm, ...] = (
         subset=_several_trials,
         blind=True,
     ),
-    Arm("apo", _apo, _is_prompt, asks=True, prior=1.2, what="prompts"),
-    Arm("evolve-code", _evolve, _is_code, asks=False, prior=0.9, what="code", blind=True),
+    Arm("apo", _made("apo", "APO"), _is_prompt, asks=True, prior=1.2, what="prompts"),
+    Arm(
+        "evolve-code",
+        _made("evolve", "Evolve"),
+        _is_code,
+        asks=False,
+        prior=0.9,
+        what="code",
+        blind=True,
+    ),
     Arm(
         "few_shot",
-        _few_shot,
+        _made("few_shot", "FewShot"),
         _is_prompt,
         asks=False,
         prior=0.6,

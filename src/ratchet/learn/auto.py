@@ -25,7 +25,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from ratchet.learn.algorithm import NOTHING_TO_LEARN, Finding
+from ratchet.learn.algorithm import NOTHING_TO_LEARN, Finding, require_tasks
 from ratchet.learn.arms import ARMS, TRAINED, Arm
 from ratchet.learn.attribution import blame
 from ratchet.learn.budget import BudgetExhausted
@@ -34,7 +34,7 @@ from ratchet.learn.budget_scheduler import (
     ArmRecord,
     BudgetScheduler,
     BudgetSlices,
-    is_at_floor,
+    at_floor,
     is_solved,
     solves_all,
 )
@@ -96,9 +96,7 @@ class Auto:
             InputError: None of the agent's resources can be improved.
             BudgetExhausted: The budget does not cover the survey.
         """
-        for split, tasks in (("train", lab.train), ("val", lab.val)):
-            if not tasks:
-                raise InputError(f"There are no {split} tasks.", hint="Change split under [tasks].")
+        require_tasks(lab)
         records = self._possible(lab)
         plan = self._plan(lab, len(records))
         seen = await lab.evaluate(lab.baseline, lab.train[: plan.survey])
@@ -119,7 +117,7 @@ class Auto:
             records,
             plan,
             mean(own),
-            at_floor=is_at_floor([*seen, *own]),
+            at_floor=at_floor([one.worth for one in (*seen, *own)]),
         )
         return await scheduler.finding(await scheduler.run())
 

@@ -242,7 +242,7 @@ class BudgetScheduler:
         cost, summary = _cost(part), finding.sentence
         if finding.ended == "budget":
             cost += ", its share of the budget"
-        if finding.ended == "coach":
+        if finding.ended in ("coach", "coach_unusable"):
             self._without_coach(finding.sentence)
         if finding.best.id == self._best.id:
             record.barren += 1
@@ -366,17 +366,12 @@ class BudgetScheduler:
         )
 
 
-def is_at_floor(evaluations: Sequence[Evaluation]) -> bool:
-    """Whether next to no task has a score above 0, the lowest.
+def at_floor(values: Sequence[float]) -> bool:
+    """Whether next to none of these scores is above 0, the lowest.
 
     There, scores do not tell changes apart that help only together, such as examples of an answer
     and the parameter by which an answer ends; and no change can score much less.
     """
-    return at_floor([evaluation.worth for evaluation in evaluations])
-
-
-def at_floor(values: Sequence[float]) -> bool:
-    """Whether next to none of these scores is above 0, the lowest."""
     above = sum(value > 0 for value in values)
     return bool(values) and min(values) >= 0 and above <= FLOOR * len(values)
 

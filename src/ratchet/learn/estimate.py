@@ -107,20 +107,6 @@ class Estimate:
         above = [value - self._within(worth + self._ease[task]) for task, value in scores.items()]
         return math.fsum(above) / len(above)
 
-    def hope(self, candidate_id: str, parent_id: str) -> float:
-        """Expected improvement of a candidate over its parent, counting worse as 0.
-
-        Expected improvement as in Jones et al. (1998), as a multiple of that of a child without
-        scores.
-        """
-        self._refit()
-        lead = self._worth[candidate_id] - self._worth[parent_id]
-        deviation = self._deviation(candidate_id)
-        z = lead / deviation
-        density = math.exp(-z * z / 2.0) / math.sqrt(2.0 * math.pi)
-        improvement = deviation * density + lead * 0.5 * math.erfc(-z / math.sqrt(2.0))
-        return improvement * math.sqrt(2.0 * math.pi) / (STEP * self._scale)
-
     def _standing(self, candidate_id: str) -> Standing:
         worth = self._worth[candidate_id]
         deviation = self._deviation(candidate_id)

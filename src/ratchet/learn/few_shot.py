@@ -14,7 +14,7 @@ import asyncio
 import math
 from collections.abc import Mapping, Sequence
 
-from ratchet.learn.algorithm import SPENT, Finding, SearchEnd
+from ratchet.learn.algorithm import SPENT, Finding, SearchEnd, require_tasks
 from ratchet.learn.attribution import uses
 from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.demonstrations import (
@@ -103,9 +103,7 @@ class FewShot:
             BudgetExhausted: The budget does not cover one set; raised before anything is spent.
         """
         prompts = self._prompts(lab)
-        for split, tasks in (("train", lab.train), ("val", lab.val)):
-            if not tasks:
-                raise InputError(f"There are no {split} tasks.", hint="Change split under [tasks].")
+        require_tasks(lab)
         left = _left(lab)
         fewest = 2 * min(len(lab.train), LEAST_TASKS) + 2 * min(len(lab.val), LEAST_VAL)
         if left < fewest:

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from ratchet.learn.algorithm import SPENT, Finding, SearchEnd
+from ratchet.learn.algorithm import SPENT, Finding, SearchEnd, require_tasks
 from ratchet.learn.bridge import Bridge
 from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.evidence import cut, text_of
@@ -114,9 +114,7 @@ class GEPA:
             CoachUnavailable: No coach is configured, or it cannot be reached.
         """
         library = _library()
-        for split, tasks in (("train", lab.train), ("val", lab.val)):
-            if not tasks:
-                raise InputError(f"There are no {split} tasks.", hint="Change split under [tasks].")
+        require_tasks(lab)
         texts = texts_of(lab.targets)
         if not texts:
             raise InputError(

@@ -332,10 +332,7 @@ class Lab:
         )
 
     def _note_end(self, kind: str, ended: float) -> None:
-        if self._whole is not None:
-            self._whole._note_end(kind, ended)
-        else:
-            self._ended.append((kind, ended))
+        self._root._ended.append((kind, ended))
 
     def _pay_judges(self, rollouts: Sequence[str], live: Cost) -> None:
         """Journal what judges of new rollouts cost; a resumed run pays what the first one paid."""
@@ -436,31 +433,24 @@ class Lab:
                 )
             )
         except CoachUnavailable as error:
-            self._lose_coach(error)
+            self._root._coach_gone = error
             raise
         self._note_end("coach call", time.time())
-        self._lose_coach(None)
+        self._root._coach_gone = None
         return reply
 
     @property
     def coach_gone(self) -> CoachUnavailable | None:
         """Why the coach is of no use: it is lost, or none of its answers could be used."""
-        if self._whole is not None:
-            return self._whole.coach_gone
-        if self._coach_gone is None and self._last_unusable and not self._is_usable:
-            last = self._last_unusable.rstrip(".")
+        root = self._root
+        if root._coach_gone is None and root._last_unusable and not root._is_usable:
+            last = root._last_unusable.rstrip(".")
             return CoachUnavailable(
                 f"The coach answered, and none of its answers could be used (the last: {last}).",
                 hint="Name another model under [coach] in ratchet.toml, and search again:"
                 " ratchet improve --seed 1.",
             )
-        return self._coach_gone
-
-    def _lose_coach(self, error: CoachUnavailable | None) -> None:
-        if self._whole is not None:
-            self._whole._lose_coach(error)
-            return
-        self._coach_gone = error
+        return root._coach_gone
 
     async def settle(self) -> None:
         """Wait for coach calls that are in flight but no longer needed: they are charged."""
@@ -487,10 +477,8 @@ class Lab:
 
     def _announce_mark(self, marks: str) -> None:
         """Report once that proposals with marks of redaction are refused."""
-        if self._whole is not None:
-            self._whole._announce_mark(marks)
-        elif marks not in self._announced:
-            self._announced.add(marks)
+        if marks not in self._root._announced:
+            self._root._announced.add(marks)
             self.note(
                 f"A proposal is refused: it holds {marks} in place of a value that the coach was"
                 " not shown. A value that it may be shown can be listed in allow under [redaction]."
@@ -588,25 +576,21 @@ class Lab:
 
     def note(self, text: str) -> None:
         """Journal and report a sentence on what is being done and why."""
-        if self._whole is not None:
-            self._whole.note(text)
-            return
-        self._append(f"note/{self._notes:06d}", text)
-        self._notes += 1
-        if self._on_note:
-            self._on_note(text)
+        root = self._root
+        self._append(f"note/{root._notes:06d}", text)
+        root._notes += 1
+        if root._on_note:
+            root._on_note(text)
 
     def _announce_unpriced(self, cost: Cost) -> None:
         """Report once per model that its price is unknown; journaled."""
-        if self._whole is not None:
-            self._whole._announce_unpriced(cost)
-            return
-        for model in sorted(cost.unpriced.keys() - self._announced):
-            self._announced.add(model)
-            sentence = unpriced_sentence(model, self.budget)
+        root = self._root
+        for model in sorted(cost.unpriced.keys() - root._announced):
+            root._announced.add(model)
+            sentence = unpriced_sentence(model, root.budget)
             self._append(f"unpriced/{model}", sentence)
-            if self._on_note:
-                self._on_note(sentence)
+            if root._on_note:
+                root._on_note(sentence)
 
     def unusable(self, step: str, why: str) -> None:
         """Journal why a coach's answer could not be made into a candidate.

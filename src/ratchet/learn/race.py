@@ -9,8 +9,7 @@ same way:
   worse, at most a share of `ERROR` is dropped, however often the e-value is checked (Ville 1939).
 - How good is it? `Estimate` fits all scores jointly and shrinks a child towards its parent.
 - Is it worth more rollouts? A child that may still lead runs on, in parts that double (Karnin et
-  al. 2013), as long as it gains over its parent or promises more gain per rollout than a new draft
-  does. Otherwise it waits and may resume later.
+  al. 2013), as long as it gains over its parent.
 """
 
 from __future__ import annotations
@@ -158,21 +157,6 @@ class Race(Generic[AnyEntry]):
             return found
         luck = max(0.0, self.estimate.luck(entry.parent.id))
         return [one + luck for one in found]
-
-    def is_worth(self, entry: AnyEntry, cost: int, *, share: float, draft: int) -> bool:
-        """Whether an entry has gained over its parent, or promises more than a new draft.
-
-        Args:
-            entry: An entry with scores, whose parent has scores too.
-            cost: Number of rollouts in its next part.
-            share: Share of drafts that turn out better than their parents.
-            draft: Number of rollouts that a new draft starts with.
-        """
-        assert entry.parent is not None
-        if math.fsum(entry.differences()) > EVEN:
-            return True
-        # If half of the drafts are better, a draft promises the estimate's expected improvement.
-        return self.estimate.hope(entry.id, entry.parent.id) * draft > 2.0 * share * cost
 
     def choose(
         self,

@@ -15,7 +15,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ratchet.learn.algorithm import SPENT, Finding, SearchEnd
+from ratchet.learn.algorithm import SPENT, Finding, SearchEnd, require_tasks
 from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.lab import Lab
 from ratchet.learn.race import Race, RaceEntry
@@ -77,9 +77,7 @@ class Tune:
             BudgetExhausted: The budget does not cover the baseline and one trial, including the
                 comparison on val; raised before any is run if rollouts are limited.
         """
-        for split, tasks in (("train", lab.train), ("val", lab.val)):
-            if not tasks:
-                raise InputError(f"There are no {split} tasks.", hint="Change split under [tasks].")
+        require_tasks(lab)
         search = _Search(lab, self._batch, _rungs(lab, self._eta, self._first_tasks), self._eta)
         reserve = len(lab.val) * self._finalists
         if _affordable(lab, reserve + len(lab.val)) < len(lab.train):

@@ -83,7 +83,6 @@ def test_every_mutant_parses_and_keeps_its_signature(operator: str, name: str, s
     compile(grown.code.source, "<mutant>", "exec")
     assert arguments(grown.code.source) == arguments(code.source)
     assert grown.code.source != code.source
-    assert grown.operator == operator
     assert grown.description
 
 
@@ -114,7 +113,7 @@ def test_chains_of_mutations_of_any_function_stay_functions(
     rng = random.Random(seed)
     before = arguments(code.source)
     for _ in range(4):
-        grown = mutated(code, {}, rng)
+        grown = mutated(code, rng)
         if grown is None:
             break
         code = grown.code
@@ -123,7 +122,7 @@ def test_chains_of_mutations_of_any_function_stay_functions(
 
 
 def test_the_same_seed_mutates_the_same() -> None:
-    made = [mutated(Code(PACK, "pack"), {}, random.Random(5)) for _ in range(2)]
+    made = [mutated(Code(PACK, "pack"), random.Random(5)) for _ in range(2)]
     assert made[0] == made[1]
 
 
@@ -132,7 +131,7 @@ def test_comments_layout_and_docstrings_stay() -> None:
     rng = random.Random(1)
     kept = 0
     for _ in range(60):
-        grown = mutated(code, {}, rng)
+        grown = mutated(code, rng)
         assert grown is not None
         assert '"""Orders candidates: "the best" first."""' in grown.code.source
         kept += "# What an exact name adds." in grown.code.source
@@ -201,8 +200,8 @@ def test_a_function_is_not_made_to_call_itself() -> None:
     for _ in range(200):
         grown = grow(Code(source, "f"), "formula", rng)
         if grown is not None:
-            body = grown.code.source.split("def g(k):")[1].split("return g(n)")[0]
-            assert "g(" not in body.replace("def g", "")
+            inner = ast.parse(grown.code.source).body[0].body[0]  # type: ignore[attr-defined]
+            assert "g(" not in "".join(map(ast.unparse, inner.body))
 
 
 def test_keys_of_the_tasks_objects_come_into_play() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ratchet.learn.algorithm import Finding
+from ratchet.learn.algorithm import Finding, require_tasks
 from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.lab import Lab
 from ratchet.learn.search import numbers
@@ -116,7 +116,7 @@ class APO:
             BudgetExhausted: The budget does not cover one rewrite. Nothing was spent.
             CoachUnavailable: No coach is configured, or it cannot be reached.
         """
-        check_tasks(lab)
+        require_tasks(lab)
         if not _prompts(lab):
             raise InputError(
                 "The agent has no prompt to improve.",
@@ -149,17 +149,6 @@ class APO:
         )
         end = await search.run(with_val=self._initial_validation)
         return await compared(lab, search, end)
-
-
-def check_tasks(lab: Lab) -> None:
-    """Check that there are tasks to learn from and to select by.
-
-    Raises:
-        InputError: A split is empty.
-    """
-    for split, tasks in (("train", lab.train), ("val", lab.val)):
-        if not tasks:
-            raise InputError(f"There are no {split} tasks.", hint="Change split under [tasks].")
 
 
 def check_budget(lab: Lab) -> None:

@@ -50,10 +50,11 @@ def says_the_same(one: str, other: str) -> bool:
 
     Operators, quotes and brackets are no punctuation: `x < 5` is not `x > 5`.
     """
-    return _said(one) == _said(other)
+    return said(one) == said(other)
 
 
-def _said(text: str) -> list[str]:
+def said(text: str) -> list[str]:
+    """What a prompt says, without what cannot matter."""
     return _PUNCTUATION.sub(" ", _FENCE.sub("", text)).split()
 
 

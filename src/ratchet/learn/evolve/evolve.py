@@ -11,8 +11,8 @@ from typing import Any
 
 import msgspec
 
-from ratchet.learn.algorithm import Finding
-from ratchet.learn.apo.apo import check_budget, check_tasks
+from ratchet.learn.algorithm import Finding, require_tasks
+from ratchet.learn.apo.apo import check_budget
 from ratchet.learn.lab import Lab
 from ratchet.learn.search import numbers
 from ratchet.learn.search.coaching import Coaching, RewriteSettings
@@ -102,7 +102,7 @@ class Evolve:
             BudgetExhausted: The budget does not cover one candidate; nothing was run.
             CoachUnavailable: Only the coach can change these resources, and it is unavailable.
         """
-        check_tasks(lab)
+        require_tasks(lab)
         coaching, functions = self._useful(lab)
         check_budget(lab)
 

@@ -18,37 +18,28 @@ from ratchet.types import Code, InputError
 Mutate: TypeAlias = Callable[[FunctionTree, random.Random, FunctionTree | None], TextChange | None]
 
 
-class Operator(msgspec.Struct, frozen=True):
-    """A mutation operator."""
-
-    mutate: Mutate
-    weight: float
-    """Prior weight."""
-
-
 class Grown(msgspec.Struct, frozen=True, kw_only=True):
     """A mutated function."""
 
     code: Code
-    operator: str
     description: str
     """The change, for the candidate's reason."""
 
 
-OPERATORS: dict[str, Operator] = {
-    "round": Operator(constants.rounded, 1.0),
-    "nudge": Operator(constants.nudge, 2.0),
-    "leap": Operator(constants.leap, 1.5),
-    "comparison": Operator(operators.comparison, 0.8),
-    "boolean": Operator(operators.boolean, 0.6),
-    "arithmetic": Operator(operators.arithmetic, 1.0),
-    "sort_key": Operator(orderings.sort_key, 1.0),
-    "sequence": Operator(orderings.sequence, 0.8),
-    "formula": Operator(formulas.formula, 2.0),
-    "key": Operator(formulas.key, 0.7),
-    "graft": Operator(formulas.graft, 0.6),
+OPERATORS: dict[str, tuple[Mutate, float]] = {
+    "round": (constants.rounded, 1.0),
+    "nudge": (constants.nudge, 2.0),
+    "leap": (constants.leap, 1.5),
+    "comparison": (operators.comparison, 0.8),
+    "boolean": (operators.boolean, 0.6),
+    "arithmetic": (operators.arithmetic, 1.0),
+    "sort_key": (orderings.sort_key, 1.0),
+    "sequence": (orderings.sequence, 0.8),
+    "formula": (formulas.formula, 2.0),
+    "key": (formulas.key, 0.7),
+    "graft": (formulas.graft, 0.6),
 }
-"""Operators by name."""
+"""Operators by name, each with the weight by which it is drawn."""
 
 
 def grow(
@@ -68,8 +59,8 @@ def grow(
         shapes: Object shapes of the function's inputs.
     """
     tree = _tree(code.source, shapes)
-    change = OPERATORS[name].mutate(tree, rng, _tree(other.source, shapes) if other else None)
-    return _grown(code, tree, change, name)
+    change = OPERATORS[name][0](tree, rng, _tree(other.source, shapes) if other else None)
+    return _grown(code, tree, change)
 
 
 def grow_near(
@@ -84,19 +75,17 @@ def grow_near(
         shapes: Object shapes of the function's inputs.
     """
     tree = _tree(code.source, shapes)
-    return _grown(code, tree, constants.near(tree, rng, tried), "round")
+    return _grown(code, tree, constants.near(tree, rng, tried))
 
 
-def _grown(code: Code, tree: FunctionTree, change: TextChange | None, name: str) -> Grown | None:
+def _grown(code: Code, tree: FunctionTree, change: TextChange | None) -> Grown | None:
     if change is None:
         return None
     source = made(tree, change)
     if source is None or source.strip() == code.source.strip():
         return None
     try:
-        return Grown(
-            code=Code(source, code.function), operator=name, description=change.description
-        )
+        return Grown(code=Code(source, code.function), description=change.description)
     except InputError:
         return None
 

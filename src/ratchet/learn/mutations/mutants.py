@@ -1,9 +1,8 @@
 """Mutants: functions with one to three random changes, made without a model or an API key.
 
-The operators are in this package, one kind per file, and weighted by their survival rates (adaptive
-operator selection: Fialho et al. 2010). Mutants parse, retain their signature, and are typed well
-enough that most of them run: only a number replaces a number, and a name is used only where it is
-bound. Only the changed text is replaced, so comments and layout are preserved.
+The operators are in this package, one kind per file. Mutants parse, retain their signature, and are
+typed well enough that most of them run: only a number replaces a number, and a name is used only
+where it is bound. Only the changed text is replaced, so comments and layout are preserved.
 
 A wrong number is mended by one value alone, and people write round ones: half of the mutants set a
 number to a round value near by, each once, until those of the function have been tried.
@@ -12,7 +11,6 @@ number to a round value near by, each once, until those of the function have bee
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
 
 from ratchet.learn.mutations.constants import Tried
 from ratchet.learn.mutations.growing import OPERATORS, Grown, grow, grow_near
@@ -43,14 +41,11 @@ class Mutants:
         self._tried: Tried = set()
         """Round values tried."""
 
-    def of(
-        self, code: Code, weights: Mapping[str, float], limit: int, other: Code | None = None
-    ) -> Grown | None:
+    def of(self, code: Code, limit: int, other: Code | None = None) -> Grown | None:
         """A mutant of a function; None if nothing could be changed.
 
         Args:
             code: The function.
-            weights: Weights of operators by name; 1 for those not listed.
             limit: Maximum characters.
             other: A function with the same purpose, as a source of expressions.
         """
@@ -60,19 +55,18 @@ class Mutants:
             return near
         made, done = code, list[Grown]()
         for _ in range(rng.choices((1, 2, 3), EDITS)[0]):
-            grown = mutated(made, weights, rng, other, shapes)
+            grown = mutated(made, rng, other, shapes)
             if grown is None or len(grown.code.source) > limit:
                 break
             made, done = grown.code, [*done, grown]
         if not done or made == code:
             return None
         what = "; ".join(grown.description for grown in done)
-        return Grown(code=made, operator=done[0].operator, description=what)
+        return Grown(code=made, description=what)
 
 
 def mutated(
     code: Code,
-    weights: Mapping[str, float],
     rng: random.Random,
     other: Code | None = None,
     shapes: Shapes = (),
@@ -81,13 +75,12 @@ def mutated(
 
     Args:
         code: The function.
-        weights: Weights of operators by name; 1 for those not listed.
         rng: Source of randomness.
         other: A function with the same purpose, as a source of expressions.
         shapes: Object shapes of the function's inputs.
     """
     names = list(OPERATORS)
-    odds = [OPERATORS[name].weight * weights.get(name, 1.0) for name in names]
+    odds = [weight for _, weight in OPERATORS.values()]
     for _ in range(TRIES):
         name = rng.choices(names, odds)[0]
         grown = grow(code, name, rng, other, shapes)

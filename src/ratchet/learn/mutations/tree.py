@@ -120,7 +120,7 @@ class FunctionTree:
 
     def bound(self, place: ast.AST) -> set[str]:
         """Names certainly bound at a position: parameters, and names set before it."""
-        names = set(self._outer_names())
+        names: set[str] = set()
         node: ast.AST | None = place
         while node is not None:
             holder = self._above.get(node)
@@ -158,6 +158,3 @@ class FunctionTree:
                 yield from ast.walk(node)
             if isinstance(node, ast.Import | ast.ImportFrom | ast.Global | ast.Nonlocal):
                 yield node
-
-    def _outer_names(self) -> set[str]:
-        return {arg.arg for arg in arguments_of(self.function.args)}

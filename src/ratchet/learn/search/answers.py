@@ -15,10 +15,6 @@ import msgspec
 
 from ratchet.learn.coach_prompts import declines
 from ratchet.learn.length import longest
-from ratchet.learn.search.placeholders import mended, written
-from ratchet.types import PromptTemplate
-
-__all__ = ["AnswerParts", "fault_of", "parts_of", "read_prompt", "written"]
 
 LEAST = 8
 """Minimum characters of a prompt; shorter ones count as empty."""
@@ -75,11 +71,6 @@ def parts_of(answer: str, fence: str) -> AnswerParts:
     return AnswerParts(text=text, problem=problem, said=_first_sentence(rest), doubts=doubts)
 
 
-def read_prompt(text: str, parent: PromptTemplate) -> tuple[PromptTemplate | None, str]:
-    """The template of a new text, with the placeholders of what it was made from; or the fault."""
-    return mended(text, parent)
-
-
 def fault_of(text: str, parent: str, source: str, answers: Iterable[str], max_growth: float) -> str:
     """Why a text is no new version of a prompt, before it costs a rollout; empty if it may be one.
 
@@ -92,8 +83,6 @@ def fault_of(text: str, parent: str, source: str, answers: Iterable[str], max_gr
     """
     if len(text.strip()) < LEAST:
         return "The answer has no prompt in it, or an emptied one."
-    if text.strip() == parent.strip():
-        return "The prompt is unchanged."
     if _is_answer(text, parent, answers):
         return "The coach answered a task instead of rewriting the prompt."
     other = language_changed(source, text)

@@ -16,8 +16,9 @@ from ratchet.learn.evidence import LowRollout, kinds_of_failure, low_rollout, sp
 from ratchet.learn.lab import FailureKey, Lab
 from ratchet.learn.race import RaceEntry
 from ratchet.learn.search import numbers
-from ratchet.learn.search.answers import AnswerParts, fault_of, parts_of, read_prompt
+from ratchet.learn.search.answers import AnswerParts, fault_of, parts_of
 from ratchet.learn.search.code_answer import UnusableAnswer, rewritten_code
+from ratchet.learn.search.placeholders import mended
 from ratchet.learn.search.plan import calls_left, rollouts_left
 from ratchet.learn.search.request import (
     PROMPTS,
@@ -288,7 +289,7 @@ class Coaching:
         answers = [text_of(task.expected) for task in self._lab.train if task.expected is not None]
         answers += [text_of(one.evaluation.rollout.output) for one in asked.low]
         fault = fault_of(text, current.text, own.text, answers, growth)
-        return (None, fault) if fault else read_prompt(text, current)
+        return (None, fault) if fault else mended(text, current)
 
     def _facts(self, asked: FailureSet) -> RequestFacts:
         lab = self._lab

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import textwrap
 
+from ratchet.learn.checks.shape import shape_fault
 from ratchet.learn.length import longest
 from ratchet.types import Code, InputError
 
@@ -19,7 +20,11 @@ def rewritten_code(text: str, baseline: Code, max_growth: float) -> Code:
     Raises:
         UnusableAnswer: It does not parse, does not define the function, or changes the signature.
     """
-    _check_length(text, baseline.source, max_growth)
+    limit = longest(baseline.source, max_growth)
+    if len(text) > limit:
+        raise UnusableAnswer(
+            f"The rewrite has {len(text)} characters; at most {limit} are allowed."
+        )
     dedented = textwrap.dedent(text.replace("\r\n", "\n").strip("\n"))
     try:
         tree = ast.parse(dedented)
@@ -43,22 +48,14 @@ def rewritten_code(text: str, baseline: Code, max_growth: float) -> Code:
     source = _segment(dedented, node)
     if rest:
         source = _with_inside(source, node, rest)
-    own = ast.parse(baseline.source).body[0]
-    assert isinstance(own, ast.FunctionDef | ast.AsyncFunctionDef)
-    if type(own) is not type(node) or _names(own) != _names(node):
-        raise UnusableAnswer(f"The rewrite changes the signature of {baseline.function!r}.")
     try:
-        return Code(source, baseline.function)
+        code = Code(source, baseline.function)
     except InputError as error:
         raise UnusableAnswer(error.message) from None
-
-
-def _check_length(text: str, own: str, max_growth: float) -> None:
-    limit = longest(own, max_growth)
-    if len(text) > limit:
-        raise UnusableAnswer(
-            f"The rewrite has {len(text)} characters; at most {limit} are allowed."
-        )
+    fault = shape_fault(baseline, code)
+    if fault:
+        raise UnusableAnswer(f"The code of {baseline.function!r} {fault}")
+    return code
 
 
 def _segment(source: str, node: ast.stmt) -> str:
@@ -85,16 +82,3 @@ def _with_inside(
 
 def _is_text(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
-
-
-def _names(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[object]:
-    arguments = node.args
-    return [
-        [arg.arg for arg in arguments.posonlyargs],
-        [arg.arg for arg in arguments.args],
-        arguments.vararg and arguments.vararg.arg,
-        [arg.arg for arg in arguments.kwonlyargs],
-        arguments.kwarg and arguments.kwarg.arg,
-        [ast.dump(default) for default in arguments.defaults],
-        [ast.dump(default) if default else None for default in arguments.kw_defaults],
-    ]

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import ast
-import re
 
+from ratchet.learn.checks.prompt_text import said
 from ratchet.types import Candidate, Code, PromptTemplate, Resource, content_hash, version_of
-
-_WORD = re.compile(r"[^\W_]+|[{}<>=+*/%&|^~$#@-]")
 
 
 class Novelty:
@@ -26,13 +24,9 @@ class Novelty:
 
 
 def _form(resource: Resource) -> str:
-    """A text that is equal for resources that say the same.
-
-    Of a prompt its lines without order, case and punctuation; of a function its syntax tree.
-    """
+    """A text that is equal for resources that say the same."""
     if isinstance(resource, PromptTemplate):
-        lines = {" ".join(_WORD.findall(line.casefold())) for line in resource.text.splitlines()}
-        return "\n".join([resource.engine, *sorted(lines - {""})])
-    if isinstance(resource, Code):
-        return ast.dump(ast.parse(resource.source))
-    return version_of(resource)
+        return " ".join([resource.engine, *said(resource.text)])
+    return (
+        ast.dump(ast.parse(resource.source)) if isinstance(resource, Code) else version_of(resource)
+    )

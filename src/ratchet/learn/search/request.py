@@ -74,7 +74,7 @@ def fence_for(*texts: str) -> str:
 
 def request_text(facts: RequestFacts) -> str:
     """The whole request."""
-    ran = facts.candidate.resources[facts.name]
+    common = _common(facts)
     resource = (facts.draft or facts.candidate).resources[facts.name]
     own = facts.baseline.resources[facts.name]
     is_code = isinstance(resource, Code)
@@ -101,10 +101,10 @@ def request_text(facts: RequestFacts) -> str:
         fence=fence,
         language="python" if is_code else "text",
         text=text,
-        values=_values(facts, ran),
+        values=_values(common),
         settings=_settings(facts),
         overview=_overview(facts, told_versions),
-        rollouts=_rollouts(facts, told_versions),
+        rollouts=_rollouts(facts, told_versions, common),
         tasks=_tasks(facts, told_versions),
         history=_history(facts, versions),
         guidelines=_section("What the owner wants", facts.guidelines),
@@ -164,7 +164,7 @@ def _settings(facts: RequestFacts) -> str:
     return _section("Parameters that it runs with, tuned separately", "\n".join(lines))
 
 
-def _filled(facts: RequestFacts, spans: Sequence[Span], resource: Resource) -> dict[str, str]:
+def _filled(spans: Sequence[Span], resource: Resource) -> dict[str, str]:
     """The values of a prompt's placeholders in one rollout, as its trace shows them."""
     if not isinstance(resource, PromptTemplate) or not resource.placeholders:
         return {}
@@ -176,16 +176,21 @@ def _filled(facts: RequestFacts, spans: Sequence[Span], resource: Resource) -> d
     return {}
 
 
-def _values(facts: RequestFacts, resource: Resource) -> str:
+def _common(facts: RequestFacts) -> dict[str, str]:
     """Values of placeholders that are the same in all rollouts, such as a database's schema."""
-    common: dict[str, str] | None = None
-    for rollout in facts.low:
-        values = _filled(facts, rollout.spans, resource)
-        if values:
-            common = values if common is None else dict(common.items() & values.items())
-    if not common or len(facts.low) < 2:
-        return ""
-    room = numbers.VALUES_ROOM // len(common)
+    ran = facts.candidate.resources[facts.name]
+    seen = [values for one in facts.low if (values := _filled(one.spans, ran))]
+    if len(seen) < 2:
+        return {}
+    return {
+        name: value
+        for name, value in seen[0].items()
+        if all(values.get(name) == value for values in seen)
+    }
+
+
+def _values(common: Mapping[str, str]) -> str:
+    room = numbers.VALUES_ROOM // max(1, len(common))
     told = "\n\n".join(f"{name}:\n{shortened(value, room)}" for name, value in common.items())
     return _section("What its placeholders hold, in every rollout", told)
 
@@ -227,11 +232,10 @@ def _scores_of(facts: RequestFacts, told: Mapping[str, str], task: Task) -> str:
     return " ".join(f"{row[task.id]:.3g}" if task.id in row else "-" for row in rows)
 
 
-def _rollouts(facts: RequestFacts, told: Mapping[str, str]) -> str:
+def _rollouts(facts: RequestFacts, told: Mapping[str, str], common: Mapping[str, str]) -> str:
     numbered = {task.id: number for number, task in enumerate(facts.train, 1)}
     room, left = numbers.FIELD_ROOM, numbers.STEPS_ROOM
     resource = facts.candidate.resources[facts.name]
-    common = _common(facts, resource)
     lines = []
     for rollout in facts.shown:
         task = rollout.evaluation.task
@@ -239,7 +243,7 @@ def _rollouts(facts: RequestFacts, told: Mapping[str, str]) -> str:
         asked, answered = text_of(task.input), text_of(output) if output is not None else ""
         parts = [f"Task {numbered.get(task.id, '?')} ({_scores_of(facts, told, task)}): "]
         parts[0] += shortened(asked, room)
-        for name, value in _filled(facts, rollout.spans, resource).items():
+        for name, value in _filled(rollout.spans, resource).items():
             if name not in common and value.strip() not in asked:
                 parts.append(f"  {name}: {shortened(value, room)}")
         known = {asked.strip(), answered.strip()}
@@ -265,15 +269,6 @@ def _tells(said: str, expected: object) -> bool:
     if isinstance(expected, dict):
         return ": expected " in said and "…" not in said
     return f"expected {expected!r}".replace("'", '"') in said
-
-
-def _common(facts: RequestFacts, resource: Resource) -> set[str]:
-    """Names of the placeholders whose value is told once for all."""
-    seen = [_filled(facts, rollout.spans, resource) for rollout in facts.low]
-    seen = [values for values in seen if values]
-    if len(seen) < 2:
-        return set()
-    return {name for name, value in seen[0].items() if all(v.get(name) == value for v in seen)}
 
 
 def _longest_line(text: str) -> str:

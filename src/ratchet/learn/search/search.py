@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import Counter
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -41,14 +40,12 @@ class Member(RaceEntry):
         candidate: Candidate,
         parent: Member | None = None,
         *,
-        operator: str = "",
         reply: Reply | None = None,
         shown: Sequence[str] = (),
     ) -> None:
         super().__init__(number, candidate, parent)
         self.origin = parent
         """The entry that it was made from; None for the source."""
-        self.operator = operator
         self.reply = reply
         """The coach's answer that it was made from."""
         self.is_reworded = reply is not None and _is_reworded(candidate, parent)
@@ -105,7 +102,6 @@ class Search:
         """The source, and every candidate that was better than what it was made from."""
         self._novelty = Novelty()
         self._novelty.is_new(lab.baseline)
-        self._operators: Counter[tuple[str, bool]] = Counter()
         self._drafts = 0
         self._idle = 0
         """Mutations in a row without a new candidate that runs."""
@@ -116,7 +112,6 @@ class Search:
         self._refused: set[int] = set()
         """Numbers of the candidates that the checks or the repository's tests refused."""
         self.judged = 0
-        self.pruned = 0
         self.refused_by_checks = 0
         self.last_refusal = ""
 
@@ -225,14 +220,13 @@ class Search:
         if rewrite.candidate is None:
             return []
         if not self._novelty.is_new(rewrite.candidate):
-            why = f"An earlier version says the same. {rewrite.candidate.reason}"
+            why = f"It says the same as an earlier version. {rewrite.candidate.reason}"
             self.coaching.refused(why, rewrite.reply)
             return []
         parent = next(member for member in self.kept if member is rewrite.entry)
         return [
             self._member(
-                rewrite.candidate, parent, operator="rewrite", reply=rewrite.reply,
-                shown=rewrite.shown,
+                rewrite.candidate, parent, reply=rewrite.reply, shown=rewrite.shown
             )
         ]  # fmt: skip
 
@@ -262,7 +256,7 @@ class Search:
             assert isinstance(own, Code)
             assert other is None or isinstance(other, Code)
             limit = longest(own.source, self._max_growth)
-            mutant = self._mutants.of(code, self._weights(), limit, other)
+            mutant = self._mutants.of(code, limit, other)
             if mutant is None:
                 continue
             candidate = lab.propose(
@@ -272,7 +266,7 @@ class Search:
                 parent=parent.candidate,
             )
             if self._novelty.is_new(candidate):
-                made.append(self._member(candidate, parent, operator=mutant.operator))
+                made.append(self._member(candidate, parent))
         return made
 
     def _drawn_parent(self) -> Member:
@@ -283,17 +277,6 @@ class Search:
             standing = self.race.standing(member)
             drawn.append((rng.gauss(standing.mean, standing.deviation), member.number, member))
         return max(drawn)[2]
-
-    def _weights(self) -> dict[str, float]:
-        """Weights of the operators of mutation: their survival rates beside the best one's."""
-        names = {name for name, _ in self._operators}
-        rates = {
-            name: (self._operators[name, True] + 1)
-            / (self._operators[name, True] + self._operators[name, False] + 2)
-            for name in names
-        }
-        best = max(rates.values(), default=1.0)
-        return {name: rate / best for name, rate in rates.items()}
 
     # Racing.
 
@@ -404,12 +387,8 @@ class Search:
             return True
         if not self.race.may_lead(member, self.leader):
             return False
-        if member.is_reworded or math.fsum(self.race.gains(member)) > EVEN:
-            return True  # a rewrite cost a request, which is worth knowing all about
-        known = len(member.evaluations)
-        cost = next_part(known, self.plan.draft, known + len(self._ahead(member)))
-        share = (len(self.kept)) / (self.judged + 2)
-        return self.race.is_worth(member, cost, share=min(1.0, share), draft=self.plan.draft)
+        # A rewrite cost a request, which is worth knowing all about.
+        return member.is_reworded or math.fsum(self.race.gains(member)) > EVEN
 
     def _is_better(self, member: Member) -> bool:
         parent = member.origin
@@ -423,7 +402,6 @@ class Search:
         self.refused_by_checks += 1
         self.last_refusal = fault
         self._refused.add(member.number)
-        self._operators[member.operator, False] += 1
         if self.coaching is not None and member.reply is not None:
             self.coaching.refused(f"{fault} {member.candidate.reason}", member.reply)
         if member.evaluations:
@@ -440,8 +418,6 @@ class Search:
         leader = self.leader
         if kept:
             self.kept.append(member)
-        self.pruned += not kept
-        self._operators[member.operator, kept] += 1
         better = kept and self.leader is member and member is not leader
         self._quiet = 0 if better else self._quiet + 1
         if self.coaching is not None and member.reply is not None:
