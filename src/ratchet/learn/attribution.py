@@ -75,7 +75,7 @@ def uses(
     """
     spans = spans[:MAX_SPANS]
     failing = _failing(spans)
-    texts = [(span, _texts(span)) for span in spans]
+    texts = [(span, sent_texts(span)) for span in spans]
     found: dict[str, Use] = {}
     for name, resource in resources.items():
         mine = [span for span, message in texts if _shows(name, resource, span, message)]
@@ -188,7 +188,7 @@ def _marked(span: Span) -> tuple[str, ...]:
     return tuple(map(str, value)) if isinstance(value, (list, tuple)) else ()
 
 
-def _texts(span: Span) -> tuple[str, ...]:
+def sent_texts(span: Span) -> tuple[str, ...]:
     """Texts sent to the model."""
     found: list[str] = []
     for part in entries_in(span.attributes.get("gen_ai.system_instructions")):
@@ -196,6 +196,15 @@ def _texts(span: Span) -> tuple[str, ...]:
     for message in entries_in(span.attributes.get("gen_ai.input.messages")):
         found.extend(str(part.get("content", "")) for part in entries_in(message.get("parts")))
     return tuple(text for text in found if text)
+
+
+def placeholder_values(template: PromptTemplate, spans: Iterable[Span]) -> dict[str, str]:
+    """Values of a prompt's placeholders in one rollout, as its trace shows them; empty if not."""
+    if not template.placeholders:
+        return {}
+    texts = (text for span in spans for text in sent_texts(span))
+    recognised = (recognise(template, text) for text in texts)
+    return next((values for values in recognised if values is not None), {})
 
 
 def _failing(spans: Sequence[Span]) -> set[str]:

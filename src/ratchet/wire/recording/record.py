@@ -147,7 +147,6 @@ def record(
         contacts=did.contacts,
         writes=did.writes,
         programs=did.programs,
-        variables=did.variables,
         missing=lacking,
         data_files_read=did.data_files_read,
         python=_python_used(journals),

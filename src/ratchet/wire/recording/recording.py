@@ -156,13 +156,6 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     count: int
 
 
-class Variable(msgspec.Struct, frozen=True, kw_only=True):
-    """An environment variable that the repository's code asked for; never its value."""
-
-    name: str
-    present: bool
-
-
 class Missing(msgspec.Struct, frozen=True, kw_only=True):
     """Something that the command lacked."""
 
@@ -212,7 +205,6 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     contacts: tuple[Contact, ...]
     writes: tuple[FileWrite, ...]
     programs: tuple[Program, ...]
-    variables: tuple[Variable, ...]
     missing: tuple[Missing, ...]
     """All that is known to lack, where the run ended early."""
     data_files_read: tuple[str, ...]
