@@ -52,7 +52,6 @@ def recording(root: Path, *texts: str) -> Recording:
         contacts=(),
         writes=(),
         programs=(),
-        variables=(),
         missing=(),
         data_files_read=(),
         python=None,

@@ -98,13 +98,13 @@ def wire_by_watching(
         with in_place(plan):
             return verified(wiring, plan)
 
-    plans = [planned(wiring, NOTHING_DECLARED) for wiring in derived.wirings]
     if options.dry_run:
-        _dry_run(recording, derived, show(plans[0]), json=json)
+        plan = planned(derived.wirings[0], NOTHING_DECLARED)
+        _dry_run(recording, derived, show(plan), json=json)
         if options.declare:
             say("Prompts are declared once a wiring is verified, so the diff does not show that.")
         return
-    done = _first_that_works(derived.wirings, plans, recording, verified, say)
+    done = _first_that_works(root, derived.wirings, recording, planned, verified, say)
     if options.declare:
         done = declared(
             root, done, derived, recording, planned=planned, verified=verified_in_place, say=say
@@ -170,9 +170,10 @@ def in_place(plan: Plan) -> Iterator[None]:
 
 
 def _first_that_works(
+    root: Path,
     wirings: Sequence[Wiring],
-    plans: Sequence[Plan],
     recording: Recording,
+    planned: Callable[[Wiring, DeclaredParts], Plan],
     verified: Callable[[Wiring, Plan], WiringVerification],
     say: Callable[[str], None],
 ) -> Declaring:
@@ -181,37 +182,54 @@ def _first_that_works(
     Raises:
         AgentError: None does.
     """
-    reasons = []
+    reasons: list[str] = []
     denied: dict[str, None] = {}
-    for wiring, plan in zip(wirings, plans, strict=True):
-        say(f"\nChecking {one_line(wiring.label)}, contained, with the recorded input…")
+    created = _created(root, recording)
+    begun_without = [msgspec.structs.replace(wiring, absent=created) for wiring in wirings]
+    for wiring in (*wirings, *(begun_without if created else ())):
+        if wiring.absent and not all(NO_CALL in reason for reason in reasons):
+            break
+        without = f", and without {', '.join(wiring.absent)}" if wiring.absent else ""
+        say(f"\nChecking {one_line(wiring.label)}, contained, with the recorded input{without}…")
+        plan = planned(wiring, NOTHING_DECLARED)
         verification = verified(wiring, plan)
         if verification.works:
             return Declaring(wiring, plan, verification)
         denied |= dict.fromkeys(act.allow for act in verification.denied if act.allow)
         tried = "".join(f" It tried {act.said}; denied." for act in verification.denied)
         reasons.append(f"{one_line(wiring.label)}: {verification.why.strip()}{tried}")
-        if len(plans) > 1:
+        if len(wirings) > 1 or created:
             say(f"It does not work as wired: {reasons[-1]}")
     allow = " ".join(f"--allow {shlex.quote(subject)}" for subject in denied)
     raise AgentError(
         "The agent runs by itself, and not as wired. Nothing was written.\n" + "\n".join(reasons),
         hint=f"Allow what it needs: ratchet init {allow} {_arguments(recording.run)}"
         if allow
-        else _other_hint(recording, reasons),
+        else "Another command, with the input as a word of its own, may be wired better.",
     )
 
 
-def _other_hint(recording: Recording, reasons: Sequence[str]) -> str:
-    """What may help where nothing was denied."""
-    folders = {PurePosixPath(write.path).parts[0] for write in recording.writes}
-    if folders and all(NO_CALL in reason for reason in reasons):
-        return (
-            "If the program keeps answers of its model in what the recorded run wrote"
-            f" ({', '.join(sorted(folders)[:5])}), delete that or switch it off, and run"
-            " ratchet init again."
+def _created(root: Path, recording: Recording) -> tuple[str, ...]:
+    """What the recorded run created in the project: files, and folders that hold nothing else."""
+    files = {
+        PurePosixPath(write.path)
+        for write in recording.writes
+        if write.place == "project" and write.how == "created" and (root / write.path).is_file()
+    }
+    outermost: dict[str, None] = {}
+    for file in sorted(files):
+        folders = [folder for folder in reversed(file.parents) if folder.parts]
+        alone = (
+            folder
+            for folder in folders
+            if all(
+                PurePosixPath(path.relative_to(root)) in files
+                for path in (root / folder).rglob("*")
+                if not path.is_dir()
+            )
         )
-    return "Another command, with the input as a word of its own, may be wired better."
+        outermost[next(alone, file).as_posix()] = None
+    return tuple(outermost)
 
 
 def _plan(

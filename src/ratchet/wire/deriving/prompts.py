@@ -126,7 +126,7 @@ def _prompts_of(
 
 def _is_label(source: SentSource, sent: ModelText) -> bool:
     """Whether a text of the user's side only labels what it carries, or is a word or two."""
-    if sent.role == "system":
+    if sent.role == "system" or source.is_long:
         return False
     bare = [piece.strip(_MARKUP) for piece in source.forms[-1]]
     return not says_enough(source.forms[0]) or all(

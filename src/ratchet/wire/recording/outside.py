@@ -47,14 +47,14 @@ class Outside(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def listing(root: Path) -> Listing:
-    """The files of a project, without installed packages and hidden folders."""
+    """The files of a project, without installed packages and the repository's own data."""
     files: dict[str, tuple[int, int]] = {}
     for folder, folders, names in os.walk(root):
         folders[:] = [
             name
             for name in folders
             if name not in SKIPPED
-            and name[:1] != "."
+            and name != ".git"
             and not os.path.exists(os.path.join(folder, name, "pyvenv.cfg"))
         ]
         for name in names:
