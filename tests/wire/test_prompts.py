@@ -18,7 +18,11 @@ AGENTS = "Stock Lookup Agent: Looks up stock prices and symbols"
 
 
 def prompts(
-    root: Path, files: dict[str, str], *calls: list[tuple[str, str]], ran: str = ""
+    root: Path,
+    files: dict[str, str],
+    *calls: list[tuple[str, str]],
+    ran: str = "",
+    read: tuple[str, ...] = (),
 ) -> list[str]:
     """The prompts as `FILE:LINE`, of calls whose texts are given with their roles."""
     for name, text in files.items():
@@ -35,7 +39,7 @@ def prompts(
         )
         for number, texts in enumerate(calls)
     )
-    recorded = msgspec.structs.replace(recorded, calls=sent)
+    recorded = msgspec.structs.replace(recorded, calls=sent, data_files_read=read)
     return [f"{prompt.path}:{prompt.line}" for prompt in sent_prompts(root, files, recorded, ())]
 
 
@@ -123,6 +127,9 @@ def test_of_copies_the_one_in_the_file_that_called_the_model_counts(tmp_path: Pa
     sent = [("system", "You answer for the shop, and say so where you do not know.")]
     assert prompts(tmp_path, files, sent) == ["main.py:1", "main_of_others.py:1"]
     assert prompts(tmp_path, files, sent, ran="main.py") == ["main.py:1"]
+    files["system.md"] = sent[0][1]
+    read = ("system.md",)
+    assert prompts(tmp_path, files, sent, ran="main.py", read=read) == ["system.md:1"]
 
 
 def test_fields_of_records_in_a_data_file_and_descriptions_in_a_schema_are_none(

@@ -564,7 +564,8 @@ class Project:
         if not names and agent.kind != "rollout":
             raise ConfigError(
                 "ratchet.toml names no evaluator, so there is nothing to improve by.",
-                hint='Add for instance:\n\n[[evaluators]]\nuse = "exact_match"\n',
+                hint='Add for instance:\n\n[[evaluators]]\nuse = "exact_match"\n\n'
+                "For others: ratchet evaluators list --built-in",
             )
         return tuple(made)
 

@@ -398,7 +398,7 @@ def _next(root: Path, done: Declaring) -> list[str]:
     return [
         *steps,
         f'add tasks with answers to {TASKS} ({{"input": …, "expected": …}}), name an evaluator in'
-        f" {FILE_NAME} (ratchet evaluators lists them), then: ratchet eval",
+        f" {FILE_NAME} (see ratchet evaluators list --built-in), then: ratchet eval",
     ]
 
 

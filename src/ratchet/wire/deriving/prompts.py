@@ -74,8 +74,9 @@ def sent_prompts(
         text = read_text(root / path, root)
         if text is not None and not is_generated(text):
             sources += _sources(read_file(text, path), texts, [plain(value) for value in inputs])
+    sources = _without_copies(sources, set(recording.data_files_read))
     ran = {frame.file for call in recording.calls for frame in call.stack}
-    sources = _without_copies(sources, ran)
+    sources = _without_copies(sources, ran.union(recording.modules_loaded))
     sources.sort(key=lambda source: -source.size)
     owners = {text: owners_of(text, sources) for text in texts}
     begun = {source for text in texts for source in heads(owners[text])}
@@ -107,11 +108,11 @@ def _sources(
             yield SentSource(file, literal, tuple(forms), file.line(literal))
 
 
-def _without_copies(sources: Sequence[SentSource], ran: set[str]) -> list[SentSource]:
-    """Of equal literals, those in files that called the model, if any did."""
-    running = {source.forms[0] for source in sources if source.file.path in ran}
+def _without_copies(sources: Sequence[SentSource], used: set[str]) -> list[SentSource]:
+    """Of equal literals, those in files that the run used, if any."""
+    running = {source.forms[0] for source in sources if source.file.path in used}
     return [
-        source for source in sources if source.file.path in ran or source.forms[0] not in running
+        source for source in sources if source.file.path in used or source.forms[0] not in running
     ]
 
 

@@ -28,7 +28,7 @@ _COMMENTS = {
     "agent.allow": "What rollouts may do outside of their own copy of the project.",
     "prompt_files": "Files whose texts are prompts.",
     "run": "Prompts are read while the agent is imported: each candidate has its own workers.",
-    "evaluators": "What scores an answer; ratchet evaluators lists more.",
+    "evaluators": "What scores an answer; for others: ratchet evaluators list --built-in",
 }
 
 

@@ -111,9 +111,9 @@ def record(
 
     calls = _model_calls(exchanges, journals, around)
     said = clean((ended.stderr + ended.problem)[-STDERR_TAIL:])
+    loaded = {file for event in journals.of("end") for file in event["modules"].values()}
     lacking: tuple[Missing, ...] = ()
     if not ended.went_well or not any(200 <= call.status < 300 for call in calls):
-        loaded = {file for event in journals.of("end") for file in event["modules"].values()}
         lacking = missing(
             Sources(root, argv, loaded),
             argv,
@@ -149,6 +149,7 @@ def record(
         programs=did.programs,
         missing=lacking,
         data_files_read=did.data_files_read,
+        modules_loaded=tuple(sorted(loaded)),
         python=_python_used(journals),
         notes=(*_notes(argv, journals, ended, calls, did, placeholders), *uncontained),
     )
