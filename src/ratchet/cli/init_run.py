@@ -26,7 +26,7 @@ from ratchet.cli.init_page import (
     print_verified,
 )
 from ratchet.cli.init_tests import tests_as_before
-from ratchet.cli.init_verify import NO_CALL, RecordedAnswers, WiringVerification, verify
+from ratchet.cli.init_verify import NO_CALL, SENT, RecordedAnswers, WiringVerification, verify
 from ratchet.observe.project_paths import FILE_NAME
 from ratchet.source.files import own_files
 from ratchet.types import AgentError, InputError
@@ -185,20 +185,27 @@ def _first_that_works(
     reasons: list[str] = []
     denied: dict[str, None] = {}
     created = _created(root, recording)
-    begun_without = [msgspec.structs.replace(wiring, absent=created) for wiring in wirings]
-    for wiring in (*wirings, *(begun_without if created else ())):
-        if wiring.absent and not all(NO_CALL in reason for reason in reasons):
-            break
+
+    def checked(wiring: Wiring) -> Declaring:
         without = f", and without {', '.join(wiring.absent)}" if wiring.absent else ""
         say(f"\nChecking {one_line(wiring.label)}, contained, with the recorded input{without}…")
         plan = planned(wiring, NOTHING_DECLARED)
-        verification = verified(wiring, plan)
+        return Declaring(wiring, plan, verified(wiring, plan))
+
+    for wiring in wirings:
+        done = checked(wiring)
+        if created and _differs(done.verification):
+            # It may keep answers of its model, or what was said before, in what it created.
+            other = checked(msgspec.structs.replace(wiring, absent=created))
+            if other.verification.works and not _differs(other.verification):
+                return other
+        verification = done.verification
         if verification.works:
-            return Declaring(wiring, plan, verification)
+            return done
         denied |= dict.fromkeys(act.allow for act in verification.denied if act.allow)
         tried = "".join(f" It tried {act.said}; denied." for act in verification.denied)
         reasons.append(f"{one_line(wiring.label)}: {verification.why.strip()}{tried}")
-        if len(wirings) > 1 or created:
+        if len(wirings) > 1:
             say(f"It does not work as wired: {reasons[-1]}")
     allow = " ".join(f"--allow {shlex.quote(subject)}" for subject in denied)
     raise AgentError(
@@ -207,6 +214,14 @@ def _first_that_works(
         if allow
         else "Another command, with the input as a word of its own, may be wired better.",
     )
+
+
+def _differs(verification: WiringVerification) -> bool:
+    """Whether the wired run called the model otherwise than the recorded one."""
+    if not verification.works:
+        return NO_CALL in verification.why
+    sent = [finding for finding in verification.findings if finding.name in SENT]
+    return not all(finding.holds for finding in sent)
 
 
 def _created(root: Path, recording: Recording) -> tuple[str, ...]:

@@ -70,6 +70,9 @@ class WiringVerification(msgspec.Struct, frozen=True, kw_only=True):
 
 NO_CALL = "No model call reached the gateway."
 
+SENT = ("model calls", "prompts")
+"""Findings on what the wired run sent, beside the recorded one."""
+
 
 def _unchanged(request: RelayedRequest) -> RelayedRequest:
     """A request as it would be with the agent's own prompts."""

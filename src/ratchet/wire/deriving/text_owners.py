@@ -53,6 +53,8 @@ class SentSource:
     forms: tuple[tuple[str, ...], ...]
     """Its constant pieces, as they stand and with each form of placeholders as slots."""
     line: int
+    slots: int
+    """Values that it takes, in the form that takes most."""
 
     @property
     def size(self) -> int:
@@ -98,7 +100,11 @@ def owners_of(text: str, sources: Sequence[SentSource]) -> tuple[SentSource, ...
     for source in sources:
         if says_enough(source.forms[0]) or text in source.forms[0]:
             _add(text, source, spans)
-    prompts = [source for source in spans if source.is_long] or list(spans)
+    prompts = [
+        source
+        for source, places in spans.items()
+        if source.is_long or (source.slots and places[0][0] == 0)
+    ] or list(spans)
     for source in sources:
         few_words = source not in spans and is_few_words(source.forms[0])
         if few_words and any(source.is_beside(prompt) for prompt in prompts):
