@@ -24,7 +24,6 @@ from ratchet.autopilot.report_cards import (
 from ratchet.cli.console import (
     Folder,
     Json,
-    counted,
     display_path,
     number,
     out,
@@ -43,6 +42,7 @@ from ratchet.evaluate.catalog import built_in_meanings
 from ratchet.evaluate.report_card import Case
 from ratchet.store import Store
 from ratchet.types import BudgetExhausted, CardCheck, InputError, ReportCard, Task
+from ratchet.types.wording import counted
 
 evaluators = typer.Typer(
     help="List evaluators, and measure how far each can be trusted.", no_args_is_help=True

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import typer
 
-from ratchet.cli.console import counted, one_line, out, print_json
+from ratchet.cli.console import one_line, out, print_json
 from ratchet.cli.errors import err
 from ratchet.cli.init_declare import DeclaredParts, Declaring, declared
 from ratchet.cli.init_page import (
@@ -30,6 +30,7 @@ from ratchet.cli.init_verify import NO_CALL, SENT, RecordedAnswers, WiringVerifi
 from ratchet.observe.project_paths import FILE_NAME
 from ratchet.source.files import own_files
 from ratchet.types import AgentError, InputError
+from ratchet.types.wording import counted
 from ratchet.wire.applying import Plan, commit, make_plan, show, undo, wired, write
 from ratchet.wire.changes import Changes, FileChange
 from ratchet.wire.deriving.allowed import OutsideAct
