@@ -23,8 +23,11 @@ OWN_KEY = "gsk-of-the-owner"
 
 def script(seen: Seen, wire: Wire) -> None:
     """A provider: OpenAI's protocol, Ollama's, Gemini's and Bedrock's."""
-    body = seen.json
     path = seen.target.partition("?")[0]
+    if path.endswith("/api/tags"):
+        wire.send(reply({"models": [{"name": "llama3"}]}))
+        return
+    body = seen.json
     if path.endswith("GenerateContent"):
         said = answer(
             body["systemInstruction"]["parts"][0]["text"], body["contents"][0]["parts"][0]["text"]
@@ -254,7 +257,8 @@ def test_an_agent_that_speaks_ollamas_protocol_streams_and_learns(
                 import json, httpx
 
                 def answer(question):
-                    body = {"model": "llama3", "messages": [
+                    [model] = httpx.get("OLLAMA/api/tags").raise_for_status().json()["models"]
+                    body = {"model": model["name"], "messages": [
                         {"role": "system", "content": "You answer for the shop."},
                         {"role": "user", "content": question}], "options": {"temperature": 0}}
                     with httpx.stream("POST", "OLLAMA/api/chat", json=body) as lines:
@@ -267,9 +271,10 @@ def test_an_agent_that_speaks_ollamas_protocol_streams_and_learns(
     )
     said = shop.init("--", sys.executable, "main.py", "Sell cup")
     assert holds(said) == ALL_VERIFIED
+    assert shop.settings["agent"]["allow"]["hosts"] == [f"localhost:{provider.port}"]
     improve(shop)
-    sent = [seen.json["messages"][0]["content"] for seen in provider.seen]
-    assert any(LEARNED.search(text) for text in sent)
+    asked = [seen for seen in provider.seen if seen.target.endswith("/api/chat")]
+    assert any(LEARNED.search(seen.json["messages"][0]["content"]) for seen in asked)
 
 
 def test_an_agent_that_speaks_geminis_protocol_streams_and_learns(

@@ -124,7 +124,7 @@ def test_what_comes_again_and_again_is_folded_but_for_failures() -> None:
     shown = names(spans)
     assert shown[1:6] == ["   ├─ find"] * 5
     assert shown[6:9] == ["   ├─ find"] * 3
-    assert shown[9] == "   └─ … 292 more find, 73.00 s in total, 1 failed, 1 steps below them"
+    assert shown[9] == "   └─ … 292 more find, 73.00 s in total, 1 failed, 1 step below them"
     assert len(shown) == 10
     assert len(names(spans, folded=False)) == 302
     # A sixth one is shown rather than a word about it.

@@ -139,12 +139,12 @@ def test_a_share_of_zero_stays_empty() -> None:
 
 
 def test_an_empty_split_is_refused() -> None:
-    with pytest.raises(InputError, match=r"No task is in the \w+ split: .* 1 tasks in 1 groups"):
+    with pytest.raises(InputError, match=r"No task is in the \w+ split: .* 1 task in 1 group"):
         split([Task("a", "x")])
     with pytest.raises(InputError, match="No task is in the train split: there are 0 tasks"):
         split([])
     same = [Task(str(i), f"question {i}", "one answer") for i in range(50)]
-    with pytest.raises(InputError, match="50 tasks in 1 groups"):
+    with pytest.raises(InputError, match="50 tasks in 1 group"):
         split(same, "expected")
 
 

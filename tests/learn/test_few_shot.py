@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 from typing import Any
 
@@ -21,7 +22,15 @@ from ratchet.learn.demonstrations import (
 )
 from ratchet.learn.few_shot import FewShot
 from ratchet.store import Store
-from ratchet.types import Candidate, InputError, Int, Params, PromptTemplate, Task
+from ratchet.types import (
+    Candidate,
+    InputError,
+    Int,
+    Params,
+    PromptTemplate,
+    Span,
+    Task,
+)
 from tests.learn.conftest import Answer, FakeRunner, Killed, MakeStore, make_lab, tasks
 
 SOURCE = Candidate.of({"system": PromptTemplate("You say what kind a number is. {question}")})
@@ -266,3 +275,60 @@ def test_whatever_a_demonstration_holds_is_printed_as_it_is(text: str, engine: A
     if engine == "jinja2":  # it writes all line ends alike
         same = same.replace("\r\n", "\n").replace("\r", "\n")
     assert same in printed
+
+
+@pytest.mark.parametrize(
+    ("template", "slot", "before"),
+    [
+        ("Say the capital.\n\nCountry: {country}\nCapital:", "country", "Country: {country}"),
+        ("You answer from:\n{notes}\n\n<question>\n{question}\n</question>\nBe brief.",
+         "question", "<question>"),
+        ("Translate {text} to French.", "text", "Translate {text}"),
+        ("Write {{text}} for {{{text}}}.\nText: {text}", "text", "Write {{text}}"),
+        ("# Rules\nBe brief.\n\n## Ticket\n```\n{ticket}\n```", "ticket", "## Ticket"),
+    ],
+)  # fmt: skip
+def test_examples_stand_before_the_task_and_what_labels_it(
+    template: str, slot: str, before: str
+) -> None:
+    shown = [Demonstration("a", "in", "out")]
+    made = with_section(PromptTemplate(template), shown, slot).text
+    assert f"Output: out\n\n{before}" in made
+    assert made.rstrip().endswith(template[template.index(before) :])
+
+
+class TracedRunner(FakeRunner):
+    """Its rollouts have a trace of one model call, with the prompt as it was sent."""
+
+    async def run(self, rollouts: Any, candidates: Any, on_finish: Any = None) -> Any:
+        ended = await super().run(rollouts, candidates, on_finish)
+        prompts = {candidate.id: candidate.resources["system"] for candidate in candidates}
+        for rollout in ended.values():
+            template = prompts[rollout.candidate_id]
+            sent = template.format(rules="Rules: none.", question=rollout.input["nr"])
+            message = {"role": "user", "parts": [{"type": "text", "content": sent}]}
+            call = Span(
+                trace_id="a" * 32, span_id="b" * 16, parent_id=None, name="chat", start_ns=1,
+                end_ns=2, attributes={"gen_ai.input.messages": json.dumps([message])},
+            )  # fmt: skip
+            self.store.spans.add(rollout.id, rollout.fence, [call])
+        return ended
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("{rules}\nYou say what kind a number is.", "Number: {question}"),
+        ("You say what kind a number is.\n{rules}", ""),
+    ],
+)
+def test_the_placeholder_whose_values_differ_holds_the_task(
+    make_store: MakeStore, before: str, after: str
+) -> None:
+    store = make_store()
+    baseline = Candidate.of({"system": PromptTemplate(f"{before}\n{after}")})
+    runner = TracedRunner(store, imitates)
+    lab = make_lab(runner, store, baseline, budget=Budget(rollouts=300), val=20)
+    made = text_of(asyncio.run(FewShot().learn(lab)))
+    assert made.startswith(f"{before}\n\n# Examples\n")
+    assert made.rstrip().endswith(after or "Output: 1.0")

@@ -198,6 +198,21 @@ def test_the_events_of_a_stream_are_one_answer(service: MakeService, claims: Cla
     assert whole.output[0] == {"type": "start"}
 
 
+def test_lines_of_json_are_events_where_output_names_a_path(
+    service: MakeService, claims: Claims
+) -> None:
+    lines = b'{"name": "start"}\n{"delta": "On its"}\n{"delta": " way."}\n{"name": "end"}\n'
+    source = f"""
+        TYPE = "application/x-ndjson"
+        ANSWER = lambda given: {lines!r}
+        serve(os.environ["PORT"])
+    """
+    (text,) = run(service(source, handover=Handover(output="delta")), claims("q"))
+    assert text.output == "On its way."
+    (last,) = run(service(source), claims("q"))
+    assert last.output == {"name": "end"}
+
+
 def test_the_input_can_stand_in_the_query(service: MakeService, claims: Claims) -> None:
     executor = service(
         """

@@ -340,6 +340,52 @@ def test_any_text_comes_back_in_a_here_document(a: str, x: str) -> None:
         assert result.endswith("\nEOF\nb='é'\n")
 
 
+JSON_IN_SHELL = [
+    "P='BODY'\nprintf %s \"$P\"\n",
+    'P="BODY"\nprintf %s "$P"\n',
+    "cat <<EOF\nBODY\nEOF\n",
+    "cat <<'EOF'\nBODY\nEOF\n",
+]
+
+
+@pytest.mark.parametrize("form", JSON_IN_SHELL)
+@fixed
+def test_any_text_comes_back_in_json_that_a_shell_script_holds(form: str, a: str, x: str) -> None:
+    def body(content: str) -> str:
+        message = {"role": "system", "content": content}
+        text = json.dumps({"messages": [message], "stream": False}, ensure_ascii=False, indent=1)
+        if 'P="' in form:
+            return re.sub(r'[\\"$`]', r"\\\g<0>", text)
+        return text if "'" in form else re.sub(r"[\\$`]", r"\\\g<0>", text)
+
+    def value_of(source: str) -> str:
+        done = subprocess.run(
+            ["sh", "-c", source], capture_output=True, check=True, env={"LC_ALL": "C.UTF-8"}
+        )
+        return str(json.loads(done.stdout)["messages"][0]["content"])
+
+    quotes = "'" in form and "EOF" not in form
+    old = HEAD + a.replace("'", "") + "end."
+    new = (x.replace("'", "") if quotes else x) + " end."
+    source = form.replace("BODY", body(old))
+    assert same(value_of(source), old)
+    result = rewrite("a.sh", source, doubled(old), doubled(new))
+    assert same(value_of(result), new)
+    assert result.startswith(source[: source.index("role")])
+
+
+def test_variables_stay_in_json_that_a_shell_script_holds() -> None:
+    source = (
+        'curl -d "{\\"messages\\": [{\\"role\\": \\"user\\",'
+        ' \\"content\\": \\"You are ${WHO}. Answer $1 in a word.\\"}]}" "$URL"\n'
+    )
+    old, new = "You are {who}. Answer {task} in a word.", 'Answer "{task}", {who}, in a word.'
+    result = rewrite("ask.sh", source, old, new)
+    assert result == source.replace(
+        "You are ${WHO}. Answer $1 in a word.", 'Answer \\\\\\"${1}\\\\\\", ${WHO}, in a word.'
+    )
+
+
 @fixed
 def test_any_text_comes_back_in_go(a: str, x: str) -> None:
     """Interpreted strings of Go have JSON's escapes, with eight digits beyond the first plane."""

@@ -84,7 +84,7 @@ def test_a_confusion_matrix_shows_what_the_majority_alone_would_get() -> None:
     assert specificity is not None
     assert (sensitivity.value, specificity.value) == (30 / 35, 55 / 65)
     assert confusion([], []).accuracy is None
-    with pytest.raises(InputError, match="2 scores and 1 labels"):
+    with pytest.raises(InputError, match="2 scores and 1 label"):
         confusion([True, False], [True])
 
 

@@ -66,7 +66,7 @@ def test_a_proportion_of_few_labels_has_wilsons_interval() -> None:
 
 
 def test_too_few_labels_are_refused_by_name() -> None:
-    with pytest.raises(InputError, match="1 labels give no interval"):
+    with pytest.raises(InputError, match="1 label give no interval"):
         predicted_mean([1.0], [0.5], [0.5])
-    with pytest.raises(InputError, match="2 labels and 1 scores"):
+    with pytest.raises(InputError, match="2 labels and 1 score"):
         predicted_mean([1.0, 0.0], [0.5], [0.5])

@@ -112,7 +112,7 @@ def test_truncated_responses_can_be_left_untrained() -> None:
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (call_of("r", 0, [1], [2], []), "has no log-probabilities of its 1 tokens"),
+        (call_of("r", 0, [1], [2], []), "has no log-probabilities of its 1 token"),
         (call_of("r", 0, [1], [2, 3], [-1.0]), "has 1 log-probabilities of 2 tokens"),
         (call_of("r", 0, [1], [2], [float("nan")]), "that is not a number of at most 0"),
         (call_of("r", 0, [1], [2], [0.5]), "that is not a number of at most 0"),

@@ -52,9 +52,9 @@ def recording(root: Path, *texts: str) -> Recording:
         contacts=(),
         writes=(),
         programs=(),
-        variables=(),
         missing=(),
         data_files_read=(),
+        modules_loaded=(),
         python=None,
         notes=(),
     )

@@ -11,7 +11,7 @@ import pytest
 from ratchet.types import InputError
 from ratchet.wire.deriving.derive import model_hosts
 from ratchet.wire.deriving.owner_input import owner_values, reached
-from ratchet.wire.deriving.program import answer_in
+from ratchet.wire.deriving.program import answer_in, answer_in_events
 from ratchet.wire.recording.recording import CommandRun, ModelText, Recording
 from ratchet.worker.placeholders import value_at
 from tests.wire.test_declarations import recording
@@ -51,6 +51,22 @@ def test_an_answer_in_the_last_of_several_items_is_taken_from_the_last(
     answer = {"messages": messages}
     assert answer_in(answer, run) == (place, "It is late.")
     assert value_at(answer, place.split("."), "the answer") == "It is late."
+
+
+@pytest.mark.parametrize(
+    "response",
+    [
+        'data: {"type": "start"}\n\ndata: {"type": "text", "delta": "It is"}\n\n'
+        'data: {"type": "text", "delta": " late."}\n\ndata: [DONE]\n\n',
+        '{"type": "start"}\n{"delta": "It is"}\n{"delta": " late."}\n{"content": "Late: it is."}\n',
+    ],
+)
+def test_an_answer_in_pieces_of_a_stream_is_found_where_its_events_hold_it(
+    tmp_path: Path, response: str
+) -> None:
+    run = recorded(tmp_path, response="It is late.")
+    assert answer_in_events(response, run) == ("delta", "It is late.")
+    assert answer_in_events(response, recorded(tmp_path, response="Bye.")) is None
 
 
 def test_an_empty_list_has_no_last_item() -> None:

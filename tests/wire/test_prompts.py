@@ -18,7 +18,11 @@ AGENTS = "Stock Lookup Agent: Looks up stock prices and symbols"
 
 
 def prompts(
-    root: Path, files: dict[str, str], *calls: list[tuple[str, str]], ran: str = ""
+    root: Path,
+    files: dict[str, str],
+    *calls: list[tuple[str, str]],
+    ran: str = "",
+    read: tuple[str, ...] = (),
 ) -> list[str]:
     """The prompts as `FILE:LINE`, of calls whose texts are given with their roles."""
     for name, text in files.items():
@@ -35,7 +39,7 @@ def prompts(
         )
         for number, texts in enumerate(calls)
     )
-    recorded = msgspec.structs.replace(recorded, calls=sent)
+    recorded = msgspec.structs.replace(recorded, calls=sent, data_files_read=read)
     return [f"{prompt.path}:{prompt.line}" for prompt in sent_prompts(root, files, recorded, ())]
 
 
@@ -123,3 +127,62 @@ def test_of_copies_the_one_in_the_file_that_called_the_model_counts(tmp_path: Pa
     sent = [("system", "You answer for the shop, and say so where you do not know.")]
     assert prompts(tmp_path, files, sent) == ["main.py:1", "main_of_others.py:1"]
     assert prompts(tmp_path, files, sent, ran="main.py") == ["main.py:1"]
+    files["system.md"] = sent[0][1]
+    read = ("system.md",)
+    assert prompts(tmp_path, files, sent, ran="main.py", read=read) == ["system.md:1"]
+
+
+def test_fields_of_records_in_a_data_file_and_descriptions_in_a_schema_are_none(
+    tmp_path: Path,
+) -> None:
+    queries = [
+        "SELECT store, total FROM sales WHERE day >= last(30, 'day') GROUP BY store",
+        "SELECT month, total FROM sales WHERE day >= last(3, 'month') GROUP BY month",
+        "SELECT item, total FROM sales GROUP BY item HAVING total > 1000 ORDER BY total",
+    ]
+    about = "Whether the findings are complete enough to end the research loop now"
+    source = (
+        "from pydantic import BaseModel, Field\n"
+        f"class Answer(BaseModel):\n    done: bool = Field(description={about!r})\n"
+        'SYSTEM = f"You write SQL over one table of sales.\\nAnswer in JSON: {Answer.schema()}"\n'
+    )
+    data = "examples:\n" + "".join(f"  - question: Which?\n    sql: {query}\n" for query in queries)
+    sent = (
+        "You write SQL over one table of sales.\n"
+        f"Answer in JSON: {{'done': {{'description': '{about}', 'type': 'boolean'}}}}\n"
+        + "\n".join(f"Q: Which?\nSQL: {query}" for query in queries)
+    )
+    files = {"main.py": source, "examples.yaml": data}
+    assert prompts(tmp_path, files, [("system", sent)]) == ["main.py:4"]
+    assert prompts(tmp_path, files, [("system", "\n".join(queries))]) == [
+        "examples.yaml:3",
+        "examples.yaml:5",
+        "examples.yaml:7",
+    ]
+
+
+def test_a_template_with_several_labels_is_a_prompt_beside_the_system_prompt(
+    tmp_path: Path,
+) -> None:
+    source = (
+        'SYSTEM = "You plan research for a small team."\n'
+        'TASK = f"ORIGINAL QUERY:\\n{q}\\nKNOWLEDGE GAP TO ADDRESS:\\n{gap}\\n"\\\n'
+        '    f"HISTORY OF ACTIONS, FINDINGS AND THOUGHTS:\\n{history}"\n'
+    )
+    task = (
+        "ORIGINAL QUERY:\ntea\nKNOWLEDGE GAP TO ADDRESS:\nFiji\n"
+        "HISTORY OF ACTIONS, FINDINGS AND THOUGHTS:\nnone"
+    )
+    sent = [("system", "You plan research for a small team."), ("user", task)]
+    assert prompts(tmp_path, {"main.py": source}, sent) == ["main.py:1", "main.py:2"]
+
+
+def test_a_prompt_in_json_that_a_shell_script_sends_is_one(tmp_path: Path) -> None:
+    script = (
+        "#!/bin/sh\n"
+        'curl "$URL" -d "{\\"messages\\": [\n'
+        '  {\\"role\\": \\"system\\", \\"content\\": \\"You name the capital of a land.\\"},\n'
+        '  {\\"role\\": \\"user\\", \\"content\\": \\"$1\\"}]}"\n'
+    )
+    sent = [("system", "You name the capital of a land."), ("user", "Fiji")]
+    assert prompts(tmp_path, {"ask.sh": script}, sent) == ["ask.sh:3"]

@@ -298,6 +298,7 @@ class AgentAllowSection(Section):
     hosts: Several[AllowedHost] = ()
     programs: Several[Annotated[str, Field(min_length=1)]] = ()
     folders: Several[Annotated[str, Field(min_length=1)]] = ()
+    absent: Several[Annotated[str, Field(min_length=1)]] = ()
 
 
 class AgentSection(Section):

@@ -99,6 +99,7 @@ def allowance(section: AgentAllowSection, root: Path) -> Allowance:
         hosts=tuple(host_and_port(text) for text in section.hosts),
         programs=section.programs,
         folders=tuple(folders),
+        absent=tuple(os.path.normpath(root / name) for name in section.absent),
     )
 
 

@@ -45,6 +45,7 @@ from ratchet.types import (
     content_hash,
     version_of,
 )
+from ratchet.types.wording import counted
 
 FAILED = ("failed", "timed_out", "crashed")
 
@@ -148,7 +149,8 @@ async def run_experiment(
             break
         if learned is not None and not plan.labels and not has_prospect(comparison, learned):
             watcher.message(
-                f"The proof ends after {len(comparison.pairs)} of {len(tasks)} test tasks: next to"
+                f"The proof ends after {len(comparison.pairs)} of"
+                f" {counted(len(tasks), 'test task')}: next to"
                 " no prospect of a gain is left."
             )
             break
@@ -199,7 +201,8 @@ def reach(setting: ExperimentSettings, store: Store) -> list[str]:
     if least > tasks:
         said.append(
             f"{tasks} test {'task' if tasks == 1 else 'tasks'} cannot prove a gain: even a perfect"
-            f" candidate needs about {least} test tasks. Learning runs all the same, and test tasks"
+            f" candidate needs about {counted(least, 'test task')}. Learning runs all the same,"
+            " and test tasks"
             " that are added later continue the comparison."
         )
     for guardrail in plan.guardrails:
@@ -216,7 +219,8 @@ def reach(setting: ExperimentSettings, store: Store) -> list[str]:
             least_margin = smallest_margin(guardrail, alpha=alpha, pairs=least).margin
             said.append(
                 f"Guardrail {guardrail.metric}: its margin of {guardrail.margin:g} takes about"
-                f" {takes} test tasks to prove; {least} can prove {least_margin:g}. Until then"
+                f" {counted(takes, 'test task')} to prove; {least} can prove {least_margin:g}."
+                " Until then"
                 " nothing can be promoted: add test tasks, or widen the margin under"
                 " [[guardrails]]."
             )
@@ -285,7 +289,8 @@ def _widened(setting: ExperimentSettings, plan: ExperimentPlan) -> list[str]:
             relative = guardrail.aggregate == "relative"
             most = f"{100 * guardrail.margin:.0f} %" if relative else f"{guardrail.margin:g}"
             said.append(
-                f"Guardrail {guardrail.metric}: it may rise by at most {most}; {pairs} test tasks"
+                f"Guardrail {guardrail.metric}: it may rise by at most {most};"
+                f" {counted(pairs, 'test task')}"
                 " cannot prove a tighter limit."
             )
     return said
@@ -337,7 +342,7 @@ def _with_labels(pair: PairedScore, repetition: int, labels: Mapping[str, float]
 def _withheld(experiment: Experiment, waiting: int, decided: Decision) -> str:
     return (
         f"The decision is withheld: {decided.metric} is a judge's score, by which alone nothing is"
-        f" promoted. Label {waiting} more pairs of answers: ratchet label --experiment"
+        f" promoted. Label {counted(waiting, 'more pair')} of answers: ratchet label --experiment"
         f" {experiment.id[:8]}. Then run ratchet improve again."
     )
 

@@ -9,6 +9,7 @@ from typing import Any
 from ratchet._waiting import LongWait
 from ratchet.autopilot.run_outcome import RunOutcome, refusals_in
 from ratchet.types import STAGE_TRANSITIONS
+from ratchet.types.wording import counted
 
 REASONS = 3
 """Most reasons of refusals that are told."""
@@ -62,7 +63,7 @@ def _tried(outcome: RunOutcome) -> list[str]:
     best = max(judged, key=lambda proposal: proposal.value)
     sentence = (
         f"{len(judged)} candidates were judged on train tasks; the best of them scored"
-        f" {best.value:.3f} there, over {best.tasks} tasks."
+        f" {best.value:.3f} there, over {counted(best.tasks, 'task')}."
     )
     if finding.get("baseline_val") is not None:
         sentence += (

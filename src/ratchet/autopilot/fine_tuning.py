@@ -14,6 +14,7 @@ from ratchet.autopilot.trainable import TrainableModel
 from ratchet.autopilot.weights_algorithm import WeightsAlgorithm
 from ratchet.learn import Lab
 from ratchet.types import InputError, Model, Task
+from ratchet.types.wording import counted
 from ratchet.weights.recorded_chat import NotTrainable
 from ratchet.weights.rendered import rendered_example, rendered_pair
 from ratchet.weights.settings import DPO, SFT, LoRA, Optimizer, Schedule
@@ -100,7 +101,7 @@ class FineTuning(WeightsAlgorithm):
             lab.note(f"{count} left out of what is learned: {reason}.")
         if not train:
             raise InputError(
-                f"Of {len(lab.train)} train tasks, none gives anything to learn.",
+                f"Of {counted(len(lab.train), 'train task')}, none gives anything to learn.",
                 hint="Lower the options min_score or gap, or give expected answers.",
             )
         what = "answers" if self.name == "sft" else "pairs"

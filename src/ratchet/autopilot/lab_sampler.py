@@ -12,6 +12,7 @@ from ratchet.autopilot.training_rewards import evaluate_to_train, rewards
 from ratchet.autopilot.weights_algorithm import with_adapter
 from ratchet.learn import Lab
 from ratchet.types import Adapter, Candidate, Model, RatchetError, Task
+from ratchet.types.wording import counted
 from ratchet.weights.sampler import GradedRollout
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class LabSampler:
         tokens = await self._lab.tokens(evaluations)
         if not measures and not any(each.transitions for each in tokens):
             raise RatchetError(
-                f"The tokens of no model call were kept in {len(evaluations)} rollouts.",
+                f"The tokens of no model call were kept in {counted(len(evaluations), 'rollout')}.",
                 hint="The agent must call the model through the gateway: as a command does ([agent]"
                 " command in ratchet.toml), or at the base_url of the model that Trainer gives it.",
             )

@@ -87,6 +87,7 @@ from ratchet.types import (
     content_hash,
     total_cost,
 )
+from ratchet.types.wording import counted
 
 L = TypeVar("L", bound=Lab)
 
@@ -197,14 +198,16 @@ class _ImproveRun:
         learning = cap.for_learning(proof)
         if learning <= val:
             raise InputError(
-                f"{cap.most} rollouts cannot hold the baseline, of {val} rollouts, learning, and a"
+                f"{counted(cap.most, 'rollout')} cannot hold the baseline, of"
+                f" {counted(val, 'rollout')}, learning, and a"
                 f" proof of up to {proof}.",
                 hint=f"Allow at least {min(proof + val + 1, 2 * val + 2)}, better"
                 f" {proof + 3 * val} or more.",
             )
         if learning + proof > cap.most:
             self.watcher.message(
-                f"Of {cap.most} rollouts the proof has {cap.most - learning}, and may take up to"
+                f"Of {counted(cap.most, 'rollout')} the proof has {cap.most - learning}, and may"
+                " take up to"
                 f" {proof}: it may end undecided."
             )
         config = self.project.config
@@ -380,9 +383,9 @@ class _ImproveRun:
             learning = self.project.config.improve.budget.rollouts
             raise BudgetExhausted(
                 error.message,
-                hint=f"Learning has {learning} of the {self.cap.most} rollouts that this run may"
-                f" take; the proof may take up to {self._proof_rollouts}. Allow more, or use fewer"
-                " tasks.",
+                hint=f"Learning has {learning} of the {counted(self.cap.most, 'rollout')} that this"
+                f" run may take; the proof may take up to {self._proof_rollouts}. Allow more, or"
+                " use fewer tasks.",
             ) from None
 
     def _open_coach(self) -> AbstractAsyncContextManager[ChatClient | None]:
@@ -450,7 +453,7 @@ class _ImproveRun:
         splits = ", ".join(f"{len(self.dataset.split(split))} {split}" for split in SPLITS)
         if self.dataset.reason and self.project.config.tasks.dataset is None:
             self.watcher.message(
-                f"{len(self.dataset.tasks)} tasks: {splits}. {self.dataset.reason}"
+                f"{counted(len(self.dataset.tasks), 'task')}: {splits}. {self.dataset.reason}"
             )
         for sentence in reach(self._setting(self.baseline), self.store):
             self.watcher.message(sentence)
@@ -472,7 +475,7 @@ class _ImproveRun:
         failed = [e.rollout for e in evaluations if e.rollout.status != "succeeded"]
         if len(failed) == len(evaluations):
             raise AgentError(
-                f"The agent failed on all {len(failed)} val tasks. The first"
+                f"The agent failed on all {counted(len(failed), 'val task')}. The first"
                 f" ({failed[0].task_id}): {failure_of(failed[0], self.store)}",
                 hint="Run one by hand: ratchet run.",
             )
@@ -975,6 +978,7 @@ def _nothing_found(finding: Finding) -> str:
         return finding.sentence
     return (
         "There is no significant gain: no candidate is likely to beat the baseline, which scores"
-        f" {finding.baseline_val:.3f} on {finding.val_tasks} val tasks, so none went to the proof."
+        f" {finding.baseline_val:.3f} on {counted(finding.val_tasks, 'val task')}, so none went to"
+        " the proof."
         f" {finding.sentence}"
     )

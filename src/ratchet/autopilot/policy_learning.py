@@ -12,6 +12,7 @@ from ratchet.autopilot.trainable import TrainableModel
 from ratchet.autopilot.weights_algorithm import WeightsAlgorithm
 from ratchet.learn import Lab
 from ratchet.types import Model
+from ratchet.types.wording import counted
 from ratchet.weights.settings import (
     GRPO,
     PPO,
@@ -110,8 +111,8 @@ class PolicyLearning(WeightsAlgorithm):
         schedule = msgspec.structs.replace(self._settings.schedule, steps=steps)
         settings = msgspec.structs.replace(self._settings, schedule=schedule)
         lab.note(
-            f"Training for {steps} steps of {settings.tasks} tasks,"
-            f" {settings.repetitions} rollouts each…"
+            f"Training for {counted(steps, 'step')} of {counted(settings.tasks, 'task')},"
+            f" {counted(settings.repetitions, 'rollout')} each…"
         )
         sampler = LabSampler(lab, model, base, name, resource, self.name)
         from ratchet.weights.grpo import GroupRelative

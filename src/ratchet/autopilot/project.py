@@ -44,6 +44,7 @@ from ratchet.types import (
     Split,
     defaults,
 )
+from ratchet.types.wording import counted
 
 if TYPE_CHECKING:
     from ratchet.autopilot.task_roles import TaskRoles
@@ -474,7 +475,7 @@ class Project:
             if shares[split] > 0 and split not in dataset.splits.values():
                 raise InputError(
                     f"No task of {self.tasks_label} is in the {split} split; it has"
-                    f" {len(dataset.tasks)} tasks.",
+                    f" {counted(len(dataset.tasks), 'task')}.",
                     hint=hint,
                 )
 
@@ -564,7 +565,8 @@ class Project:
         if not names and agent.kind != "rollout":
             raise ConfigError(
                 "ratchet.toml names no evaluator, so there is nothing to improve by.",
-                hint='Add for instance:\n\n[[evaluators]]\nuse = "exact_match"\n',
+                hint='Add for instance:\n\n[[evaluators]]\nuse = "exact_match"\n\n'
+                "For others: ratchet evaluators list --built-in",
             )
         return tuple(made)
 

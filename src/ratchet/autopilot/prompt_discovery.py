@@ -28,6 +28,7 @@ from ratchet.types import (
     Rollout,
     content_hash,
 )
+from ratchet.types.wording import counted
 
 TASKS = 24
 """Most tasks that the agent is run on to see its prompts."""
@@ -79,7 +80,7 @@ async def discover_prompts(
         return
     declared = declared_in_source(agent)
     tasks = dataset.split("train")[:TASKS]
-    say(f"Running the agent on {len(tasks)} train tasks, to see its prompts…")
+    say(f"Running the agent on {counted(len(tasks), 'train task')}, to see its prompts…")
     identity = _identity(agent, dataset)
     failures = len(store.journal.read(identity))  # what failed then runs again now
     unchanged = Candidate.of({}, reason="The agent as it is, before its prompts are known.")
@@ -107,7 +108,7 @@ async def discover_prompts(
         store.journal.append(identity, key, error.message, time.time())
         raise
     shown = [f"{name} (in the source)" for name in declared]
-    shown += [f"{each.name} ({each.count} calls)" for each in found]
+    shown += [f"{each.name} ({counted(each.count, 'call')})" for each in found]
     say(f"Its prompts: {', '.join(shown)}.")
     store.journal.append(identity, KEY, msgspec.to_builtins(found), time.time())
     _declare(agent, found, declared)
@@ -135,9 +136,8 @@ def unrecognised(store: Store, rollout_ids: Sequence[str]) -> str:
     missed = sum("ratchet.prompt.name" not in span.attributes for span in prompted)
     if not missed:
         return ""
-    return (
-        f"{missed} of {len(prompted)} model calls had none of these prompts: they stay as they are."
-    )
+    calls = counted(len(prompted), "model call")
+    return f"{missed} of {calls} had none of these prompts: they stay as they are."
 
 
 def _identity(agent: AnyAgent, dataset: Dataset) -> str:
@@ -175,7 +175,8 @@ def _found_in(
     failed = [rollout for rollout in rollouts if rollout.status != "succeeded"]
     if len(failed) == len(rollouts):
         raise AgentError(
-            f"The agent failed on all {len(failed)} tasks. The first ({failed[0].task_id}):"
+            f"The agent failed on all {counted(len(failed), 'task')}. The first"
+            f" ({failed[0].task_id}):"
             f" {failure_of(failed[0], store)}",
             hint="Run one by hand: ratchet run.",
         )
@@ -194,7 +195,8 @@ def _found_in(
         return ()
     if not found:
         raise AgentError(
-            f"No prompt can be told from its data in the agent's {len(calls)} model calls, of which"
+            "No prompt can be told from its data in the agent's"
+            f" {counted(len(calls), 'model call')}, of which"
             f" {seen.calls} have a system prompt. {' '.join(seen.refused)}".rstrip(),
             hint="A prompt is a system message, or a text of the source at the beginning of the"
             " user's. Give more tasks; or register the template yourself: docs/gateway.md.",
@@ -237,7 +239,8 @@ def _no_call(project: Project, rollouts: int) -> str:
     section = project.config.agent
     what = "agent" if section.entry else "command" if section.command else "service"
     return (
-        f"No prompt was seen: in {rollouts} rollouts the {what} made no model call through the"
+        f"No prompt was seen: in {counted(rollouts, 'rollout')} the {what} made no model call"
+        " through the"
         " gateway."
     )
 

@@ -9,6 +9,7 @@ from ratchet.stats.gain import USUAL_GAIN
 from ratchet.store import Store
 from ratchet.types import Dataset
 from ratchet.types.trace import TraceFilter
+from ratchet.types.wording import counted
 
 _WEEK_S = 7 * 86_400.0
 _MOST_TRACES = 2_000
@@ -45,7 +46,7 @@ def proof_outlook(
     gain = max(USUAL_GAIN, min_gain)
     test = len(dataset.split("test", answered=answered))
     needed = tasks_needed(alpha, gain, _variance(scores))
-    said = f"Proving a gain of {gain:.2g} will take about {needed} test tasks"
+    said = f"Proving a gain of {gain:.2g} will take about {counted(needed, 'test task')}"
     if test >= needed:
         return [f"{said}; there are {test}."]
     ways = [
@@ -87,7 +88,11 @@ def _by_capture(
     share = len(dataset.split("test")) / max(1, len(dataset.tasks))
     a_day = len(found) / max((now - first) / 86_400.0, 1e-3)
     days = missing / max(share * a_day, 1e-9)
-    when = "at once" if len(found) * share >= missing else f"in about {max(1, round(days))} days"
+    when = (
+        "at once"
+        if len(found) * share >= missing
+        else f"in about {counted(max(1, round(days)), 'day')}"
+    )
     return [
         f"capture: {a_day:.0f} traces a day were recorded, which give them {when}, if their inputs"
         f" are new ({command})"

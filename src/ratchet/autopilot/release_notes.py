@@ -9,6 +9,7 @@ import msgspec
 from ratchet.prove import RepetitionPlan
 from ratchet.store import Store
 from ratchet.types import Candidate, Cost, Run
+from ratchet.types.wording import counted
 
 MAX_STEPS = 12
 """Maximum number of steps listed; the newest ones."""
@@ -35,7 +36,9 @@ def release_notes(store: Store, run: Run) -> tuple[str, ...]:
         )
     steps = _steps(store, run)
     if len(steps) > 1:
-        sentences.append(f"It was made in {len(steps)} steps from the source, newest first:")
+        sentences.append(
+            f"It was made in {counted(len(steps), 'step')} from the source, newest first:"
+        )
     else:
         return tuple(sentences)  # a single step's reason is printed with the change
     sentences += [f"{step.id[:8]} by {step.algorithm}: {step.reason}" for step in steps[:MAX_STEPS]]

@@ -22,6 +22,7 @@ from ratchet.evaluate.report_card import (
 from ratchet.learn import Evaluation
 from ratchet.store import Store
 from ratchet.types import ConfigError, Dataset, ReportCard, Task
+from ratchet.types.wording import counted
 
 ROLLOUTS = 400
 """Number of the newest succeeded rollouts that a card rests on, besides the labelled ones."""
@@ -263,7 +264,7 @@ def _refusal(
     }.get(verdict, "is not known well enough")
     ways = []
     if labels:
-        ways.append(f"label {labels} rollouts (ratchet label)")
+        ways.append(f"label {counted(labels, 'rollout')} (ratchet label)")
     if verdict != "rejected":
         ways.append("vouch for it (vouched = true under its [[evaluators]])")
     ways.append("name another under [objective]")

@@ -24,6 +24,7 @@ from ratchet.types import (
     kind_of,
     resource_text,
 )
+from ratchet.types.wording import counted
 
 WIDTH, HEIGHT = 720, 220
 """Size of a plot, in pixels."""
@@ -143,7 +144,7 @@ def _score_plot(outcome: RunOutcome) -> _Plot | None:
     marks += [
         (x(most * part / 4), HEIGHT - 8, "middle", f"{most * part / 4:.0f}") for part in range(5)
     ]
-    label = f"Score of {len(dots)} candidates over rollouts"
+    label = f"Score of {counted(len(dots), 'candidate')} over rollouts"
     return _Plot([], dots, marks, [y(tick) for tick in ticks], None, label)
 
 
@@ -176,7 +177,7 @@ def _evidence_plot(experiment: Experiment) -> _Plot | None:
     ]
     marks.append((_LEFT + 6, y(threshold) + 13, "start", f"1/alpha = {threshold:.3g}"))
     lines = [(name, _path(values, x, y), label) for name, label, values in curves]
-    label = f"E-values over {len(rows)} pairs"
+    label = f"E-values over {counted(len(rows), 'pair')}"
     return _Plot(lines, [], marks, [y(decade) for decade in decades], y(threshold), label)
 
 

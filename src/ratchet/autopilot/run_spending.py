@@ -16,6 +16,7 @@ from ratchet.autopilot.project import Project
 from ratchet.llm import Account, Reply
 from ratchet.store import Store
 from ratchet.types import BudgetExhausted, Cost, RatchetError, dollars_text, total_cost
+from ratchet.types.wording import counted
 
 _log = logging.getLogger("ratchet")
 
@@ -144,7 +145,8 @@ class RunSpending:
         each, _ = self.price()
         kept = proof_rollouts * each
         proof = (
-            f"the proof, of {proof_rollouts} rollouts at about {dollars_text(each)} each with"
+            f"the proof, of {counted(proof_rollouts, 'rollout')} at about {dollars_text(each)}"
+            " each with"
             " their judges' calls"
         )
         left = self.dollars - kept
@@ -181,4 +183,4 @@ def announced(step: str, calls: int, each_usd: float | None, *, at_most: bool = 
         cost = "of unknown price"
     else:
         cost = f"for {'at most' if at_most else 'about'} {dollars_text(calls * each_usd)}"
-    return f"{step} will make about {calls} model calls, {cost}."
+    return f"{step} will make about {counted(calls, 'model call')}, {cost}."

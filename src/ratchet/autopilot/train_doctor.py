@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ratchet.types import InputError, RatchetError
+from ratchet.types.wording import counted
 from ratchet.weights.settings import LoRA, Optimizer
 
 if TYPE_CHECKING:
@@ -59,7 +60,9 @@ def check_training(
     from ratchet.models.policy import PolicyServer, load_base
 
     base = load_base(source, device=device, dtype=dtype)
-    yield TrainingCheck("model", True, f"{base.name}, with {base.context} tokens of context")
+    yield TrainingCheck(
+        "model", True, f"{base.name}, with {counted(base.context, 'token')} of context"
+    )
     template = _template(base)
     yield template
     if not template.passed:

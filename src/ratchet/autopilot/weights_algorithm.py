@@ -12,6 +12,7 @@ from ratchet.autopilot.adapters import served_name
 from ratchet.autopilot.trainable import TrainableModel
 from ratchet.learn import BudgetExhausted, Finding, Lab, Proposal, mean
 from ratchet.types import Adapter, Candidate, InputError, Model
+from ratchet.types.wording import counted
 from ratchet.weights.settings import LoRA, Optimizer
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class WeightsAlgorithm(ABC):
         if limit is not None and limit < least:
             raise BudgetExhausted(
                 f"The budget of {limit} rollouts does not cover {self.name}: it takes {least} on"
-                f" {len(lab.train)} train and {len(lab.val)} val tasks.",
+                f" {len(lab.train)} train and {counted(len(lab.val), 'val task')}.",
                 hint="Raise rollouts under [improve.budget], or max_rollouts of Trainer.",
             )
         model = self.model
@@ -173,7 +174,7 @@ def trainable_resource(baseline: Candidate) -> tuple[str, Model]:
     """
     models = [(n, r) for n, r in baseline.resources.items() if isinstance(r, Model)]
     if len(models) != 1:
-        found = f"{len(models)} models" if models else "no model"
+        found = counted(len(models), "model") if models else "no model"
         raise InputError(
             f"The agent declares {found}, and one is trained.",
             hint='Declare it in the agent: MODEL = ratchet.model("model", "local"), and send'

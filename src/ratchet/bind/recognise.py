@@ -11,6 +11,7 @@ import msgspec
 
 from ratchet.types import InputError, PromptTemplate
 from ratchet.types.template import Engine
+from ratchet.types.wording import counted
 
 MIN_CONSTANT = 16
 """Minimum characters of constant text, without white space, of a template with slots. A shorter one
@@ -91,7 +92,8 @@ def refusal(template: PromptTemplate) -> str:
         return "" if sum(sizes) else "The prompt is empty."
     if sum(sizes) < MIN_CONSTANT or max(sizes) < MIN_PIECE:
         return (
-            f"The prompt has {sum(sizes)} characters of constant text, {max(sizes)} of them in one"
+            f"The prompt has {counted(sum(sizes), 'character')} of constant text, {max(sizes)} of"
+            " them in one"
             f" piece; it needs {MIN_CONSTANT} and {MIN_PIECE}, or it would be found in any text."
         )
     return ""

@@ -19,6 +19,7 @@ from ratchet.cli.console import Folder, Json, out, print_json, project_in, short
 from ratchet.cli.errors import err
 from ratchet.store import Store
 from ratchet.types import Cycle, InputError, OperatorCommand, OperatorVerb, dollars_text
+from ratchet.types.wording import counted
 
 autopilot = typer.Typer(
     help="Run the loop without a person: watch, learn, prove, ship, watch again.",
@@ -103,9 +104,9 @@ def status(folder: Folder = Path("."), json: Json = False) -> None:
     spent = found.spent
     rows.add_row(
         "today",
-        f"{spent.rollouts} of {found.rollouts_per_day} rollouts,"
+        f"{spent.rollouts} of {counted(found.rollouts_per_day, 'rollout')},"
         f" {dollars_text(spent.dollars)} of {dollars_text(found.dollars_per_day)},"
-        f" {spent.requests} of {found.requests_per_day} pull requests",
+        f" {spent.requests} of {counted(found.requests_per_day, 'pull request')}",
     )
     for action in found.unfinished:
         tries = f", {action.tries} tries: {action.error}" if action.error else ""

@@ -13,7 +13,6 @@ from ratchet.cli.candidate_tree import CandidateTree
 from ratchet.cli.console import (
     Folder,
     Json,
-    counted,
     display_path,
     out,
     print_json,
@@ -26,6 +25,7 @@ from ratchet.cli.refusals import print_refusals
 from ratchet.learn import Proposal
 from ratchet.store import Store
 from ratchet.types import Cost, InputError, Run
+from ratchet.types.wording import counted
 
 SHOWN = 24
 

@@ -140,11 +140,6 @@ def printable(text: str) -> str:
     return text if text.isprintable() else text.translate(_CONTROL)
 
 
-def counted(count: int, thing: str) -> str:
-    """A count with its noun, such as `1 span` or `2 spans`."""
-    return f"{count} {thing}{'' if count == 1 else 's'}"
-
-
 def one_line(value: Any, width: int = 72) -> str:
     """A value as one line of text."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ratchet.cli.console import one_line
 from ratchet.types import InputError
+from ratchet.types.wording import counted
 
 if TYPE_CHECKING:
     from ratchet.curate.refinement.coverage import Coverage, CoveredCluster
@@ -47,7 +48,9 @@ def plot_coverage(found: Coverage, name: str, path: Path) -> None:
 
 
 def _title(found: Coverage, name: str) -> str:
-    return f"{name} beside {found.inputs} live inputs: distance {found.distance:.2f} of 1"
+    return (
+        f"{name} beside {counted(found.inputs, 'live input')}: distance {found.distance:.2f} of 1"
+    )
 
 
 def _places(clusters: Sequence[CoveredCluster]) -> list[tuple[float, float]]:
@@ -119,8 +122,8 @@ def _page(found: Coverage, name: str) -> str:
         y = HEIGHT - up
         examples = "".join(f"\n– {one_line(each, 200)}" for each in cluster.examples)
         color = GAP if cluster.gap else LIVE
-        counted = f"{cluster.live:.1%} of the traffic, {cluster.tasks} tasks"
-        said = f"{' '.join(cluster.words)}\n{counted}{examples}"
+        size = f"{cluster.live:.1%} of the traffic, {counted(cluster.tasks, 'task')}"
+        said = f"{' '.join(cluster.words)}\n{size}{examples}"
         marks.append(
             f"<g><title>{escape(said)}</title>"
             f'<circle cx="{x:.1f}" cy="{y:.1f}" r="{live:.1f}" fill="{color}"'

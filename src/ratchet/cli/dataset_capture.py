@@ -13,7 +13,7 @@ import typer
 
 from ratchet.autopilot import Project
 from ratchet.cli.backend import parse_time
-from ratchet.cli.console import Folder, Interrupted, Json, counted, out, print_json, short
+from ratchet.cli.console import Folder, Interrupted, Json, out, print_json, short
 from ratchet.cli.dataset_options import (
     DatasetName,
     GroupBy,
@@ -45,6 +45,7 @@ from ratchet.observe.project_paths import folder_with_config
 from ratchet.store import Store
 from ratchet.types import InputError
 from ratchet.types.trace import TraceFilter
+from ratchet.types.wording import counted
 
 if TYPE_CHECKING:
     from ratchet.client import Client

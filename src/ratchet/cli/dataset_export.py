@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
-from ratchet.cli.console import Folder, Json, counted, display_path, out, print_json
+from ratchet.cli.console import Folder, Json, display_path, out, print_json
 from ratchet.cli.dataset_options import DatasetVersionName, versioned
 from ratchet.cli.keys import StoreUrl, open_store
 from ratchet.curate.files import format_of_file, write_dataset_file
 from ratchet.types import InputError
+from ratchet.types.wording import counted
 
 
 def export(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ratchet.cli.console import Folder, Json, counted, display_path, out, print_json
+from ratchet.cli.console import Folder, Json, display_path, out, print_json
 from ratchet.cli.dataset_options import (
     DatasetName,
     GroupBy,
@@ -26,6 +26,7 @@ from ratchet.curate import difference
 from ratchet.curate.files import read_dataset_file
 from ratchet.curate.merging import merged
 from ratchet.types import InputError
+from ratchet.types.wording import counted
 
 _SHOWN = 20
 

@@ -14,6 +14,7 @@ from ratchet.curate import leaking_groups
 from ratchet.observe.project_paths import folder_with_config
 from ratchet.store import Store
 from ratchet.types import SPLITS, Dataset, InputError, NotFound, Split, Task
+from ratchet.types.wording import counted
 
 DatasetName = Annotated[str, typer.Argument(metavar="NAME", help="The dataset's name.")]
 DatasetVersionName = Annotated[
@@ -118,7 +119,9 @@ def leak_sentence(dataset: Dataset) -> str:
     if not leaking:
         return ""
     ids = ", ".join(f"{task.id} ({dataset.splits[task.id]})" for task in leaking[0][:4])
-    several = f"{len(leaking)} groups of tasks" if len(leaking) > 1 else "A group of tasks"
+    several = (
+        f"{counted(len(leaking), 'group')} of tasks" if len(leaking) > 1 else "A group of tasks"
+    )
     verb = "say" if len(leaking) > 1 else "says"
     return (
         f"{several} that {verb} nearly the same is in several splits, such as {ids}: what is"

@@ -13,7 +13,6 @@ from rich.text import Text
 from ratchet.cli.console import (
     Folder,
     Json,
-    counted,
     display_path,
     one_line,
     out,
@@ -33,6 +32,7 @@ from ratchet.cli.dataset_options import (
 from ratchet.cli.keys import StoreUrl, open_store
 from ratchet.store import Store
 from ratchet.types import Dataset, InputError, NotFound
+from ratchet.types.wording import counted
 
 
 def show(
@@ -130,7 +130,8 @@ def _plot(store: Store, dataset: Dataset, path: Path) -> None:
     found = measure_coverage(live, [task.input for task in dataset.tasks])
     if found is None:
         raise InputError(
-            f"There are {len(live)} live inputs, too few for a map: {ENOUGH} are needed.",
+            f"There are {counted(len(live), 'live input')}, too few for a map: {ENOUGH} are"
+            " needed.",
             hint="They are recorded by ratchet.init in the agent, or by the gateway.",
         )
     plot_coverage(found, dataset.name, path)

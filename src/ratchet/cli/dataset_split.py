@@ -10,7 +10,7 @@ from typing import Annotated
 import msgspec
 import typer
 
-from ratchet.cli.console import Folder, Json, counted, out, print_json
+from ratchet.cli.console import Folder, Json, out, print_json
 from ratchet.cli.dataset_options import (
     DatasetName,
     GroupBy,
@@ -24,6 +24,7 @@ from ratchet.cli.dataset_options import (
 )
 from ratchet.cli.keys import StoreUrl, open_store
 from ratchet.curate import difference, split_tasks
+from ratchet.types.wording import counted
 
 
 def split(

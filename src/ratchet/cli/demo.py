@@ -26,6 +26,7 @@ from ratchet.models.local_model import require_engine
 from ratchet.observe.project_paths import prepare_state
 from ratchet.ship import check_clean
 from ratchet.types import ConfigError, ShipError
+from ratchet.types.wording import counted
 
 STDLIB_HELPER, LETTER_NAMES = "stdlib_helper", "letter_names"
 FOLDERS = {STDLIB_HELPER: "ratchet-demo", LETTER_NAMES: "ratchet-demo-model"}
@@ -141,7 +142,7 @@ def _introduce(root: Path, fresh: bool, variant: Variant, model: str | None) -> 
     task = lines[0]
     accepted = task["expected"] if isinstance(task["expected"], list) else [task["expected"]]
     texts = [text if isinstance(text, str) else jsonlib.dumps(text) for text in accepted]
-    out.print(f"  {len(lines)} tasks such as: {one_line(task['input'])}", markup=False)
+    out.print(f"  {counted(len(lines), 'task')} such as: {one_line(task['input'])}", markup=False)
     out.print(f"  accepted answer: {', '.join(texts)}", markup=False)
     if model is not None:
         out.print(f"  answered by a real language model on this machine: {model}", markup=False)

@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from ratchet.cli.console import Json, counted, out, print_json
+from ratchet.cli.console import Json, out, print_json
 from ratchet.types import RatchetError
+from ratchet.types.wording import counted
 
 
 def doctor(

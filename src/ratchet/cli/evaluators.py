@@ -24,7 +24,6 @@ from ratchet.autopilot.report_cards import (
 from ratchet.cli.console import (
     Folder,
     Json,
-    counted,
     display_path,
     number,
     out,
@@ -39,9 +38,11 @@ from ratchet.cli.generate_evaluators import generate
 from ratchet.cli.reliability_plot import plot_reliability
 from ratchet.cli.try_evaluator import try_
 from ratchet.evaluate import Evaluator, basis_of
+from ratchet.evaluate.catalog import built_in_meanings
 from ratchet.evaluate.report_card import Case
 from ratchet.store import Store
 from ratchet.types import BudgetExhausted, CardCheck, InputError, ReportCard, Task
+from ratchet.types.wording import counted
 
 evaluators = typer.Typer(
     help="List evaluators, and measure how far each can be trusted.", no_args_is_help=True
@@ -61,13 +62,24 @@ _COLORS = {"decides": "green", "advises": "yellow", "insufficient": "yellow", "r
 
 
 @evaluators.command("list")
-def list_(folder: Folder = Path("."), json: Json = False) -> None:
+def list_(
+    folder: Folder = Path("."),
+    built_in: Annotated[
+        bool, typer.Option("--built-in", help="List those that come with Ratchet instead.")
+    ] = False,
+    json: Json = False,
+) -> None:
     """List the project's evaluators, with the verdict of each one's newest report card.
 
     Examples:
 
       ratchet evaluators list
+
+      ratchet evaluators list --built-in
     """
+    if built_in:
+        _print_built_in(json=json)
+        return
     project = project_in(folder)
     with project.open_store() as store:
         made = _evaluators(project)
@@ -98,6 +110,17 @@ def list_(folder: Folder = Path("."), json: Json = False) -> None:
             _verdict(card) if card else "-",
             _reason(card) if card else ("" if row["unit"] else "not checked yet"),
         )
+    print_table(shown)
+
+
+def _print_built_in(*, json: bool) -> None:
+    meanings = built_in_meanings()
+    if json:
+        print_json({"evaluators": meanings})
+        return
+    shown = table("use", "score")
+    for name, meaning in meanings.items():
+        shown.add_row(name, meaning)
     print_table(shown)
 
 

@@ -11,12 +11,13 @@ from typing import Annotated, Any
 import typer
 
 from ratchet.autopilot import Config, read_config
-from ratchet.cli.console import Folder, Json, counted, display_path, out, print_json, printable
+from ratchet.cli.console import Folder, Json, display_path, out, print_json, printable
 from ratchet.observe.project_paths import FILE_NAME, folder_with_config
 from ratchet.source import SourceTree
 from ratchet.source.staging import StagedFunction, UndecoratedTree, stage
 from ratchet.source.targets import target_named, targets_in
 from ratchet.types import InputError
+from ratchet.types.wording import counted
 
 LOAD_S = 60.0
 """Timeout for loading a staged function, in seconds."""
@@ -125,7 +126,10 @@ def _print(staged: StagedFunction, fault: str | None) -> None:
 
     say(f"{staged.function} → {display_path(staged.folder)}", "bold")
     files = counted(len(staged.files), "file")
-    say(f"  {staged.lines} lines of {staged.lines_before}, in {files}: {', '.join(staged.files)}")
+    say(
+        f"  {counted(staged.lines, 'line')} of {staged.lines_before}, in {files}:"
+        f" {', '.join(staged.files)}"
+    )
     if staged.data:
         say(f"  data: {', '.join(staged.data)}")
     for name, version in staged.packages.items():

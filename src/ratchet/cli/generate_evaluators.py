@@ -20,7 +20,6 @@ from ratchet.autopilot.evaluator_generation import (
 from ratchet.cli.console import (
     Folder,
     Json,
-    counted,
     display_path,
     out,
     print_json,
@@ -30,6 +29,7 @@ from ratchet.cli.console import (
 )
 from ratchet.cli.errors import err
 from ratchet.evaluate.generation import toml_tables
+from ratchet.types.wording import counted
 
 
 def generate(

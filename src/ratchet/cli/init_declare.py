@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from ratchet.cli.console import counted, one_line
+from ratchet.cli.console import one_line
 from ratchet.cli.init_verify import WiringVerification
 from ratchet.types import InputError, PromptFile
+from ratchet.types.wording import counted
 from ratchet.wire.applying import Plan
 from ratchet.wire.changes import Changes, LeftAlone
 from ratchet.wire.codemods import declare

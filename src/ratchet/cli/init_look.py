@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from ratchet.cli.console import counted, one_line, out, print_table, table
+from ratchet.cli.console import one_line, out, print_table, table
+from ratchet.types.wording import counted
 
 if TYPE_CHECKING:
     from ratchet.wire.looking import Inventory

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from ratchet.cli.console import counted, one_line, out
+from ratchet.cli.console import one_line, out
 from ratchet.cli.init_verify import WiringFinding, WiringVerification
+from ratchet.types.wording import counted
 from ratchet.wire.changes import LeftAlone
 from ratchet.wire.deriving.derive import Derived, Wiring
 from ratchet.wire.recording.recording import Recording
@@ -25,7 +26,7 @@ def print_recorded(recording: Recording, derived: Derived) -> None:
     if derived.prompts:
         _say("\nPrompts in the source that reached the model:")
     for prompt in derived.prompts:
-        times = "" if prompt.calls == 1 else f" ({prompt.calls} calls)"
+        times = "" if prompt.calls == 1 else f" ({counted(prompt.calls, 'call')})"
         _say(f"  {prompt.path}:{prompt.line}  “{prompt.beginning}…”{times}")
     if derived.acts:
         _say("\nOutside of itself, the run did this:")

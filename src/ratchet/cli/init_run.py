@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import typer
 
-from ratchet.cli.console import counted, one_line, out, print_json
+from ratchet.cli.console import one_line, out, print_json
 from ratchet.cli.errors import err
 from ratchet.cli.init_declare import DeclaredParts, Declaring, declared
 from ratchet.cli.init_page import (
@@ -26,10 +26,11 @@ from ratchet.cli.init_page import (
     print_verified,
 )
 from ratchet.cli.init_tests import tests_as_before
-from ratchet.cli.init_verify import NO_CALL, RecordedAnswers, WiringVerification, verify
+from ratchet.cli.init_verify import NO_CALL, SENT, RecordedAnswers, WiringVerification, verify
 from ratchet.observe.project_paths import FILE_NAME
 from ratchet.source.files import own_files
 from ratchet.types import AgentError, InputError
+from ratchet.types.wording import counted
 from ratchet.wire.applying import Plan, commit, make_plan, show, undo, wired, write
 from ratchet.wire.changes import Changes, FileChange
 from ratchet.wire.deriving.allowed import OutsideAct
@@ -98,13 +99,13 @@ def wire_by_watching(
         with in_place(plan):
             return verified(wiring, plan)
 
-    plans = [planned(wiring, NOTHING_DECLARED) for wiring in derived.wirings]
     if options.dry_run:
-        _dry_run(recording, derived, show(plans[0]), json=json)
+        plan = planned(derived.wirings[0], NOTHING_DECLARED)
+        _dry_run(recording, derived, show(plan), json=json)
         if options.declare:
             say("Prompts are declared once a wiring is verified, so the diff does not show that.")
         return
-    done = _first_that_works(derived.wirings, plans, recording, verified, say)
+    done = _first_that_works(root, derived.wirings, recording, planned, verified, say)
     if options.declare:
         done = declared(
             root, done, derived, recording, planned=planned, verified=verified_in_place, say=say
@@ -170,9 +171,10 @@ def in_place(plan: Plan) -> Iterator[None]:
 
 
 def _first_that_works(
+    root: Path,
     wirings: Sequence[Wiring],
-    plans: Sequence[Plan],
     recording: Recording,
+    planned: Callable[[Wiring, DeclaredParts], Plan],
     verified: Callable[[Wiring, Plan], WiringVerification],
     say: Callable[[str], None],
 ) -> Declaring:
@@ -181,37 +183,69 @@ def _first_that_works(
     Raises:
         AgentError: None does.
     """
-    reasons = []
+    reasons: list[str] = []
     denied: dict[str, None] = {}
-    for wiring, plan in zip(wirings, plans, strict=True):
-        say(f"\nChecking {one_line(wiring.label)}, contained, with the recorded input…")
-        verification = verified(wiring, plan)
+    created = _created(root, recording)
+
+    def checked(wiring: Wiring) -> Declaring:
+        without = f", and without {', '.join(wiring.absent)}" if wiring.absent else ""
+        say(f"\nChecking {one_line(wiring.label)}, contained, with the recorded input{without}…")
+        plan = planned(wiring, NOTHING_DECLARED)
+        return Declaring(wiring, plan, verified(wiring, plan))
+
+    for wiring in wirings:
+        done = checked(wiring)
+        if created and _differs(done.verification):
+            # It may keep answers of its model, or what was said before, in what it created.
+            other = checked(msgspec.structs.replace(wiring, absent=created))
+            if other.verification.works and not _differs(other.verification):
+                return other
+        verification = done.verification
         if verification.works:
-            return Declaring(wiring, plan, verification)
+            return done
         denied |= dict.fromkeys(act.allow for act in verification.denied if act.allow)
         tried = "".join(f" It tried {act.said}; denied." for act in verification.denied)
         reasons.append(f"{one_line(wiring.label)}: {verification.why.strip()}{tried}")
-        if len(plans) > 1:
+        if len(wirings) > 1:
             say(f"It does not work as wired: {reasons[-1]}")
     allow = " ".join(f"--allow {shlex.quote(subject)}" for subject in denied)
     raise AgentError(
         "The agent runs by itself, and not as wired. Nothing was written.\n" + "\n".join(reasons),
         hint=f"Allow what it needs: ratchet init {allow} {_arguments(recording.run)}"
         if allow
-        else _other_hint(recording, reasons),
+        else "Another command, with the input as a word of its own, may be wired better.",
     )
 
 
-def _other_hint(recording: Recording, reasons: Sequence[str]) -> str:
-    """What may help where nothing was denied."""
-    folders = {PurePosixPath(write.path).parts[0] for write in recording.writes}
-    if folders and all(NO_CALL in reason for reason in reasons):
-        return (
-            "If the program keeps answers of its model in what the recorded run wrote"
-            f" ({', '.join(sorted(folders)[:5])}), delete that or switch it off, and run"
-            " ratchet init again."
+def _differs(verification: WiringVerification) -> bool:
+    """Whether the wired run called the model otherwise than the recorded one."""
+    if not verification.works:
+        return NO_CALL in verification.why
+    sent = [finding for finding in verification.findings if finding.name in SENT]
+    return not all(finding.holds for finding in sent)
+
+
+def _created(root: Path, recording: Recording) -> tuple[str, ...]:
+    """What the recorded run created in the project: files, and folders that hold nothing else."""
+    files = {
+        PurePosixPath(write.path)
+        for write in recording.writes
+        if write.place == "project" and write.how == "created" and (root / write.path).is_file()
+    }
+    outermost: dict[str, None] = {}
+    for file in sorted(files):
+        folders = [folder for folder in reversed(file.parents) if folder.parts]
+        alone = (
+            folder
+            for folder in folders
+            if all(
+                PurePosixPath(path.relative_to(root)) in files
+                for path in (root / folder).rglob("*")
+                if not path.is_dir()
+            )
         )
-    return "Another command, with the input as a word of its own, may be wired better."
+        outermost[next(alone, file).as_posix()] = None
+    return tuple(outermost)
 
 
 def _plan(
@@ -380,7 +414,7 @@ def _next(root: Path, done: Declaring) -> list[str]:
     return [
         *steps,
         f'add tasks with answers to {TASKS} ({{"input": …, "expected": …}}), name an evaluator in'
-        f" {FILE_NAME} (ratchet evaluators lists them), then: ratchet eval",
+        f" {FILE_NAME} (see ratchet evaluators list --built-in), then: ratchet eval",
     ]
 
 

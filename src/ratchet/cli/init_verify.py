@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from ratchet.cli.console import counted
 from ratchet.cli.wiring_probe import CHANGED, DeniedAct, ProbeAnswer, ProbeRequest
 from ratchet.observe.project_paths import FILE_NAME
 from ratchet.run.model_hosts import STAND_IN, operation_of
 from ratchet.run.model_relay import Exchange, ModelRelay, RelayAnswer, RelayedRequest
+from ratchet.types.wording import counted
 from ratchet.wire.deriving.derive import Wiring
 from ratchet.wire.deriving.sent_texts import leading_texts, nearest_call, system_texts, unlike
 from ratchet.wire.recording.model_calls import asks_model, body_of, request_of, texts_of_request
@@ -69,6 +69,9 @@ class WiringVerification(msgspec.Struct, frozen=True, kw_only=True):
 
 
 NO_CALL = "No model call reached the gateway."
+
+SENT = ("model calls", "prompts")
+"""Findings on what the wired run sent, beside the recorded one."""
 
 
 def _unchanged(request: RelayedRequest) -> RelayedRequest:

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from ratchet.cli.console import Folder, Json, counted, one_line, out, print_json, short
+from ratchet.cli.console import Folder, Json, one_line, out, print_json, short
 from ratchet.cli.errors import err
 from ratchet.cli.keys import StoreUrl, open_store
 from ratchet.cli.label_subjects import LabelSubject, RolloutSubject, trace_subjects
@@ -24,6 +24,7 @@ from ratchet.evaluate.labelling import (
 )
 from ratchet.store import Store
 from ratchet.types import Drawn, InputError, Label, contradictions
+from ratchet.types.wording import counted
 
 KEYS = "y right, n wrong, 0-5 in between, t steps, s skip, u undo, q quit"
 
@@ -251,7 +252,7 @@ def _import(store: Store, file: Path, labeller: str, json: bool) -> None:
     if unknown:
         raise InputError(
             f"{file}: there is no rollout {unknown[0]!r} in the store"
-            f"{f', nor {len(unknown) - 1} others' if len(unknown) > 1 else ''}.",
+            f"{', nor ' + counted(len(unknown) - 1, 'other') if len(unknown) > 1 else ''}.",
             hint="Nothing was stored. ratchet label --json lists the ids of rollouts.",
         )
     store.labels.add(labels, time.time())

@@ -25,6 +25,7 @@ from ratchet.models.policy.base import find_base, fingerprint, require_train
 from ratchet.models.policy.serving import SLOTS as TRAINABLE_SLOTS
 from ratchet.observe.project_paths import STATE_NAME, folder_with_config
 from ratchet.types import ConfigError
+from ratchet.types.wording import counted
 
 
 def model(
@@ -164,7 +165,9 @@ def model(
                 require_key=False,
             ) as policy:
                 most = (
-                    f"{context} tokens" if context else "the tokens that the model was trained for"
+                    counted(context, "token")
+                    if context
+                    else "the tokens that the model was trained for"
                 )
                 _announce(
                     policy.base_url,

@@ -27,11 +27,12 @@ from rich.text import Text
 from ratchet._waiting import LongWait
 from ratchet.autopilot import Watcher
 from ratchet.cli.candidate_tree import CandidateTree, score_text
-from ratchet.cli.console import counted, number, short
+from ratchet.cli.console import number, short
 from ratchet.cli.errors import TELLER
 from ratchet.learn import Finding, Proposal
 from ratchet.prove import Comparison
 from ratchet.types import Cost, Decision, Release, Rollout, Run, Stage
+from ratchet.types.wording import counted
 
 TITLES: dict[Stage, str] = {
     "baseline": "Baseline: the agent as it is, on the val tasks",
@@ -141,7 +142,9 @@ class TerminalWatcher(Watcher):
 
     def baseline(self, value: float, tasks: int) -> None:
         """Print the baseline's mean."""
-        self._console.print(f"  mean score [bold]{number(value)}[/] over {tasks} val tasks")
+        self._console.print(
+            f"  mean score [bold]{number(value)}[/] over {counted(tasks, 'val task')}"
+        )
 
     def proposal(self, proposal: Proposal) -> None:
         """Update the best so far and the tree of candidates."""

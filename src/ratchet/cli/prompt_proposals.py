@@ -18,6 +18,7 @@ from ratchet.observe.prompt_uses import RecordedCalls
 from ratchet.observe.system_prompts import was_cut
 from ratchet.store import Store
 from ratchet.types import Candidate, InputError, PromptTemplate, PromptUse, Resource, Span
+from ratchet.types.wording import counted
 
 PAGE = 500
 NEWEST_VERSIONS = 100
@@ -260,7 +261,10 @@ def print_recorded_prompts(agent: str, found: RecordedPrompts, rare: int) -> Non
             markup=False,
         )
         return
-    out.print(f"{found.prompts} prompts in {found.calls} calls of {agent}.", markup=False)
+    out.print(
+        f"{counted(found.prompts, 'prompt')} in {counted(found.calls, 'call')} of {agent}.",
+        markup=False,
+    )
     for one in found.registered:
         out.print(f"  {one.count} are {one.name} {short(one.version)}, registered.", markup=False)
     for reason, count in found.discovery.left_out.items():
@@ -288,7 +292,7 @@ def print_proposal(number: int, name: str, proposal: TemplateProposal) -> None:
     lines = highlighted(proposal.template).split("\n")
     text = Text("\n").join(lines[:SHOWN_LINES])
     if len(lines) > SHOWN_LINES:
-        text += Text(f"\n… {len(lines) - SHOWN_LINES} more lines", style="dim")
+        text += Text(f"\n… {counted(len(lines) - SHOWN_LINES, 'more line')}", style="dim")
     out.print(Padding(text, (0, 0, 1, 4), expand=False))
     if proposal.slots:
         rows = table("slot", "values", "such as", right=("values",))

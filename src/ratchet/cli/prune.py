@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ratchet.cli.console import Folder, Json, counted, out, print_json, project_in, wait_for
+from ratchet.cli.console import Folder, Json, out, print_json, project_in, wait_for
 from ratchet.server.retention import Pruner, Retention
+from ratchet.types.wording import counted
 
 
 def prune(folder: Folder = Path("."), json: Json = False) -> None:

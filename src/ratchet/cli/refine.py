@@ -14,7 +14,6 @@ import typer
 from ratchet.cli.console import (
     Folder,
     Json,
-    counted,
     display_path,
     number,
     one_line,
@@ -28,6 +27,7 @@ from ratchet.cli.console import (
 from ratchet.cli.errors import err
 from ratchet.cli.named_dataset import find_dataset, how_to_use
 from ratchet.types import Dataset, InputError, Task
+from ratchet.types.wording import counted
 
 if TYPE_CHECKING:
     from ratchet.curate.refinement import Refinement, RefinementProposal
@@ -222,7 +222,8 @@ def _print_coverage(found: Refinement) -> None:
     if coverage is None:
         return
     out.print(
-        f"Coverage of {coverage.inputs} live inputs: distance {number(coverage.distance, 2)} of 1;"
+        f"Coverage of {counted(coverage.inputs, 'live input')}: distance"
+        f" {number(coverage.distance, 2)} of 1;"
         f" drift {number(coverage.drift, 2)}, p = {number(coverage.drift_p)}"
     )
     rows = table("live", "recent", "tasks", "words", "", right=("live", "recent", "tasks"))

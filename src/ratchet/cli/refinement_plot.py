@@ -7,6 +7,8 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ratchet.types.wording import counted
+
 if TYPE_CHECKING:
     from ratchet.curate.refinement import Refinement
     from ratchet.curate.refinement.proposals import TaskEstimate
@@ -35,7 +37,9 @@ def png_plot(found: Refinement, path: Path) -> None:
         axes.scatter(x, y, s=16, color=color, alpha=0.7, label=f"{label} ({len(some)})")
     axes.set_xlabel("difficulty (standard deviations of the candidates' ability)")
     axes.set_ylabel("discrimination")
-    axes.set_title(f"Tasks of {found.name}, by {found.candidates} candidates".replace("$", r"\$"))
+    axes.set_title(
+        f"Tasks of {found.name}, by {counted(found.candidates, 'candidate')}".replace("$", r"\$")
+    )
     axes.legend(frameon=False, fontsize=8, ncol=3, loc="upper center", bbox_to_anchor=(0.5, -0.12))
     axes.spines[["top", "right"]].set_visible(False)
     figure.tight_layout()
@@ -64,7 +68,7 @@ def html_plot(found: Refinement, path: Path) -> None:
                 f'<circle cx="{x(task.difficulty):.1f}" cy="{y(task.discrimination):.1f}" r="4"'
                 f' fill="{color}" fill-opacity="0.7"><title>{escape(title)}</title></circle>'
             )
-    name = escape(f"Tasks of {found.name}, by {found.candidates} candidates")
+    name = escape(f"Tasks of {found.name}, by {counted(found.candidates, 'candidate')}")
     page = f"""<!doctype html>
 <html lang="en"><meta charset="utf-8"><title>{name}</title>
 <style>body {{ font: 14px sans-serif; margin: 2em }} svg {{ max-width: 100% }}</style>

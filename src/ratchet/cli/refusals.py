@@ -9,9 +9,10 @@ import msgspec
 from rich.markup import escape
 
 from ratchet.autopilot.run_outcome import Refusal, refusals_in
-from ratchet.cli.console import counted, number, one_line, out, short, table
+from ratchet.cli.console import number, one_line, out, short, table
 from ratchet.learn import Proposal
 from ratchet.store import Store
+from ratchet.types.wording import counted
 
 SHOWN = 8
 """Maximum number of reasons shown."""

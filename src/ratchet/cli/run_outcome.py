@@ -5,9 +5,10 @@ from __future__ import annotations
 from rich.markup import escape
 
 from ratchet.autopilot.run_outcome import RunCosts, RunOutcome
-from ratchet.cli.console import counted, display_path, number, out, short, table
+from ratchet.cli.console import display_path, number, out, short, table
 from ratchet.types import Cost, Decision, GuardrailResult
 from ratchet.types.interval_text import interval_ends
+from ratchet.types.wording import counted
 
 
 def costs_text(costs: RunCosts) -> str:
@@ -85,7 +86,10 @@ def print_outcome(outcome: RunOutcome) -> None:
     out.print()
     if decided is not None:
         runs = f", each run {decided.repetitions} times" if decided.repetitions > 1 else ""
-        out.print(f"Candidate [bold]{short(run.best_id)}[/] over {decided.pairs} test tasks{runs}")
+        out.print(
+            f"Candidate [bold]{short(run.best_id)}[/] over"
+            f" {counted(decided.pairs, 'test task')}{runs}"
+        )
         print_decision(decided)
         if outcome.trust:
             out.print(outcome.trust["sentence"], style="dim", markup=False)

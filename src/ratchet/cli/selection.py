@@ -8,6 +8,7 @@ from ratchet.autopilot import Project
 from ratchet.run.program import AnyAgent
 from ratchet.store import Store
 from ratchet.types import SPLITS, Candidate, InputError, Release, Task
+from ratchet.types.wording import counted
 
 
 def select_tasks(
@@ -55,7 +56,7 @@ def select_candidate(project: Project, store: Store, agent: AnyAgent, name: str)
         return store.candidates.get(run.best_id)
     found = store.candidates.find(name)
     if len(found) != 1:
-        how = "no candidate" if not found else f"{len(found)} candidates"
+        how = "no candidate" if not found else counted(len(found), "candidate")
         raise InputError(
             f"{name!r} matches {how}.", hint="Use source, best, or more digits of a candidate's id."
         )

@@ -9,7 +9,6 @@ from rich.text import Text
 
 from ratchet.cli.backend import price
 from ratchet.cli.console import (
-    counted,
     format_count,
     format_dollars,
     format_duration,
@@ -24,6 +23,7 @@ from ratchet.store.messages import messages_in
 from ratchet.store.usage import cost_of, used_in, why_unmeasured
 from ratchet.types import REWARD_VALUE, Feedback, Span
 from ratchet.types.trace import ConversationLog, ConversationMessage, Trace, TraceDetail
+from ratchet.types.wording import counted
 
 _VALUES = (
     ("in", "ratchet.input"),
@@ -47,7 +47,7 @@ def print_trace(detail: TraceDetail, *, full: bool = False, everything: bool = F
     print_tree(detail.spans, full=full, everything=everything)
     missing = detail.trace.spans - len(detail.spans)
     if missing > 0:
-        out.print(f"{missing} spans that started later are not shown.", style="dim")
+        out.print(f"{counted(missing, 'span')} that started later are not shown.", style="dim")
 
 
 def print_tree(spans: Sequence[Span], *, full: bool = False, everything: bool = False) -> None:
@@ -179,7 +179,7 @@ def parts_text(parts: Iterable[Any], limit: int = MAX_CHARACTERS) -> str:
     texts = [_part(part) for part in parts if isinstance(part, Mapping)]
     text = printable("\n".join(part for part in texts if part))
     if len(text) > limit:
-        return f"{text[:limit]}… {len(text) - limit} more characters"
+        return f"{text[:limit]}… {counted(len(text) - limit, 'more character')}"
     return text
 
 
@@ -230,7 +230,7 @@ def print_conversation(log: ConversationLog, *, full: bool = False) -> None:
     print_messages(shown, limit)
     hidden = len(log.messages) - len(shown)
     if hidden:
-        out.print(f"{hidden} messages between agents are shown by --full.", style="dim")
+        out.print(f"{counted(hidden, 'message')} between agents are shown by --full.", style="dim")
     if log.cut:
         out.print("Incomplete: some messages were truncated when recorded.", style="dim")
 

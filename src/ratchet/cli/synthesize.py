@@ -15,7 +15,6 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from ratchet.cli.console import (
     Folder,
     Json,
-    counted,
     one_line,
     out,
     print_json,
@@ -28,6 +27,7 @@ from ratchet.cli.console import (
 from ratchet.cli.errors import err
 from ratchet.cli.named_dataset import find_dataset, how_to_use
 from ratchet.types import SPLITS, Cost, InputError
+from ratchet.types.wording import counted
 
 if TYPE_CHECKING:
     from ratchet.curate.synthesis import Synthesis

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from ratchet.types import Span
+from ratchet.types.wording import counted
 
 SHOWN = 5
 """Steps of the same name under one parent that are shown before folding."""
@@ -128,7 +129,10 @@ def tree_lines(
             continue
         if folded and shown >= most:
             yield TreeLine(
-                0, (True,), None, f"… {len(spans) - shown} more steps, some of them folded"
+                0,
+                (True,),
+                None,
+                f"… {counted(len(spans) - shown, 'more step')}, some of them folded",
             )
             return
         shown += 1
@@ -138,7 +142,9 @@ def tree_lines(
             continue
         if folded and len(stack) >= deepest:
             number = _below(trees, what)
-            yield TreeLine(len(stack), (*last, True), None, f"… {number} more steps below")
+            yield TreeLine(
+                len(stack), (*last, True), None, f"… {counted(number, 'more step')} below"
+            )
             continue
         stack.append((_entries(trees, below, folded), last))
 
@@ -185,7 +191,7 @@ def _fold(trees: SpanForest, name: str, indexes: list[int]) -> str:
     summary = f"… {len(indexes)} more {name}, {seconds:.2f} s in total"
     if errors:
         summary += f", {errors} failed"
-    return summary + (f", {below} steps below them" if below else "")
+    return summary + (f", {counted(below, 'step')} below them" if below else "")
 
 
 def _below(trees: SpanForest, index: int) -> int:

@@ -9,8 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from ratchet.cli.console import Folder, Json, counted, display_path, out, print_json, project_in
+from ratchet.cli.console import Folder, Json, display_path, out, print_json, project_in
 from ratchet.types import InputError
+from ratchet.types.wording import counted
 
 Kind = Annotated[str, typer.Option("--method", help="sft (conversations) or dpo (pairs).")]
 Format = Annotated[str, typer.Option(help="openai, trl, sharegpt or parquet.")]

@@ -22,6 +22,7 @@ from ratchet.cli.console import (
     table,
 )
 from ratchet.types import InputError, NotFound
+from ratchet.types.wording import counted
 from ratchet.weights.metrics import METRICS, read_metrics
 from ratchet.weights.trackers import RunCurves, Tracker
 
@@ -92,7 +93,7 @@ def runs(
         return
     steps = [record for record in records if "val" not in record]
     values = {record["step"]: record["val"] for record in records if "val" in record}
-    out.print(f"{found.name}: {len(steps)} steps", markup=False)
+    out.print(f"{found.name}: {counted(len(steps), 'step')}", markup=False)
     if steps:
         shown = {key: title for key, title in COLUMNS.items() if any(key in s for s in steps)}
         rows = table(*shown.values(), "val", "95 %", right=(*shown.values(), "val"))

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from ratchet.types import Task
+from ratchet.types.wording import counted
 
 INPUTS = frozenset(
     {
@@ -43,7 +44,7 @@ def answer_note(tasks: Sequence[Task], expected: str) -> str:
     if not tasks or any(task.expected is not None for task in tasks):
         return ""
     similar = similar_answers(tasks)
-    count = "1 task" if len(tasks) == 1 else f"{len(tasks)} tasks"
+    count = counted(len(tasks), "task")
     if not similar:
         return f"{count}, none with an answer: there is no {expected!r}."
     return f"{count}, none with an answer; columns that look like one: {', '.join(similar)}."

@@ -16,6 +16,7 @@ from typing import Any
 
 from ratchet.curate.near_duplicates import near_duplicate_groups
 from ratchet.types import SPLITS, ConfigError, Dataset, InputError, Split, Task, canonical_json
+from ratchet.types.wording import counted
 
 _LONGEST_TEXT = 20_000
 """Characters of an input that are compared; what follows must be equal."""
@@ -68,7 +69,8 @@ def split_tasks(
         if fractions.get(split, 0.0) > 0 and split not in splits.values():
             count = len(set(groups.values()))
             raise InputError(
-                f"No task is in the {split} split: there are {len(tasks)} tasks in {count} groups.",
+                f"No task is in the {split} split: there are {counted(len(tasks), 'task')} in"
+                f" {counted(count, 'group')}.",
                 hint="Add tasks, or group them otherwise: --group-by, or group_by and split under"
                 " [tasks] in ratchet.toml.",
             )

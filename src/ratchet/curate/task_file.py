@@ -12,6 +12,7 @@ from ratchet.curate.answer_names import answer_note, input_hint, similar_answers
 from ratchet.curate.json_text import JsonReader
 from ratchet.curate.text_file import open_text
 from ratchet.types import SPLITS, InputError, Split, Task, content_hash
+from ratchet.types.wording import counted
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
 MAX_ID_CHARACTERS = 200
@@ -185,7 +186,8 @@ def _id(value: Any) -> str:
         raise ValueError(f"the id {text!r} is not a string")
     if len(text) > MAX_ID_CHARACTERS:
         raise ValueError(
-            f"the id {text[:20]!r}… has {len(text)} characters; {MAX_ID_CHARACTERS} are allowed"
+            f"the id {text[:20]!r}… has {counted(len(text), 'character')}; {MAX_ID_CHARACTERS} are"
+            " allowed"
         )
     if not text.isprintable():
         raise ValueError(f"the id {text!r} contains characters that cannot be printed")

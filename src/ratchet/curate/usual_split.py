@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from ratchet.curate.split import groups_of, point_of, split_of
 from ratchet.types import SPLITS, Dataset, InputError, Split, Task
+from ratchet.types.wording import counted
 
 SHARES: Mapping[Split, float] = {"train": 0.4, "val": 0.2, "test": 0.4}
 """Shares of a file that is large."""
@@ -58,7 +59,8 @@ def usual_split(
         members.setdefault(group_of[task.id], []).append(task)
     if complete and len(members) < len(SPLITS):
         raise InputError(
-            f"{len(tasks)} tasks in {len(members)} groups are too few: each of train, val and test"
+            f"{counted(len(tasks), 'task')} in {len(members)} groups are too few: each of train,"
+            " val and test"
             " needs one.",
             hint="Add tasks. Tasks that say nearly the same are one group; see near_duplicates and"
             " group_by under [tasks].",

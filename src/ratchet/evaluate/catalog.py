@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import re
 from collections.abc import Callable, Mapping
 from typing import Any, get_type_hints
 
@@ -100,11 +101,26 @@ def make_evaluator(
     return made if name is None else made.named(name)
 
 
+def built_in_meanings() -> dict[str, str]:
+    """The built-in evaluators by name, with the first sentence on what each measures."""
+    docstrings = {name: _factory(name).__doc__ or "" for name in sorted([*BUILT_IN, *LATER])}
+    return {
+        name: re.split(r"(?<=\.)\s", " ".join(text.split()), maxsplit=1)[0]
+        for name, text in docstrings.items()
+    }
+
+
+def _factory(name: str) -> Callable[..., FunctionEvaluator]:
+    if name in LATER:
+        factory: Callable[..., FunctionEvaluator] = getattr(
+            importlib.import_module(LATER[name]), name
+        )
+        return factory
+    return BUILT_IN[name]
+
+
 def _built_in(use: str, options: Mapping[str, Any]) -> FunctionEvaluator:
-    factory = BUILT_IN.get(use)
-    if use in LATER:
-        factory = getattr(importlib.import_module(LATER[use]), use)
-    if factory is None:
+    if use not in BUILT_IN and use not in LATER:
         near = difflib.get_close_matches(use, [*BUILT_IN, *LATER], n=1)
         meant = f" Did you mean {near[0]!r}?" if near else ""
         raise ConfigError(
@@ -112,6 +128,7 @@ def _built_in(use: str, options: Mapping[str, Any]) -> FunctionEvaluator:
             hint=f"The built-in ones are {', '.join([*BUILT_IN, *LATER])};"
             " your own is MODULE:FUNCTION.",
         )
+    factory = _factory(use)
     hints = get_type_hints(factory)
     for option in options:
         if option not in hints or option == "return":

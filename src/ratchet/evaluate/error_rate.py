@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 from ratchet.observe.dialects import names
 from ratchet.types import InputError, Span
 from ratchet.types.trace import CALLS
+from ratchet.types.wording import counted
 from ratchet.worker.evaluator import FunctionEvaluator, Judgement, Unscored
 
 StepKind: TypeAlias = Literal["all", "tools", "calls"]
@@ -31,7 +32,7 @@ def error_rate(*, of: StepKind = "all", within: float | None = None) -> Function
         steps = [span for span in spans if _is_step(span, of)]
         failed = [span for span in steps if span.status == "error"]
         share = len(failed) / len(steps) if steps else 0.0
-        note = f"{len(failed)} of {len(steps)} steps failed"
+        note = f"{len(failed)} of {counted(len(steps), 'step')} failed"
         if failed:
             note += f", first {failed[0].name}: {failed[0].message}"
         return Judgement(share if within is None else float(share <= within), note)

@@ -13,6 +13,7 @@ from ratchet.evaluate.called_tools import (
     wanted_tools,
 )
 from ratchet.types import InputError, Span
+from ratchet.types.wording import counted
 from ratchet.worker.evaluator import FunctionEvaluator, Judgement
 
 
@@ -48,7 +49,7 @@ def tool_calls(
             notes.append(f"missing: {described([one])}{why}")
         if more:
             notes.append(f"not expected: {described(more)}")
-        note = "; ".join(notes) or f"{count} calls as expected"
+        note = "; ".join(notes) or f"{counted(count, 'call')} as expected"
         if not wanted and not got:
             return Judgement(1.0, note)
         if extra:

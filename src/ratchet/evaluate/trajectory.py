@@ -15,6 +15,7 @@ from ratchet.evaluate.called_tools import (
     wanted_tools,
 )
 from ratchet.types import InputError, Span
+from ratchet.types.wording import counted
 from ratchet.worker.evaluator import FunctionEvaluator, Judgement
 
 TrajectoryOrder: TypeAlias = Literal["strict", "in_order", "unordered", "subset"]
@@ -58,13 +59,13 @@ def trajectory(
             if call.name in forbidden:
                 return Judgement(0.0, f"{call.name} is forbidden")
         if max_steps is not None and len(got) > max_steps:
-            return Judgement(0.0, f"{len(got)} calls where {max_steps} are allowed")
+            return Judgement(0.0, f"{counted(len(got), 'call')} where {max_steps} are allowed")
         # With bounds of its own an expected answer need not be one of calls.
         if bounded and "tool_calls" not in metadata and not _is_calls(expected):
-            return Judgement(1.0, f"{len(got)} calls, none of them forbidden")
+            return Judgement(1.0, f"{counted(len(got), 'call')}, none of them forbidden")
         wanted = wanted_tools(expected, metadata)
         why = _difference(order, match, wanted, got)
-        return Judgement(float(not why), why or f"{len(got)} calls as expected")
+        return Judgement(float(not why), why or f"{counted(len(got), 'call')} as expected")
 
     return FunctionEvaluator(
         judge,

@@ -198,6 +198,15 @@ def sent_texts(span: Span) -> tuple[str, ...]:
     return tuple(text for text in found if text)
 
 
+def placeholder_values(template: PromptTemplate, spans: Iterable[Span]) -> dict[str, str]:
+    """Values of a prompt's placeholders in one rollout, as its trace shows them; empty if not."""
+    if not template.placeholders:
+        return {}
+    texts = (text for span in spans for text in sent_texts(span))
+    recognised = (recognise(template, text) for text in texts)
+    return next((values for values in recognised if values is not None), {})
+
+
 def _failing(spans: Sequence[Span]) -> set[str]:
     """Ids of the spans that failed first, of their descendants, and of the model calls before them.
 

@@ -20,9 +20,13 @@ import msgspec
 from ratchet.learn.evidence import text_of
 from ratchet.learn.work import Evaluation
 from ratchet.types import InputError, PromptTemplate, Task
+from ratchet.types.template import Engine
 
 CHARACTERS_A_TOKEN = 4
 """Average characters per token, in most languages and tokenizers."""
+
+_LABEL = re.compile(r"^\s*(?:#|```|\"\"\"|---)|[:>]\s*$")
+"""A line that labels the next one: a heading, a tag, a fence, or what ends in a colon."""
 
 _WORD = re.compile(r"[^\W_]+")
 
@@ -58,22 +62,44 @@ def _made(task_id: str, given: Any, output: Any) -> Demonstration:
     return Demonstration(task_id, text_of(given).strip(), text_of(output).strip())
 
 
-def with_section(template: PromptTemplate, shown: Sequence[Demonstration]) -> PromptTemplate:
-    """A template with a section of demonstrations appended.
+def with_section(
+    template: PromptTemplate, shown: Sequence[Demonstration], task_slot: str = ""
+) -> PromptTemplate:
+    """A template with a section of demonstrations.
 
     The text of the demonstrations is escaped: braces are literal and never placeholders.
+
+    Args:
+        template: The prompt.
+        shown: The demonstrations.
+        task_slot: The placeholder that holds the task: the section stands before it and what
+            labels it. At the end of the prompt without one.
 
     Raises:
         InputError: The template engine cannot represent the text.
     """
     blocks = [f"Input: {each.input}\nOutput: {each.output}" for each in shown]
-    section = "\n\n".join(["# Examples", *blocks])
-    made = PromptTemplate(
-        f"{template.text.rstrip()}\n\n{escaped(section, template)}\n", template.engine
-    )
+    section = escaped("\n\n".join(["# Examples", *blocks]), template)
+    text = template.text.rstrip() + "\n"
+    place = _before_task(text, template.engine, task_slot) if task_slot else len(text)
+    before, after = text[:place].rstrip(), text[place:]
+    parts = [before, section, after] if after else [before, section + "\n"]
+    made = PromptTemplate("\n\n".join(part for part in parts if part), template.engine)
     if made.placeholders != template.placeholders:
         raise InputError("The examples would add placeholders to the prompt.")
     return made
+
+
+def _before_task(text: str, engine: Engine, slot: str) -> int:
+    """Where the line of a placeholder begins, or the first of the lines that label it."""
+    opening = r"\{\{-?\s*" if engine == "jinja2" else r"(?<!\{)(?:\{\{)*\{"
+    match = re.search(opening + re.escape(slot), text)
+    if match is None:
+        return len(text)
+    lines = text[: match.end()].splitlines(keepends=True)[:-1]
+    while lines and _LABEL.search(lines[-1]):
+        lines.pop()
+    return sum(map(len, lines))
 
 
 def escaped(text: str, template: PromptTemplate) -> str:

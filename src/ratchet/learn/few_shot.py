@@ -14,8 +14,9 @@ import asyncio
 import math
 from collections.abc import Mapping, Sequence
 
+from ratchet.bind.recognise import shape_of
 from ratchet.learn.algorithm import SPENT, Finding, SearchEnd, require_tasks
-from ratchet.learn.attribution import uses
+from ratchet.learn.attribution import placeholder_values, uses
 from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.demonstrations import (
     Demonstration,
@@ -41,6 +42,9 @@ UNLIMITED = 400
 
 FINALISTS = 2
 """Maximum number of sets compared with the source on val."""
+
+LOOKED_AT = 8
+"""Rollouts whose traces tell which prompt is used most, and which placeholder holds the task."""
 
 LEAST_TASKS = 4
 LEAST_VAL = 4
@@ -120,7 +124,8 @@ class FewShot:
         source.add(await lab.evaluate(lab.baseline, train[:seen]))
         require_scores(source.evaluations.values(), "train")
         target = await self._target(lab, prompts, source)
-        race = _Race(lab, source, train[:seen], target, reserve=val_count * 3)
+        task_slot = await _task_slot(lab, target, source)
+        race = _Race(lab, source, train[:seen], target, task_slot, reserve=val_count * 3)
         sets = self._choose_sets(lab, source, train, await self._labelled(lab, source))
         if not sets:
             race.ended = SearchEnd(
@@ -151,7 +156,7 @@ class FewShot:
         """The prompt used most in the traces."""
         if len(prompts) == 1:
             return prompts[0]
-        looked = list(source.evaluations.values())[:8]
+        looked = list(source.evaluations.values())[:LOOKED_AT]
         traces = await asyncio.gather(*(lab.spans(e) for e in looked))
         shown = [uses(lab.baseline.resources, spans) for spans in traces]
         counts = {name: sum(each[name].used for each in shown) for name in prompts}
@@ -265,7 +270,14 @@ class _Race(Race[RaceEntry]):
     """Races sets of demonstrations against the source on the same tasks."""
 
     def __init__(
-        self, lab: Lab, source: RaceEntry, tasks: Sequence[Task], target: str, *, reserve: int
+        self,
+        lab: Lab,
+        source: RaceEntry,
+        tasks: Sequence[Task],
+        target: str,
+        task_slot: str,
+        *,
+        reserve: int,
     ) -> None:
         super().__init__()
         self.add(source, list(source.evaluations.values()))
@@ -273,6 +285,7 @@ class _Race(Race[RaceEntry]):
         self.source = source
         self._tasks = list(tasks)
         self._target = target
+        self._task_slot = task_slot
         self._reserve = reserve
         self._shown: dict[int, set[str]] = {}
         """Ids of the tasks that each set contains."""
@@ -344,14 +357,14 @@ class _Race(Race[RaceEntry]):
         parent = self._lab.baseline.resources[self._target]
         assert isinstance(parent, PromptTemplate)
         try:
-            template = with_section(parent, shown)
+            template = with_section(parent, shown, self._task_slot)
         except InputError:
             return None
         candidate = self._lab.propose(
             {self._target: template},
             algorithm=FewShot.name,
-            reason=f"{_described(shown)} ({sum(d.tokens for d in shown)} tokens) stand at the end"
-            f" of {self._target!r}.",
+            reason=f"{_described(shown)} ({sum(d.tokens for d in shown)} tokens) stand"
+            f" {'before the task in' if self._task_slot else 'at the end of'} {self._target!r}.",
         )
         if await self._lab.check(candidate):
             return None
@@ -389,6 +402,24 @@ class _Race(Race[RaceEntry]):
                 accepted=entry.gained() if kept else "",
             )
         )
+
+
+async def _task_slot(lab: Lab, target: str, source: RaceEntry) -> str:
+    """The placeholder that holds the task: the first whose value differs between rollouts.
+
+    Empty if the traces show none: the prompt then stands before the task, as a system prompt does.
+    """
+    template = lab.baseline.resources[target]
+    assert isinstance(template, PromptTemplate)
+    if not template.placeholders:
+        return ""
+    looked = list(source.evaluations.values())[:LOOKED_AT]
+    traces = await asyncio.gather(*(lab.spans(evaluation) for evaluation in looked))
+    fillings = [placeholder_values(template, spans) for spans in traces]
+    fillings = [filling for filling in fillings if filling]
+    slots = shape_of(template).slots if fillings else ()
+    varying = (slot for slot in slots if len({filling[slot] for filling in fillings}) > 1)
+    return next(varying, "")
 
 
 def _left(lab: Lab) -> int:

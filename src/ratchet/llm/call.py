@@ -25,6 +25,7 @@ from ratchet.llm.structured import AnswerSchema
 from ratchet.llm.transport import ChatTransport, timed_out
 from ratchet.observe.redaction import Redactor
 from ratchet.types import Cost, total_cost
+from ratchet.types.wording import counted
 
 MAX_REPEATED = 6_000
 """Maximum characters of a malformed answer that are repeated in the repair request."""
@@ -143,7 +144,7 @@ class CoachCall:
 
     def _read(self, answer: Completion) -> tuple[Any, str, str]:
         """Parse an answer; return its data, what is wrong with it, and a repair instruction."""
-        limit = f" of {self._max_tokens} tokens" if self._max_tokens else ""
+        limit = f" of {counted(self._max_tokens, 'token')}" if self._max_tokens else ""
         if answer.refusal:
             return None, f"The model refused: {_one_line(answer.refusal)}", ""
         if not answer.text:

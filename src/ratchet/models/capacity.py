@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from ratchet.models.memory import OVERHEAD, bytes_needed
+from ratchet.types.wording import counted
 
 SLOTS = 4
 """Slots where the memory allows them; see `benchmarks/local_models.py`."""
@@ -38,7 +39,7 @@ class Capacity(msgspec.Struct, frozen=True, kw_only=True):
         several = "conversations" if self.slots > 1 else "conversation"
         threads = "threads" if self.threads > 1 else "thread"
         return (
-            f"{self.slots} {several} at once, each of at most {self.context} tokens,"
+            f"{self.slots} {several} at once, each of at most {counted(self.context, 'token')},"
             f" on {self.threads} {threads}"
         )
 

@@ -14,6 +14,7 @@ from ratchet.models.fetching import OnBytes, fetch
 from ratchet.models.gguf import GgufHeader, read_header
 from ratchet.models.memory import as_megabytes, bytes_available, bytes_needed
 from ratchet.types import LOCAL_MODELS
+from ratchet.types.wording import counted
 
 LOCAL = "local"
 """The prefix of a local model's name, and by itself the smallest model in the box."""
@@ -110,7 +111,7 @@ def _in_caches(name: str) -> CachedModel:
     if meant:
         paths = "\n".join(f"  {model.full_name}  {model.path}" for model in meant[:SHOWN])
         raise ModelUnavailable(
-            f"{name!r} names {len(meant)} models on this machine:\n{paths}",
+            f"{name!r} names {counted(len(meant), 'model')} on this machine:\n{paths}",
             hint="Name one of them by what stands first, or by its path.",
         )
     there = ", ".join(model.full_name for model in models[:SHOWN])
@@ -147,7 +148,7 @@ def check_memory(file: ModelFile, tokens: int, available: int | None = None) -> 
     if needed > free:
         raise ModelUnavailable(
             f"{file.path.name} is too large for this machine: it needs about"
-            f" {as_megabytes(needed)} of memory with {tokens} tokens in all slots, and"
+            f" {as_megabytes(needed)} of memory with {counted(tokens, 'token')} in all slots, and"
             f" {as_megabytes(free)} are available.",
             hint="Choose a smaller model, or lower --context or --slots of ratchet model.",
         )

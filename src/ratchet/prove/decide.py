@@ -10,6 +10,7 @@ from ratchet.prove.comparison import Comparison, GuardrailState, highest_gains, 
 from ratchet.prove.interval import interval
 from ratchet.types import Decision, GuardrailResult, InputError
 from ratchet.types.interval_text import interval_text
+from ratchet.types.wording import counted
 
 SIDES = ("baseline", "candidate")
 
@@ -23,7 +24,7 @@ def decision(comparison: Comparison) -> Decision:
     verdict = comparison.verdict
     if verdict is None:
         raise InputError(
-            f"The comparison is not over after {len(comparison.path)} pairs.",
+            f"The comparison is not over after {counted(len(comparison.path), 'pair')}.",
             hint="Feed it more pairs, or end it with finish().",
         )
     plan = comparison.plan
@@ -114,7 +115,7 @@ def _sentence(comparison: Comparison, bounds: tuple[float, float]) -> str:
     elif comparison.superiority.reached and comparison.scored < plan.min_pairs:
         text = (
             f"There is no significant gain on so few pairs: {move}; {evidence}, and at least"
-            f" {plan.min_pairs} scored pairs."
+            f" {counted(plan.min_pairs, 'scored pair')}."
         )
     else:
         text = f"There is no significant gain: {move}; {evidence}."
@@ -129,7 +130,7 @@ def _labelled(comparison: Comparison) -> str:
     found = audit.result(comparison.pairs)
     verb = "prove" if found.confirmed else "do not prove"
     text = (
-        f" People's labels of {found.labelled} random pairs {verb} it: e-value"
+        f" People's labels of {counted(found.labelled, 'random pair')} {verb} it: e-value"
         f" {found.e_value:.3g}, {1.0 / comparison.plan.alpha:.3g} needed"
     )
     if found.gain is not None and found.interval is not None:
@@ -176,7 +177,7 @@ def _missing(comparison: Comparison) -> str:
     if comparison.missing:
         side = "for" if comparison.verdict in ("harm", "futile") else "against"
         verb = "counts" if comparison.missing == 1 else "count"
-        counted = "were skipped" if skipped else f"{verb} {side} the candidate"
+        treated = "were skipped" if skipped else f"{verb} {side} the candidate"
         why = _usual(
             run.reasons.get(name, "")
             for pair in comparison.pairs
@@ -184,7 +185,7 @@ def _missing(comparison: Comparison) -> str:
             for name in SIDES
             if getattr(run, name) is None
         )
-        text = f" {comparison.missing} of {pairs} pairs had no score{why} and {counted}"
+        text = f" {comparison.missing} of {counted(pairs, 'pair')} had no score{why} and {treated}"
         scored = [pair for pair in comparison.pairs if not pair.missing]
         if scored and not skipped:
             before = math.fsum(pair.baseline or 0.0 for pair in scored) / len(scored)
@@ -195,9 +196,9 @@ def _missing(comparison: Comparison) -> str:
         text += " Nothing is promoted with so many missing."
     for state in comparison.guardrails:
         if state.missing and state.pairs:
-            counted = "skipped" if skipped else "counted as the largest worsening"
+            treated = "skipped" if skipped else "counted as the largest worsening"
             text += (
-                f" {state.guardrail.metric} was not measured in {state.missing} of {pairs} pairs,"
-                f" which were {counted}."
+                f" {state.guardrail.metric} was not measured in {state.missing} of"
+                f" {counted(pairs, 'pair')}, which were {treated}."
             )
     return text

@@ -18,6 +18,7 @@ from ratchet.prove.comparison import Comparison
 from ratchet.prove.decide import decision
 from ratchet.prove.plan import ExperimentPlan, PairedScore
 from ratchet.types import InputError
+from ratchet.types.wording import counted
 
 SCHEMA = "ratchet.evidence/4"
 """Identifies the layout below; a changed layout gets a new number."""
@@ -70,7 +71,7 @@ def write_evidence(
     if budget is not None and level(budget, history) != comparison.plan.alpha:
         raise InputError(
             f"The plan has alpha {comparison.plan.alpha!r}, but the budget {budget!r} after"
-            f" {len(history)} experiments gives {level(budget, history)!r}.",
+            f" {counted(len(history), 'experiment')} gives {level(budget, history)!r}.",
             hint="Make the plan with alpha=level(budget, history).",
         )
     try:

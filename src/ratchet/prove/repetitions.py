@@ -22,6 +22,7 @@ import msgspec
 from ratchet.prove.plan import ExperimentPlan
 from ratchet.stats.eprocess import EProcess
 from ratchet.stats.gain import USUAL_GAIN
+from ratchet.types.wording import counted
 
 STEPS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 """Numbers of repetitions that are considered."""
@@ -114,7 +115,9 @@ def choose_repetitions(
     noise = _mean(squares)
     if noise == 0.0:
         return RepetitionPlan(
-            1, f"two runs of the baseline had equal scores on all of {len(pilot)} val tasks"
+            1,
+            "two runs of the baseline had equal scores on all of"
+            f" {counted(len(pilot), 'val task')}",
         )
     seen = _mean(differences)
     rest = [(d - seen) ** 2 - square for d, square in zip(differences, squares, strict=True)]
@@ -133,7 +136,8 @@ def choose_repetitions(
         return RepetitionPlan(1, f"{varies}, yet repetitions would hardly help the proof")
     return RepetitionPlan(
         count,
-        f"{varies}, so {plan.max_pairs} tasks run once would prove a gain of {gain:.2g} with"
+        f"{varies}, so {counted(plan.max_pairs, 'task')} run once would prove a gain of {gain:.2g}"
+        " with"
         f" probability {once:.2f}; with repetitions it is {power(count):.2f}",
     )
 

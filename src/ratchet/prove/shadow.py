@@ -26,6 +26,7 @@ from ratchet.prove.subgroups import Subgroups
 from ratchet.stats.eprocess import EProcess
 from ratchet.stats.weighted_effect import Moments
 from ratchet.types import GuardrailResult, InputError, StageDecision, StageVerdict
+from ratchet.types.wording import counted
 
 
 class ShadowPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -336,7 +337,7 @@ class ShadowTest(msgspec.Struct, kw_only=True):
     def _obstacles(self) -> list[str]:
         reasons = []
         if self.scored < self.plan.min_pairs:
-            reasons.append(f"there are fewer than {self.plan.min_pairs} scored pairs")
+            reasons.append(f"there are fewer than {counted(self.plan.min_pairs, 'scored pair')}")
         if self.too_many_missing:
             reasons.append("too many pairs have no score")
         if self.too_many_blocked:
@@ -344,7 +345,8 @@ class ShadowTest(msgspec.Struct, kw_only=True):
         for each in self.guardrails:
             if each.missing and self.plan.missing == "worst":
                 reasons.append(
-                    f"the {each.guardrail.metric} of {each.missing} pairs is not known and counts"
+                    f"the {each.guardrail.metric} of {counted(each.missing, 'pair')} is not known"
+                    " and counts"
                     " against the candidate"
                 )
         return reasons

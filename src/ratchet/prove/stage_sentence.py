@@ -10,6 +10,7 @@ from ratchet.prove.feedback import FeedbackRule
 from ratchet.prove.missing import MissingRule
 from ratchet.types import StageDecision
 from ratchet.types.interval_text import interval_text
+from ratchet.types.wording import counted
 
 PLACES = {"shadow": "In shadow", "canary": "In the canary"}
 
@@ -62,7 +63,7 @@ def _moved(decision: StageDecision) -> str:
         level = 100.0 * (1.0 - decision.alpha)
         text += f"; {level:.3g} % interval {interval_text(*decision.interval)}"
     if decision.stage == "shadow":
-        return text + f") over {decision.baseline_count} pairs"
+        return text + f") over {counted(decision.baseline_count, 'pair')}"
     return text + f") over {decision.baseline_count} and {decision.candidate_count} units"
 
 
@@ -109,8 +110,8 @@ def blocked_pairs(decision: StageDecision) -> list[str]:
     if not decision.blocked:
         return []
     return [
-        f"In {decision.blocked} pairs the candidate was stopped at a side effect, or left what was"
-        " recorded."
+        f"In {counted(decision.blocked, 'pair')} the candidate was stopped at a side effect, or"
+        " left what was recorded."
     ]
 
 

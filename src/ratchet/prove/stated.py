@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ratchet.types import VerificationError
+from ratchet.types.wording import counted
 
 
 def part(name: str, content: dict[str, Any], key: str, kind: type) -> Any:
@@ -51,7 +52,7 @@ def compare(stated: Any, recomputed: Any, where: str) -> list[str]:
         return findings
     if isinstance(stated, (list, tuple)) and isinstance(recomputed, (list, tuple)):
         if len(stated) != len(recomputed):
-            return [f"{where}: {len(stated)} items stated, {len(recomputed)} recomputed"]
+            return [f"{where}: {counted(len(stated), 'item')} stated, {len(recomputed)} recomputed"]
         findings = []
         for place, (mine, theirs) in enumerate(zip(stated, recomputed, strict=True)):
             findings += compare(mine, theirs, f"{where}[{place}]")

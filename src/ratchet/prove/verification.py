@@ -17,6 +17,7 @@ from ratchet.prove.plan import ExperimentPlan, PairedScore
 from ratchet.prove.stage_evidence import SCHEMA_STAGE, SCHEMA_STAGE_SKIPPING, recompute_stage
 from ratchet.prove.stated import ABSENT, budget_of, compare, part, short
 from ratchet.types import Decision, InputError, RatchetError, StageDecision, VerificationError
+from ratchet.types.wording import counted
 
 LARGEST_FILE = 256 * 1024 * 1024
 """Maximum bytes of a file; larger ones are not read."""
@@ -191,7 +192,9 @@ def _plan(name: str, content: dict[str, Any]) -> ExperimentPlan:
 def _pairs(name: str, content: dict[str, Any], repetitions: int) -> list[PairedScore]:
     rows = part(name, content, "pairs", list)
     if len(rows) > LARGEST_EXPERIMENT:
-        raise VerificationError(f"{name} has {len(rows)} pairs; at most {LARGEST_EXPERIMENT} are.")
+        raise VerificationError(
+            f"{name} has {counted(len(rows), 'pair')}; at most {LARGEST_EXPERIMENT} are."
+        )
     pairs = []
     for number, row in enumerate(rows, start=1):
         if not isinstance(row, dict):

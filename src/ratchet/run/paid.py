@@ -9,6 +9,7 @@ from typing import Protocol
 from ratchet.llm import Account
 from ratchet.store import Store
 from ratchet.types import FINAL, BudgetExhausted, Candidate, Rollout
+from ratchet.types.wording import counted
 
 KIND = "rollout"
 """Kind of the work, by which a account remembers what it costs."""
@@ -139,7 +140,8 @@ class CappedRunner:
         new, spent = await asyncio.to_thread(self._new_and_spent, ids)
         if new and spent + new > self._most:
             raise BudgetExhausted(
-                f"{spent} of the {self._most} rollouts that this run may take are spent, and the"
+                f"{spent} of the {counted(self._most, 'rollout')} that this run may take are"
+                " spent, and the"
                 f" next step takes {new}.",
                 hint="What they showed is kept. Allow more, or use fewer tasks.",
             )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -63,8 +64,40 @@ def result_at(body: bytes, path: str) -> object:
     return plain(value_at(data, path.split("."), "the response"))
 
 
-def result_of_events(body: bytes, path: str) -> object:
-    """The result in a stream of server-sent events: what they hold at a dotted path, or all data.
+def events_of(body: bytes, *, streamed: bool) -> list[bytes]:
+    """The data of each event: of server-sent events, or of lines of which each is JSON.
+
+    Args:
+        body: A service's response.
+        streamed: Whether its content type says that it has server-sent events.
+
+    Returns:
+        The data; empty if the response is none of both.
+    """
+    body = body.replace(b"\r\n", b"\n")
+    if streamed:
+        events = []
+        for event in body.split(b"\n\n"):
+            lines = [
+                line[5:].removeprefix(b" ") for line in event.split(b"\n") if line[:5] == b"data:"
+            ]
+            data = b"\n".join(lines)
+            if lines and data != b"[DONE]":
+                events.append(data)
+        return events
+    lines = [line for line in body.split(b"\n") if line.strip()]
+    return lines if len(lines) > 1 and all(map(_is_object, lines)) else []
+
+
+def _is_object(line: bytes) -> bool:
+    try:
+        return isinstance(msgspec.json.decode(line), dict)
+    except (msgspec.DecodeError, RecursionError):
+        return False
+
+
+def result_of_events(events: Sequence[bytes], path: str) -> object:
+    """The result in a stream of events: what they hold at a dotted path, or all data.
 
     Texts are joined to one. Events that have nothing at the path are left out.
 
@@ -72,11 +105,7 @@ def result_of_events(body: bytes, path: str) -> object:
         InputError: None has.
     """
     found: list[object] = []
-    for event in body.replace(b"\r\n", b"\n").split(b"\n\n"):
-        lines = [line[5:].removeprefix(b" ") for line in event.split(b"\n") if line[:5] == b"data:"]
-        data = b"\n".join(lines)
-        if not lines or data == b"[DONE]":
-            continue
+    for data in events:
         try:
             found.append(result_at(data, path) if path else result_of(data))
         except InputError:

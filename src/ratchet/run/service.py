@@ -17,7 +17,7 @@ import msgspec
 from ratchet.observe.ids import traceparent
 from ratchet.run.command import root_span, task_json
 from ratchet.run.handover import Handover
-from ratchet.run.program_results import result_at, result_of, result_of_events
+from ratchet.run.program_results import events_of, result_at, result_of, result_of_events
 from ratchet.types import AgentError, AttemptStatus, Claim, InputError, Outcome, Resource
 from ratchet.worker.attempt import MAX_OUTPUT_BYTES, AttemptClock, cut_off, timed_out
 from ratchet.worker.environment import attempt_name, gateway_urls
@@ -101,8 +101,10 @@ class ServiceClient:
             )
         path = self._handover.output
         try:
-            if response.content_type == "text/event-stream":
-                return result_of_events(body, path)
+            streamed = response.content_type == "text/event-stream"
+            events = events_of(body, streamed=streamed) if streamed or path else []
+            if streamed or events:
+                return result_of_events(events, path)
             return result_at(body, path) if path else result_of(body)
         except InputError as error:
             raise ServiceFailure(f"The service answered, and {error.message}") from None

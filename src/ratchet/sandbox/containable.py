@@ -108,6 +108,7 @@ def _tried(level: Level, before: Sequence[str]) -> str:
         "copies": [folder],
         "folders": [],
         "hidden": [],
+        "absent": [],
         "writable": [],
         "rules": [("/", landlock.READ)],
         "relay": 0,

@@ -62,6 +62,8 @@ class Allowance(msgspec.Struct, frozen=True, kw_only=True):
     """Names on the PATH, or paths."""
     folders: tuple[str, ...] = ()
     """Absolute paths of folders and files that it really writes to."""
+    absent: tuple[str, ...] = ()
+    """Absolute paths of the project that it begins without, where the folder is copied."""
 
 
 class AgentContainment:
@@ -157,6 +159,7 @@ class AgentContainment:
             "copies": copies,
             "folders": folders,
             "hidden": hidden,
+            "absent": [path for path in self._allowed.absent if _within(path, [self._root])],
             "writable": [*copies, *folders, base, *([_SHARED_MEMORY] if mounts else [])],
             "rules": [] if mounts else _rules(base, folders, hidden),
             "relay": 0,

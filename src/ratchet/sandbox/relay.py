@@ -18,6 +18,7 @@ from urllib.parse import unquote, urlsplit
 
 from ratchet.sandbox.inside import landlock
 from ratchet.sandbox.limits import Level, SandboxFailed, SandboxUnavailable
+from ratchet.types.wording import counted
 
 _LOCAL = ("localhost", "127.0.0.1")
 _MOST = 64
@@ -77,7 +78,9 @@ def addresses(connect: Sequence[tuple[str, int]], level: Level, version: int) ->
             hint="Install bubblewrap, or use Linux 6.7 or newer.",
         )
     if len(names) > 250:
-        raise SandboxFailed(f"connect names {len(names)} hosts; at most 250 can be reached.")
+        raise SandboxFailed(
+            f"connect names {counted(len(names), 'host')}; at most 250 can be reached."
+        )
     return made
 
 

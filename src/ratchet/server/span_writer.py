@@ -21,6 +21,7 @@ from ratchet.server.metrics import Metrics
 from ratchet.server.problems import Problem, problem_of
 from ratchet.store.spans import ReceivedSpans
 from ratchet.types import RatchetError, SpanRecord, StoreError
+from ratchet.types.wording import counted
 
 BATCH = 2_000
 """Most spans in one transaction, which bounds the time that pending spans wait."""
@@ -168,7 +169,7 @@ class SpanWriter:
             self._refused(len(records))
             raise Problem(
                 429,
-                f"{self._pending} spans wait to be stored; the limit is {self._limit}.",
+                f"{counted(self._pending, 'span')} wait to be stored; the limit is {self._limit}.",
                 hint="Send them again later.",
                 headers={"retry-after": "1"},
             )

@@ -34,6 +34,7 @@ from ratchet.server.serve import ServeSettings
 from ratchet.server.trainer import Trainer
 from ratchet.store import Store
 from ratchet.types import AgentError, Candidate, InputError, Task
+from ratchet.types.wording import counted
 from ratchet.weights.sampler import GradedRollout
 
 RUN = "RATCHET_VERL_RUN"
@@ -195,7 +196,8 @@ class LabRollouts:
         if not any(each.transitions for each in tokens):
             errors = [each.rollout.error for each in made if each.rollout.error]
             raise AgentError(
-                f"The tokens of no model call were kept in {len(made)} rollouts of the task"
+                f"The tokens of no model call were kept in {counted(len(made), 'rollout')} of the"
+                " task"
                 f" {task.id}. {errors[0] if errors else ''}".rstrip(),
                 hint="The agent must call the model at the base_url of the Model that it is given,"
                 " and by its name.",

@@ -22,6 +22,7 @@ from ratchet.ship.source_slots import SourceSlot, find_slots
 from ratchet.source.literals.data_values import same_value
 from ratchet.types import Candidate, Decision, PromptTemplate, Release, ShipError
 from ratchet.types.interval_text import interval_ends
+from ratchet.types.wording import counted
 
 _CANDIDATE = "Ratchet-Candidate"
 _BASELINE = "Ratchet-Baseline"
@@ -64,7 +65,7 @@ def release_message(
     runs = f" of means of {decision.repetitions} runs" if decision.repetitions > 1 else ""
     body = (
         f"{_one_line(decision.metric)}: {decision.baseline:.4f} -> {decision.candidate:.4f} over"
-        f" {decision.pairs} pairs{runs}.\n"
+        f" {counted(decision.pairs, 'pair')}{runs}.\n"
         f"Gain {gain:+.4f}, interval [{low}, {high}] at level"
         f" {1 - decision.alpha:.4g}.\n"
         f"e-value {decision.e_value:.4g} (needed: {1 / decision.alpha:.4g})."

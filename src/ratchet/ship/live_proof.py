@@ -9,6 +9,7 @@ from pathlib import Path
 from ratchet.ship.pull_request import code, fence, folded, plain
 from ratchet.types import StageDecision
 from ratchet.types.interval_text import interval_ends
+from ratchet.types.wording import counted
 
 _AFTER_IT = "\n## Tests\n"
 """The part of the text that the section stands before."""
@@ -55,7 +56,7 @@ def _row(decision: StageDecision) -> str:
         low, high = interval_ends(*decision.interval, 4)
         interval = f"[{low}, {high}] at {1 - decision.alpha:.4g}"
     if decision.stage == "shadow":
-        compared = f"{decision.baseline_count} pairs"
+        compared = counted(decision.baseline_count, "pair")
     else:
         compared = f"{decision.baseline_count} and {decision.candidate_count} units"
     verdict: str = decision.verdict or "undecided"

@@ -45,6 +45,7 @@ from ratchet.types import (
     kind_of,
 )
 from ratchet.types.knobs import domain
+from ratchet.types.wording import counted
 
 
 @dataclass(frozen=True)
@@ -399,7 +400,7 @@ def _shown(resource: Resource, key: str) -> Any:
 def _by_hand(where: str, name: str, key: str, value: Any, why: str) -> ShipError:
     text = repr(value)
     if len(text) > 300:
-        text = f"{text[:300]}… ({len(str(value))} characters)"
+        text = f"{text[:300]}… ({counted(len(str(value)), 'character')})"
     return ShipError(
         f"{where}: {name}.{key} cannot be patched: {why}.",
         hint=f"Write this there by hand: {text}.",

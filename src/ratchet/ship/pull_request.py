@@ -27,6 +27,7 @@ from ratchet.types import (
     ShipError,
 )
 from ratchet.types.interval_text import interval_ends
+from ratchet.types.wording import counted
 
 MOST_TITLE = 200
 """Most characters of a title; GitLab allows 255, with a prefix for drafts."""
@@ -172,7 +173,8 @@ def _not_proved(decision: Decision) -> str:
     more = decision.more_pairs
     tasks = "test task" if more == 1 else "test tasks"
     return (
-        f"**Not proved.** It looks better on {decision.pairs} test tasks, which are too few to"
+        f"**Not proved.** It looks better on {counted(decision.pairs, 'test task')}, which are too"
+        " few to"
         " prove it: the candidate may be no better, or worse. Nothing but your merge releases it."
         f" About {more} more {tasks} would prove a gain of this size; once they are added, `ratchet"
         " improve` goes on with the same comparison."

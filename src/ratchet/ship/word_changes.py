@@ -7,6 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Literal
 
+from ratchet.types.wording import counted
+
 ChangeOp = Literal["same", "out", "in"]
 WordChange = tuple[ChangeOp, str]
 
@@ -82,7 +84,7 @@ def folded(changes: Sequence[WordChange], context: int = CONTEXT) -> list[WordCh
         tail = context if number + 1 < len(changes) else 0
         if op == "same" and len(text) > head + tail + 40:
             left_out = len(text) - head - tail
-            middle = f" […{left_out} unchanged characters…] "
+            middle = f" […{counted(left_out, 'unchanged character')}…] "
             text = text[:head] + middle + (text[-tail:] if tail else "")
         shown.append((op, text))
     return shown

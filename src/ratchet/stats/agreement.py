@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from ratchet.types import InputError
+from ratchet.types.wording import counted
 
 LEVEL = 0.95
 """Default level of confidence intervals."""
@@ -251,4 +252,6 @@ def _variance(values: Sequence[float]) -> float:
 
 def _same_length(first: Sequence[object], second: Sequence[object]) -> None:
     if len(first) != len(second):
-        raise InputError(f"There are {len(first)} scores and {len(second)} labels.")
+        raise InputError(
+            f"There are {counted(len(first), 'score')} and {counted(len(second), 'label')}."
+        )

@@ -24,6 +24,7 @@ from typing import NamedTuple
 from ratchet.stats.agreement import LEVEL, wilson
 from ratchet.stats.student_t import t_quantile
 from ratchet.types import InputError
+from ratchet.types.wording import counted
 
 FEWEST = 50
 """Labels below which the interval of a proportion is Wilson's, of the labels alone."""
@@ -69,9 +70,12 @@ def predicted_mean(
     """
     n, rest = len(labels), len(unlabelled)
     if n != len(scores):
-        raise InputError(f"There are {n} labels and {len(scores)} scores of the same cases.")
+        raise InputError(
+            f"There are {counted(n, 'label')} and {counted(len(scores), 'score')} of the same"
+            " cases."
+        )
     if n < 2:
-        raise InputError(f"{n} labels give no interval; at least 2 are needed.")
+        raise InputError(f"{counted(n, 'label')} give no interval; at least 2 are needed.")
     mean_label, mean_score = _mean(labels), _mean(scores)
     quantile = t_quantile(0.5 + level / 2.0, n - 1)
     half = quantile * sqrt(_covariance(labels, labels) / n)

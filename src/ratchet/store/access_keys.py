@@ -17,6 +17,7 @@ from ratchet.store.columns import clean
 from ratchet.store.engine import PATIENCE_S, Database
 from ratchet.store.tables import keys
 from ratchet.types import OLD_SCOPE, SCOPES, InputError, Key, Scope
+from ratchet.types.wording import counted
 
 PREFIX = "rk_"
 """Prefix of every key, so that secret scanners and users recognise it."""
@@ -167,7 +168,9 @@ def _found(connection: Connection, which: str) -> Key:
         return found[0]
     if found:
         ids = ", ".join(key.id for key in found)
-        raise InputError(f"{which!r} names {len(found)} keys: {ids}.", hint="Name one by its id.")
+        raise InputError(
+            f"{which!r} names {counted(len(found), 'key')}: {ids}.", hint="Name one by its id."
+        )
     if name.startswith(PREFIX):
         raise InputError(
             "That is the secret of a key, not its id.", hint="List the ids: ratchet keys list."

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
+from ratchet.types.wording import counted
+
 LONGEST = 2_000
 """Characters of a value; more are cut off, and that is said."""
 
@@ -29,4 +31,4 @@ def table_html(title: str, values: Mapping[str, Any]) -> str:
 def _cut(text: str) -> str:
     if len(text) <= LONGEST:
         return text
-    return f"{text[:LONGEST]} … ({len(text) - LONGEST} more characters)"
+    return f"{text[:LONGEST]} … ({counted(len(text) - LONGEST, 'more character')})"

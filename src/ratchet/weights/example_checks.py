@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from ratchet.types import InputError
+from ratchet.types.wording import counted
 from ratchet.weights.examples import TokenExample
 from ratchet.weights.learner import Learner
 from ratchet.weights.rows import check_vocabulary
@@ -26,7 +27,8 @@ def check_examples(learner: Learner, examples: Iterable[tuple[str, TokenExample]
     for name, example in examples:
         if len(example.mask) != len(example.ids):
             raise InputError(
-                f"{name} has {len(example.ids)} tokens and a mask of {len(example.mask)}."
+                f"{name} has {counted(len(example.ids), 'token')} and a mask of"
+                f" {len(example.mask)}."
             )
         if not np.any(example.mask) or example.mask[0]:
             raise InputError(
@@ -35,7 +37,8 @@ def check_examples(learner: Learner, examples: Iterable[tuple[str, TokenExample]
             )
         if len(example.ids) > learner.base.context:
             raise InputError(
-                f"{name} has {len(example.ids)} tokens, and the context of {learner.base.name}"
+                f"{name} has {counted(len(example.ids), 'token')}, and the context of"
+                f" {learner.base.name}"
                 f" holds {learner.base.context}.",
                 hint="Leave it out, or train a model with a longer context.",
             )

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratchet.types import InputError, RatchetError
+from ratchet.types.wording import counted
 from ratchet.weights.critic import estimates, value_head
 from ratchet.weights.packing import TokenRow, micro_batches
 from ratchet.weights.reading import Reading, read
@@ -290,7 +291,7 @@ class Learner:
             if all(len(part) == 1 for part in self._micro_batches(units)):
                 raise RatchetError(
                     f"The memory does not suffice to train a single rollout or example of"
-                    f" {max(_length(unit) for unit in units)} tokens.",
+                    f" {counted(max(_length(unit) for unit in units), 'token')}.",
                     hint="Use a smaller model or shorter contexts, or dtype bfloat16.",
                 )
             parts = sum(1 for _ in self._micro_batches(units))

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ratchet.types import InputError, Transition, unpack_floats, unpack_ids
+from ratchet.types.wording import counted
 from ratchet.weights.sampler import GradedRollout
 
 
@@ -102,12 +103,14 @@ def _check(call: Transition, vocabulary: int) -> None:
     tokens, logprobs = len(call.response_ids) // 4, unpack_floats(call.logprobs)
     if tokens and not len(logprobs):
         raise InputError(
-            f"{where} has no log-probabilities of its {tokens} tokens.",
+            f"{where} has no log-probabilities of its {counted(tokens, 'token')}.",
             hint="Reinforcement learning needs an endpoint that returns them with the token ids,"
             " such as `ratchet model` or vLLM.",
         )
     if len(logprobs) != tokens:
-        raise InputError(f"{where} has {len(logprobs)} log-probabilities of {tokens} tokens.")
+        raise InputError(
+            f"{where} has {len(logprobs)} log-probabilities of {counted(tokens, 'token')}."
+        )
     values = np.asarray(logprobs)
     if not np.all(np.isfinite(values) & (values <= 1e-3)):  # rounding can exceed 0
         raise InputError(f"{where} has a log-probability that is not a number of at most 0.")

@@ -19,6 +19,7 @@ import msgspec
 from ratchet._private_files import make_folder
 from ratchet.run.locks import FileLock
 from ratchet.types import ConfigError, StoreError
+from ratchet.types.wording import counted
 from ratchet.weights.learner import Diverged, Learner
 from ratchet.weights.metrics import ValResult, append_metrics, drop_metrics_after
 from ratchet.weights.settings import Schedule
@@ -362,7 +363,7 @@ class TrainingRun:
         step = self._result_step()
         first = next((found for at, found in progress.validations if at == 0), None)
         best = progress.best
-        text = f"{progress.step} steps; "
+        text = f"{counted(progress.step, 'step')}; "
         if best is None or first is None:
             text += f"the weights after {step} are the result, without validation."
         elif step == 0:

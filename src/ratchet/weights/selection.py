@@ -13,6 +13,7 @@ import msgspec
 from ratchet.observe.dialects import names
 from ratchet.store import Store
 from ratchet.types import Feedback, InputError, Rollout, Span, Split
+from ratchet.types.wording import counted
 from ratchet.weights.recorded_chat import ChatExample, ChatMessage, ChatPair, recorded_chat
 
 PAGE = 200
@@ -53,7 +54,9 @@ class TrainingSelection(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.best is not None and self.best < 1:
-            raise InputError(f"The best {self.best} rollouts of a task are none; give at least 1.")
+            raise InputError(
+                f"The best {counted(self.best, 'rollout')} of a task are none; give at least 1."
+            )
         if not self.gap > 0:
             raise InputError(f"The gap between the scores of a pair is above 0, not {self.gap}.")
 

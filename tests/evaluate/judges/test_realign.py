@@ -119,7 +119,7 @@ def test_too_few_or_one_sided_labels_are_refused_with_what_is_missing(
     one_input = [
         LabelledRollout(ended("Elm", id=f"r{k}", input="same"), float(k % 2)) for k in range(40)
     ]
-    with pytest.raises(InputError, match="1 distinct inputs"):
+    with pytest.raises(InputError, match="1 distinct input"):
         aligned(simulator, "simulated-judge", one_input)
 
 

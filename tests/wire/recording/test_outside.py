@@ -53,8 +53,6 @@ def test_hosts_files_programs_variables_and_data_are_named_once(
     assert writes.pop("old.txt") == ("project", "deleted")
     assert {(Path(path).name, how) for path, (_, how) in writes.items()} == {(".tool", "created")}
     assert [Path(program.path).name for program in recording.programs] == ["ls"]
-    variables = {variable.name: variable.present for variable in recording.variables}
-    assert variables == {"UPSTREAM": True, "TONE": False}
     assert recording.data_files_read == ("data/orders.csv",)
     assert not recording.missing
 

@@ -113,6 +113,31 @@ def test_an_agent_in_node_is_recorded_with_files_and_functions(
     assert contact.requests == {"POST /search": 1}
 
 
+@pytest.mark.skipif(shutil.which("node") is None, reason="Node is not installed.")
+def test_variables_that_an_agent_in_node_read_are_named_and_those_of_idle_files_are_not(
+    tmp_path: Path,
+) -> None:
+    root = project(tmp_path)
+    (root / "package.json").write_text('{"type": "module"}')
+    (root / "agent.js").write_text(
+        """
+        import { spawnSync } from "node:child_process";
+        process.env.SHOP_MODE = "quick";
+        const { SHOP_MODE, HOME } = process.env;
+        const child = spawnSync("sh", ["-c", "echo $SHOP_MODE"]).stdout.toString().trim();
+        if (child !== SHOP_MODE || !("SHOP_MODE" in { ...process.env })) throw new Error(child);
+        if (!process.env.SHOP_API_KEY) throw new Error("No key.");
+        const client = connect(process.env.MODEL_API_KEY);
+        """
+    )
+    (root / "idle.js").write_text("export const key = process.env.TRANSLATOR_API_KEY;\n")
+    recording = recorded(root, "node", "agent.js", "Where?", python="")
+    assert "No key." in recording.stderr_tail
+    lacking = {entry.name: entry.why for entry in recording.missing if entry.kind == "variable"}
+    assert lacking.keys() == {"SHOP_API_KEY", "MODEL_API_KEY"}
+    assert lacking["SHOP_API_KEY"].startswith("agent.js:7 reads it")
+
+
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed.")
 def test_a_shell_agent_is_led_by_the_default_that_its_source_states(tmp_path: Path) -> None:
     root = project(tmp_path)

@@ -18,6 +18,7 @@ from ratchet.types import (
     StageDecision,
 )
 from ratchet.types.interval_text import interval_text
+from ratchet.types.wording import counted
 
 DAY_S = 86_400.0
 
@@ -38,14 +39,16 @@ def explain_experiment(experiment: Experiment) -> list[str]:
         f" is experiment {len(experiment.history) + 1} of its stream, and all of them share one"
         f" budget of false promotions.",
         f"The mean {decided.metric} went from {decided.baseline:.3f} to {decided.candidate:.3f}"
-        f" over {decided.pairs} tasks; its interval is {interval_text(*decided.interval)}.",
+        f" over {counted(decided.pairs, 'task')}; its interval is"
+        f" {interval_text(*decided.interval)}.",
         *(_guardrail(each) for each in decided.guardrails),
     ]
     if decided.labelled is not None:
         of = decided.labelled
         confirmed = "confirm" if of.confirmed else "do not confirm"
         told.append(
-            f"The score is a judge's. People labelled {of.labelled} of {of.wanted} drawn pairs, and"
+            f"The score is a judge's. People labelled {of.labelled} of"
+            f" {counted(of.wanted, 'drawn pair')}, and"
             f" their labels {confirmed} the gain."
         )
     return [*told, *_would_change(decided, needed)]
@@ -123,7 +126,8 @@ def _would_change(decided: Decision, needed: float) -> list[str]:
             else " Add them, and ratchet improve compares anew, with pairs to label drawn from all."
         )
         return [
-            f"About {decided.more_pairs} more test tasks would prove it, if the gain seen so far is"
+            f"About {counted(decided.more_pairs, 'more test task')} would prove it, if the gain"
+            " seen so far is"
             f" the true one; nothing promises that it is.{then}"
         ]
     if decided.verdict == "guardrail":

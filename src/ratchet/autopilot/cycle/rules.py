@@ -41,6 +41,7 @@ from ratchet.types import (
     OperatorCommand,
     Spending,
 )
+from ratchet.types.wording import counted
 
 DAY_S = 86_400.0
 
@@ -127,7 +128,7 @@ class StateRules:
         captured = self.parts.capture(cycle)
         if captured.tasks < self.policy.min_tasks:
             return Wait(
-                f"There are {captured.tasks} tasks to learn from, and min_tasks ="
+                f"There are {counted(captured.tasks, 'task')} to learn from, and min_tasks ="
                 f" {self.policy.min_tasks} are needed.",
                 self.clock() + CAPTURE_S,
             )
@@ -139,7 +140,8 @@ class StateRules:
         dollars = self.policy.dollars_per_day - spent.dollars
         return Move(
             target="learn",
-            rule=f"{captured.tasks} tasks, {captured.added} of them new, and budget left today.",
+            rule=f"{counted(captured.tasks, 'task')}, {captured.added} of them new, and budget left"
+            " today.",
             changes={"dataset": captured.dataset, "rollouts": rollouts, "dollars": dollars},
             # Taken in full until it is known what learning took.
             spent=(Taken("learn", Spending(rollouts=rollouts, dollars=dollars), self.clock()),),

@@ -8,6 +8,7 @@ from collections.abc import Callable
 
 from ratchet.learn import Finding, Proposal
 from ratchet.types import Rollout
+from ratchet.types.wording import counted
 
 EVERY_S = 5.0
 """Interval of the printed rollout count, in seconds."""
@@ -46,7 +47,7 @@ class StderrProgress(Progress):
         """Count the rollout."""
         self._seen.add(rollout.id)
         if self._clock() - self._printed_at >= EVERY_S:
-            self._print(f"{len(self._seen)} rollouts")
+            self._print(counted(len(self._seen), "rollout"))
 
     def proposal(self, proposal: Proposal) -> None:
         """Print the proposal if it is the best so far."""
@@ -54,8 +55,8 @@ class StderrProgress(Progress):
             self._best = proposal.best
             self._print(
                 f"candidate {proposal.number}: mean reward {proposal.value:.3f} on"
-                f" {proposal.tasks} tasks, best so far {proposal.best:.3f};"
-                f" {proposal.rollouts} rollouts, {proposal.cost}"
+                f" {counted(proposal.tasks, 'task')}, best so far {proposal.best:.3f};"
+                f" {counted(proposal.rollouts, 'rollout')}, {proposal.cost}"
             )
 
     def message(self, text: str) -> None:

@@ -28,6 +28,7 @@ from ratchet.curate.importing.records import (
 from ratchet.observe.dialects import messages as form
 from ratchet.observe.dialects import names
 from ratchet.types import Span, SpanRecord
+from ratchet.types.wording import counted
 
 MAX_HISTORY = 40
 """Calls of a conversation that record the whole history. Later ones record only the messages since
@@ -355,7 +356,7 @@ def _messages(value: Any) -> list[form.Message]:
     if not raw:
         raise FormatMismatch("it has no messages")
     if len(raw) > MAX_MESSAGES:
-        raise FormatMismatch(f"it has {len(raw)} messages; {MAX_MESSAGES} are allowed")
+        raise FormatMismatch(f"it has {counted(len(raw), 'message')}; {MAX_MESSAGES} are allowed")
     messages: list[form.Message] = []
     for number, each in enumerate(raw, start=1):
         if not isinstance(each, Mapping):

@@ -23,6 +23,7 @@ from ratchet.curate.refinement.label_errors import (
 from ratchet.curate.refinement.label_parts import ABSENT, with_part
 from ratchet.curate.refinement.results import Results, answer_key
 from ratchet.types import Dataset, InputError, Task, content_hash
+from ratchet.types.wording import counted
 
 Kind: TypeAlias = Literal["remove", "relabel", "review", "core set"]
 Ground: TypeAlias = Literal[
@@ -126,7 +127,8 @@ def refine(dataset: Dataset, results: Results, live: Sequence[Any] = ()) -> Refi
     coverage = measure_coverage(live, [task.input for task in dataset.tasks]) if live else None
     if coverage is None:
         notes.append(
-            f"Coverage is unknown: {len(live)} inputs of live traffic are stored, and it takes"
+            f"Coverage is unknown: {counted(len(live), 'input')} of live traffic are stored, and"
+            " it takes"
             f" {ENOUGH_LIVE}."
         )
     return Refinement(
@@ -236,7 +238,8 @@ def _disagreements(results: Results) -> list[RefinementProposal]:
         if conflicts:
             right = sum(value >= RIGHT for value in labels)
             reason = (
-                f"People contradict one another about the same output: of {len(labels)} labels"
+                "People contradict one another about the same output: of"
+                f" {counted(len(labels), 'label')}"
                 f" {right} say that it is right."
             )
             found.append(_proposal("review", "disagreement", [task.id], reason))

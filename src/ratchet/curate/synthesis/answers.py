@@ -16,6 +16,7 @@ from ratchet.curate.synthesis.spending import BoundedCoach, MethodEnded
 from ratchet.llm import Message, Reply
 from ratchet.observe.capture import shorten
 from ratchet.types import InputError, Task
+from ratchet.types.wording import counted
 
 ENOUGH = 2
 """Answers that must agree, and all that were given."""
@@ -102,7 +103,7 @@ class SolverAgreement:
         if len(keys) > 1:
             return Answer(problem=f"The solvers gave {len(keys)} different answers.")
         who = " and ".join(self._solvers)
-        return Answer(answers[0], f"{len(answers)} answers of {who} agree")
+        return Answer(answers[0], f"{counted(len(answers), 'answer')} of {who} agree")
 
 
 class CoachSolver:

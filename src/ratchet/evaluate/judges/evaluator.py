@@ -23,6 +23,7 @@ from ratchet.evaluate.judges.prompt import (
 from ratchet.llm import Account, CoachModel, CoachSettings
 from ratchet.store import Store
 from ratchet.types import Cost, InputError, PromptTemplate, Rollout, Span
+from ratchet.types.wording import counted
 from ratchet.worker.evaluator import Evaluator, FunctionEvaluator, Judgement, VariantCheck
 
 TIMEOUT_S = 900.0
@@ -89,7 +90,7 @@ class JudgeEvaluator(FunctionEvaluator):
         spent = self.judge.spending
         if not spent.calls:
             return ""
-        calls = "1 call" if spent.calls == 1 else f"{spent.calls} calls"
+        calls = "1 call" if spent.calls == 1 else counted(spent.calls, "call")
         return f"The judge {self.name!r} made {calls} for {spent.cost}."
 
     @property

@@ -29,6 +29,7 @@ from ratchet.stats.agreement import (
 )
 from ratchet.stats.calibration import calibrated, interpolated
 from ratchet.types import RIGHT_FROM, InputError, Rollout, content_hash
+from ratchet.types.wording import counted
 from ratchet.worker.evaluator import SpansOf
 
 SHARES = (0.2, 0.4)
@@ -131,7 +132,7 @@ async def realign(
         )
     if right in (0, len(cases)):
         raise InputError(
-            f"All {len(cases)} labels say {'right' if right else 'wrong'}, which teaches"
+            f"All {counted(len(cases), 'label')} say {'right' if right else 'wrong'}, which teaches"
             f" {evaluator.name!r} nothing.",
             hint="Label outputs of both kinds.",
         )
@@ -192,7 +193,8 @@ def _split(
     parts = groups[:first], groups[first:second], groups[second:]
     if not parts[2]:
         raise InputError(
-            f"The labelled cases have {len(groups)} distinct inputs, too few to hold some out.",
+            f"The labelled cases have {counted(len(groups), 'distinct input')}, too few to hold"
+            " some out.",
             hint="Label outputs of more tasks.",
         )
     pool, dev, test = ([case for group in part for case in group] for part in parts)

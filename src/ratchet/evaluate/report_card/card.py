@@ -33,6 +33,7 @@ from ratchet.types import (
     content_hash,
     dollars_text,
 )
+from ratchet.types.wording import counted
 from ratchet.worker.evaluator import Evaluator, SpansOf, basis_of, missing
 
 AT_ONCE = 16
@@ -226,7 +227,11 @@ def verdict_of(
         wide = kappa.value - kappa.low
         room = max(kappa.value - thresholds.kappa_low, 0.05)
         missing = max(10, round(labels * (wide / room) ** 2) - labels)
-        return "insufficient", [f"{kappa.detail} About {missing} more labels decide."], missing
+        return (
+            "insufficient",
+            [f"{kappa.detail} About {counted(missing, 'more label')} decide."],
+            missing,
+        )
     rates = [check for check in open_ if check.name.startswith("true ")]
     if rates:
         needed = 10

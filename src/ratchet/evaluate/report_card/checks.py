@@ -23,6 +23,7 @@ from ratchet.stats.agreement import (
     wilson,
 )
 from ratchet.types import CardCheck, CardOutput, CardVerdict
+from ratchet.types.wording import counted
 
 CUT = 0.5
 """The lowest score that counts as a pass."""
@@ -112,7 +113,7 @@ def unscored(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
             len(real),
             limits.unscored,
             limits.unscored_advises,
-            f"{len(missing)} of {len(real)} outputs got no score{why}.",
+            f"{len(missing)} of {counted(len(real), 'output')} got no score{why}.",
         )
     ]
 
@@ -129,7 +130,7 @@ def unusable(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
     passing = [probe.name for probe, value in probed if value is not None and value >= CUT]
     without = [probe.name for probe, value in probed if value is None]
     most = f", most often: {_most_frequent(passing)}" if passing else ""
-    detail = f"{len(passing)} of {len(probed)} outputs that nobody can use pass{most}."
+    detail = f"{len(passing)} of {counted(len(probed), 'output')} that nobody can use pass{most}."
     if without:
         kinds = ", ".join(dict.fromkeys(without))
         detail += f" {len(without)} have no score ({kinds}), which counts against who gave them."
@@ -161,7 +162,10 @@ def damage(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
     verdict = _large(wins / n, low, high, limits)
     if not measured.known:
         verdict = "insufficient" if verdict == "decides" else "advises"
-    said = f"A right output scored above its damaged copy in {wins / n:.0%} of {n} pairs, ties half"
+    compared = counted(n, "pair")
+    said = (
+        f"A right output scored above its damaged copy in {wins / n:.0%} of {compared}, ties half"
+    )
     checks = [
         CardCheck(
             name="damage",
@@ -309,7 +313,8 @@ def labels(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
             "kappa",
             agreed,
             verdict if enough or surely_bad else "insufficient",
-            f"Kappa {agreed.value:.2f} with people on {n} outputs: accuracy {accuracy:.0%}, that of"
+            f"Kappa {agreed.value:.2f} with people on {counted(n, 'output')}: accuracy"
+            f" {accuracy:.0%}, that of"
             f" always the same verdict {majority:.0%}.",
         )
     ]
@@ -343,7 +348,7 @@ def labels(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
     )
     for each in curve:
         detail = (
-            f"Of {each.label.n} outputs with a score of about {each.score:.2f},"
+            f"Of {counted(each.label.n, 'output')} with a score of about {each.score:.2f},"
             f" {each.label.value:.0%} are right."
         )
         checks.append(_estimated(f"calibration at {each.score:.2f}", each.label, "decides", detail))
@@ -394,7 +399,9 @@ def repeats(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
     if not changed:
         return []
     flips, n = sum(changed.values()), len(changed)
-    detail = f"The verdict on {flips} of {n} outputs changed when they were scored again."
+    detail = (
+        f"The verdict on {flips} of {counted(n, 'output')} changed when they were scored again."
+    )
     return [small_share("repeats", flips, n, limits.repeats, limits.repeats_advises, detail)]
 
 
@@ -404,7 +411,7 @@ def padding(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
     if not pairs:
         return []
     rose, n = sum(_rose(value, base) for _, value, base in pairs), len(pairs)
-    detail = f"{rose} of {n} outputs scored higher with padding that says nothing."
+    detail = f"{rose} of {counted(n, 'output')} scored higher with padding that says nothing."
     return [small_share("padding", rose, n, limits.padding, limits.padding_advises, detail)]
 
 

@@ -23,6 +23,7 @@ from ratchet.evaluate.sql_equivalence.literals import uses
 from ratchet.evaluate.sql_equivalence.ordering import Ordering, is_ordered, ordering
 from ratchet.evaluate.sql_equivalence.schema import SqlSchema
 from ratchet.types import InputError
+from ratchet.types.wording import counted
 
 MOST_DATABASES = 2
 """Generated databases at most, as a multiple of the least number, while mutants are alive."""
@@ -244,7 +245,7 @@ def read(text: str, dialect: str) -> ReadQuery:
 
 
 def _rows(rows: Sequence[Row]) -> str:
-    return "1 row" if len(rows) == 1 else f"{len(rows)} rows"
+    return "1 row" if len(rows) == 1 else counted(len(rows), "row")
 
 
 def _some(rows: Sequence[Row]) -> str:

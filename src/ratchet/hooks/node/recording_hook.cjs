@@ -37,7 +37,16 @@ function begin() {
   const relay = new URL(settings.relay);
   let number = 0;
 
-  function frames() {
+  // A file of the project by its path from the root; empty for Node's own and for packages.
+  function ownFile(file) {
+    if (!path.isAbsolute(file)) return "";
+    const inside = path.relative(settings.root, file);
+    const other = inside.startsWith("..") || path.isAbsolute(inside);
+    return other || inside.includes("node_modules") ? "" : inside.split(path.sep).join("/");
+  }
+
+  // The calls that led here, innermost first, without those of this file.
+  function stack() {
     const limit = Error.stackTraceLimit;
     const prepare = Error.prepareStackTrace;
     Error.stackTraceLimit = 200;
@@ -45,25 +54,50 @@ function begin() {
     const text = new Error().stack || "";
     Error.stackTraceLimit = limit;
     Error.prepareStackTrace = prepare;
-    const found = [];
+    const calls = [];
     for (const line of text.split("\n").slice(1)) {
       const match = /^\s*at (?:async )?(?:(.+?) \()?(?:file:\/\/)?(.+?):(\d+):\d+\)?$/.exec(line);
-      if (!match) continue;
-      if (!path.isAbsolute(match[2])) continue;
-      const file = path.relative(settings.root, match[2]);
-      if (file.startsWith("..") || path.isAbsolute(file) || file.includes("node_modules")) continue;
-      if (match[2] === __filename) continue;
+      if (!match || match[2] === __filename) continue;
       const name = (match[1] || "<anonymous>").replace(/^(?:Object|Module|global)\./, "");
       const asynchronous = line.includes("at async ");
-      found.push({
-        file: file.split(path.sep).join("/"),
+      calls.push({
+        file: ownFile(match[2]),
         line: Number(match[3]),
         function: name === "<anonymous>" ? "<module>" : name,
         type: name === "<anonymous>" ? "module" : asynchronous ? "coroutine" : "function",
       });
     }
-    return found.reverse();
+    return calls;
   }
+
+  const frames = () => stack().filter((call) => call.file).reverse();
+
+  // Variables that are read; of those that only a package reads, the ones that are not there.
+  const asked = new Set();
+  let copied = ""; // A copy of all variables asks for each one's descriptor, then for its value.
+  process.env = new Proxy(process.env, {
+    get(env, name) {
+      const value = env[name];
+      if (name === copied) return value;
+      if (typeof name === "string" && /^[A-Z][A-Z0-9_]+$/.test(name) && !asked.has(name)) {
+        const present = value !== undefined;
+        const [reader] = stack();
+        if (reader && (reader.file || !present)) {
+          asked.add(name);
+          write({ kind: "variable", name, present, file: reader.file });
+        }
+      }
+      return value;
+    },
+    getOwnPropertyDescriptor(env, name) {
+      copied = name;
+      return Object.getOwnPropertyDescriptor(env, name);
+    },
+    set(env, name, value) {
+      env[name] = value;
+      return true;
+    },
+  });
 
   // A call's name, which the relay reports with it.
   function named(client) {
@@ -93,7 +127,7 @@ function begin() {
           const headers = new Headers((init && init.headers) || (request ? input.headers : {}));
           headers.set("x-ratchet-call", named(client));
           const plain = client === "fetch" ? headers : Object.fromEntries(headers);
-          const changed = Object.assign(request ? copied(input) : {}, init, { headers: plain });
+          const changed = Object.assign(request ? parts(input) : {}, init, { headers: plain });
           return own.call(this, target(url), changed, ...rest);
         }
       } catch {
@@ -118,7 +152,7 @@ function begin() {
     return loaded;
   };
 
-  function copied(request) {
+  function parts(request) {
     const { method, body, signal, redirect } = request;
     return { method, body, signal, redirect, duplex: "half" };
   }

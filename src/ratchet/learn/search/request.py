@@ -9,9 +9,8 @@ from textwrap import shorten
 
 import msgspec
 
-from ratchet.bind.recognise import recognise
 from ratchet.learn.attempts import TriedChange
-from ratchet.learn.attribution import sent_texts
+from ratchet.learn.attribution import placeholder_values
 from ratchet.learn.coach_prompts import CoachPrompts
 from ratchet.learn.evidence import LowRollout, kinds_of_failure, text_of, token_limit
 from ratchet.learn.length import longest
@@ -164,29 +163,18 @@ def _settings(facts: RequestFacts) -> str:
     return _section("Parameters that it runs with, tuned separately", "\n".join(lines))
 
 
-def _filled(spans: Sequence[Span], resource: Resource) -> dict[str, str]:
-    """The values of a prompt's placeholders in one rollout, as its trace shows them."""
-    if not isinstance(resource, PromptTemplate) or not resource.placeholders:
-        return {}
-    for span in spans:
-        for text in sent_texts(span):
-            values = recognise(resource, text)
-            if values is not None:
-                return values
-    return {}
+def _filled(facts: RequestFacts, spans: Sequence[Span]) -> dict[str, str]:
+    """The values of the placeholders in one rollout, as its trace shows them."""
+    ran = facts.candidate.resources[facts.name]
+    return placeholder_values(ran, spans) if isinstance(ran, PromptTemplate) else {}
 
 
 def _common(facts: RequestFacts) -> dict[str, str]:
     """Values of placeholders that are the same in all rollouts, such as a database's schema."""
-    ran = facts.candidate.resources[facts.name]
-    seen = [values for one in facts.low if (values := _filled(one.spans, ran))]
+    seen = [values for rollout in facts.low if (values := _filled(facts, rollout.spans))]
     if len(seen) < 2:
         return {}
-    return {
-        name: value
-        for name, value in seen[0].items()
-        if all(values.get(name) == value for values in seen)
-    }
+    return dict(sorted(set.intersection(*(set(values.items()) for values in seen))))
 
 
 def _values(common: Mapping[str, str]) -> str:
@@ -243,7 +231,7 @@ def _rollouts(facts: RequestFacts, told: Mapping[str, str], common: Mapping[str,
         asked, answered = text_of(task.input), text_of(output) if output is not None else ""
         parts = [f"Task {numbered.get(task.id, '?')} ({_scores_of(facts, told, task)}): "]
         parts[0] += shortened(asked, room)
-        for name, value in _filled(rollout.spans, resource).items():
+        for name, value in _filled(facts, rollout.spans).items():
             if name not in common and value.strip() not in asked:
                 parts.append(f"  {name}: {shortened(value, room)}")
         known = {asked.strip(), answered.strip()}

@@ -27,6 +27,7 @@ from ratchet.models.policy.requests import (
     CompletionRequest,
 )
 from ratchet.types import InputError
+from ratchet.types.wording import counted
 
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
@@ -316,8 +317,9 @@ class PolicyApp:
         if room < (0 if max_tokens == 0 else 1):
             raise ApiError(
                 400,
-                f"The prompt has {len(prompt)} tokens, and the context of {self.base.name} is"
-                f" {context} tokens, prompt and answer together.",
+                f"The prompt has {counted(len(prompt), 'token')}, and the context of"
+                f" {self.base.name} is"
+                f" {counted(context, 'token')}, prompt and answer together.",
                 code="context_length_exceeded",
             )
         return Generation(

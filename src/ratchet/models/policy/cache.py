@@ -6,6 +6,7 @@ from typing import Any
 
 from ratchet.models.failure import ModelUnavailable
 from ratchet.models.memory import as_megabytes, bytes_available
+from ratchet.types.wording import counted
 
 FIRST_CAPACITY = 256
 """Tokens of each slot at first; doubled when a sequence needs more."""
@@ -82,7 +83,8 @@ class KeyValueCache:
 
     def _short(self, tokens: int, needed: int, free: int) -> ModelUnavailable:
         return ModelUnavailable(
-            f"The memory does not suffice for sequences of {tokens} tokens in {self.slots} slots:"
+            f"The memory does not suffice for sequences of {counted(tokens, 'token')} in"
+            f" {self.slots} slots:"
             f" {as_megabytes(needed)} more are needed, and {as_megabytes(free)} are available.",
             hint="Lower --slots or --context of ratchet model.",
         )

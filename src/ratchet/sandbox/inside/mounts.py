@@ -71,7 +71,8 @@ class Mounts:
 
     Args:
         config: `base` (a folder for this sandbox alone), `copies` (folders that are copied on
-            write), `folders` (those that are really written to), `hidden`, `programs`.
+            write), `folders` (those that are really written to), `hidden`, `absent`,
+            `programs`.
     """
 
     def __init__(self, config: dict[str, Any]) -> None:
@@ -100,6 +101,7 @@ class Mounts:
             if _within(path, self._copies) and not _within(path, config["folders"]):
                 self._over.append((path, _of(_held(path))))
         self._hidden: list[str] = config["hidden"]
+        self._absent: list[str] = config["absent"]
         self._nothing = f"{self._stage}/nothing"
         os.close(os.open(self._nothing, os.O_CREAT | os.O_WRONLY, 0o000))
         self._devices()
@@ -152,6 +154,12 @@ class Mounts:
                 mount(self._emptied(path), path, flags=_BIND)
             elif os.path.lexists(path):
                 mount(self._nothing, path, flags=_BIND)
+        for path in self._absent:
+            if os.path.isdir(path) and not os.path.islink(path):
+                scratch.empty(path)
+                os.rmdir(path)
+            elif os.path.lexists(path):
+                os.unlink(path)
         self._begun = [set(os.listdir(self._upper(path))) for path in self._copies]
 
     def _overlay(self, path: str) -> None:
@@ -183,7 +191,8 @@ class Mounts:
     def dirty(self) -> bool:
         """Whether anything was changed in the copies."""
         uppers = [self._upper(path) for path in self._copies]
-        changed = any(
+        # What was removed at the beginning, and its folders, are changes themselves.
+        changed = bool(self._absent) or any(
             set(os.listdir(upper)) != begun
             for upper, begun in zip(uppers, self._begun, strict=True)
         )

@@ -14,6 +14,7 @@ from ratchet.server.routes import READ, RouteGroup
 from ratchet.server.services import Services
 from ratchet.store import Store
 from ratchet.types import Experiment
+from ratchet.types.wording import counted
 
 group = RouteGroup("find")
 
@@ -54,7 +55,9 @@ def _found(store: Store, prefix: str) -> list[FoundItem]:
         return (FoundItem(kind, each.id, title(each)) for each in found)
 
     datasets = (
-        FoundItem("dataset", each.name, f"version {each.version[:8]}, {each.tasks} tasks")
+        FoundItem(
+            "dataset", each.name, f"version {each.version[:8]}, {counted(each.tasks, 'task')}"
+        )
         for each in store.datasets.list()
         if each.name.startswith(prefix) or each.version.startswith(prefix)
     )

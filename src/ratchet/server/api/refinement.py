@@ -16,6 +16,7 @@ from ratchet.server.routes import DEVELOP, READ, RouteGroup
 from ratchet.server.services import Services
 from ratchet.store import Store
 from ratchet.types import Dataset, InputError, Split, Task, content_hash
+from ratchet.types.wording import counted
 
 if TYPE_CHECKING:
     from ratchet.curate.refinement import Refinement
@@ -226,7 +227,7 @@ def _edited(made: Dataset, before: Dataset, edits: list[EditedTask]) -> Dataset:
             changed[edit.id] = new
     if not changed:
         return made
-    names = ", ".join(sorted(changed)) if len(changed) <= 3 else f"{len(changed)} tasks"
+    names = ", ".join(sorted(changed)) if len(changed) <= 3 else counted(len(changed), "task")
     tasks = tuple(changed.get(task.id, task) for task in made.tasks)
     return _because(made, before, f"Edited: {names}.", tasks=tasks)
 
@@ -244,7 +245,7 @@ def _grown(made: Dataset, before: Dataset, added: list[Task], split: Split) -> D
         _refuse_straddling(splits, task.id, task.input, split, field="add")
     ways = Counter(task.origin.by.partition(";")[0].partition(":")[0] for task in added)
     by = ", ".join(f"{count} by {way}" for way, count in ways.items() if way)
-    number = "1 task" if len(added) == 1 else f"{len(added)} tasks"
+    number = counted(len(added), "task")
     return _because(
         made,
         before,

@@ -17,6 +17,7 @@ from ratchet.run.model_hosts import is_of, reached_at
 from ratchet.server.body import Content
 from ratchet.server.gateway.upstream import BEARER_KEY, Upstream, host_of, provider_of
 from ratchet.server.problems import Problem
+from ratchet.types.wording import counted
 
 CONNECT_S = 10.0
 """Timeout of connecting to an upstream, in seconds."""
@@ -133,7 +134,8 @@ class UpstreamEndpoint:
     def _busy(self) -> Problem:
         return Problem(
             429,
-            f"{self.upstream.concurrency} calls to the upstream {self.upstream.name!r} are in"
+            f"{counted(self.upstream.concurrency, 'call')} to the upstream {self.upstream.name!r}"
+            " are in"
             " flight, which is its limit.",
             hint=f"Try again, or raise concurrency under [upstreams.{self.upstream.name}].",
             headers={"retry-after": "1"},

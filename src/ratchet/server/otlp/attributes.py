@@ -14,6 +14,7 @@ from typing import Any
 from ratchet.observe.capture import shorten
 from ratchet.server.otlp.limits import MAX_ATTRIBUTES, MAX_DEPTH, MAX_ITEMS, MAX_KEY, MAX_TEXT
 from ratchet.server.otlp.messages import Message, Number
+from ratchet.types.wording import counted
 
 TOO_DEEP = "[nested too deeply]"
 """Replaces values nested deeper than `MAX_DEPTH`."""
@@ -87,7 +88,7 @@ def cut(attributes: dict[str, Any], notes: list[str], beyond: int = 0) -> dict[s
         if len(key) > MAX_KEY or len(kept) == MAX_ATTRIBUTES:
             continue
         if value.__class__ is str and len(value) > MAX_TEXT:
-            notes.append(f"{key}: {MAX_TEXT} of {len(value)} characters")
+            notes.append(f"{key}: {MAX_TEXT} of {counted(len(value), 'character')}")
             value = shorten(value, MAX_TEXT)
         kept[key] = value
     dropped = len(attributes) - len(kept) + beyond
@@ -119,7 +120,7 @@ def _value(value: Message | None, depth: int) -> Any:
 
 def _items(items: Sequence[Message], named: bool, depth: int) -> Any:
     beyond = len(items) - MAX_ITEMS
-    more = f"[{beyond} more items]"
+    more = f"[{counted(beyond, 'more item')}]"
     if named:
         pairs = {pair.key: _value(pair.value, depth) for pair in items[:MAX_ITEMS]}
         return {**pairs, "…": more} if beyond > 0 else pairs

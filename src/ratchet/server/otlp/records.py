@@ -23,6 +23,7 @@ from ratchet.server.otlp.limits import (
 from ratchet.server.otlp.messages import Message
 from ratchet.store.usage import claims_no_cost
 from ratchet.types import Span, SpanEvent, SpanRecord
+from ratchet.types.wording import counted
 
 ROLLOUT_ID = "ratchet.rollout.id"
 ATTEMPT = "ratchet.attempt"
@@ -187,7 +188,7 @@ def _span(span: Message, attributes: dict[str, Any], resource_notes: list[str]) 
     attributes = cut(attributes, notes, max(len(span.attributes or ()) - MAX_ATTRIBUTES, 0))
     name = span.name or ""
     if len(name) > MAX_NAME:
-        notes.append(f"the name: {MAX_NAME} of {len(name)} characters")
+        notes.append(f"the name: {MAX_NAME} of {counted(len(name), 'character')}")
     events: tuple[SpanEvent, ...] = ()
     if span.events:
         if len(span.events) > MAX_EVENTS:

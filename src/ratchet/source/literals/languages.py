@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from ratchet.source.literals import json_strings, python, text_files, toml_strings, yaml_scalars
+from ratchet.source.literals.embedded_json import embedded
 from ratchet.source.literals.go import GO
 from ratchet.source.literals.javascript import JAVASCRIPT, TSX, TYPESCRIPT
 from ratchet.source.literals.literal import Literal
@@ -35,15 +36,25 @@ def _checked(read: Reader, parses: Callable[[str], bool]) -> Reader:
     return both
 
 
-_PYTHON = Language("Python", _checked(python.PYTHON.read, python.parses))
-_JAVASCRIPT = Language("JavaScript", JAVASCRIPT.read)
-_TYPESCRIPT = Language("TypeScript", TYPESCRIPT.read)
-_TSX = Language("TypeScript", TSX.read)
+def _with_json(read: Reader) -> Reader:
+    """A reader that also finds the strings of JSON in literals."""
+
+    def both(text: str) -> tuple[list[Literal], int]:
+        literals, broken = read(text)
+        return [*literals, *embedded(literals)], broken
+
+    return both
+
+
+_PYTHON = Language("Python", _checked(_with_json(python.PYTHON.read), python.parses))
+_JAVASCRIPT = Language("JavaScript", _with_json(JAVASCRIPT.read))
+_TYPESCRIPT = Language("TypeScript", _with_json(TYPESCRIPT.read))
+_TSX = Language("TypeScript", _with_json(TSX.read))
 _JSON = Language("JSON", _checked(json_strings.JSON.read, json_strings.parses))
 _TOML = Language("TOML", _checked(toml_strings.TOML.read, toml_strings.parses))
 _YAML = Language("YAML", _checked(yaml_scalars.read, yaml_scalars.parses))
-_GO = Language("Go", GO.read)
-_SHELL = Language("shell", SHELL.read)
+_GO = Language("Go", _with_json(GO.read))
+_SHELL = Language("shell", _with_json(SHELL.read))
 TEXT = Language("text", text_files.read)
 
 LANGUAGES = {

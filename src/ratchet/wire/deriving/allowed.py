@@ -45,14 +45,17 @@ def outside_acts(recording: Recording, allowed: Iterable[str] = ()) -> tuple[Out
     """
     given = dict.fromkeys(allowed)
     models = {call.host for call in recording.calls}
+    # What else is asked of a model's server, such as its list of models, is not led to the gateway.
+    fixed = {call.host for call in recording.calls if not call.variables}
     acts = []
     for contact in recording.contacts:
         subject = f"{contact.host}:{contact.port}"
-        if contact.host in models or subject in models:
-            continue
         reads = bool(contact.requests) and all(
             request.split(" ", 1)[0] in READING for request in contact.requests
         )
+        names = {contact.host, subject}
+        if names & models and not (reads and names & fixed):
+            continue
         allow = reads or subject in given or contact.host in given
         acts.append(OutsideAct(key="hosts", subject=subject, said=_requests(contact), allow=allow))
     for program in recording.programs:

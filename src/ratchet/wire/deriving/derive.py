@@ -35,6 +35,8 @@ class Wiring(msgspec.Struct, frozen=True, kw_only=True):
     """Names of the input's fields; empty if it is one value."""
     parameter: str
     """Name of that one value."""
+    absent: tuple[str, ...] = ()
+    """What the recorded run created in the project and rollouts begin without."""
 
 
 class Derived(msgspec.Struct, frozen=True, kw_only=True):

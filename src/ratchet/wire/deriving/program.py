@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
+from ratchet.run.program_results import events_of
 from ratchet.wire.deriving.entry import escaped
 from ratchet.wire.deriving.owner_input import OwnerValue, body_of
 from ratchet.wire.recording.recording import Recording, ServiceRun
@@ -56,7 +57,9 @@ def program_template(recording: Recording, inputs: Sequence[OwnerValue]) -> Prog
         if run.serve:
             settings["serve"] = shlex.join(run.serve)
         output = _decoded(recording.response)
-        if (answer := answer_in(output, recording)) is not None:
+        if isinstance(output, str) and (streamed := answer_in_events(output, recording)):
+            settings["output"], output = streamed
+        elif (answer := answer_in(output, recording)) is not None:
             settings["output"], output = answer
     else:
         words = [escaped(word) for word in run.argv]
@@ -127,6 +130,23 @@ def answer_in(response: Any, recording: Recording) -> tuple[str, str] | None:
         for place, leaf in _leaves(response, ()):
             if isinstance(leaf, str) and (leaf.strip() == text or text in leaf):
                 return ".".join(_keys(response, place)), leaf
+    return None
+
+
+def answer_in_events(response: str, recording: Recording) -> tuple[str, str] | None:
+    """The path at which a stream's events hold what the model said last, and the text there."""
+    streamed = re.search(r"^data:", response, re.MULTILINE) is not None
+    texts: dict[str, str] = {}
+    for event in events_of(response.encode(), streamed=streamed):
+        for place, leaf in _leaves(_decoded(event.decode()), ()):
+            if place and isinstance(leaf, str):
+                path = ".".join(map(str, place))
+                texts[path] = texts.get(path, "") + leaf
+    for call in reversed(recording.calls):
+        said = call.response.strip()
+        for path, text in texts.items():
+            if said and text.strip() == said:
+                return path, text
     return None
 
 

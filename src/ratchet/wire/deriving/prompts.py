@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
+from ratchet.source.literals.literal import parts_of
 from ratchet.source.literals.placeholders import with_placeholders
 from ratchet.source.literals.search import LiteralFile, byte_span, read_file
 from ratchet.source.literals.source_files import is_generated, is_searched, is_test, read_text
@@ -74,8 +76,12 @@ def sent_prompts(
         text = read_text(root / path, root)
         if text is not None and not is_generated(text):
             sources += _sources(read_file(text, path), texts, [plain(value) for value in inputs])
+    sources = _without_copies(sources, set(recording.data_files_read))
     ran = {frame.file for call in recording.calls for frame in call.stack}
-    sources = _without_copies(sources, ran)
+    sources = _without_copies(sources, ran.union(recording.modules_loaded))
+    places = Counter(source.forms[0] for source in sources)
+    alone = {source.file.path for source in sources if places[source.forms[0]] == 1}
+    sources = _without_copies(sources, alone)
     sources.sort(key=lambda source: -source.size)
     owners = {text: owners_of(text, sources) for text in texts}
     begun = {source for text in texts for source in heads(owners[text])}
@@ -93,7 +99,8 @@ def _sources(
     """The literals of a file that stand in some text; of nested ones, the outermost."""
     kept: list[tuple[int, int]] = []
     for literal in sorted(file.literals, key=lambda literal: literal.span[0] - literal.span[1]):
-        pieces = [pieces_of(form) for form in (literal, *with_placeholders(literal))]
+        written = (literal, *with_placeholders(literal))
+        pieces = [pieces_of(form) for form in written]
         forms = [form for form in pieces if says_enough(form) or is_few_words(form)] or [
             form for form in pieces if len(form) == 1 and form[0] in texts
         ]
@@ -104,29 +111,41 @@ def _sources(
             continue
         if any(in_order(form, text) for form in forms for text in texts):
             kept.append(literal.span)
-            yield SentSource(file, literal, tuple(forms), file.line(literal))
+            slots = max(len(parts_of(form.value)) - 1 for form in written)
+            yield SentSource(file, literal, tuple(forms), file.line(literal), slots)
 
 
-def _without_copies(sources: Sequence[SentSource], ran: set[str]) -> list[SentSource]:
-    """Of equal literals, those in files that called the model, if any did."""
-    running = {source.forms[0] for source in sources if source.file.path in ran}
+def _without_copies(sources: Sequence[SentSource], used: set[str]) -> list[SentSource]:
+    """Of equal literals, those in files that the run used, or that hold another sent text."""
+    running = {source.forms[0] for source in sources if source.file.path in used}
     return [
-        source for source in sources if source.file.path in ran or source.forms[0] not in running
+        source for source in sources if source.file.path in used or source.forms[0] not in running
     ]
 
 
 def _prompts_of(
     sent_texts: Sequence[ModelText], owners: Mapping[str, Sequence[SentSource]]
 ) -> Iterable[SentSource]:
-    """The prompts of one call: what tells the model something, else what labels its input."""
-    placed = [(source, sent) for sent in sent_texts for source in owners[sent.text]]
+    """The prompts of one call: what tells the model something, else what labels its input.
+
+    The first text of a user that begins a conversation is its input, wherever it is written.
+    """
+    sent_texts = [sent for sent in sent_texts if sent.role in ("system", "user")]
+    instructed = any(sent.role == "system" for sent in sent_texts)
+    first = next((sent for sent in sent_texts if sent.role == "user"), None)
+    placed = [
+        (source, sent)
+        for sent in sent_texts
+        for source in owners[sent.text]
+        if not (sent is first and source.forms[0] == (sent.text,) and instructed)
+    ]
     telling = [source for source, sent in placed if not _is_label(source, sent)]
     return dict.fromkeys(telling or [source for source, _ in placed])
 
 
 def _is_label(source: SentSource, sent: ModelText) -> bool:
     """Whether a text of the user's side only labels what it carries, or is a word or two."""
-    if sent.role == "system":
+    if sent.role == "system" or source.is_long or source.slots > 1:
         return False
     bare = [piece.strip(_MARKUP) for piece in source.forms[-1]]
     return not says_enough(source.forms[0]) or all(

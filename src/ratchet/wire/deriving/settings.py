@@ -17,6 +17,8 @@ TASKS = "tasks.jsonl"
 _HEAD = (
     "# How Ratchet runs, scores and improves this agent. Written by: ratchet init {arguments}\n\n"
 )
+_SHOWN = ("hosts", "programs", "folders")
+"""Keys of [agent.allow] that are written even without a value, to be filled in."""
 _COMMENTS = {
     "agent": "What a rollout runs for each task; {input} stands for the task's input.",
     "agent.prompts": "Nothing is declared in the source: prompts are found in the model calls.",
@@ -26,7 +28,7 @@ _COMMENTS = {
     "agent.allow": "What rollouts may do outside of their own copy of the project.",
     "prompt_files": "Files whose texts are prompts.",
     "run": "Prompts are read while the agent is imported: each candidate has its own workers.",
-    "evaluators": "What scores an answer; ratchet evaluators lists more.",
+    "evaluators": "What scores an answer; for others: ratchet evaluators list --built-in",
 }
 
 
@@ -58,11 +60,12 @@ def settings_text(
         key: [act.subject for act in acts if act.allow and act.key == key]
         for key in ("hosts", "programs", "folders")
     }
+    allow["absent"] = list(wiring.absent)
     if wiring.mode == "entry" and "prompts" not in agent:
         # With declared prompts no gateway is between the agent and its model.
         hosts = agent.pop("model_hosts", ())
         allow["hosts"] += [host if ":" in host else f"{host}:443" for host in hosts]
-    agent["allow"] = allow
+    agent["allow"] = {key: subjects for key, subjects in allow.items() if subjects or key in _SHOWN}
     tables: dict[str, Any] = {"agent": agent}
     if prompt_files:
         tables["prompt_files"] = [_prompt_file(file) for file in prompt_files]

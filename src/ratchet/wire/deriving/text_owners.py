@@ -34,8 +34,14 @@ _NAMED = re.compile(
 )
 """What stands before a literal that has a name of its own, or is what a function returns."""
 
+_DATA = (".yaml", ".yml", ".json", ".toml")
+_KEY = re.compile(r"^[\s-]*[\"']?([\w.-]+)[\"']?\s*[:=]")
+"""The key before a value in a line of a data file."""
+
+_DESCRIPTION = re.compile(r"[\"']description[\"']: ?[\"']\Z")
+
 _BEFORE = 200
-"""Characters before a literal that are looked at."""
+"""Characters before a literal, or before its place in a text, that are looked at."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +53,8 @@ class SentSource:
     forms: tuple[tuple[str, ...], ...]
     """Its constant pieces, as they stand and with each form of placeholders as slots."""
     line: int
+    slots: int
+    """Values that it takes, in the form that takes most."""
 
     @property
     def size(self) -> int:
@@ -64,6 +72,13 @@ class SentSource:
         start = self.literal.span[0]
         before = self.file.text[max(0, start - _BEFORE) : start]
         return not before.strip() or _NAMED.search(before.rstrip("rRbBfFuU")) is not None
+
+    @property
+    def key(self) -> str:
+        """The key before it in its line; empty for an item of a list."""
+        begin = self.file.text.rfind("\n", 0, self.literal.span[0]) + 1
+        match = _KEY.match(self.file.text[begin : self.literal.span[0]])
+        return match[1] if match else ""
 
     def is_beside(self, other: SentSource) -> bool:
         """Whether it stands at most a few lines from another one."""
@@ -85,12 +100,16 @@ def owners_of(text: str, sources: Sequence[SentSource]) -> tuple[SentSource, ...
     for source in sources:
         if says_enough(source.forms[0]) or text in source.forms[0]:
             _add(text, source, spans)
-    prompts = [source for source in spans if source.is_long] or list(spans)
+    prompts = [
+        source
+        for source, places in spans.items()
+        if source.is_long or (source.slots and places[0][0] == 0)
+    ] or list(spans)
     for source in sources:
         few_words = source not in spans and is_few_words(source.forms[0])
         if few_words and any(source.is_beside(prompt) for prompt in prompts):
             _add(text, source, spans)
-    for value in _values(spans):
+    for value in _values(spans) | _records(spans) | _described(text, spans):
         del spans[value]
     return tuple(source for source in spans if any(source.is_beside(prompt) for prompt in prompts))
 
@@ -166,6 +185,29 @@ def _values(spans: Mapping[SentSource, Sequence[Span]]) -> set[SentSource]:
                 if not source.is_long or listed[source.file.path] >= LISTED
             }
     return values
+
+
+def _records(spans: Mapping[SentSource, Sequence[Span]]) -> set[SentSource]:
+    """Fields of a data file's records that the program puts into a text of its own."""
+    if not spans:
+        return set()
+    first = min(spans, key=lambda source: spans[source][0])
+    fields = {
+        source: (source.file.path, source.key)
+        for source in spans
+        if source.file.path.endswith(_DATA) and source.file.path != first.file.path
+    }
+    counts = Counter(fields.values())
+    return {source for source, field in fields.items() if counts[field] >= LISTED}
+
+
+def _described(text: str, spans: Mapping[SentSource, Sequence[Span]]) -> set[SentSource]:
+    """Descriptions of fields in a schema that the program puts into its text."""
+    return {
+        source
+        for source, ((begin, _), *_) in spans.items()
+        if _DESCRIPTION.search(text, max(0, begin - _BEFORE), begin)
+    }
 
 
 def _all_in(values: set[SentSource], spans: Mapping[SentSource, Sequence[Span]], path: str) -> bool:

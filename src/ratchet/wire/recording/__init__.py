@@ -14,7 +14,6 @@ from ratchet.wire.recording.recording import (
     Recording,
     ServiceRun,
     Value,
-    Variable,
     WatchedCall,
 )
 
@@ -31,7 +30,6 @@ __all__ = [
     "Recording",
     "ServiceRun",
     "Value",
-    "Variable",
     "WatchedCall",
     "record",
 ]

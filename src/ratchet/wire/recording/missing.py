@@ -227,10 +227,14 @@ def _variables(
     reads = sources.variables()
     absent = {event["name"]: event["file"] for event in journals.of("variable")}
     present = {event["name"] for event in journals.of("variable") if event["present"]}
+    ran = {event["file"] for event in journals.of("variable")}
     fix = "Set it in the environment or in .env."
     reasons: dict[str, str] = {}
     for name, (place, needed) in reads.items():
-        if needed or is_secret_name(name):
+        file = place.rpartition(":")[0]
+        # Nothing says which JavaScript files a command loads, but those that did something.
+        loaded = file.endswith(".py") or name in absent or file in ran or file in said
+        if needed or (is_secret_name(name) and loaded):
             reasons[name] = f"{place} reads it, and states no default."
     if "pydantic_settings" in sources.modules():
         for field in _REQUIRED.findall(said):

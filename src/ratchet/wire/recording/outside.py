@@ -1,4 +1,4 @@
-"""What a recorded run did outside of itself: hosts, files, programs, variables."""
+"""What a recorded run did outside of itself: hosts, files, programs."""
 
 from __future__ import annotations
 
@@ -24,7 +24,6 @@ from ratchet.wire.recording.recording import (
     FileWrite,
     Place,
     Program,
-    Variable,
 )
 
 Listing: TypeAlias = Mapping[str, tuple[int, int]]
@@ -36,7 +35,6 @@ _CACHES = re.compile(
     r"(?:^|/)(?:__pycache__|\.pytest_cache|\.mypy_cache|\.ruff_cache|\.git)(?:/|$)|\.pyc(?:\.\d+)?$"
 )
 _DEVICES = ("/dev/", "/proc/", "/sys/")
-_OWN_VARIABLES = ("RATCHET_", "PYTHONPATH", "NODE_OPTIONS")
 
 
 class Outside(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,19 +43,18 @@ class Outside(msgspec.Struct, frozen=True, kw_only=True):
     contacts: tuple[Contact, ...]
     writes: tuple[FileWrite, ...]
     programs: tuple[Program, ...]
-    variables: tuple[Variable, ...]
     data_files_read: tuple[str, ...]
 
 
 def listing(root: Path) -> Listing:
-    """The files of a project, without installed packages and hidden folders."""
+    """The files of a project, without installed packages and the repository's own data."""
     files: dict[str, tuple[int, int]] = {}
     for folder, folders, names in os.walk(root):
         folders[:] = [
             name
             for name in folders
             if name not in SKIPPED
-            and name[:1] != "."
+            and name != ".git"
             and not os.path.exists(os.path.join(folder, name, "pyvenv.cfg"))
         ]
         for name in names:
@@ -112,7 +109,6 @@ def outside(
         contacts=_contacts(journals, acts, passed_on, frozenset(own_ports)),
         writes=writes.all(),
         programs=_programs(journals, acts),
-        variables=_variables(journals),
         data_files_read=tuple(
             dict.fromkeys(
                 os.path.relpath(event["path"], root).replace(os.sep, "/")
@@ -222,11 +218,3 @@ def _programs(journals: Journals, acts: Sequence[Act]) -> tuple[Program, ...]:
     if not counts:
         counts.update(event["path"] for event in journals.of("program"))
     return tuple(Program(path=path, count=count) for path, count in counts.items())
-
-
-def _variables(journals: Journals) -> tuple[Variable, ...]:
-    present: dict[str, bool] = {}
-    for event in journals.of("variable"):
-        if event["file"] and not event["name"].startswith(_OWN_VARIABLES):
-            present[event["name"]] = event["present"] or present.get(event["name"], False)
-    return tuple(Variable(name=name, present=there) for name, there in present.items())

@@ -14,6 +14,7 @@ from ratchet.hooks.python.ratchet_recording_hook.shapes import place_of
 from ratchet.run.model_relay import Exchange, ModelRelay
 from ratchet.sandbox.acts import Watch
 from ratchet.sandbox.limits import SandboxUnavailable
+from ratchet.types.wording import counted
 from ratchet.wire.recording.contained import ContainedWatch
 from ratchet.wire.recording.environment import PYTHON_HOOK, RunEnvironment, read_dotenv
 from ratchet.wire.recording.journals import Journals
@@ -111,9 +112,9 @@ def record(
 
     calls = _model_calls(exchanges, journals, around)
     said = clean((ended.stderr + ended.problem)[-STDERR_TAIL:])
+    loaded = {file for event in journals.of("end") for file in event["modules"].values()}
     lacking: tuple[Missing, ...] = ()
     if not ended.went_well or not any(200 <= call.status < 300 for call in calls):
-        loaded = {file for event in journals.of("end") for file in event["modules"].values()}
         lacking = missing(
             Sources(root, argv, loaded),
             argv,
@@ -147,9 +148,9 @@ def record(
         contacts=did.contacts,
         writes=did.writes,
         programs=did.programs,
-        variables=did.variables,
         missing=lacking,
         data_files_read=did.data_files_read,
+        modules_loaded=tuple(sorted(loaded)),
         python=_python_used(journals),
         notes=(*_notes(argv, journals, ended, calls, did, placeholders), *uncontained),
     )
@@ -244,7 +245,8 @@ def _notes(
     unseen = [call for call in calls if not call.stack]
     if unseen and not (python and not journals.of("start")):
         yield (
-            f"{len(unseen)} of {len(calls)} model calls came from a program or a library whose"
+            f"{len(unseen)} of {counted(len(calls), 'model call')} came from a program or a"
+            " library whose"
             " functions are not seen."
         )
     if not ended.went_well and _WANTS_TERMINAL.search(ended.stderr + ended.stdout):

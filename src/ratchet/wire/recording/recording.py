@@ -156,13 +156,6 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
     count: int
 
 
-class Variable(msgspec.Struct, frozen=True, kw_only=True):
-    """An environment variable that the repository's code asked for; never its value."""
-
-    name: str
-    present: bool
-
-
 class Missing(msgspec.Struct, frozen=True, kw_only=True):
     """Something that the command lacked."""
 
@@ -212,11 +205,12 @@ class Recording(msgspec.Struct, frozen=True, kw_only=True):
     contacts: tuple[Contact, ...]
     writes: tuple[FileWrite, ...]
     programs: tuple[Program, ...]
-    variables: tuple[Variable, ...]
     missing: tuple[Missing, ...]
     """All that is known to lack, where the run ended early."""
     data_files_read: tuple[str, ...]
     """Files of the repository that were opened for reading, without source; relative."""
+    modules_loaded: tuple[str, ...]
+    """Its Python files that were imported or run; relative."""
     python: PythonUsed | None
     notes: tuple[str, ...]
     """Sentences on what could not be seen."""

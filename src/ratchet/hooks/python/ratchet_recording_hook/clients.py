@@ -75,6 +75,7 @@ class Watched(LedClients):
             return None
         if not self._journal.is_open():
             return None  # the recording is over, and this process goes on
+        method = method.upper()
         model = method == "POST" and is_model_request(place.path, decoded(body))
         if model:
             self._hosts.add(place.netloc)

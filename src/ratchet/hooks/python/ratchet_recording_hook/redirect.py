@@ -39,7 +39,7 @@ class Redirect(clients.LedClients):
     @harmless()
     def redirected(self, client: str, method: str, url: str, body: Any) -> tuple[str, str] | None:
         """The relay's URL for such a call, which has no need of a name."""
-        if method != "POST" or place_of(url) not in self._hosts:
+        if method.upper() != "POST" or place_of(url) not in self._hosts:
             return None
         if not is_model_request(urlsplit(url).path, clients.decoded(body)):
             return None

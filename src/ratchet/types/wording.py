@@ -1,0 +1,11 @@
+"""Phrases of messages: a count with its noun."""
+
+from __future__ import annotations
+
+
+def counted(number: float, noun: str) -> str:
+    """A count with its noun: "1 candidate", "3 candidates", "2 queries"."""
+    if number == 1:
+        return f"{number} {noun}"
+    plural = f"{noun[:-1]}ies" if noun.endswith("query") else f"{noun}s"
+    return f"{number} {plural}"
