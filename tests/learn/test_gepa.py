@@ -240,7 +240,7 @@ def test_merging_and_all_texts_at_once(make_store: MakeStore) -> None:
     two = Candidate.of({**SOURCE.resources, "other": PromptTemplate("Answer politely.")})
     found = learn(
         make_store(),
-        GEPA(use_merge=True, module_selector="all", candidate_selection_strategy="current_best"),
+        GEPA(module_selector="all", candidate_selection_strategy="current_best"),
         baseline=two,
         budget=Budget(rollouts=200),
     )

@@ -62,8 +62,6 @@ class FewShot:
         first_tasks: Number of train tasks that each set runs first.
         val_batch_size: Number of val tasks planned for the final comparison; more are run if the
             budget allows.
-        prompt: Name of the prompt to extend; by default the one used most in traces, or the first
-            on a tie.
     """
 
     name = "few_shot"
@@ -78,7 +76,6 @@ class FewShot:
         good: float = 0.999,
         first_tasks: int = 8,
         val_batch_size: int = 16,
-        prompt: str | None = None,
     ) -> None:
         for name, value in {
             "max_demonstrations": max_demonstrations,
@@ -97,7 +94,6 @@ class FewShot:
         self._good = float(good)
         self._first = first_tasks
         self._val = val_batch_size
-        self._prompt = prompt
 
     async def learn(self, lab: Lab) -> Finding:
         """Find demonstrations for a prompt of the lab's baseline.
@@ -143,17 +139,10 @@ class FewShot:
                 "The agent has no prompt to put demonstrations in.",
                 hint='Name one: SYSTEM = ratchet.prompt("system", "You are ...").',
             )
-        if self._prompt is None:
-            return names
-        if self._prompt not in names:
-            raise InputError(
-                f"FewShot(prompt={self._prompt!r}): the agent has no such prompt; it has"
-                f" {', '.join(map(repr, names))}."
-            )
-        return [self._prompt]
+        return names
 
     async def _target(self, lab: Lab, prompts: Sequence[str], source: RaceEntry) -> str:
-        """The prompt used most in the traces."""
+        """The prompt used most in the traces; the first on a tie."""
         if len(prompts) == 1:
             return prompts[0]
         looked = list(source.evaluations.values())[:LOOKED_AT]

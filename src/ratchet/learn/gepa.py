@@ -55,8 +55,6 @@ class GEPA:
         candidate_selection_strategy: How the candidate to mutate is selected: `pareto`,
             `current_best`, `epsilon_greedy` or `top_k_pareto`.
         module_selector: Which text is mutated: `round_robin`, or `all` at once.
-        use_merge: Also merge pairs of candidates on the front.
-        max_merge_invocations: Maximum number of merges.
         skip_perfect_score: Skip minibatches on which the score is 1.
         max_iterations: Maximum number of iterations.
 
@@ -75,8 +73,6 @@ class GEPA:
         reflection_minibatch_size: int = 3,
         candidate_selection_strategy: str = "pareto",
         module_selector: str = "round_robin",
-        use_merge: bool = False,
-        max_merge_invocations: int = 5,
         skip_perfect_score: bool = True,
         max_iterations: int | None = None,
     ) -> None:
@@ -89,7 +85,6 @@ class GEPA:
         for name, number in (
             ("reflection_minibatch_size", reflection_minibatch_size),
             ("max_iterations", 1 if max_iterations is None else max_iterations),
-            ("max_merge_invocations", max_merge_invocations),
         ):
             if not isinstance(number, int) or isinstance(number, bool) or number < 1:
                 raise ConfigError(f"gepa's {name} = {number!r} is not a whole number above 0.")
@@ -99,8 +94,6 @@ class GEPA:
         self.options: dict[str, Any] = {
             "candidate_selection_strategy": candidate_selection_strategy,
             "module_selector": module_selector,
-            "use_merge": use_merge,
-            "max_merge_invocations": max_merge_invocations,
             "skip_perfect_score": skip_perfect_score,
         }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import Protocol
 
@@ -30,8 +29,6 @@ class Check(Protocol):
 class Checks:
     """Runs checks in two stages, the cheap ones first in each; stops at the first fault.
 
-    Verdicts are cached by candidate.
-
     Args:
         baseline: The candidate to compare with.
         checks: Fast checks, before a candidate costs a rollout.
@@ -41,46 +38,27 @@ class Checks:
     def __init__(
         self, baseline: Candidate, checks: Sequence[Check], tests: Sequence[Check] = ()
     ) -> None:
-        self._checks = _Row(baseline, checks)
-        self._tests = _Row(baseline, tests)
+        self._baseline = baseline
+        self._checks = tuple(checks)
+        self._tests = tuple(tests)
 
     async def __call__(self, candidate: Candidate) -> str:
         """The fault that the fast checks find; empty if none."""
-        return await self._checks.verdict(candidate)
+        return await self._fault(self._checks, candidate)
 
     async def test(self, candidate: Candidate) -> str:
         """The fault that the slow checks find after the fast ones passed; empty if none."""
-        return await self._tests.verdict(candidate)
+        return await self._fault(self._tests, candidate)
 
-
-class _Row:
-    def __init__(self, baseline: Candidate, checks: Sequence[Check]) -> None:
-        self._baseline = baseline
-        self._checks = tuple(checks)
-        self._verdicts: dict[str, asyncio.Future[str]] = {}
-
-    async def verdict(self, candidate: Candidate) -> str:
-        known = self._verdicts.get(candidate.id)
-        if known is None:
-            known = asyncio.ensure_future(self._judge(candidate))
-            self._verdicts[candidate.id] = known
-            # Checks that did not complete (cancelled, disk full) are not cached.
-            known.add_done_callback(lambda done: self._forget_failed(candidate.id, done))
-        return await asyncio.shield(known)
-
-    async def _judge(self, candidate: Candidate) -> str:
+    async def _fault(self, checks: Sequence[Check], candidate: Candidate) -> str:
         before = self._baseline.resources
         changed = {
             name: (before[name], candidate.resources[name])
             for name in candidate.changed_from(self._baseline)
             if name in before and name in candidate.resources
         }
-        for check in self._checks:
+        for check in checks:
             fault = await check(CandidateChange(candidate, changed))
             if fault:
                 return fault
         return ""
-
-    def _forget_failed(self, candidate_id: str, done: asyncio.Future[str]) -> None:
-        if done.cancelled() or done.exception() is not None:
-            self._verdicts.pop(candidate_id, None)

@@ -36,7 +36,6 @@ class Evolve:
     Args:
         proposers: What drafts changes: `llm` asks the coach, `ast` mutates code without one.
         first_tasks: Number of tasks on which a change is first evaluated.
-        examples: Maximum number of low rollouts in a request to the coach.
         finalists: Number of candidates compared on val; derived from the budget by default.
         max_candidates: Maximum number of candidates judged; None for no limit but the budget.
         patience: Number of candidates in a row without a better best after which the search ends.
@@ -54,7 +53,6 @@ class Evolve:
         *,
         proposers: Sequence[str] = (COACH, MUTATION),
         first_tasks: int = numbers.FIRST,
-        examples: int = numbers.SHOWN,
         finalists: int | None = None,
         max_candidates: int | None = None,
         patience: int | None = None,
@@ -64,7 +62,6 @@ class Evolve:
     ) -> None:
         limits: Mapping[str, Any] = {
             "first_tasks": first_tasks,
-            "examples": examples,
             "finalists": finalists,
             "max_candidates": max_candidates,
             "patience": patience,
@@ -90,9 +87,7 @@ class Evolve:
         self._max_candidates = max_candidates
         self._patience = patience
         self._max_growth = float(max_growth)
-        self._coach = RewriteSettings(
-            algorithm=self.name, shown=examples, max_growth=self._max_growth
-        )
+        self._coach = RewriteSettings(algorithm=self.name, max_growth=self._max_growth)
 
     async def learn(self, lab: Lab) -> Finding:
         """Search the prompts and functions of the lab's baseline.

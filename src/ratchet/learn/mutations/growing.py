@@ -31,7 +31,6 @@ OPERATORS: dict[str, tuple[Mutate, float]] = {
     "nudge": (constants.nudge, 2.0),
     "leap": (constants.leap, 1.5),
     "comparison": (operators.comparison, 0.8),
-    "boolean": (operators.boolean, 0.6),
     "arithmetic": (operators.arithmetic, 1.0),
     "sort_key": (orderings.sort_key, 1.0),
     "sequence": (orderings.sequence, 0.8),

@@ -1,4 +1,4 @@
-"""Mutations of operators: comparisons, boolean operators, arithmetic."""
+"""Mutations of operators: comparisons and arithmetic."""
 
 from __future__ import annotations
 
@@ -46,34 +46,6 @@ def comparison(
     at = rng.randrange(len(new.ops))
     new.ops[at] = rng.choice(NEAR[type(new.ops[at])])()
     return changed(node, new)
-
-
-def boolean(
-    tree: FunctionTree, rng: random.Random, other: FunctionTree | None
-) -> TextChange | None:
-    """Change `and` to `or` or back, drop an operand, or negate a condition."""
-    joined = [n for n in tree.expressions() if isinstance(n, ast.BoolOp)]
-    tests = [
-        n.test for n in ast.walk(tree.function) if isinstance(n, ast.If | ast.IfExp | ast.While)
-    ]
-    tests += [t for n in ast.walk(tree.function) if isinstance(n, ast.comprehension) for t in n.ifs]
-    if joined and (not tests or rng.random() < 0.6):
-        node = rng.choice(joined)
-        if rng.random() < 0.5:
-            new: ast.expr = copy.deepcopy(node)
-            assert isinstance(new, ast.BoolOp)
-            new.op = ast.Or() if isinstance(new.op, ast.And) else ast.And()
-        else:
-            left = list(node.values)
-            left.pop(rng.randrange(len(left)))
-            new = copy.deepcopy(left[0] if len(left) == 1 else ast.BoolOp(node.op, left))
-        return changed(node, new)
-    if not tests:
-        return None
-    test = rng.choice(tests)
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        return changed(test, copy.deepcopy(test.operand))
-    return changed(test, ast.UnaryOp(ast.Not(), copy.deepcopy(test)))
 
 
 def arithmetic(

@@ -58,7 +58,7 @@ def sort_key(
 def sequence(
     tree: FunctionTree, rng: random.Random, other: FunctionTree | None
 ) -> TextChange | None:
-    """Reverse or truncate the sequence of a loop."""
+    """Sort or reverse the sequence of a loop."""
     loops = [
         node for node in ast.walk(tree.function) if isinstance(node, ast.For | ast.comprehension)
     ]
@@ -74,8 +74,7 @@ def sequence(
             _turn(new)
             return changed(items, new)
     given = copy.deepcopy(items)
-    draw = rng.random()
-    if draw < 0.7:
+    if rng.random() < 0.7:
         made = ast.Call(ast.Name("sorted", ast.Load()), [given], [])
         if isinstance(loop.target, ast.Name):
             key = _key(tree, rng, loop.target.id)
@@ -84,14 +83,8 @@ def sequence(
         if rng.random() < 0.5:
             made.keywords.append(ast.keyword("reverse", ast.Constant(True)))
         return changed(items, made)
-    if draw < 0.85 or isinstance(items, ast.Call):
-        turned = ast.Call(ast.Name("list", ast.Load()), [given], [])
-        return changed(items, ast.Call(ast.Name("reversed", ast.Load()), [turned], []))
-    at = ast.Constant(rng.choice((1, 2)))
-    cut = (
-        ast.Slice(at, None) if rng.random() < 0.5 else ast.Slice(None, ast.UnaryOp(ast.USub(), at))
-    )
-    return changed(items, ast.Subscript(given, cut, ast.Load()))
+    turned = ast.Call(ast.Name("list", ast.Load()), [given], [])
+    return changed(items, ast.Call(ast.Name("reversed", ast.Load()), [turned], []))
 
 
 def _key(tree: FunctionTree, rng: random.Random, name: str) -> ast.Lambda | None:

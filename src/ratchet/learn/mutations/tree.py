@@ -77,7 +77,7 @@ class FunctionTree:
         for node in self.expressions():
             if isinstance(node, ast.Constant) or self.kind(node) != kind:
                 continue
-            if kind != "number" and not isinstance(node, ast.Name | ast.Subscript | ast.Compare):
+            if kind != "number" and not isinstance(node, ast.Name | ast.Subscript):
                 continue
             if any(isinstance(part, ast.Name) and part.id in around for part in ast.walk(node)):
                 continue  # it would recurse forever
