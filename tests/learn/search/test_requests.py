@@ -295,3 +295,54 @@ def test_of_several_prompts_only_those_of_its_part_change(make_store: MakeStore)
     finding = asyncio.run(APO().learn(lab.part("one", only=["system"])))
     assert finding.best.changed_from(lab.baseline) == ("system",)
     assert "It also has 'plan', which stay as they are." in coach.requests[0]
+
+
+def partly(request: str) -> str:
+    """A coach that mends one more kind of ticket in each answer."""
+    current = request.split("````text\n")[1].split("\n````")[0]
+    stated = [kind for kind in KINDS if f"{kind} goes to" in current]
+    return fenced(stating(*list(KINDS)[: len(stated) + 1]))
+
+
+def test_a_coach_that_mends_few_failures_is_asked_again_before_its_prompt_runs(
+    make_store: MakeStore,
+) -> None:
+    coach = Seat(*[partly] * 9)
+    found = search(make_store(), coach)
+    assert found.finding.best_val == 1.0
+    assert len(coach.requests) == 4
+    drafts = ["which has not run yet" in request for request in coach.requests]
+    assert drafts == [False, False, True, True]
+    sets = [shown_tasks(request) for request in coach.requests[1:]]
+    assert len(sets) == len(set(sets))
+
+
+def test_where_calls_are_scarce_each_makes_a_candidate(make_store: MakeStore) -> None:
+    coach = Seat(*[partly] * 9)
+    search(make_store(), coach, coach_calls=6)
+    assert not any("which has not run yet" in request for request in coach.requests)
+
+
+@pytest.mark.parametrize("alone", [True, False])
+def test_candidates_without_a_gain_end_a_search_only_where_others_wait_for_the_budget(
+    make_store: MakeStore, alone: bool
+) -> None:
+    numbered = iter(range(1000))
+    coach = Seat(*[lambda _: fenced(f"{SOURCE.text}\nRule {next(numbered)}.")] * 40)
+    algorithm = APO()
+
+    class InPart:
+        async def learn(self, lab: Lab) -> Finding:
+            return await algorithm.learn(lab.part("apo", budget=lab.budget))
+
+    found = search(make_store(), coach, algorithm if alone else InPart(), agent=by_luck)
+    assert found.finding.best == found.lab.baseline
+    assert (len(coach.requests) > 5) == alone
+    assert (found.finding.ended == "no_gain") == (not alone)
+
+
+def by_luck(resources: Mapping[str, Any], given: Mapping[str, str]) -> str:
+    """An agent whose wrong answers vary with its prompt."""
+    team = f"team {len(resources['system'].text)}"
+    right = given["ticket"].split()[1].rstrip(",") == "refund"
+    return json.dumps({"team": "billing" if right and "Rule" not in str(resources) else team})

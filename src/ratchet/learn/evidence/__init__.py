@@ -2,7 +2,6 @@
 
 from ratchet.learn.evidence.failures import (
     LowRollout,
-    finish_reason,
     kinds_of_failure,
     low_rollout,
     spread,
@@ -13,7 +12,6 @@ from ratchet.observe.step_text import cut, text_of
 __all__ = [
     "LowRollout",
     "cut",
-    "finish_reason",
     "kinds_of_failure",
     "low_rollout",
     "spread",
