@@ -513,6 +513,10 @@ class Lab:
 
         return await asyncio.to_thread(read)
 
+    def redacted(self, text: str) -> str:
+        """A text as the coach may be shown it, also where it is cut afterwards."""
+        return self._redactor.text(text)
+
     def is_public(self, text: str) -> bool:
         """Whether a text may be put into a prompt: redaction finds nothing in it, and did not."""
         return MARK not in text and self._redactor.text(text) == text

@@ -308,6 +308,7 @@ class Coaching:
             values={id: lab.values(id) for id in (lab.source_id, lab.baseline.id, *known)},
             guidelines=lab.guidelines,
             max_growth=self._settings.max_growth,
+            redact=lab.redacted,
         )
 
     async def _low_of(self, entry: RaceEntry, top: float) -> list[LowRollout]:
@@ -315,7 +316,9 @@ class Coaching:
         new = [task for task in tasks if (entry.id, task) not in self._low]
         traces = await asyncio.gather(*(self._lab.spans(entry.evaluations[t]) for t in new))
         for task, spans in zip(new, traces, strict=True):
-            self._low[entry.id, task] = low_rollout(entry.evaluations[task], spans)
+            low = low_rollout(entry.evaluations[task], spans)
+            said = self._lab.redacted(low.said)  # kinds of failure are cut
+            self._low[entry.id, task] = msgspec.structs.replace(low, said=said)
         return [self._low[entry.id, task] for task in tasks]
 
     def _target(

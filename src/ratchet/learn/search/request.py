@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import count as counting
 from textwrap import shorten
 
@@ -63,6 +63,12 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Scores by task of earlier versions, by candidate id."""
     guidelines: str = ""
     max_growth: float = 4.0
+    redact: Callable[[str], str] = str
+    """Redacts a text before it is cut: a rule does not know half of a telephone number."""
+
+    def short(self, text: str, limit: int) -> str:
+        """A text without its middle where it is too long."""
+        return text.strip() if len(text.strip()) <= limit else shortened(self.redact(text), limit)
 
 
 def fence_for(*texts: str) -> str:
@@ -100,7 +106,7 @@ def request_text(facts: RequestFacts) -> str:
         fence=fence,
         language="python" if is_code else "text",
         text=text,
-        values=_values(common),
+        values=_values(facts, common),
         settings=_settings(facts),
         overview=_overview(facts, told_versions),
         rollouts=_rollouts(facts, told_versions, common),
@@ -177,9 +183,9 @@ def _common(facts: RequestFacts) -> dict[str, str]:
     return dict(sorted(set.intersection(*(set(values.items()) for values in seen))))
 
 
-def _values(common: Mapping[str, str]) -> str:
+def _values(facts: RequestFacts, common: Mapping[str, str]) -> str:
     room = numbers.VALUES_ROOM // max(1, len(common))
-    told = "\n\n".join(f"{name}:\n{shortened(value, room)}" for name, value in common.items())
+    told = "\n\n".join(f"{name}:\n{facts.short(value, room)}" for name, value in common.items())
     return _section("What its placeholders hold, in every rollout", told)
 
 
@@ -230,10 +236,10 @@ def _rollouts(facts: RequestFacts, told: Mapping[str, str], common: Mapping[str,
         output = rollout.evaluation.rollout.output
         asked, answered = text_of(task.input), text_of(output) if output is not None else ""
         parts = [f"Task {numbered.get(task.id, '?')} ({_scores_of(facts, told, task)}): "]
-        parts[0] += shortened(asked, room)
+        parts[0] += facts.short(asked, room)
         for name, value in _filled(facts, rollout.spans).items():
             if name not in common and value.strip() not in asked:
-                parts.append(f"  {name}: {shortened(value, room)}")
+                parts.append(f"  {name}: {facts.short(value, room)}")
         known = {asked.strip(), answered.strip()}
         constant = _longest_line(source_of(resource))
         steps = "\n  ".join(s for s in steps_of(rollout.spans, known) if constant not in s)
@@ -241,11 +247,11 @@ def _rollouts(facts: RequestFacts, told: Mapping[str, str], common: Mapping[str,
             left -= len(steps)
             parts.append(f"  {steps}")
         if answered and not _is_reward(rollout):
-            parts.append(f"  answer: {shortened(answered, room)}")
+            parts.append(f"  answer: {facts.short(answered, room)}")
         if task.expected is not None and not _tells(rollout.said, task.expected):
-            parts.append(f"  expected: {shortened(text_of(task.expected), room)}")
+            parts.append(f"  expected: {facts.short(text_of(task.expected), room)}")
         if rollout.said:
-            parts.append(f"  {shortened(rollout.said, room)}")
+            parts.append(f"  {facts.short(rollout.said, room)}")
         if rollout.finish and rollout.finish != "stop":
             parts.append(f"  finish: {rollout.finish}")
         lines.append("\n".join(parts))
@@ -283,8 +289,8 @@ def _tasks(facts: RequestFacts, told: Mapping[str, str]) -> str:
     keys, answers = _answers([task for _, task in listed])
     lines = []
     for (number, task), expected in zip(listed, answers, strict=True):
-        told_answer = shortened(expected, room // 2)
-        asked = shortened(text_of(task.input), room - len(told_answer))
+        told_answer = facts.short(expected, room // 2)
+        asked = facts.short(text_of(task.input), room - len(told_answer))
         lines.append(f"{number} ({_scores_of(facts, told, task)}): {asked} -> {told_answer}")
     title = "The other train tasks (scores): input -> expected answer"
     title += f" ({', '.join(keys)})" if keys else ""
@@ -308,7 +314,7 @@ def _history(facts: RequestFacts, versions: Mapping[str, str]) -> str:
     told: list[str] = []
     room = numbers.HISTORY_ROOM
     for attempt in reversed(facts.attempts):
-        reason = shorten(attempt.reason, 220, placeholder=" …")
+        reason = shorten(facts.redact(attempt.reason), 220, placeholder=" …")
         if attempt.outcome == "declined":
             lines = f"- no change: {reason}"
         elif attempt.outcome == "refused":
@@ -318,10 +324,10 @@ def _history(facts: RequestFacts, versions: Mapping[str, str]) -> str:
             here = ", the current version" if attempt.candidate_id == facts.candidate.id else ""
             result = f"{attempt.before:.2f} -> {attempt.score:.2f} on {attempt.tasks} tasks"
             lines = f"- {label}{here} ({attempt.algorithm}; {result}): {reason}"
-            change = "" if here else shortened(attempt.change, 500)
+            change = "" if here else facts.short(attempt.change, 500)
             lines += "".join(f"\n    {line}" for line in change.splitlines())
             if attempt.worst:
-                lines += f"\n    It lost where it answered: {shortened(attempt.worst, 200)}"
+                lines += f"\n    It lost where it answered: {facts.short(attempt.worst, 200)}"
         if len(lines) > room and told:
             told.append(f"- and {len(facts.attempts) - len(told)} earlier ones")
             break
