@@ -18,11 +18,8 @@ from ratchet.learn.search import numbers
 from ratchet.learn.search.placeholders import written
 from ratchet.observe.step_text import steps_of
 from ratchet.types import (
-    Bool,
     Candidate,
-    Choice,
     Code,
-    Params,
     PromptTemplate,
     Resource,
     Span,
@@ -107,7 +104,6 @@ def request_text(facts: RequestFacts) -> str:
         language="python" if is_code else "text",
         text=text,
         values=_values(facts, common),
-        settings=_settings(facts),
         overview=_overview(facts, told_versions),
         rollouts=_rollouts(facts, told_versions, common),
         tasks=_tasks(facts, told_versions),
@@ -149,24 +145,6 @@ def _model(low: Sequence[LowRollout]) -> str:
                 tokens = f"; its answers end at {limit} tokens" if limit else ""
                 return f" The agent's model is {model}{tokens}."
     return ""
-
-
-def _settings(facts: RequestFacts) -> str:
-    """The candidate's numbers and choices, each with its declared range."""
-    lines = []
-    for name, resource in facts.candidate.resources.items():
-        if not isinstance(resource, Params):
-            continue
-        for key, value in resource.values.items():
-            knob = resource.space[key]
-            if isinstance(knob, Choice):
-                bounds = "one of " + ", ".join(map(repr, knob.options))
-            elif isinstance(knob, Bool):
-                bounds = "True or False"
-            else:
-                bounds = f"allowed: {knob.low} to {knob.high}"
-            lines.append(f"- {name}.{key} = {value!r} ({bounds})")
-    return _section("Parameters that it runs with, tuned separately", "\n".join(lines))
 
 
 def _filled(facts: RequestFacts, spans: Sequence[Span]) -> dict[str, str]:
