@@ -84,7 +84,7 @@ def reacting(rewrite: str) -> Callable[[Request], Reaction]:
                 {"call": {"owner": f"somebody {n}", "text": text}} for n, text in enumerate(texts)
             ]
             return answer(json.dumps({"inputs": made}))
-        if "within a fence" in request.said:
+        if "between two lines of" in request.said:
             return answer(f"````text\n{rewrite}\n````")
         return answer("- It should be polite.")
 

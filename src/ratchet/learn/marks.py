@@ -29,7 +29,7 @@ def restored(answer: str, request: Iterable[str], own: Iterable[str], redactor: 
         return answer
     asked, there = _removed(request, redactor), _removed(own, redactor)
     for mark in marks_in(answer):
-        values = asked[mark]
+        values = asked[mark] - {mark}
         if len(values) == 1 and values <= there[mark]:
             (value,) = values
             answer = answer if MARK in value else answer.replace(mark, value)

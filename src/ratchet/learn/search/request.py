@@ -61,11 +61,12 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True):
     guidelines: str = ""
     max_growth: float = 4.0
     redact: Callable[[str], str] = str
-    """Redacts a text before it is cut: a rule does not know half of a telephone number."""
+    """Redacts what is not the agent's own text: before it is cut, since a rule does not know half
+    of a telephone number, and so that marks in the answer stand for what the prompt itself says."""
 
     def short(self, text: str, limit: int) -> str:
-        """A text without its middle where it is too long."""
-        return text.strip() if len(text.strip()) <= limit else shortened(self.redact(text), limit)
+        """A text of a rollout or task, redacted, without its middle where it is too long."""
+        return shortened(self.redact(text), limit)
 
 
 def fence_for(*texts: str) -> str:
