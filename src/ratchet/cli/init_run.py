@@ -221,8 +221,24 @@ def _first_that_works(
         "The agent runs by itself, and not as wired. Nothing was written.\n" + "\n".join(reasons),
         hint=f"Allow what it needs: ratchet init {allow} {_arguments(recording.run)}"
         if allow
-        else "Another command, with the input as a word of its own, may be wired better.",
+        else _other_hint(recording, reasons),
     )
+
+
+def _other_hint(recording: Recording, reasons: Sequence[str]) -> str:
+    """What may help where nothing was denied."""
+    changed = [
+        write.path
+        for write in recording.writes
+        if write.place == "project" and write.how != "created"
+    ]
+    if changed and all(NO_CALL in reason for reason in reasons):
+        named = ", ".join(changed[:5])
+        return (
+            f"The recorded run changed {named}, so the same input finds other files now. Restore"
+            f" them, and record on copies: ratchet init --simulated {_arguments(recording.run)}"
+        )
+    return "Another command, with the input as a word of its own, may be wired better."
 
 
 def _allow_programs(verification: WiringVerification, acts: list[OutsideAct]) -> bool:
