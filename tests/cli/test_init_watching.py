@@ -256,6 +256,46 @@ def test_rollouts_begin_without_the_answers_that_the_recorded_run_kept(
     assert (shop.root / ".answers" / "last").exists()
 
 
+def test_a_program_that_mends_its_own_input_is_told_to_be_recorded_on_copies(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    script = """
+        grep -q broken "$1" || exit 0
+        message="{\\"role\\":\\"user\\",\\"content\\":\\"$(cat $1)\\"}"
+        body="{\\"model\\":\\"m\\",\\"messages\\":[$message]}"
+        curl -s "$OPENAI_BASE_URL/chat/completions" -H 'content-type: application/json' -d "$body"
+        echo mended > "$1"
+    """
+    files = {"mend.sh": script, "pan.txt": "The pan is broken."}
+    shop = repository(tmp_path, upstream, files)
+    done = shop.ratchet("init", "--yes", "--", "sh", "mend.sh", "pan.txt")
+    said = " ".join(done.stderr.split())
+    assert done.returncode == 3
+    assert "The recorded run changed pan.txt" in said
+    git(shop.root, "checkout", "pan.txt")
+    shop.init("--simulated", "--", "sh", "mend.sh", "pan.txt")
+    agent = shop.settings["agent"]
+    assert agent["command"] == "sh mend.sh {input}"
+    assert set(agent["allow"]["programs"]) == {"grep", "cat", "curl"}
+    assert (shop.root / "pan.txt").read_text() == "The pan is broken."
+
+
+def test_an_agent_without_an_input_is_told_where_its_question_is_written(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    shop = repository(
+        tmp_path, upstream, {**SHOP, "ask.py": """
+            from support.agent import answer
+            QUESTION = "Where is the pan that I ordered in May?"
+            print(answer(QUESTION, "brief"))
+        """},
+    )  # fmt: skip
+    said = shop.init("--", sys.executable, "ask.py")
+    [note] = [note for note in said["recorded"]["notes"] if "every task would run the same" in note]
+    assert "is written at ask.py:2." in note
+    assert said["next"] == [step for step in said["next"] if "ratchet init --undo" in step]
+
+
 def test_without_a_command_the_candidates_are_named_and_none_is_taken(
     tmp_path: Path, upstream: StubUpstream
 ) -> None:

@@ -86,3 +86,11 @@ def test_a_host_is_led_by_itself_unless_the_libraries_variables_alone_stand_for_
         ["127.0.0.1:9000"],
         ["127.0.0.1:9000"],
     ]
+
+
+def test_a_file_whose_content_reached_the_model_is_input(tmp_path: Path) -> None:
+    (tmp_path / "ticket.md").write_text("My pan\nis broken. What now?\n")
+    (tmp_path / "notes.md").write_text("Nobody asks for these notes.\n")
+    texts = (ModelText(role="user", text="Answer this:\n\nMy pan\nis broken. What now?\n"),)
+    run = recorded(tmp_path, "ticket.md", "notes.md", texts=texts)
+    assert [value.value for value in reached(run, owner_values(run.run))] == ["ticket.md"]

@@ -43,7 +43,12 @@ from ratchet.autopilot.pull_requests import propose_release, text_options
 from ratchet.autopilot.pulse import pulse
 from ratchet.autopilot.release_notes import release_notes
 from ratchet.autopilot.repetitions import PILOT_TASKS, plan_repetitions
-from ratchet.autopilot.report_cards import check_evaluators, check_objective, trust_objective
+from ratchet.autopilot.report_cards import (
+    check_evaluators,
+    check_objective,
+    never_measured,
+    trust_objective,
+)
 from ratchet.autopilot.run_outcome import COACH_GONE
 from ratchet.autopilot.run_spending import RolloutCap, RunSpending, announced
 from ratchet.autopilot.runner import open_runner
@@ -482,6 +487,9 @@ class _ImproveRun:
         check_evaluators(
             self.evaluators, {self.objective, *(g.metric for g in self.guardrails)}, evaluations
         )
+        for guardrail in self.guardrails:
+            if sentence := never_measured(guardrail.metric, evaluations):
+                self.watcher.message(sentence)
         value = mean(evaluations)
         if all(evaluation.value is None for evaluation in evaluations):
             error = next(iter(s.error for s in evaluations[0].scores.values() if s.error), "")

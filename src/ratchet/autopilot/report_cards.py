@@ -173,6 +173,30 @@ def check_evaluators(
             )
 
 
+def never_measured(metric: str, evaluations: Sequence[Evaluation]) -> str:
+    """What follows where a guardrail's metric has no value on any of the baseline's outputs.
+
+    Args:
+        metric: The guardrail's.
+        evaluations: The baseline's.
+
+    Returns:
+        A sentence; empty if it was measured once.
+    """
+    scores = [
+        evaluation.scores[metric]
+        for evaluation in evaluations
+        if evaluation.rollout.status == "succeeded" and metric in evaluation.scores
+    ]
+    if not scores or any(score.value is not None for score in scores):
+        return ""
+    return (
+        f"The guardrail on {metric} will stop every candidate, since {metric} was not measured on"
+        f" any task: {scores[0].error} To decide without it, add to ratchet.toml:"
+        f' [[guardrails]] metric = "{metric}", off = true.'
+    )
+
+
 async def trust_objective(
     project: Project,
     store: Store,

@@ -97,6 +97,7 @@ async def _evaluate(
     agent = project.load_agent()
     tasks = select_tasks(project, split, limit=limit, skip_bad=skip_bad, say=watcher.message)
     check_task_inputs(agent, tasks)
+    evaluators = project.evaluators(agent)
     if agent.prompts_in_calls:
         dataset, _ = project.dataset(skip_bad=skip_bad, needs=())
         try:
@@ -107,7 +108,6 @@ async def _evaluate(
                 raise
             watcher.message(error.message)
     candidates: list[Candidate] = select_candidates(project, store, agent, names or ["source"])
-    evaluators = project.evaluators(agent)
     queue = f"eval-{agent.source_version()}"
     watcher.expects(len(tasks) * len(candidates) * repeat)
     async with open_runner(project, store, agent, queue, watcher.message, take_over=True) as runner:

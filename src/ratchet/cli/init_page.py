@@ -11,11 +11,26 @@ from ratchet.wire.changes import LeftAlone
 from ratchet.wire.deriving.derive import Derived, Wiring
 from ratchet.wire.recording.recording import Recording
 
-SAME_FOR_ALL = (
-    "Nothing that you gave reached the model, so every task would run the same. Give the command"
-    " the agent's input as a word of its own, on standard input (--stdin), or in the request's"
-    " body (--data), and run ratchet init again."
-)
+MOST_WRITES = 8
+_WITHOUT = {
+    "hosts": "not allowed in rollouts",
+    "programs": "not allowed in rollouts",
+    "folders": "rollouts write to copies",
+}
+"""What becomes of an act that is not allowed."""
+
+
+def same_for_all(derived: Derived) -> str:
+    """What an agent without an input needs; empty where it has one."""
+    if derived.inputs:
+        return ""
+    place = derived.written_input
+    written = f" What the model was asked is written at {place}." if place else ""
+    return (
+        f"Nothing that you gave reached the model, so every task would run the same.{written} Give"
+        " the command the agent's input as a word of its own, on standard input (--stdin), or in"
+        " the request's body (--data), and run ratchet init again."
+    )
 
 
 def print_recorded(recording: Recording, derived: Derived) -> None:
@@ -31,12 +46,19 @@ def print_recorded(recording: Recording, derived: Derived) -> None:
     if derived.acts:
         _say("\nOutside of itself, the run did this:")
     for act in derived.acts:
-        word = "allowed" if act.allow else "not allowed"
-        _say(f"  {act.key[:-1]} {act.subject}: {act.said}; {word} in rollouts")
+        word = "allowed in rollouts" if act.allow else _WITHOUT[act.key]
+        _say(f"  {act.key[:-1]} {act.subject}: {act.said}; {word}")
+    in_project = [write for write in recording.writes if write.place == "project"]
+    if in_project:
+        _say("\nIn the project, it did this; rollouts do it in copies:")
+    for write in in_project[:MOST_WRITES]:
+        _say(f"  {write.how} {write.path}")
+    if len(in_project) > MOST_WRITES:
+        _say(f"  and {counted(len(in_project) - MOST_WRITES, 'more file')}")
     for note in recording.notes:
-        _say(f"\nNot seen: {note}")
-    if not derived.inputs:
-        _say(f"\n{SAME_FOR_ALL}")
+        _say(f"\nNote: {note}")
+    if sentence := same_for_all(derived):
+        _say(f"\n{sentence}")
 
 
 def print_dry_run(diff: str) -> None:

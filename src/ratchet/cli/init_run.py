@@ -19,11 +19,11 @@ from ratchet.cli.console import one_line, out, print_json
 from ratchet.cli.errors import err
 from ratchet.cli.init_declare import DeclaredParts, Declaring, declared
 from ratchet.cli.init_page import (
-    SAME_FOR_ALL,
     not_verified,
     print_dry_run,
     print_recorded,
     print_verified,
+    same_for_all,
 )
 from ratchet.cli.init_tests import tests_as_before
 from ratchet.cli.init_verify import NO_CALL, SENT, RecordedAnswers, WiringVerification, verify
@@ -43,6 +43,9 @@ from ratchet.wire.looking.data_files import rows_of
 from ratchet.wire.looking.inventory import Inventory
 from ratchet.wire.recording import record
 from ratchet.wire.recording.recording import CommandRun, Recording, ServiceRun
+
+MOST_PROGRAMS = 8
+"""Checks of one wiring, each of which may find another program that it starts."""
 
 NOTHING_DECLARED = DeclaredParts(Changes(), (), False)
 
@@ -84,7 +87,7 @@ def wire_by_watching(
     derived = derive(recording, root, _paths(root), chosen=options.inputs, allowed=options.allowed)
     if not json:
         print_recorded(recording, derived)
-    acts = _asked(derived.acts) if options.asks else derived.acts
+    acts = list(_asked(derived.acts) if options.asks else derived.acts)
 
     def planned(wiring: Wiring, parts: DeclaredParts) -> Plan:
         return _plan(root, wiring, acts, recording, inventory, parts)
@@ -105,7 +108,7 @@ def wire_by_watching(
         if options.declare:
             say("Prompts are declared once a wiring is verified, so the diff does not show that.")
         return
-    done = _first_that_works(root, derived.wirings, recording, planned, verified, say)
+    done = _first_that_works(root, derived.wirings, recording, acts, planned, verified, say)
     if options.declare:
         done = declared(
             root, done, derived, recording, planned=planned, verified=verified_in_place, say=say
@@ -144,7 +147,7 @@ def wire_by_watching(
                 "recorded": _recorded(recording, derived),
                 "seconds": seconds,
                 "own_seconds": own_s,
-                "next": _next(root, done),
+                "next": _next(root, done, derived),
             }
         )
         return
@@ -152,7 +155,7 @@ def wire_by_watching(
     where = f"Committed to {committed.branch} ({committed.commit[:8]})" if committed else "Written"
     files = ", ".join(planned.path for planned in done.plan.files)
     say(f"\n{where}: {files}. It took {own_s:.0f} s besides the agent's own runs and the tests.")
-    for step in _next(root, done):
+    for step in _next(root, done, derived):
         say(f"Next: {step}")
     say("To take it back: ratchet init --undo")
 
@@ -174,6 +177,7 @@ def _first_that_works(
     root: Path,
     wirings: Sequence[Wiring],
     recording: Recording,
+    acts: list[OutsideAct],
     planned: Callable[[Wiring, DeclaredParts], Plan],
     verified: Callable[[Wiring, Plan], WiringVerification],
     say: Callable[[str], None],
@@ -190,8 +194,12 @@ def _first_that_works(
     def checked(wiring: Wiring) -> Declaring:
         without = f", and without {', '.join(wiring.absent)}" if wiring.absent else ""
         say(f"\nChecking {one_line(wiring.label)}, contained, with the recorded input{without}…")
-        plan = planned(wiring, NOTHING_DECLARED)
-        return Declaring(wiring, plan, verified(wiring, plan))
+        for _ in range(MOST_PROGRAMS):
+            plan = planned(wiring, NOTHING_DECLARED)
+            verification = verified(wiring, plan)
+            if not (recording.simulated and _allow_programs(verification, acts)):
+                break
+        return Declaring(wiring, plan, verification)
 
     for wiring in wirings:
         done = checked(wiring)
@@ -213,8 +221,40 @@ def _first_that_works(
         "The agent runs by itself, and not as wired. Nothing was written.\n" + "\n".join(reasons),
         hint=f"Allow what it needs: ratchet init {allow} {_arguments(recording.run)}"
         if allow
-        else "Another command, with the input as a word of its own, may be wired better.",
+        else _other_hint(recording, reasons),
     )
+
+
+def _other_hint(recording: Recording, reasons: Sequence[str]) -> str:
+    """What may help where nothing was denied."""
+    changed = [
+        write.path
+        for write in recording.writes
+        if write.place == "project" and write.how != "created"
+    ]
+    if changed and all(NO_CALL in reason for reason in reasons):
+        named = ", ".join(changed[:5])
+        return (
+            f"The recorded run changed {named}, so the same input finds other files now. Restore"
+            f" them, and record on copies: ratchet init --simulated {_arguments(recording.run)}"
+        )
+    return "Another command, with the input as a word of its own, may be wired better."
+
+
+def _allow_programs(verification: WiringVerification, acts: list[OutsideAct]) -> bool:
+    """Allow the programs that a check denied, and say whether there are new ones.
+
+    A recorded run that was contained itself could start any program, and nothing saw which.
+    """
+    known = {act.subject for act in acts if act.key == "programs" and act.allow}
+    started = (
+        {denied.allow for denied in verification.denied if denied.key == "programs"} - known - {""}
+    )
+    acts += [
+        OutsideAct(key="programs", subject=name, said="started when it was checked", allow=True)
+        for name in sorted(started)
+    ]
+    return bool(started)
 
 
 def _differs(verification: WiringVerification) -> bool:
@@ -350,8 +390,11 @@ def _check_recorded(recording: Recording) -> None:
             else "Run it by hand until it works, then again: ratchet init",
         )
     notes = " ".join(recording.notes)
+    tail = "\n".join(part for part in (recording.stdout, recording.stderr_tail) if part.strip())
     raise AgentError(
-        f"There is nothing to wire. {notes}".rstrip() + (f"\nMissing:{lacking}" if lacking else ""),
+        f"There is nothing to wire. {notes}".rstrip()
+        + (f"\nMissing:{lacking}" if lacking else "")
+        + (f"\nIts last output:\n{tail.strip()[-1_500:]}" if tail else ""),
         hint="Give a command with an input that makes the agent ask its model; set the base URL of"
         " its client by a variable, such as OPENAI_BASE_URL.",
     )
@@ -398,12 +441,17 @@ def _recorded(recording: Recording, derived: Derived) -> dict[str, Any]:
     return {
         "calls": len(recording.calls),
         "seconds": recording.seconds,
-        "notes": notes if derived.inputs else [*notes, SAME_FOR_ALL],
+        "notes": [*notes, *([sentence] if (sentence := same_for_all(derived)) else [])],
     }
 
 
-def _next(root: Path, done: Declaring) -> list[str]:
+def _next(root: Path, done: Declaring, derived: Derived) -> list[str]:
     """The commands that work now, or what is missing for them."""
+    if not derived.inputs:
+        return [
+            "take it back (ratchet init --undo), let the command take the agent's input, and run"
+            " ratchet init again: as it is, every task runs the same"
+        ]
     steps = [done.next_step] if done.next_step else []
     tasks = (root / TASKS).read_text(encoding="utf-8") if (root / TASKS).exists() else ""
     lines = [line for line in tasks.splitlines() if line.strip()]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -122,10 +123,24 @@ class RecordedAnswers:
         self._relay.__exit__(*error)
 
     def _answer(self, request: RelayedRequest) -> RelayAnswer:
+        if request.method != "POST":
+            return self._model_list(request)
         call = nearest_call(self._calls, body_of(_unchanged(request)))
         return RelayAnswer(
             pieces=(call.answer,), status=call.status, content_type=call.content_type
         )
+
+    def _model_list(self, request: RelayedRequest) -> RelayAnswer:
+        """The recorded calls' models, which some clients ask for first."""
+        asked = [call.request for call in self._calls if isinstance(call.request, dict)]
+        names = dict.fromkeys(str(body["model"]) for body in asked if body.get("model"))
+        models = [{"id": name, "object": "model", "owned_by": "recorded"} for name in names]
+        name = request.path.partition("?")[0].rstrip("/").rpartition("/models")[2].lstrip("/")
+        answer = next(
+            (model for model in models if model["id"] == name),
+            {"object": "list", "data": models, "models": [{"name": name} for name in names]},
+        )
+        return RelayAnswer(pieces=(json.dumps(answer).encode(),))
 
     def _ended(self, exchange: Exchange) -> None:
         if asks_model(exchange.request, request_of(exchange)):
@@ -256,7 +271,7 @@ def _calls(recording: Recording, own: Sequence[Exchange]) -> WiringFinding:
     said = (
         f"{counted(got, 'model call')}, as recorded."
         if got == expected
-        else f"{got} of {counted(expected, 'call')}."
+        else f"{counted(got, 'model call')}, and {expected} when recorded."
     )
     return WiringFinding(name="model calls", holds=True if got == expected else None, said=said)
 

@@ -28,6 +28,7 @@ from ratchet.autopilot.config import read_config
 from ratchet.cli.project_server import project_server
 from ratchet.observe.system_prompts import leading_user_texts, system_prompts
 from ratchet.run.denials import allowing, described, kept_of
+from ratchet.sandbox.acts import Act
 from ratchet.store import Store
 from ratchet.types import (
     Candidate,
@@ -65,6 +66,8 @@ class DeniedAct(msgspec.Struct, frozen=True, kw_only=True):
     """As the object of `It tried`."""
     allow: str
     """What allows it, as in [agent.allow]; empty for what nothing allows."""
+    key: str = ""
+    """The list of [agent.allow] that it belongs to."""
 
 
 class ProbeRollout(msgspec.Struct, frozen=True, kw_only=True):
@@ -175,10 +178,15 @@ async def _rollout(
         status=ended.status,
         output=ended.output,
         error=ended.error,
-        denied=tuple(DeniedAct(said=described(act), allow=allowing(act)[1]) for act in denied),
+        denied=tuple(_denied(act) for act in denied),
         seconds=ended.duration_s or 0.0,
     )
     return _Ended(shown, spans)
+
+
+def _denied(act: Act) -> DeniedAct:
+    key, subject = allowing(act)
+    return DeniedAct(said=described(act), allow=subject, key=key)
 
 
 def _templates(sent: Iterable[str], recorded: Sequence[str]) -> dict[str, PromptTemplate]:

@@ -67,8 +67,7 @@ def outside_acts(recording: Recording, allowed: Iterable[str] = ()) -> tuple[Out
     )
     for folder, count in folders.items():
         files = f"{count} file{'s' * (count != 1)} written or deleted"
-        said = f"{files}; what rollouts change there is a copy of their own"
-        acts.append(OutsideAct(key="folders", subject=folder, said=said, allow=folder in given))
+        acts.append(OutsideAct(key="folders", subject=folder, said=files, allow=folder in given))
     named = {act.subject for act in acts} | {contact.host for contact in recording.contacts}
     acts += [
         OutsideAct(

@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
+from ratchet.source.literals.matching import TemplateText
+from ratchet.source.literals.search import search
 from ratchet.wire.deriving.allowed import OutsideAct, outside_acts
 from ratchet.wire.deriving.entry import EntryPoint, entry_points
 from ratchet.wire.deriving.owner_input import OwnerValue, as_text, owner_values, reached
@@ -48,6 +50,9 @@ class Derived(msgspec.Struct, frozen=True, kw_only=True):
     """What the owner gave that is the task's input."""
     prompts: tuple[SentPrompt, ...]
     acts: tuple[OutsideAct, ...]
+    written_input: str
+    """Where the source has the first user's text itself, as FILE:LINE; empty if nowhere, or if the
+    owner gave it."""
 
 
 def derive(
@@ -78,13 +83,26 @@ def derive(
     if (movable := _on_any_port(program)) is not None:
         wirings.append(movable)
     wirings.append(program)
+    paths = tuple(paths)
     texts = [as_text(value.value) for value in inputs]
     return Derived(
         wirings=tuple(wirings),
         inputs=inputs,
         prompts=sent_prompts(root, paths, recording, texts),
         acts=outside_acts(recording, allowed),
+        written_input="" if inputs else _written_input(root, paths, recording),
     )
+
+
+def _written_input(root: Path, paths: Iterable[str], recording: Recording) -> str:
+    """Where the source holds what the first model call was asked."""
+    asked = next(
+        (sent.text for call in recording.calls for sent in call.texts if sent.role == "user"), ""
+    )
+    if not asked.strip():
+        return ""
+    fits = search(root, paths, TemplateText.of((asked,), ())).fits
+    return f"{fits[0].file.path}:{fits[0].line}" if fits else ""
 
 
 def _chosen(values: Sequence[OwnerValue], chosen: Sequence[str]) -> tuple[OwnerValue, ...]:

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import parse_qsl, urlsplit
 
 import msgspec
 
+from ratchet.wire.deriving.text_owners import plain
 from ratchet.wire.recording.recording import CommandRun, Recording, ServiceRun
 
 Place = Literal["word", "stdin", "query", "body"]
 
 SHORT = 3
 """A text of so few characters occurs in prompts by chance."""
+
+
+COMPARED = 400
+"""Characters at the beginning of a file that are looked for in what reached the model."""
 
 
 class OwnerValue(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +66,8 @@ def reached(recording: Recording, values: Sequence[OwnerValue]) -> tuple[OwnerVa
 
 def _reached(recording: Recording, value: OwnerValue) -> bool:
     text = as_text(value.value)
+    if value.place == "word" and _content_reached(recording, text):
+        return True
     for call in recording.calls:
         for frame in call.stack:
             if any(as_text(argument.value) == text for argument in frame.arguments):
@@ -70,6 +78,22 @@ def _reached(recording: Recording, value: OwnerValue) -> bool:
         ):
             return True
     return False
+
+
+def _content_reached(recording: Recording, word: str) -> bool:
+    """Whether a word names a file of the project whose content reached the model."""
+    file = Path(recording.root, word)
+    try:
+        with file.open(encoding="utf-8") as opened:
+            content = plain(opened.read(COMPARED))
+    except (OSError, ValueError):
+        return False
+    return len(content) > SHORT and any(
+        content in plain(sent.text)
+        for call in recording.calls
+        for sent in call.texts
+        if sent.role != "system"
+    )
 
 
 def as_text(value: Any) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
@@ -24,11 +23,6 @@ from ratchet.wire.deriving.text_owners import (
     says_enough,
 )
 from ratchet.wire.recording.recording import ModelText, Recording
-
-LABEL_WORDS: Final = 6
-"""Words of the longest label of an input, as `Summarized search results:`."""
-
-_MARKUP: Final = " \t#*_`\"'-=<>|()[]{}.,"
 
 
 class SentPrompt(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,8 +46,8 @@ def sent_prompts(
     """Find what was sent in the source: each constant piece of a literal stands in a sent text.
 
     Left out are words that only stand in another literal's text, names and descriptions put into
-    its slots, further lines of a prompt that is put together, what only labels the input beside
-    another prompt of the same call, and copies in files that did not run.
+    its slots, further lines of a prompt that is put together, the input that begins a conversation,
+    and copies in files that did not run.
 
     Args:
         root: The project's folder.
@@ -126,7 +120,7 @@ def _without_copies(sources: Sequence[SentSource], used: set[str]) -> list[SentS
 def _prompts_of(
     sent_texts: Sequence[ModelText], owners: Mapping[str, Sequence[SentSource]]
 ) -> Iterable[SentSource]:
-    """The prompts of one call: what tells the model something, else what labels its input.
+    """The prompts of one call: what tells the model something, else the word or two there are.
 
     The first text of a user that begins a conversation is its input, wherever it is written.
     """
@@ -139,18 +133,10 @@ def _prompts_of(
         for source in owners[sent.text]
         if not (sent is first and source.forms[0] == (sent.text,) and instructed)
     ]
-    telling = [source for source, sent in placed if not _is_label(source, sent)]
+    telling = [
+        source for source, sent in placed if sent.role == "system" or says_enough(source.forms[-1])
+    ]
     return dict.fromkeys(telling or [source for source, _ in placed])
-
-
-def _is_label(source: SentSource, sent: ModelText) -> bool:
-    """Whether a text of the user's side only labels what it carries, or is a word or two."""
-    if sent.role == "system" or source.is_long or source.slots > 1:
-        return False
-    bare = [piece.strip(_MARKUP) for piece in source.forms[-1]]
-    return not says_enough(source.forms[0]) or all(
-        not piece or (piece.endswith(":") and len(piece.split()) <= LABEL_WORDS) for piece in bare
-    )
 
 
 def _prompt(source: SentSource, calls: int) -> SentPrompt:

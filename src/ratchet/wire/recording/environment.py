@@ -99,6 +99,8 @@ class RunEnvironment:
             **self.owner,
             **{name: value for name, (value, _) in settings["set"].items()},
             **settings["hooks"],
+            # The project's folder stays as it is: only what the agent itself writes is a trace.
+            "PYTHONDONTWRITEBYTECODE": self.owner.get("PYTHONDONTWRITEBYTECODE", "1"),
             **_python_path(self.owner),
             **_no_proxy(self.owner),
         }

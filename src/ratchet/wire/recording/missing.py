@@ -368,8 +368,9 @@ def _service(port: int) -> str:
 def _refusals(calls: Sequence[WatchedCall]) -> Iterator[Missing]:
     for call in calls:
         if call.status in (0, 401, 403):
-            why = f"It answered {call.status}." if call.status else "It gave no answer."
-            fix = "Set a valid key; or record with --simulated, which needs none."
+            why = f"It answered {call.status}." if call.status else "It could not be reached."
+            fix = "Set a valid key" if call.status else "Start it, or set the right address"
+            fix += "; or record with --simulated, which needs neither."
             yield Missing(kind="host", name=call.host, why=why, fix=fix)
 
 

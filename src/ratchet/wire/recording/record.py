@@ -245,9 +245,8 @@ def _notes(
     unseen = [call for call in calls if not call.stack]
     if unseen and not (python and not journals.of("start")):
         yield (
-            f"{len(unseen)} of {counted(len(calls), 'model call')} came from a program or a"
-            " library whose"
-            " functions are not seen."
+            f"Of {counted(len(calls), 'model call')}, {len(unseen)} came from a program whose"
+            " functions cannot be watched, so it is run as a command or service."
         )
     if not ended.went_well and _WANTS_TERMINAL.search(ended.stderr + ended.stdout):
         yield "Its error says that it wants a terminal: record it with one."
