@@ -132,6 +132,7 @@ def test_what_is_left_out_has_its_default(tmp_path: Path) -> None:
             "concurrency": 16,
             "temperature": None,
             "max_tokens": 16_000,
+            "guidelines": "",
             "input_price": None,
             "output_price": None,
         },

@@ -42,6 +42,7 @@ from ratchet.learn.lab import Lab
 from ratchet.learn.work import Evaluation, mean, require_scores
 from ratchet.llm.hosted_model import HOSTED_MODEL
 from ratchet.types import InputError
+from ratchet.types.wording import counted
 
 SURVEYED = 24
 """Maximum number of train tasks in the survey."""
@@ -181,7 +182,7 @@ class Auto:
         low = [e for e in seen if e.worth < SOLVED]
         require_scores(seen, "train")
         lab.note(
-            f"The agent as it is scores {mean(seen):.3f} on {len(seen)} train tasks;"
+            f"The agent as it is scores {mean(seen):.3f} on {counted(len(seen), 'train task')};"
             f" {len(low)} of them are not solved."
         )
         if not low:

@@ -11,7 +11,6 @@ from ratchet.learn.algorithm import SPENT, Finding, SearchEnd
 from ratchet.learn.arms import Arm
 from ratchet.learn.budget import Budget, BudgetExhausted
 from ratchet.learn.lab import Lab
-from ratchet.learn.wording import counted
 from ratchet.learn.work import Evaluation, mean
 from ratchet.llm import CoachUnavailable
 from ratchet.sandbox.limits import SandboxUnavailable
@@ -25,6 +24,7 @@ from ratchet.types import (
     Task,
     total_cost,
 )
+from ratchet.types.wording import counted
 
 SOLVED = 0.999
 """Value from which on a task counts as solved."""
@@ -262,7 +262,7 @@ class BudgetScheduler:
         gain *= len(pairs) / (len(pairs) + DOUBT) if pairs else 1.0
         record.barren = 0 if gain > 0 else record.barren + 1
         record.gain += gain
-        on = f" on {len(pairs)} val tasks" if pairs else " on val"
+        on = f" on {counted(len(pairs), 'val task')}" if pairs else " on val"
         lab.note(
             f"{record.arm.name} raised the mean from {finding.baseline_val:.3f} to"
             f" {finding.best_val:.3f}{on} ({cost}): {summary}"
@@ -312,7 +312,8 @@ class BudgetScheduler:
             return
         before, after = mean(with_it), mean(without)
         lab.note(
-            f"On {len(tasks)} val tasks it scores {before:.3f}, and {after:.3f} without what was"
+            f"On {counted(len(tasks), 'val task')} it scores {before:.3f}, and {after:.3f} without"
+            " what was"
             f" added to {_names(names)}."
         )
         if after >= before:

@@ -33,6 +33,7 @@ from ratchet.learn.race import Race, RaceEntry, RaceResult, next_part
 from ratchet.learn.work import Evaluation, Proposal, require_scores, scores_of
 from ratchet.stats.gain import is_clear
 from ratchet.types import Candidate, InputError, PromptTemplate, Task
+from ratchet.types.wording import counted
 
 MIN_POOL = 2
 """Minimum number of successful rollouts to select from."""
@@ -126,7 +127,8 @@ class FewShot:
         if not sets:
             race.ended = SearchEnd(
                 "idle",
-                f"fewer than {MIN_POOL} of {seen} train tasks went well, or have an expected"
+                f"fewer than {MIN_POOL} of {counted(seen, 'train task')} went well, or have an"
+                " expected"
                 " answer with full marks, to be shown",
             )
         await race.run(sets, self._first)
@@ -308,7 +310,9 @@ class _Race(Race[RaceEntry]):
                 self.add(entry, evaluations)
             done += count
             if not any(value for one in (self.source, *racing) for value in one.scores.values()):
-                self.ended = SearchEnd("idle", f"no set scored above 0 on {done} train tasks")
+                self.ended = SearchEnd(
+                    "idle", f"no set scored above 0 on {counted(done, 'train task')}"
+                )
                 for entry in racing:
                     self._report(entry, pruned=True)
                 break
@@ -339,7 +343,7 @@ class _Race(Race[RaceEntry]):
 
     def sentence(self) -> str:
         """Summary of the search and why it ended."""
-        count = f"{len(self.entered)} sets of demonstrations for {self._target!r}"
+        count = f"{counted(len(self.entered), 'set')} of demonstrations for {self._target!r}"
         return f"{count}; {self.ended.why}."
 
     async def _entry(self, number: int, shown: Sequence[Demonstration]) -> RaceEntry | None:
@@ -352,7 +356,7 @@ class _Race(Race[RaceEntry]):
         candidate = self._lab.propose(
             {self._target: template},
             algorithm=FewShot.name,
-            reason=f"{_described(shown)} ({sum(d.tokens for d in shown)} tokens) stand"
+            reason=f"{_described(shown)} ({counted(sum(d.tokens for d in shown), 'token')}) stand"
             f" {'before the task in' if self._task_slot else 'at the end of'} {self._target!r}.",
         )
         if await self._lab.check(candidate):
@@ -420,7 +424,7 @@ def _left(lab: Lab) -> int:
 
 def _described(shown: Sequence[Demonstration]) -> str:
     expected = sum(each.expected for each in shown)
-    whole = f"{len(shown)} examples of train tasks"
+    whole = f"{counted(len(shown), 'example')} of train tasks"
     if expected == len(shown):
         return f"{whole} with their expected answers"
     return f"{whole} that went well" + (f" or, {expected} of them, as expected" if expected else "")

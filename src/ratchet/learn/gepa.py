@@ -23,11 +23,11 @@ from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.evidence import cut, text_of
 from ratchet.learn.lab import Lab
 from ratchet.learn.texts import with_text
-from ratchet.learn.wording import counted
 from ratchet.learn.work import Evaluation, Proposal, mean, scores_of, texts_of
 from ratchet.llm import Message, Reply
 from ratchet.observe.step_text import steps_of
 from ratchet.types import Candidate, ConfigError, InputError, Span, Task
+from ratchet.types.wording import counted
 
 _log = logging.getLogger("ratchet.gepa")
 
@@ -437,7 +437,8 @@ def _check_budget(lab: Lab, minibatch: int) -> None:
     if left is not None and left < least:
         raise BudgetExhausted(
             f"The budget of {left} rollouts does not cover one round of gepa: {least}, for the"
-            f" baseline and one candidate on {len(lab.val)} val tasks and {minibatch} train tasks.",
+            f" baseline and one candidate on {counted(len(lab.val), 'val task')} and"
+            f" {counted(minibatch, 'train task')}.",
             hint="Raise rollouts under [improve.budget], or use fewer val tasks.",
         )
 

@@ -45,6 +45,7 @@ from ratchet.observe.redaction import MARK, Redactor
 from ratchet.run.paid import RolloutRunner, run_paid
 from ratchet.store import Store
 from ratchet.types import Candidate, Cost, RatchetError, Resource, Rollout, Span, Task, content_hash
+from ratchet.types.wording import counted
 
 FailureKey: TypeAlias = frozenset[tuple[str, str, str, str]]
 """Failures: of each the resource, the task, the output and the error."""
@@ -239,7 +240,9 @@ class Lab:
         new = self._ledger.fresh(r.id for r in rollouts if r.id not in paid)
         reached = self._ledger.refusal(rollouts=len(new)) if new else ""
         if reached:
-            raise BudgetExhausted(f"{len(new)} more rollouts would exceed the budget: {reached}.")
+            raise BudgetExhausted(
+                f"{counted(len(new), 'more rollout')} would exceed the budget: {reached}."
+            )
         self._ledger.take_rollouts(new)
         await self._journal.flush()
         await asyncio.to_thread(self._store.candidates.put, candidate, time.time())

@@ -24,6 +24,7 @@ from ratchet.learn.estimate import Estimate, Standing
 from ratchet.learn.work import Evaluation
 from ratchet.stats import EProcess
 from ratchet.types import Candidate, Task
+from ratchet.types.wording import counted
 
 ERROR = 0.1
 """Upper bound on the share of children, no worse than their parents, that are dropped as worse."""
@@ -89,7 +90,7 @@ class RaceEntry:
             return ""
         after = math.fsum(self.scores[t] for t in shared) / len(shared)
         before = math.fsum(base[t] for t in shared) / len(shared)
-        tasks = f"{len(shared)} train tasks" if len(shared) > 1 else "1 train task"
+        tasks = f"{counted(len(shared), 'train task')}" if len(shared) > 1 else "1 train task"
         return f"{after:.3g} instead of its parent's {before:.3g} on {tasks}."
 
 

@@ -20,9 +20,9 @@ from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.lab import Lab
 from ratchet.learn.race import Race, RaceEntry
 from ratchet.learn.race import RaceResult as Chosen
-from ratchet.learn.wording import counted
 from ratchet.learn.work import Proposal, mean, require_scores, scores_of
 from ratchet.types import Bool, Candidate, Choice, Float, InputError, Int, Knob, Params, Task, Value
+from ratchet.types.wording import counted
 
 if TYPE_CHECKING:
     import optuna
@@ -365,7 +365,7 @@ def _affordable(lab: Lab, reserve: int) -> int:
 
 def _too_small(lab: Lab, reserve: int) -> BudgetExhausted:
     return BudgetExhausted(
-        f"The budget does not cover one trial: {len(lab.train)} rollouts on train, and"
+        f"The budget does not cover one trial: {counted(len(lab.train), 'rollout')} on train, and"
         f" {len(lab.val) + reserve} on val for the baseline and the finalists.",
         hint="Raise rollouts (or dollars) under [improve.budget], or use fewer tasks.",
     )

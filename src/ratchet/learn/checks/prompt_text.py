@@ -7,6 +7,7 @@ import re
 from ratchet.learn.checks.check import CandidateChange, Check
 from ratchet.learn.length import GROWTH, longest
 from ratchet.types import PromptTemplate
+from ratchet.types.wording import counted
 
 
 def keeps_prompt(growth: float = GROWTH) -> Check:
@@ -74,7 +75,7 @@ def prompt_fault(old: PromptTemplate, new: PromptTemplate, growth: float = GROWT
     limit = longest(old.text, growth)
     if len(new.text) > limit:
         return (
-            f"has {len(new.text)} characters; at most {limit} are allowed"
+            f"has {counted(len(new.text), 'character')}; at most {limit} are allowed"
             f" ({growth:g} times the source's {len(old.text)}). Shorten it."
         )
     return ""

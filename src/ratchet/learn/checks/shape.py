@@ -10,6 +10,7 @@ from typing import TypeAlias
 from ratchet.bind.evolve_blocks import outside
 from ratchet.learn.checks.check import CandidateChange
 from ratchet.types import Code, InputError
+from ratchet.types.wording import counted
 
 FunctionNode: TypeAlias = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -40,7 +41,7 @@ def shape_fault(old: Code, new: Code) -> str:
         return f"defines {new.function!r} in the place of {old.function!r}."
     limit = max(ROOM, int(GROWTH * len(old.source)))
     if len(new.source) > limit:
-        return f"has {len(new.source)} characters; at most {limit} are allowed."
+        return f"has {counted(len(new.source), 'character')}; at most {limit} are allowed."
     before, after = function_of(old), function_of(new)
     if (fault := _fixed_fault(old, new)) or (fault := _kind_fault(before, after)):
         return fault

@@ -15,6 +15,7 @@ import msgspec
 
 from ratchet.learn.coach_prompts import declines
 from ratchet.learn.length import longest
+from ratchet.types.wording import counted
 
 LEAST = 8
 """Minimum characters of a prompt; shorter ones count as empty."""
@@ -56,7 +57,7 @@ def parts_of(answer: str, fence: str) -> AnswerParts:
         text = "\n".join(lines[first + 1 : last])
         outside = "\n".join([*lines[:first], *lines[last + 1 :]])
     elif asked or marks:
-        what = f"{len(asked) or len(marks)} lines of {len(fence)} or more backticks"
+        what = f"{counted(len(asked) or len(marks), 'line')} of {len(fence)} or more backticks"
         problem = f"The answer has {what if asked else 'several fences'}; one pair is needed."
         outside = "\n".join(lines[: (asked or [marks[0][0]])[0]])
     else:
@@ -90,7 +91,7 @@ def fault_of(text: str, parent: str, source: str, answers: Iterable[str], max_gr
         return f"It changed the language of the prompt to {other}; it must stay."
     limit = longest(source, max_growth)
     if len(text) > limit:
-        return f"It is {len(text)} characters long; {limit} are allowed."
+        return f"It is {counted(len(text), 'character')} long; {limit} are allowed."
     return ""
 
 

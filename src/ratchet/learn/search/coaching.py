@@ -29,6 +29,7 @@ from ratchet.learn.search.request import (
 )
 from ratchet.llm import CoachUnavailable, Message, Reply
 from ratchet.types import BudgetExhausted, Candidate, Code, PromptTemplate, Resource
+from ratchet.types.wording import counted
 
 
 class RewriteSettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,10 +126,13 @@ class Coaching:
         if self.end is None and count >= limit:
             if self.unusable == self.calls:
                 last = self.last_problem.rstrip(".")
-                why = f"none of {count} answers of the coach could be used (the last: {last})"
+                answers = counted(count, "answer")
+                why = f"none of {answers} of the coach could be used (the last: {last})"
                 self.end = SearchEnd("coach_unusable", why)
             else:
-                self.end = SearchEnd("no_gain", f"{count} answers of the coach brought no gain")
+                self.end = SearchEnd(
+                    "no_gain", f"{counted(count, 'answer')} of the coach brought no gain"
+                )
         return self.end
 
     async def failures(self, entries: Sequence[RaceEntry], top: float) -> FailureSet | None:

@@ -8,6 +8,7 @@ import textwrap
 from ratchet.learn.checks.shape import shape_fault
 from ratchet.learn.length import longest
 from ratchet.types import Code, InputError
+from ratchet.types.wording import counted
 
 
 class UnusableAnswer(Exception):
@@ -23,7 +24,7 @@ def rewritten_code(text: str, baseline: Code, max_growth: float) -> Code:
     limit = longest(baseline.source, max_growth)
     if len(text) > limit:
         raise UnusableAnswer(
-            f"The rewrite has {len(text)} characters; at most {limit} are allowed."
+            f"The rewrite has {counted(len(text), 'character')}; at most {limit} are allowed."
         )
     dedented = textwrap.dedent(text.replace("\r\n", "\n").strip("\n"))
     try:

@@ -9,8 +9,8 @@ from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.lab import Lab
 from ratchet.learn.search.plan import rollouts_left
 from ratchet.learn.search.search import Search
-from ratchet.learn.wording import counted
 from ratchet.learn.work import require_scores, scores_of
+from ratchet.types.wording import counted
 
 
 async def compared(lab: Lab, search: Search, end: SearchEnd) -> Finding:

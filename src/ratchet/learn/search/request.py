@@ -25,6 +25,7 @@ from ratchet.types import (
     Span,
     Task,
 )
+from ratchet.types.wording import counted
 
 PROMPTS = CoachPrompts("ratchet.learn.search")
 
@@ -93,7 +94,8 @@ def request_text(facts: RequestFacts) -> str:
     ]
     noun = "function" if is_code else "prompt"
     what = f"the {noun} {facts.name!r}"
-    beside = f" It also has {', '.join(others)}, which stay as they are." if others else ""
+    stay = "stay as they are" if len(others) > 1 else "stays as it is"
+    beside = f" It also has {', '.join(others)}, which {stay}." if others else ""
     versions = _versions(facts)
     told_versions = _told_versions(facts, versions)
     return PROMPTS.fill(
@@ -143,7 +145,7 @@ def _model(low: Sequence[LowRollout]) -> str:
             model = span.attributes.get("gen_ai.request.model")
             if model:
                 limit = token_limit(rollout.spans)
-                tokens = f"; its answers end at {limit} tokens" if limit else ""
+                tokens = f"; its answers end at {counted(limit, 'token')}" if limit else ""
                 return f" The agent's model is {model}{tokens}."
     return ""
 
@@ -301,7 +303,9 @@ def _history(facts: RequestFacts, versions: Mapping[str, str]) -> str:
         else:
             label = versions.get(attempt.candidate_id, "")
             here = ", the current version" if attempt.candidate_id == facts.candidate.id else ""
-            result = f"{attempt.before:.2f} -> {attempt.score:.2f} on {attempt.tasks} tasks"
+            result = (
+                f"{attempt.before:.2f} -> {attempt.score:.2f} on {counted(attempt.tasks, 'task')}"
+            )
             lines = f"- {label}{here} ({attempt.algorithm}; {result}): {reason}"
             change = "" if here else facts.short(attempt.change, 500)
             lines += "".join(f"\n    {line}" for line in change.splitlines())

@@ -29,6 +29,7 @@ from ratchet.learn.search.plan import LEAST_START, SearchPlan, check_rest, rollo
 from ratchet.learn.work import FAILURES, Evaluation, Proposal, require_scores
 from ratchet.llm import Reply
 from ratchet.types import Candidate, Code, PromptTemplate, Task
+from ratchet.types.wording import counted
 
 
 class Member(RaceEntry):
@@ -170,9 +171,11 @@ class Search:
     def _ended(self, turn: int) -> SearchEnd | None:
         most = self._max_candidates
         if most is not None and self.judged >= most:
-            return SearchEnd("limit", f"the limit of {most} candidates was reached")
+            return SearchEnd("limit", f"the limit of {counted(most, 'candidate')} was reached")
         if self._patience is not None and self._quiet >= self._patience:
-            return SearchEnd("idle", f"{self._quiet} candidates in a row brought nothing better")
+            return SearchEnd(
+                "idle", f"{counted(self._quiet, 'candidate')} in a row brought nothing better"
+            )
         leader = self.leader
         if not leader.failing(self.race.top) and not untried(leader, self._order):
             return SearchEnd("solved", "every train task is solved")
