@@ -110,7 +110,7 @@ def test_preferences_are_learned_from_corrections_and_doubted_when_few(
 
 def rewording(request: Request) -> Reaction:
     """A coach that knows what people ask for."""
-    if "Give the complete new prompt within a fence" in request.said:
+    if "Then give the whole new prompt once" in request.said:
         return answer("````text\nDoes the answer name 'Elm'?\n````")
     return answer("- The question asks for the wrong room; people ask for Elm.")
 
