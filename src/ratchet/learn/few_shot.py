@@ -47,8 +47,14 @@ FINALISTS = 2
 LOOKED_AT = 8
 """Rollouts whose traces tell which prompt is used most, and which placeholder holds the task."""
 
-LEAST_TASKS = 4
-LEAST_VAL = 4
+LEAST = 4
+"""Train tasks, and val tasks, that a set runs at least."""
+
+FIRST_PART = 8
+"""Train tasks that each set runs first."""
+
+GOOD = 0.999
+"""Minimum score of a demonstration; where fewer than two reach it, the better half is shown."""
 
 
 class FewShot:
@@ -58,9 +64,6 @@ class FewShot:
         max_demonstrations: Maximum number of demonstrations in a set.
         max_tokens: Approximate maximum tokens of a set.
         sets: Number of sets in the race.
-        good: Minimum score of a demonstration. If fewer than two reach it, the best rollouts above
-            the median are used.
-        first_tasks: Number of train tasks that each set runs first.
         val_batch_size: Number of val tasks planned for the final comparison; more are run if the
             budget allows.
     """
@@ -74,26 +77,19 @@ class FewShot:
         max_demonstrations: int = 8,
         max_tokens: int = 2_000,
         sets: int = 8,
-        good: float = 0.999,
-        first_tasks: int = 8,
         val_batch_size: int = 16,
     ) -> None:
         for name, value in {
             "max_demonstrations": max_demonstrations,
             "max_tokens": max_tokens,
             "sets": sets,
-            "first_tasks": first_tasks,
             "val_batch_size": val_batch_size,
         }.items():
             if type(value) is not int or value < 1:
                 raise InputError(f"FewShot({name}={value!r}): a whole number from 1 up is needed.")
-        if isinstance(good, bool) or not isinstance(good, (int, float)) or not math.isfinite(good):
-            raise InputError(f"FewShot(good={good!r}): a number is needed.")
         self._most = max_demonstrations
         self._tokens = max_tokens
         self._sets = sets
-        self._good = float(good)
-        self._first = first_tasks
         self._val = val_batch_size
 
     async def learn(self, lab: Lab) -> Finding:
@@ -106,7 +102,7 @@ class FewShot:
         prompts = self._prompts(lab)
         require_tasks(lab)
         left = _left(lab)
-        fewest = 2 * min(len(lab.train), LEAST_TASKS) + 2 * min(len(lab.val), LEAST_VAL)
+        fewest = 2 * min(len(lab.train), LEAST) + 2 * min(len(lab.val), LEAST)
         if left < fewest:
             raise BudgetExhausted(
                 f"The budget does not cover one set of demonstrations: {fewest} rollouts are"
@@ -116,8 +112,8 @@ class FewShot:
         train = lab.shuffled("few_shot/train", lab.train)
         val = lab.shuffled("few_shot/val", lab.val)
         source = RaceEntry(0, lab.baseline)
-        val_count = min(len(val), self._val, max(LEAST_VAL, left // 10))
-        seen = min(len(train), max(LEAST_TASKS, min((left - 2 * val_count) // 2, 60)))
+        val_count = min(len(val), self._val, max(LEAST, left // 10))
+        seen = min(len(train), max(LEAST, min((left - 2 * val_count) // 2, 60)))
         source.add(await lab.evaluate(lab.baseline, train[:seen]))
         require_scores(source.evaluations.values(), "train")
         target = await self._target(lab, prompts, source)
@@ -131,7 +127,7 @@ class FewShot:
                 " expected"
                 " answer with full marks, to be shown",
             )
-        await race.run(sets, self._first)
+        await race.run(sets)
         return await self._finish(lab, race, val)
 
     def _prompts(self, lab: Lab) -> list[str]:
@@ -156,15 +152,13 @@ class FewShot:
     async def _labelled(self, lab: Lab, source: RaceEntry) -> list[Demonstration]:
         """Failed tasks with their expected answers, where the objective gives these full marks."""
         failed = [
-            e
-            for e in source.evaluations.values()
-            if e.task.expected is not None and e.worth < self._good
+            e for e in source.evaluations.values() if e.task.expected is not None and e.worth < GOOD
         ]
         values = [await lab.rate(e.task, e.task.expected) for e in failed]
         return [
             labelled(e.task)
             for e, value in zip(failed, values, strict=True)
-            if value is not None and value >= self._good
+            if value is not None and value >= GOOD
         ]
 
     def _choose_sets(
@@ -212,7 +206,7 @@ class FewShot:
 
     def _pool(self, source: RaceEntry, others: int) -> list[Evaluation]:
         done = [e for e in source.evaluations.values() if e.rollout.status == "succeeded"]
-        good = [e for e in done if e.worth >= self._good]
+        good = [e for e in done if e.worth >= GOOD]
         if len(good) + others >= MIN_POOL:
             return good
         values = sorted(e.worth for e in done)
@@ -283,14 +277,14 @@ class _Race(Race[RaceEntry]):
         self.entered: list[RaceEntry] = []
         self.ended = SearchEnd("idle", "the best were compared on val")
 
-    async def run(self, sets: Sequence[Sequence[Demonstration]], first: int) -> None:
+    async def run(self, sets: Sequence[Sequence[Demonstration]]) -> None:
         """Run the sets: fewer on more tasks in each round."""
         racing = [c for n, each in enumerate(sets, 1) if (c := await self._entry(n, each))]
         self.entered = list(racing)
         done, step = 0, 0
         while racing and self._lab.may_continue(f"few_shot/{step:03d}"):
             step += 1
-            count = next_part(done, first, len(self._tasks))
+            count = next_part(done, FIRST_PART, len(self._tasks))
             able = max(0, _left(self._lab) - self._reserve) // max(1, count)
             if not able:
                 self.ended = SPENT
