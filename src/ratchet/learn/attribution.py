@@ -202,9 +202,8 @@ def placeholder_values(template: PromptTemplate, spans: Iterable[Span]) -> dict[
     """Values of a prompt's placeholders in one rollout, as its trace shows them; empty if not."""
     if not template.placeholders:
         return {}
-    texts = (text for span in spans for text in sent_texts(span))
-    recognised = (recognise(template, text) for text in texts)
-    return next((values for values in recognised if values is not None), {})
+    matches = (recognise(template, text) for span in spans for text in sent_texts(span))
+    return next((values for values in matches if values is not None), {})
 
 
 def _failing(spans: Sequence[Span]) -> set[str]:

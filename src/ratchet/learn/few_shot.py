@@ -11,8 +11,8 @@ tasks, and the better half of those that may still be the best continues to as m
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Mapping, Sequence
+from statistics import fmean
 
 from ratchet.bind.recognise import shape_of
 from ratchet.learn.algorithm import SPENT, Finding, SearchEnd, require_tasks
@@ -237,8 +237,7 @@ class FewShot:
             race.ended = SearchEnd(
                 "idle", "the best set gains less than its standard error, and costs its tokens"
             )
-            own = scores[race.source.id]
-            mean = math.fsum(own.values()) / len(own)
+            mean = fmean(scores[race.source.id].values())
             choice = RaceResult(race.source, mean, mean)
         return Finding(
             best=choice.entry.candidate,
@@ -402,8 +401,7 @@ async def _task_slot(lab: Lab, target: str, source: RaceEntry) -> str:
         return ""
     looked = list(source.evaluations.values())[:LOOKED_AT]
     traces = await asyncio.gather(*(lab.spans(evaluation) for evaluation in looked))
-    fillings = [placeholder_values(template, spans) for spans in traces]
-    fillings = [filling for filling in fillings if filling]
+    fillings = [filling for spans in traces if (filling := placeholder_values(template, spans))]
     slots = shape_of(template).slots if fillings else ()
     varying = (slot for slot in slots if len({filling[slot] for filling in fillings}) > 1)
     return next(varying, "")
