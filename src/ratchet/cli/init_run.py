@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import shlex
 import sys
@@ -272,19 +273,17 @@ def _created(root: Path, recording: Recording) -> tuple[str, ...]:
         for write in recording.writes
         if write.place == "project" and write.how == "created" and (root / write.path).is_file()
     }
+
+    @functools.cache
+    def is_new(folder: PurePosixPath) -> bool:
+        inside = (path for path in (root / folder).rglob("*") if not path.is_dir())
+        return all(PurePosixPath(path.relative_to(root)) in files for path in inside)
+
     outermost: dict[str, None] = {}
     for file in sorted(files):
         folders = [folder for folder in reversed(file.parents) if folder.parts]
-        alone = (
-            folder
-            for folder in folders
-            if all(
-                PurePosixPath(path.relative_to(root)) in files
-                for path in (root / folder).rglob("*")
-                if not path.is_dir()
-            )
-        )
-        outermost[next(alone, file).as_posix()] = None
+        if not any(folder.as_posix() in outermost for folder in folders):
+            outermost[next(filter(is_new, folders), file).as_posix()] = None
     return tuple(outermost)
 
 
