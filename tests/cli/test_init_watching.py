@@ -296,6 +296,16 @@ def test_an_agent_without_an_input_is_told_where_its_question_is_written(
     assert said["next"] == [step for step in said["next"] if "ratchet init --undo" in step]
 
 
+def test_a_websocket_is_refused_with_what_can_be_wired_instead(
+    tmp_path: Path, upstream: StubUpstream
+) -> None:
+    shop = repository(tmp_path, upstream, SHOP)
+    done = shop.ratchet("init", "--url", "ws://127.0.0.1:8000/ws", "--data", '"Where is my pan?"')
+    assert done.returncode == 2
+    assert "a task is sent by HTTP" in done.stderr
+    assert "ratchet init -- COMMAND" in done.stderr
+
+
 def test_without_a_command_the_candidates_are_named_and_none_is_taken(
     tmp_path: Path, upstream: StubUpstream
 ) -> None:

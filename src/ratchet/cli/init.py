@@ -201,6 +201,12 @@ def _run_of(
         words = _words(serve) if serve else ()
         # Without a body the request only asks, with the input in the URL's query.
         usual = "GET" if data is None else "POST"
+        if not url.startswith(("http://", "https://")):
+            raise InputError(
+                f"--url {url}: a task is sent by HTTP, and this is no address of it.",
+                hint="Name an HTTP endpoint of the service, or wire the function or command behind"
+                " it: ratchet init -- COMMAND",
+            )
         return ServiceRun(url=url, data=data or "", serve=words, method=(method or usual).upper())
     words = tuple(command or ())
     if not words:
