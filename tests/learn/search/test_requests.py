@@ -294,7 +294,7 @@ def test_of_several_prompts_only_those_of_its_part_change(make_store: MakeStore)
     )  # fmt: skip
     finding = asyncio.run(APO().learn(lab.part("one", only=["system"])))
     assert finding.best.changed_from(lab.baseline) == ("system",)
-    assert "It also has 'plan', which stay as they are." in coach.requests[0]
+    assert "It also has 'plan', which stays as it is." in coach.requests[0]
 
 
 def partly(request: str) -> str:

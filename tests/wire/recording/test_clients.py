@@ -139,4 +139,4 @@ def test_the_environment_is_the_owners_own_for_the_program_and_leads_other_progr
     assert [text.text for text in call.texts] == ["From a shell"]
     assert (call.stack, call.fixed_address) == ((), False)
     assert "sh" in [Path(program.path).name.replace("dash", "sh") for program in recording.programs]
-    assert any("1 of 1 model calls" in note for note in recording.notes)
+    assert any("Of 1 model call, 1 came" in note for note in recording.notes)
