@@ -49,10 +49,10 @@ base_url = "{upstream}"
 
 [improve]
 algorithm = "few_shot"
-options = {{ sets = 1, first_tasks = 4, val_batch_size = 4 }}  # each rollout starts a program
+options = {{ sets = 1, val_batch_size = 4 }}  # each rollout starts a program
 
 [improve.budget]
-rollouts = 24
+rollouts = 32
 
 [prove]
 repetitions = 1
