@@ -17,10 +17,6 @@ of the former rule:
 - rollouts_saved: share of rollouts saved on worse children, relative to running all tasks: the mean
   over children worse by 0.1, 0.2, 0.3 and 0.5
 - by_gain: gain → share dropped, share of rollouts saved
-- waiting: the rule as a search applies it: a child runs parts of 6, 6, 12 and 16 tasks, and before
-  each it waits if it gained nothing and promises less than a new draft, of which one in four is
-  better. It is not dropped: it continues once drafts promise less. `no_worse`, `better_01`: share
-  that waits; `rollouts_saved` as above
 - error: share of children, no worse, that the rule may drop
 
 The exit code is 1 when the rule drops more children that are no worse than it may.
@@ -37,8 +33,7 @@ import sys
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
 
-from ratchet.learn.race import ERROR, Race, RaceEntry, is_worse, next_part
-from ratchet.types import Candidate, PromptTemplate
+from ratchet.learn.race import ERROR, is_worse
 
 TASKS = 40
 MEAN, WEIGHT = 0.6, 2.0
@@ -46,12 +41,6 @@ MEAN, WEIGHT = 0.6, 2.0
 
 WORSE = (-0.1, -0.2, -0.3, -0.5)
 GAINS = (*WORSE, -0.05, 0.0, 0.05, 0.1, 0.2)
-
-FIRST = 6
-"""Tasks of a child's first part."""
-
-SHARE = 0.25
-"""Of drafts that are better, where a child waits."""
 
 Pair = tuple[float, float]
 """Scores of parent and child on a task."""
@@ -114,26 +103,6 @@ def gains_of(pairs: Sequence[Pair]) -> list[float]:
     return [own - base for base, own in pairs]
 
 
-def stop_waiting(pairs: Sequence[Pair]) -> int | None:
-    """Number of tasks after which a child is dropped or waits; None if it runs all."""
-    race: Race[RaceEntry] = Race()
-    parent = RaceEntry(0, Candidate.of({"p": PromptTemplate("parent")}))
-    parent.scores = {str(n): base for n, (base, _) in enumerate(pairs)}
-    race.estimate.add(parent.id, None, parent.scores)
-    entry = RaceEntry(1, Candidate.of({"p": PromptTemplate("child")}), parent)
-    known = 0
-    while count := next_part(known, FIRST, len(pairs)):
-        if known and not race.is_worth(entry, count, share=SHARE, draft=FIRST):
-            return known
-        scores = {str(n): pairs[n][1] for n in range(known, known + count)}
-        entry.scores.update(scores)
-        race.estimate.add(entry.id, parent.id, scores)
-        known += count
-        if race.is_worse(entry, TASKS):
-            return known
-    return None
-
-
 def measured(
     stop: Callable[[Sequence[Pair]], int | None], children: Sequence[Sequence[Pair]]
 ) -> list[float]:
@@ -151,7 +120,6 @@ def main() -> int:
     rules: dict[str, Callable[[Sequence[Pair]], int | None]] = {
         "rule": lambda pairs: stop_now(gains_of(pairs)),
         "before": lambda pairs: stop_before(gains_of(pairs)),
-        "waiting": stop_waiting,
     }
     by_gain: dict[str, dict[float, list[float]]] = {name: {} for name in rules}
     for gain in GAINS:
@@ -172,13 +140,6 @@ def main() -> int:
             "by_gain": {f"{g:+.2f}": [round(n, 4) for n in found[g]] for g in GAINS},
         }
         for name, found in by_gain.items()
-        if name != "waiting"
-    }
-    waits = by_gain["waiting"]
-    answer["waiting"] = {
-        "no_worse": round(waits[0.0][0], 4),
-        "better_01": round(waits[0.1][0], 4),
-        "rollouts_saved": round(statistics.fmean(waits[gain][1] for gain in WORSE), 4),
     }
     rule = answer.pop("rule")
     print(json.dumps({**rule, **answer, "error": ERROR, "children": count, "quick": quick}))
