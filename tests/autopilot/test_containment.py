@@ -57,6 +57,41 @@ def test_its_folders_are_relative_to_the_project_or_to_the_home_and_are_made(
     assert all(Path(folder).is_dir() for folder in folders)
 
 
+def absent(folder: Path, names: str, folders: str = "") -> tuple[str, ...]:
+    text = f'[agent]\nentry = "m:f"\n[agent.allow]\nabsent = [{names}]\nfolders = [{folders}]\n'
+    section = written(folder, text).allow
+    assert section is not None
+    return allowance(section, folder).absent
+
+
+def test_what_is_absent_is_the_projects_own_wherever_links_lead(tmp_path: Path) -> None:
+    project = tmp_path.resolve() / "project"
+    project.mkdir()
+    (tmp_path / "linked").symlink_to(project)
+    assert absent(tmp_path / "linked", '".cache", "a/../b.db"') == (
+        str(project / ".cache"),
+        str(project / "b.db"),
+    )
+    (project / "elsewhere").symlink_to(tmp_path)
+    for outside in ('"../notes"', '"."', '"/etc"', '"elsewhere/notes"'):
+        with pytest.raises(ConfigError, match="no path inside the project"):
+            absent(project, outside)
+
+
+@pytest.mark.parametrize("names", ['"out"', '"out/answers"'])
+def test_what_is_really_written_to_cannot_be_absent(tmp_path: Path, names: str) -> None:
+    with pytest.raises(ConfigError, match="would be deleted for good"):
+        absent(tmp_path, names, '"out"')
+    assert absent(tmp_path, '"out"', '"out/kept"') == (str(tmp_path.resolve() / "out"),)
+
+
+@pytest.mark.skipif(containment.why_no_supervision() != "", reason="nothing contains here")
+def test_where_nothing_can_be_left_out_that_is_said(tmp_path: Path) -> None:
+    text = '[agent]\nentry = "m:f"\n[agent.allow]\nabsent = [".cache"]\n'
+    _, said = made(written(tmp_path, text), tmp_path, level="landlock")
+    assert "all the same" in said
+
+
 @pytest.mark.parametrize(
     ("text", "host"),
     [

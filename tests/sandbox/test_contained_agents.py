@@ -31,6 +31,7 @@ from ratchet.sandbox.containment import (
     why_no_namespaces,
     why_no_supervision,
 )
+from ratchet.sandbox.limits import SandboxFailed
 from ratchet.types import Claim, Outcome, Rollout
 from ratchet.worker.agent import AgentSpec
 from tests.node_packages import node
@@ -357,6 +358,9 @@ def inside(task):
     os.kill(os.getpid(), 0)
     return told
 
+def listing(task):
+    return sorted(os.listdir(task["folder"]))
+
 def place(task):
     return os.getcwd(), os.listdir(".")
 """
@@ -384,6 +388,46 @@ def test_no_state_is_shared_between_two_rollouts(
     assert outcomes[3].output[0] == str(stateful.resolve())
     assert "ratchet-test-memory" not in outcomes[3].output[1]
     assert list(home.iterdir()) == []
+
+
+MOUNTS = pytest.mark.skipif(why_no_mounts() != "", reason=why_no_mounts())
+
+
+@MOUNTS
+def test_each_rollout_begins_without_what_is_absent_and_nothing_is_really_deleted(
+    stateful: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = stateful.resolve()
+    monkeypatch.chdir(root)
+    (root / "out" / "kept").mkdir(parents=True)
+    remembered = root / "ratchet-test-memory"
+    for file in (remembered, root / "out" / "answer", root / "out" / "kept" / "mine"):
+        file.write_text("of the owner")
+    allowed = Allowance(
+        absent=(str(remembered), str(root / "out")), folders=(str(root / "out" / "kept"),)
+    )
+    contained = AgentContainment(allowed, root=root, level="bubblewrap")
+    executor = worker(root, tmp_path, contained, entry="stateful:run")
+    inputs = [{"do": "remember", "text": text} for text in ("first", "second")]
+    inside = [{"do": "listing", "folder": folder} for folder in ("out", "out/kept")]
+    outcomes = attempts_of(executor, [*inputs, *inside])
+    assert [outcome.output[1] for outcome in outcomes[:2]] == ["", ""]
+    assert [outcome.output for outcome in outcomes[2:]] == [["kept"], ["mine"]]
+    assert remembered.read_text() == "of the owner"
+    assert sorted(path.name for path in (root / "out").iterdir()) == ["answer", "kept"]
+
+
+@MOUNTS
+async def test_what_is_really_written_to_is_never_removed_as_absent(tmp_path: Path) -> None:
+    root = tmp_path.resolve()
+    (root / "out").mkdir()
+    (root / "out" / "precious").write_text("of the owner")
+    allowed = Allowance(absent=(str(root / "out" / "precious"),), folders=(str(root / "out"),))
+    contained = AgentContainment(allowed, root=root, level="bubblewrap").start(["true"], cwd=root)
+    with pytest.raises(SandboxFailed, match="no part of a copy"):
+        await contained.opened()
+    await contained.close()
+    assert (root / "out" / "precious").read_text() == "of the owner"
 
 
 @pytest.mark.parametrize("level", LEVELS)

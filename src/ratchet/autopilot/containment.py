@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +35,12 @@ BY_VARIABLES = (
     " use of these variables acts as it does for you. See the page Contained rollouts."
 )
 """What is said where the system contains nothing."""
+
+_NOT_ABSENT = (
+    "Rollouts see what is absent under [agent.allow] all the same: on this machine they have no"
+    " copy of the project's folder. That takes user namespaces, or bubblewrap."
+)
+"""What is said where nothing can be left out."""
 
 _RUNS_ALREADY = (
     "Rollouts are not contained: the agent runs already at {url}, and acts there as it does for"
@@ -81,11 +88,19 @@ def containment_of(
         if sandbox.unsafe:
             return None, _UNSAFE
         raise
-    return made, BY_VARIABLES if made.level == "variables" else ""
+    sentences = [
+        BY_VARIABLES if made.level == "variables" else "",
+        _NOT_ABSENT if agent.allow.absent and made.level != "bubblewrap" else "",
+    ]
+    return made, " ".join(filter(None, sentences))
 
 
 def allowance(section: AgentAllowSection, root: Path) -> Allowance:
-    """What a section allows; its folders are made where they are missing."""
+    """What a section allows; its folders are made where they are missing.
+
+    Raises:
+        ConfigError: What is to be absent is not the project's own, or is really written to.
+    """
     from ratchet.sandbox.containment import Allowance
 
     folders = []
@@ -99,8 +114,27 @@ def allowance(section: AgentAllowSection, root: Path) -> Allowance:
         hosts=tuple(host_and_port(text) for text in section.hosts),
         programs=section.programs,
         folders=tuple(folders),
-        absent=tuple(os.path.normpath(root / name) for name in section.absent),
+        absent=tuple(_absent(name, root, folders) for name in section.absent),
     )
+
+
+def _absent(name: str, root: Path, folders: Sequence[str]) -> str:
+    """The path that a name under `absent` means."""
+    path = Path(os.path.normpath(root / name))
+    path = Path(os.path.realpath(path.parent), path.name)
+    if Path(os.path.realpath(root)) not in path.parents:
+        raise ConfigError(
+            f"absent under [agent.allow] names {name!r}, which is no path inside the project.",
+            hint="Name a file or a folder of the project, relative to ratchet.toml.",
+        )
+    for folder in map(os.path.realpath, folders):
+        if path.is_relative_to(folder):
+            raise ConfigError(
+                f"[agent.allow] names {name!r} under absent, and {folder} under folders, which is"
+                " really written to: what is absent there would be deleted for good.",
+                hint="Remove one of them.",
+            )
+    return str(path)
 
 
 def host_and_port(text: str) -> tuple[str, int]:

@@ -124,22 +124,26 @@ class RecordedAnswers:
 
     def _answer(self, request: RelayedRequest) -> RelayAnswer:
         if request.method != "POST":
-            return self._model_list(request)
+            return self._about_models(request.path.partition("?")[0].rstrip("/"))
         call = nearest_call(self._calls, body_of(_unchanged(request)))
         return RelayAnswer(
             pieces=(call.answer,), status=call.status, content_type=call.content_type
         )
 
-    def _model_list(self, request: RelayedRequest) -> RelayAnswer:
-        """The recorded calls' models, which some clients ask for first."""
+    def _about_models(self, path: str) -> RelayAnswer:
+        """The recorded calls' models, which some clients ask for first; nothing else is known."""
         asked = [call.request for call in self._calls if isinstance(call.request, dict)]
         names = dict.fromkeys(str(body["model"]) for body in asked if body.get("model"))
-        models = [{"id": name, "object": "model", "owned_by": "recorded"} for name in names]
-        name = request.path.partition("?")[0].rstrip("/").rpartition("/models")[2].lstrip("/")
-        answer = next(
-            (model for model in models if model["id"] == name),
-            {"object": "list", "data": models, "models": [{"name": name} for name in names]},
-        )
+        listed, _, name = path.partition("/models")
+        if path.endswith("/api/tags"):
+            answer: Any = {"models": [{"name": name, "model": name} for name in names]}
+        elif name.lstrip("/") in names:
+            answer = {"id": name.lstrip("/"), "object": "model"}
+        elif listed != path and not name:
+            answer = {"object": "list", "data": [{"id": name, "object": "model"} for name in names]}
+        else:
+            error = {"error": {"message": f"{path} was no model call, and is not replayed."}}
+            return RelayAnswer(pieces=(json.dumps(error).encode(),), status=404)
         return RelayAnswer(pieces=(json.dumps(answer).encode(),))
 
     def _ended(self, exchange: Exchange) -> None:

@@ -124,18 +124,24 @@ def test_variables_that_an_agent_in_node_read_are_named_and_those_of_idle_files_
         import { spawnSync } from "node:child_process";
         process.env.SHOP_MODE = "quick";
         const { SHOP_MODE, HOME } = process.env;
+        import { read as require_quickly } from "./node_modules/a-package/index.mjs";
         const child = spawnSync("sh", ["-c", "echo $SHOP_MODE"]).stdout.toString().trim();
         if (child !== SHOP_MODE || !("SHOP_MODE" in { ...process.env })) throw new Error(child);
-        if (!process.env.SHOP_API_KEY) throw new Error("No key.");
+        for (let n = 0; n < 200000; n++) require_quickly("NODE_ENV");
+        if (!Object.hasOwn(process.env, "SHOP_API_KEY")) throw new Error("No key.");
         const client = connect(process.env.MODEL_API_KEY);
         """
     )
+    package = root / "node_modules" / "a-package"
+    package.mkdir(parents=True)
+    (package / "index.mjs").write_text("export const read = (name) => process.env[name];\n")
     (root / "idle.js").write_text("export const key = process.env.TRANSLATOR_API_KEY;\n")
     recording = recorded(root, "node", "agent.js", "Where?", python="")
     assert "No key." in recording.stderr_tail
     lacking = {entry.name: entry.why for entry in recording.missing if entry.kind == "variable"}
     assert lacking.keys() == {"SHOP_API_KEY", "MODEL_API_KEY"}
-    assert lacking["SHOP_API_KEY"].startswith("agent.js:7 reads it")
+    assert lacking["SHOP_API_KEY"] == "agent.js asks for it."
+    assert lacking["MODEL_API_KEY"].startswith("agent.js:10 reads it")
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed.")

@@ -73,25 +73,37 @@ function begin() {
   const frames = () => stack().filter((call) => call.file).reverse();
 
   // Variables that are read; of those that only a package reads, the ones that are not there.
-  const asked = new Set();
+  const looks = new Map(); // Stacks cost time, and packages read some variables at each call.
+  const MOST_LOOKS = 20;
+  const DONE = Infinity;
+  function asked(env, name) {
+    if (typeof name !== "string" || !/^[A-Z][A-Z0-9_]+$/.test(name)) return;
+    const before = looks.get(name) || 0;
+    if (before >= MOST_LOOKS) return;
+    looks.set(name, before + 1);
+    const present = env[name] !== undefined;
+    const [reader] = stack();
+    if (reader && (reader.file || !present)) {
+      looks.set(name, DONE);
+      write({ kind: "variable", name, present, file: reader.file });
+    }
+  }
   let copied = ""; // A copy of all variables asks for each one's descriptor, then for its value.
   process.env = new Proxy(process.env, {
     get(env, name) {
-      const value = env[name];
-      if (name === copied) return value;
-      if (typeof name === "string" && /^[A-Z][A-Z0-9_]+$/.test(name) && !asked.has(name)) {
-        const present = value !== undefined;
-        const [reader] = stack();
-        if (reader && (reader.file || !present)) {
-          asked.add(name);
-          write({ kind: "variable", name, present, file: reader.file });
-        }
-      }
-      return value;
+      if (name === copied) copied = "";
+      else asked(env, name);
+      return env[name];
+    },
+    has(env, name) {
+      asked(env, name);
+      return name in env;
     },
     getOwnPropertyDescriptor(env, name) {
-      copied = name;
-      return Object.getOwnPropertyDescriptor(env, name);
+      const descriptor = Object.getOwnPropertyDescriptor(env, name);
+      if (descriptor) copied = name;
+      else asked(env, name);
+      return descriptor;
     },
     set(env, name, value) {
       env[name] = value;

@@ -28,11 +28,11 @@ VAL_SHARE = 0.2
 WEAK = 5
 """Coach calls in a row that bring nothing, after which the coach is not asked again."""
 
-STEPS = 3
-"""Most requests for one candidate, of a coach that gains and mends few failures at once."""
-
 PROVEN = 3
 """Factor on that number once a rewrite of this coach has gained."""
+
+STEPS = 3
+"""Most requests for one candidate, of a coach that gains and mends few failures at once."""
 
 FINALISTS = ((160, 1), (250, 2))
 """Number of finalists below each budget of rollouts; three from the last one on."""

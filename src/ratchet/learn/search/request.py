@@ -177,7 +177,7 @@ def _overview(facts: RequestFacts, told: Mapping[str, str]) -> str:
     parts = f"{len(scores)} of {len(facts.train)} train tasks were run; mean score {mean:.2f};"
     parts += f" {len(facts.low)} below the best. What is wrong most often:"
     frequent = list(kinds.items())[:MOST_KINDS]
-    parts += "".join(f"\n- {len(rollouts)} times: {kind}" for kind, rollouts in frequent) + "\n"
+    parts += "".join(f"\n- {counted(len(r), 'time')}: {kind}" for kind, r in frequent) + "\n"
     if len(facts.shown) < len(facts.low):
         parts += f"\n{len(facts.shown)} of them follow."
     if facts.draft is not None:

@@ -139,13 +139,17 @@ class Mounts:
         """Mount the copies, and all that is mounted on them."""
         self._laid += 1
         steps = [(path, 0, path) for path in self._copies]
-        steps += [(path, 1, source) for path, source in self._over]
-        steps += [(path, 2, "") for path in self._hidden]
+        # What is absent goes from its copy, before anything real is mounted on that.
+        steps += [(path, 1, "") for path in self._absent]
+        steps += [(path, 2, source) for path, source in self._over]
+        steps += [(path, 3, "") for path in self._hidden]
         # Parents before their children, which may lie in a folder that is hidden.
         for path, order, source in sorted(steps, key=lambda step: (step[0].count("/"), step[1])):
             if order == 0:
                 self._overlay(path)
             elif order == 1:
+                self._remove(path)
+            elif order == 2:
                 if not os.path.lexists(path):
                     os.makedirs(path)
                 mount(source, path, flags=_BIND | _RECURSIVE)
@@ -154,13 +158,24 @@ class Mounts:
                 mount(self._emptied(path), path, flags=_BIND)
             elif os.path.lexists(path):
                 mount(self._nothing, path, flags=_BIND)
-        for path in self._absent:
-            if os.path.isdir(path) and not os.path.islink(path):
-                scratch.empty(path)
-                os.rmdir(path)
-            elif os.path.lexists(path):
-                os.unlink(path)
         self._begun = [set(os.listdir(self._upper(path))) for path in self._copies]
+
+    def _remove(self, path: str) -> None:
+        """Remove a path from the copy that it lies in.
+
+        Raises:
+            OSError: It lies in no copy, so that it would really be removed.
+        """
+        if not os.path.lexists(path):
+            return
+        copy = next((copy for copy in reversed(self._copies) if _within(path, [copy])), "")
+        if not copy or os.stat(os.path.dirname(path)).st_dev != os.stat(copy).st_dev:
+            raise OSError(f"{path} is to be absent, and is no part of a copy")
+        if os.path.isdir(path) and not os.path.islink(path):
+            scratch.empty(path)
+            os.rmdir(path)
+        else:
+            os.unlink(path)
 
     def _overlay(self, path: str) -> None:
         upper, work = self._upper(path), f"{self._upper(path)}-work"

@@ -83,6 +83,8 @@ def _reached(recording: Recording, value: OwnerValue) -> bool:
 def _content_reached(recording: Recording, word: str) -> bool:
     """Whether a word names a file of the project whose content reached the model."""
     file = Path(recording.root, word)
+    if not file.is_file():  # a pipe would be waited for
+        return False
     try:
         with file.open(encoding="utf-8") as opened:
             content = plain(opened.read(COMPARED))

@@ -236,6 +236,10 @@ def _variables(
         loaded = file.endswith(".py") or name in absent or file in ran or file in said
         if needed or (is_secret_name(name) and loaded):
             reasons[name] = f"{place} reads it, and states no default."
+    for name, file in absent.items():
+        # Of Python the source tells more: whether a default is stated.
+        if file and not file.endswith(".py") and is_secret_name(name):
+            reasons.setdefault(name, f"{file} asks for it.")
     if "pydantic_settings" in sources.modules():
         for field in _REQUIRED.findall(said):
             name = next((name for name in sources.examples if name.endswith(field.upper())), "")
