@@ -150,8 +150,7 @@ async def run_experiment(
         if learned is not None and not plan.labels and not has_prospect(comparison, learned):
             watcher.message(
                 f"The proof ends after {len(comparison.pairs)} of"
-                f" {counted(len(tasks), 'test task')}: next to"
-                " no prospect of a gain is left."
+                f" {counted(len(tasks), 'test task')}: next to no prospect of a gain is left."
             )
             break
     comparison.finish()
@@ -202,8 +201,7 @@ def reach(setting: ExperimentSettings, store: Store) -> list[str]:
         said.append(
             f"{tasks} test {'task' if tasks == 1 else 'tasks'} cannot prove a gain: even a perfect"
             f" candidate needs about {counted(least, 'test task')}. Learning runs all the same,"
-            " and test tasks"
-            " that are added later continue the comparison."
+            " and test tasks that are added later continue the comparison."
         )
     for guardrail in plan.guardrails:
         if guardrail.metric in setting.widened:
@@ -220,8 +218,7 @@ def reach(setting: ExperimentSettings, store: Store) -> list[str]:
             said.append(
                 f"Guardrail {guardrail.metric}: its margin of {guardrail.margin:g} takes about"
                 f" {counted(takes, 'test task')} to prove; {least} can prove {least_margin:g}."
-                " Until then"
-                " nothing can be promoted: add test tasks, or widen the margin under"
+                " Until then nothing can be promoted: add test tasks, or widen the margin under"
                 " [[guardrails]]."
             )
     return said
@@ -290,8 +287,7 @@ def _widened(setting: ExperimentSettings, plan: ExperimentPlan) -> list[str]:
             most = f"{100 * guardrail.margin:.0f} %" if relative else f"{guardrail.margin:g}"
             said.append(
                 f"Guardrail {guardrail.metric}: it may rise by at most {most};"
-                f" {counted(pairs, 'test task')}"
-                " cannot prove a tighter limit."
+                f" {counted(pairs, 'test task')} cannot prove a tighter limit."
             )
     return said
 

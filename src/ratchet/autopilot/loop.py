@@ -204,16 +204,14 @@ class _ImproveRun:
         if learning <= val:
             raise InputError(
                 f"{counted(cap.most, 'rollout')} cannot hold the baseline, of"
-                f" {counted(val, 'rollout')}, learning, and a"
-                f" proof of up to {proof}.",
+                f" {counted(val, 'rollout')}, learning, and a proof of up to {proof}.",
                 hint=f"Allow at least {min(proof + val + 1, 2 * val + 2)}, better"
                 f" {proof + 3 * val} or more.",
             )
         if learning + proof > cap.most:
             self.watcher.message(
                 f"Of {counted(cap.most, 'rollout')} the proof has {cap.most - learning}, and may"
-                " take up to"
-                f" {proof}: it may end undecided."
+                f" take up to {proof}: it may end undecided."
             )
         config = self.project.config
         budget = config.improve.budget
@@ -987,6 +985,5 @@ def _nothing_found(finding: Finding) -> str:
     return (
         "There is no significant gain: no candidate is likely to beat the baseline, which scores"
         f" {finding.baseline_val:.3f} on {counted(finding.val_tasks, 'val task')}, so none went to"
-        " the proof."
-        f" {finding.sentence}"
+        f" the proof. {finding.sentence}"
     )

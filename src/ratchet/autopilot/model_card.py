@@ -37,8 +37,7 @@ def write_model_card(
         f"A LoRA adapter of the base model with the fingerprint {code(adapter.base)}. Its content"
         f" hash is {code(adapter.hash)}; its tokenizer's is {code(adapter.tokenizer)}.",
         "## Data",
-        f"The dataset {code(dataset.name)}, version {code(dataset.version)}:"
-        f" {splits} tasks. It"
+        f"The dataset {code(dataset.name)}, version {code(dataset.version)}: {splits} tasks. It"
         " was trained on the train tasks, chosen by the val tasks, and proved on the test tasks,"
         " which the training never saw.",
         "## Recipe",

@@ -176,8 +176,7 @@ def _found_in(
     if len(failed) == len(rollouts):
         raise AgentError(
             f"The agent failed on all {counted(len(failed), 'task')}. The first"
-            f" ({failed[0].task_id}):"
-            f" {failure_of(failed[0], store)}",
+            f" ({failed[0].task_id}): {failure_of(failed[0], store)}",
             hint="Run one by hand: ratchet run.",
         )
     spans = [span for rollout in rollouts for span in store.spans.of(rollout.id)]
@@ -240,8 +239,7 @@ def _no_call(project: Project, rollouts: int) -> str:
     what = "agent" if section.entry else "command" if section.command else "service"
     return (
         f"No prompt was seen: in {counted(rollouts, 'rollout')} the {what} made no model call"
-        " through the"
-        " gateway."
+        " through the gateway."
     )
 
 

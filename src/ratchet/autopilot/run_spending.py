@@ -146,8 +146,7 @@ class RunSpending:
         kept = proof_rollouts * each
         proof = (
             f"the proof, of {counted(proof_rollouts, 'rollout')} at about {dollars_text(each)}"
-            " each with"
-            " their judges' calls"
+            " each with their judges' calls"
         )
         left = self.dollars - kept
         if left <= spent:

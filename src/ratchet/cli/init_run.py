@@ -195,11 +195,17 @@ def _first_that_works(
     def checked(wiring: Wiring) -> Declaring:
         without = f", and without {', '.join(wiring.absent)}" if wiring.absent else ""
         say(f"\nChecking {one_line(wiring.label)}, contained, with the recorded input{without}…")
-        for _ in range(MOST_PROGRAMS):
+        plan = planned(wiring, NOTHING_DECLARED)
+        verification = verified(wiring, plan)
+        # A run that was contained itself could start any program, and nothing saw which.
+        for _ in range(MOST_PROGRAMS if recording.simulated else 0):
+            started = _programs_denied(verification, acts)
+            if not started:
+                break
+            say(f"  it starts {', '.join(act.subject for act in started)}; allowed in rollouts")
+            acts.extend(started)
             plan = planned(wiring, NOTHING_DECLARED)
             verification = verified(wiring, plan)
-            if not (recording.simulated and _allow_programs(verification, acts)):
-                break
         return Declaring(wiring, plan, verification)
 
     for wiring in wirings:
@@ -242,20 +248,17 @@ def _other_hint(recording: Recording, reasons: Sequence[str]) -> str:
     return "Another command, with the input as a word of its own, may be wired better."
 
 
-def _allow_programs(verification: WiringVerification, acts: list[OutsideAct]) -> bool:
-    """Allow the programs that a check denied, and say whether there are new ones.
-
-    A recorded run that was contained itself could start any program, and nothing saw which.
-    """
+def _programs_denied(
+    verification: WiringVerification, acts: Sequence[OutsideAct]
+) -> list[OutsideAct]:
+    """The programs that a check denied and that are not allowed yet, as allowed ones."""
     known = {act.subject for act in acts if act.key == "programs" and act.allow}
-    started = (
-        {denied.allow for denied in verification.denied if denied.key == "programs"} - known - {""}
-    )
-    acts += [
+    denied = dict.fromkeys(act.allow for act in verification.denied if act.key == "programs")
+    return [
         OutsideAct(key="programs", subject=name, said="started when it was checked", allow=True)
-        for name in sorted(started)
+        for name in denied
+        if name and name not in known
     ]
-    return bool(started)
 
 
 def _differs(verification: WiringVerification) -> bool:

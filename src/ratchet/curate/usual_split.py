@@ -60,8 +60,7 @@ def usual_split(
     if complete and len(members) < len(SPLITS):
         raise InputError(
             f"{counted(len(tasks), 'task')} in {len(members)} groups are too few: each of train,"
-            " val and test"
-            " needs one.",
+            " val and test needs one.",
             hint="Add tasks. Tasks that say nearly the same are one group; see near_duplicates and"
             " group_by under [tasks].",
         )

@@ -313,8 +313,7 @@ class BudgetScheduler:
         before, after = mean(with_it), mean(without)
         lab.note(
             f"On {counted(len(tasks), 'val task')} it scores {before:.3f}, and {after:.3f} without"
-            " what was"
-            f" added to {_names(names)}."
+            f" what was added to {_names(names)}."
         )
         if after >= before:
             self._improvements[-1] = (alone, self._baseline_val, after)

@@ -124,8 +124,7 @@ class FewShot:
             race.ended = SearchEnd(
                 "idle",
                 f"fewer than {MIN_POOL} of {counted(seen, 'train task')} went well, or have an"
-                " expected"
-                " answer with full marks, to be shown",
+                " expected answer with full marks, to be shown",
             )
         await race.run(sets)
         return await self._finish(lab, race, val)
@@ -391,10 +390,7 @@ class _Race(Race[RaceEntry]):
 
 
 async def _task_slot(lab: Lab, target: str, source: RaceEntry) -> str:
-    """The placeholder that holds the task: the first whose value differs between rollouts.
-
-    Empty if the traces show none: the prompt then stands before the task, as a system prompt does.
-    """
+    """The placeholder that holds the task, if the traces show one whose value differs."""
     template = lab.baseline.resources[target]
     assert isinstance(template, PromptTemplate)
     if not template.placeholders:

@@ -137,8 +137,7 @@ def choose_repetitions(
     return RepetitionPlan(
         count,
         f"{varies}, so {counted(plan.max_pairs, 'task')} run once would prove a gain of {gain:.2g}"
-        " with"
-        f" probability {once:.2f}; with repetitions it is {power(count):.2f}",
+        f" with probability {once:.2f}; with repetitions it is {power(count):.2f}",
     )
 
 

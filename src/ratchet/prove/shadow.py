@@ -346,8 +346,7 @@ class ShadowTest(msgspec.Struct, kw_only=True):
             if each.missing and self.plan.missing == "worst":
                 reasons.append(
                     f"the {each.guardrail.metric} of {counted(each.missing, 'pair')} is not known"
-                    " and counts"
-                    " against the candidate"
+                    " and counts against the candidate"
                 )
         return reasons
 

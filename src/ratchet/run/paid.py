@@ -141,8 +141,7 @@ class CappedRunner:
         if new and spent + new > self._most:
             raise BudgetExhausted(
                 f"{spent} of the {counted(self._most, 'rollout')} that this run may take are"
-                " spent, and the"
-                f" next step takes {new}.",
+                f" spent, and the next step takes {new}.",
                 hint="What they showed is kept. Allow more, or use fewer tasks.",
             )
         return await self._runner.run(rollouts, candidates, on_finish)

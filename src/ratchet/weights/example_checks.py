@@ -38,8 +38,7 @@ def check_examples(learner: Learner, examples: Iterable[tuple[str, TokenExample]
         if len(example.ids) > learner.base.context:
             raise InputError(
                 f"{name} has {counted(len(example.ids), 'token')}, and the context of"
-                f" {learner.base.name}"
-                f" holds {learner.base.context}.",
+                f" {learner.base.name} holds {learner.base.context}.",
                 hint="Leave it out, or train a model with a longer context.",
             )
         check_vocabulary(example.ids, learner.vocabulary, name)

@@ -48,8 +48,7 @@ def explain_experiment(experiment: Experiment) -> list[str]:
         confirmed = "confirm" if of.confirmed else "do not confirm"
         told.append(
             f"The score is a judge's. People labelled {of.labelled} of"
-            f" {counted(of.wanted, 'drawn pair')}, and"
-            f" their labels {confirmed} the gain."
+            f" {counted(of.wanted, 'drawn pair')}, and their labels {confirmed} the gain."
         )
     return [*told, *_would_change(decided, needed)]
 
@@ -127,8 +126,7 @@ def _would_change(decided: Decision, needed: float) -> list[str]:
         )
         return [
             f"About {counted(decided.more_pairs, 'more test task')} would prove it, if the gain"
-            " seen so far is"
-            f" the true one; nothing promises that it is.{then}"
+            f" seen so far is the true one; nothing promises that it is.{then}"
         ]
     if decided.verdict == "guardrail":
         which = " and ".join(failed) or "every guardrail"

@@ -128,8 +128,7 @@ def refine(dataset: Dataset, results: Results, live: Sequence[Any] = ()) -> Refi
     if coverage is None:
         notes.append(
             f"Coverage is unknown: {counted(len(live), 'input')} of live traffic are stored, and"
-            " it takes"
-            f" {ENOUGH_LIVE}."
+            f" it takes {ENOUGH_LIVE}."
         )
     return Refinement(
         dataset.name,
@@ -239,8 +238,7 @@ def _disagreements(results: Results) -> list[RefinementProposal]:
             right = sum(value >= RIGHT for value in labels)
             reason = (
                 "People contradict one another about the same output: of"
-                f" {counted(len(labels), 'label')}"
-                f" {right} say that it is right."
+                f" {counted(len(labels), 'label')} {right} say that it is right."
             )
             found.append(_proposal("review", "disagreement", [task.id], reason))
     return found

@@ -314,8 +314,7 @@ def labels(measured: Measured, limits: CardThresholds) -> list[CardCheck]:
             agreed,
             verdict if enough or surely_bad else "insufficient",
             f"Kappa {agreed.value:.2f} with people on {counted(n, 'output')}: accuracy"
-            f" {accuracy:.0%}, that of"
-            f" always the same verdict {majority:.0%}.",
+            f" {accuracy:.0%}, that of always the same verdict {majority:.0%}.",
         )
     ]
     for name, rate, what in (

@@ -318,8 +318,7 @@ class PolicyApp:
             raise ApiError(
                 400,
                 f"The prompt has {counted(len(prompt), 'token')}, and the context of"
-                f" {self.base.name} is"
-                f" {counted(context, 'token')}, prompt and answer together.",
+                f" {self.base.name} is {counted(context, 'token')}, prompt and answer together.",
                 code="context_length_exceeded",
             )
         return Generation(

@@ -135,8 +135,7 @@ class UpstreamEndpoint:
         return Problem(
             429,
             f"{counted(self.upstream.concurrency, 'call')} to the upstream {self.upstream.name!r}"
-            " are in"
-            " flight, which is its limit.",
+            " are in flight, which is its limit.",
             hint=f"Try again, or raise concurrency under [upstreams.{self.upstream.name}].",
             headers={"retry-after": "1"},
         )
