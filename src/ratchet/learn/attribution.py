@@ -198,12 +198,32 @@ def sent_texts(span: Span) -> tuple[str, ...]:
     return tuple(text for text in found if text)
 
 
-def placeholder_values(template: PromptTemplate, spans: Iterable[Span]) -> dict[str, str]:
-    """Values of a prompt's placeholders in one rollout, as its trace shows them; empty if not."""
-    if not template.placeholders:
-        return {}
-    matches = (recognise(template, text) for span in spans for text in sent_texts(span))
-    return next((values for values in matches if values is not None), {})
+class SentPrompt(msgspec.Struct, frozen=True, kw_only=True):
+    """A prompt in a text that was sent to the model."""
+
+    values: Mapping[str, str]
+    """Of its placeholders."""
+    before: str = ""
+    """What stands before it in that text."""
+    after: str = ""
+
+
+def sent_prompt(template: PromptTemplate, spans: Iterable[Span]) -> SentPrompt | None:
+    """How a prompt was first sent in a rollout, as its trace shows it; None if it does not."""
+    try:
+        first, *_, last = shape_of(template).pieces * 2
+    except InputError:  # template logic: what it renders is unknown
+        return None
+    for text in (text for span in spans for text in sent_texts(span)):
+        values = recognise(template, text)
+        if values is not None:
+            return SentPrompt(values=values)
+        start = text.find(first.strip())
+        end = text.rfind(last.strip()) + len(last.strip())
+        values = recognise(template, text[start:end]) if 0 <= start < end else None
+        if values is not None:
+            return SentPrompt(values=values, before=text[:start], after=text[end:])
+    return None
 
 
 def _failing(spans: Sequence[Span]) -> set[str]:

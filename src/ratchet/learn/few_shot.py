@@ -16,7 +16,7 @@ from statistics import fmean
 
 from ratchet.bind.recognise import shape_of
 from ratchet.learn.algorithm import SPENT, Finding, SearchEnd, require_tasks
-from ratchet.learn.attribution import placeholder_values, uses
+from ratchet.learn.attribution import sent_prompt, uses
 from ratchet.learn.budget import BudgetExhausted
 from ratchet.learn.demonstrations import (
     Demonstration,
@@ -397,7 +397,7 @@ async def _task_slot(lab: Lab, target: str, source: RaceEntry) -> str:
         return ""
     looked = list(source.evaluations.values())[:LOOKED_AT]
     traces = await asyncio.gather(*(lab.spans(evaluation) for evaluation in looked))
-    fillings = [filling for spans in traces if (filling := placeholder_values(template, spans))]
+    fillings = [sent.values for spans in traces if (sent := sent_prompt(template, spans))]
     slots = shape_of(template).slots if fillings else ()
     varying = (slot for slot in slots if len({filling[slot] for filling in fillings}) > 1)
     return next(varying, "")

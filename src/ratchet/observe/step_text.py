@@ -94,8 +94,13 @@ def _conversation(value: Any, known: set[str]) -> Iterator[str]:
                 yield _called(part.get("name"), part.get("arguments", ""))
             elif kind == "tool_call_response":
                 yield _returned(part.get("response", ""))
-            elif kind == "text" and str(part.get("content", "")).strip() not in known | {""}:
+            elif kind == "text" and not _is_known(str(part.get("content", "")).strip(), known):
                 yield f"- {role}: {part['content']}"
+
+
+def _is_known(content: str, known: set[str]) -> bool:
+    """Whether a text is shown elsewhere, whole or as most of what is shown there."""
+    return not content or any(content in text and len(text) < 2 * len(content) for text in known)
 
 
 def _called(name: Any, arguments: Any) -> str:

@@ -164,9 +164,9 @@ class QueryComparison:
     ) -> str:
         """What differs, as a clause; empty if nothing does."""
         width, other = (len(rows[0]) if rows else 0 for rows in (expected, given))
-        both = f": expected {_some(expected)}, got {_some(given)}"
+        both = f"; expected {_some(expected)}, got {_some(given)}"
         if expected and given and width != other:
-            return f"{other} columns where {width} are expected{both}"
+            return f"{counted(other, 'column')} where {width} are expected{both}"
         if self._ordered:
             if results.same_sequence(expected, given, self._tolerance):
                 return ""

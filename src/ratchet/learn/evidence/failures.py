@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 from ratchet.learn.work import Evaluation
 from ratchet.observe.step_text import text_of
-from ratchet.types import Span
+from ratchet.types import Span, Task
 
 ALIKE = 0.5
 """Share of common words from which on two remarks in prose are of one kind."""
@@ -120,7 +120,7 @@ def spread(low: Sequence[LowRollout], times: Mapping[str, int]) -> list[LowRollo
     for name, rollouts in kinds.items():
         for rollout in rollouts:
             mine[rollout.task_id].append(name)
-    words = {r.task_id: frozenset(_WORD.findall(_asked(r).lower())) for r in low}
+    words = {rollout.task_id: _words_asked(rollout.evaluation.task) for rollout in low}
     near = dict.fromkeys(mine, 0.0)
     """The likeness of each task to the most similar one before it."""
     shown: Counter[str] = Counter()
@@ -141,8 +141,29 @@ def spread(low: Sequence[LowRollout], times: Mapping[str, int]) -> list[LowRollo
     return ordered
 
 
-def _asked(rollout: LowRollout) -> str:
-    return text_of(rollout.evaluation.task.input)[:LONGEST_ASKED]
+def least_alike(tasks: Sequence[Task], shown: Sequence[Task]) -> Iterator[Task]:
+    """Tasks in such an order that each next one is the least like those before it.
+
+    Args:
+        tasks: The tasks.
+        shown: Tasks before the first one.
+    """
+    words = {task.id: _words_asked(task) for task in tasks}
+    seen = [_words_asked(task) for task in shown]
+    near = {
+        id: max((_likeness(asked, other) for other in seen), default=0.0)
+        for id, asked in words.items()
+    }
+    left = {task.id: task for task in tasks}
+    while left:
+        task = left.pop(min(left, key=near.__getitem__))
+        yield task
+        for id in left:
+            near[id] = max(near[id], _likeness(words[task.id], words[id]))
+
+
+def _words_asked(task: Task) -> frozenset[str]:
+    return frozenset(_WORD.findall(text_of(task.input)[:LONGEST_ASKED].lower()))
 
 
 def _likeness(words: frozenset[str], others: frozenset[str]) -> float:

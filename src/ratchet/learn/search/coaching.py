@@ -19,7 +19,7 @@ from ratchet.learn.search import numbers
 from ratchet.learn.search.answers import AnswerParts, fault_of, parts_of
 from ratchet.learn.search.code_answer import UnusableAnswer, rewritten_code
 from ratchet.learn.search.placeholders import mended
-from ratchet.learn.search.plan import calls_left, rollouts_left
+from ratchet.learn.search.plan import calls_left
 from ratchet.learn.search.request import (
     PROMPTS,
     RequestFacts,
@@ -56,8 +56,6 @@ class FailureSet(msgspec.Struct, frozen=True):
     low: tuple[LowRollout, ...]
     """All low rollouts of the entry."""
     shown: tuple[LowRollout, ...]
-    draft: Candidate | None = None
-    """What the coach has made of the entry since; it has not run."""
 
     @property
     def key(self) -> FailureKey:
@@ -108,10 +106,6 @@ class Coaching:
         """Answers in a row that brought no gain."""
         self._idle = 0
         """Answers in a row that brought nothing to run."""
-        self._mended = 0
-        """Failures shown whose score a rewrite raised."""
-        self._to_mend = 0
-        """Failures shown that a rewrite has run."""
         self.last_problem = ""
         self.end: SearchEnd | None = None
         """Why the coach is not asked any more; None while it is."""
@@ -161,38 +155,12 @@ class Coaching:
         return None
 
     async def rewrite(self, asked: FailureSet, turn: int) -> Rewrite | None:
-        """A candidate from the coach; None if there is no coach any more.
-
-        One request makes it. More follow, about other failures, where this coach has gained and
-        mended few of the failures that it was shown.
+        """A candidate from the coach by one request; None if there is no coach any more.
 
         Raises:
             CoachUnavailable: The coach cannot be reached, and is required.
         """
         step = f"{self._settings.algorithm}/{PROMPTS.version}/{turn:04d}"
-        rewrite = await self._asked(asked, step)
-        for number in range(1, self._steps(asked)):
-            if rewrite is None or rewrite.candidate is None:
-                break
-            more = self._new_selection(msgspec.structs.replace(asked, draft=rewrite.candidate))
-            following = await self._asked(more, f"{step}/{number}") if more else None
-            if following is None or following.candidate is None:
-                break
-            rewrite = following
-        return rewrite
-
-    def _steps(self, asked: FailureSet) -> int:
-        """Requests for the next candidate."""
-        mends_few = 2 * self._mended < self._to_mend
-        if not (self.gained and mends_few):
-            return 1
-        if not isinstance(asked.entry.candidate.resources[asked.name], PromptTemplate):
-            return 1  # changes of code do not add up as rules of a prompt do
-        candidates = rollouts_left(self._lab) / (2 * numbers.FIRST)
-        return int(max(1, min(numbers.STEPS, calls_left(self._lab) / max(1, candidates))))
-
-    async def _asked(self, asked: FailureSet, step: str) -> Rewrite | None:
-        """One request and what came of it; None if there is no coach any more."""
         lab, settings = self._lab, self._settings
         resource = asked.entry.candidate.resources[asked.name]
         text = request_text(self._facts(asked))
@@ -223,10 +191,8 @@ class Coaching:
         shown = tuple(rollout.task_id for rollout in asked.shown)
         return Rewrite(candidate=candidate, entry=asked.entry, shown=shown, reply=reply)
 
-    def judged(self, reply: Reply, gained: bool, *, mended: int, shown: int) -> None:
-        """Record whether a rewrite was kept, and how many of the failures shown it mended."""
-        self._mended += mended
-        self._to_mend += shown
+    def judged(self, reply: Reply, gained: bool) -> None:
+        """Record whether a rewrite was kept."""
         self._quiet = 0 if gained else self._quiet + 1
         self._idle = 0
         self.gained += gained
@@ -266,7 +232,7 @@ class Coaching:
             candidate = lab.propose(
                 {asked.name: resource},
                 algorithm=self._settings.algorithm,
-                reason=f"{asked.draft.reason} Then: {parts.said}" if asked.draft else reason,
+                reason=reason,
                 parent=asked.entry.candidate,
             )
             problem = await lab.check(candidate)
@@ -279,7 +245,7 @@ class Coaching:
 
     def _resource(self, asked: FailureSet, text: str) -> tuple[Resource | None, str]:
         """The new version that a text is, or why it is none."""
-        current = (asked.draft or asked.entry.candidate).resources[asked.name]
+        current = asked.entry.candidate.resources[asked.name]
         own = self._lab.baseline.resources[asked.name]
         growth = self._settings.max_growth
         if isinstance(own, Code):
@@ -302,7 +268,6 @@ class Coaching:
         return RequestFacts(
             name=asked.name,
             candidate=asked.entry.candidate,
-            draft=asked.draft,
             baseline=lab.baseline,
             scores=asked.entry.scores,
             shown=asked.shown,

@@ -10,9 +10,9 @@ from textwrap import shorten
 import msgspec
 
 from ratchet.learn.attempts import TriedChange
-from ratchet.learn.attribution import placeholder_values
+from ratchet.learn.attribution import SentPrompt, sent_prompt
 from ratchet.learn.coach_prompts import CoachPrompts
-from ratchet.learn.evidence import LowRollout, kinds_of_failure, text_of, token_limit
+from ratchet.learn.evidence import LowRollout, kinds_of_failure, least_alike, text_of, token_limit
 from ratchet.learn.length import longest
 from ratchet.learn.search import numbers
 from ratchet.learn.search.placeholders import written
@@ -46,8 +46,6 @@ class RequestFacts(msgspec.Struct, frozen=True, kw_only=True):
     """The resource to improve."""
     candidate: Candidate
     """What ran."""
-    draft: Candidate | None = None
-    """What the coach has made of it since, which has not run."""
     baseline: Candidate
     scores: Mapping[str, float]
     """Scores of the candidate by task."""
@@ -79,7 +77,7 @@ def fence_for(*texts: str) -> str:
 def request_text(facts: RequestFacts) -> str:
     """The whole request."""
     common = _common(facts)
-    resource = (facts.draft or facts.candidate).resources[facts.name]
+    resource = facts.candidate.resources[facts.name]
     own = facts.baseline.resources[facts.name]
     is_code = isinstance(resource, Code)
     text = source_of(resource)
@@ -106,7 +104,7 @@ def request_text(facts: RequestFacts) -> str:
         fence=fence,
         language="python" if is_code else "text",
         text=text,
-        values=_values(facts, common),
+        values=_values(facts, common) + _place(facts),
         overview=_overview(facts, told_versions),
         rollouts=_rollouts(facts, told_versions, common),
         tasks=_tasks(facts, told_versions),
@@ -150,15 +148,16 @@ def _model(low: Sequence[LowRollout]) -> str:
     return ""
 
 
-def _filled(facts: RequestFacts, spans: Sequence[Span]) -> dict[str, str]:
-    """The values of the placeholders in one rollout, as its trace shows them."""
+def _sent(facts: RequestFacts, spans: Sequence[Span]) -> SentPrompt:
+    """The prompt as one rollout sent it; without values where its trace does not show it."""
     ran = facts.candidate.resources[facts.name]
-    return placeholder_values(ran, spans) if isinstance(ran, PromptTemplate) else {}
+    sent = sent_prompt(ran, spans) if isinstance(ran, PromptTemplate) else None
+    return sent or SentPrompt(values={})
 
 
 def _common(facts: RequestFacts) -> dict[str, str]:
     """Values of placeholders that are the same in all rollouts, such as a database's schema."""
-    seen = [values for rollout in facts.low if (values := _filled(facts, rollout.spans))]
+    seen = [values for rollout in facts.low if (values := _sent(facts, rollout.spans).values)]
     if len(seen) < 2:
         return {}
     return dict(sorted(set.intersection(*(set(values.items()) for values in seen))))
@@ -170,18 +169,29 @@ def _values(facts: RequestFacts, common: Mapping[str, str]) -> str:
     return _section("What its placeholders hold, in every rollout", told)
 
 
+def _place(facts: RequestFacts) -> str:
+    """What surrounds the prompt in the text that is sent, from one rollout."""
+    for rollout in facts.shown:
+        sent = _sent(facts, rollout.spans)
+        if sent.before.strip() or sent.after.strip():
+            room = numbers.FIELD_ROOM
+            parts = facts.short(sent.before, room), "[the prompt]", facts.short(sent.after, room)
+            lines = "\n\n".join(part for part in parts if part)
+            return _section("The text that it is sent in, in one rollout", lines)
+    return ""
+
+
 def _overview(facts: RequestFacts, told: Mapping[str, str]) -> str:
     scores = facts.scores
     mean = sum(scores.values()) / max(1, len(scores))
     kinds = kinds_of_failure(facts.low)
     parts = f"{len(scores)} of {len(facts.train)} train tasks were run; mean score {mean:.2f};"
     parts += f" {len(facts.low)} below the best. What is wrong most often:"
-    frequent = list(kinds.items())[:MOST_KINDS]
+    often = {kind: rollouts for kind, rollouts in kinds.items() if len(rollouts) > 1} or kinds
+    frequent = list(often.items())[:MOST_KINDS]
     parts += "".join(f"\n- {counted(len(r), 'time')}: {kind}" for kind, r in frequent) + "\n"
     if len(facts.shown) < len(facts.low):
         parts += f"\n{len(facts.shown)} of them follow."
-    if facts.draft is not None:
-        parts += " They are of the version before the current one, which has not run yet."
     if len(told) > 1:
         parts += f" Scores in brackets are of {', '.join(told.values())}."
     return parts
@@ -218,7 +228,7 @@ def _rollouts(facts: RequestFacts, told: Mapping[str, str], common: Mapping[str,
         asked, answered = text_of(task.input), text_of(output) if output is not None else ""
         parts = [f"Task {numbered.get(task.id, '?')} ({_scores_of(facts, told, task)}): "]
         parts[0] += facts.short(asked, room)
-        for name, value in _filled(facts, rollout.spans).items():
+        for name, value in _sent(facts, rollout.spans).values.items():
             if name not in common and value.strip() not in asked:
                 parts.append(f"  {name}: {facts.short(value, room)}")
         known = {asked.strip(), answered.strip()}
@@ -260,22 +270,29 @@ def _is_reward(rollout: LowRollout) -> bool:
 
 
 def _tasks(facts: RequestFacts, told: Mapping[str, str]) -> str:
-    """The train tasks that are not shown above: input, expected answer and scores, a line each."""
+    """Train tasks that are not shown above: input, expected answer and scores, a line each.
+
+    Those least like what was shown come first, so that a rule that no rollout shows is seen.
+    """
     shown = {rollout.task_id for rollout in facts.shown}
-    rest = [(n, task) for n, task in enumerate(facts.train, 1) if task.id not in shown]
+    rest = [task for task in facts.train if task.id not in shown]
     if not rest:
         return ""
-    listed = rest[: numbers.TASKS_ROOM // numbers.LEAST_TASK]
-    room = numbers.TASKS_ROOM // len(listed)
-    keys, answers = _answers([task for _, task in listed])
-    lines = []
-    for (number, task), expected in zip(listed, answers, strict=True):
-        told_answer = facts.short(expected, room // 2)
-        asked = facts.short(text_of(task.input), room - len(told_answer))
-        lines.append(f"{number} ({_scores_of(facts, told, task)}): {asked} -> {told_answer}")
-    title = "The other train tasks (scores): input -> expected answer"
+    numbered = {task.id: number for number, task in enumerate(facts.train, 1)}
+    keys, answers = _answers(rest)
+    expected = dict(zip((task.id for task in rest), answers, strict=True))
+    room, lines = numbers.TASKS_ROOM, list[str]()
+    for task in least_alike(rest, [rollout.evaluation.task for rollout in facts.shown]):
+        told_answer = facts.short(expected[task.id], numbers.TASK_ROOM // 2)
+        asked = facts.short(text_of(task.input), numbers.TASK_ROOM - len(told_answer))
+        scores = _scores_of(facts, told, task)
+        lines.append(f"{numbered[task.id]} ({scores}): {asked} -> {told_answer}")
+        room -= len(lines[-1])
+        if room < 0:
+            break
+    title = "Other train tasks (scores): input -> expected answer"
     title += f" ({', '.join(keys)})" if keys else ""
-    left = len(rest) - len(listed)
+    left = len(rest) - len(lines)
     return _section(f"{title}; {left} more are left out" if left else title, "\n".join(lines))
 
 

@@ -424,9 +424,7 @@ class Search:
         better = kept and self.leader is member and member is not leader
         self._quiet = 0 if better else self._quiet + 1
         if self.coaching is not None and member.reply is not None:
-            ran = [task for task in member.shown if task in member.scores]
-            mended = sum(member.scores[t] > parent.scores[t] + EVEN for t in ran)
-            self.coaching.judged(member.reply, kept, mended=mended, shown=len(ran))
+            self.coaching.judged(member.reply, kept)
         if member.reply is not None or kept:
             attempt = attempt_of(member.candidate, member.scores, parent.candidate, parent.scores)
             self._lab.attempted(msgspec.structs.replace(attempt, worst=_worst(member, parent)))
