@@ -26,8 +26,8 @@ from ratchet.types import Claim
 from ratchet.worker.environment import NO_TOKEN, attempt_name, client_variables, gateway_urls
 
 _NO_ATTEMPT = (
-    "No rollout runs in this process now. Model calls that it makes while it starts, or once its"
-    " answer is given, count for none."
+    "No rollout runs in this process now. Model calls that it makes once its answer is given count"
+    " for none."
 )
 _NO_MODEL_CALL = "Only model calls to the hosts of [agent] model_hosts are passed on here."
 

@@ -93,6 +93,8 @@ class Coaching:
         self._names = tuple(names)
         self._low: dict[tuple[str, str], LowRollout] = {}
         """Low rollouts with their traces, by candidate and task."""
+        self._closed: set[tuple[str, str]] = set()
+        """Failures, by candidate and task, that the coach said nothing would help."""
         self._times: Counter[str] = Counter()
         """How often each task's failure was shown."""
         self.calls = 0
@@ -148,7 +150,8 @@ class Coaching:
 
     def _new_selection(self, of: FailureSet) -> FailureSet | None:
         """Failures among these that nobody has been asked about."""
-        for shown in self._selections(of.low):
+        left = [low for low in of.low if (of.entry.id, low.task_id) not in self._closed]
+        for shown in self._selections(left) if left else ():
             new = msgspec.structs.replace(of, shown=tuple(shown))
             if new.key not in self._lab.asked:
                 return new
@@ -217,6 +220,7 @@ class Coaching:
         lab = self._lab
         if parts.declined:
             lab.usable()
+            self._closed.update((asked.entry.id, rollout.task_id) for rollout in asked.shown)
             self.refused(parts.declined, reply, declined=True)
             return None
         problem, resource = "", None

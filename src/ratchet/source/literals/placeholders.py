@@ -68,6 +68,9 @@ FORMS: Final = {
     "<%= name %>": Form(re.compile(rf"<%[=-]\s*(?P<name>{_NAME})\s*-?%>"), reserved="<%"),
 }
 
+_TAG = re.compile(r"\{%[-+]?\s*(?P<word>\w+)(?:[^%]|%(?!\}))*%\}")
+_ANYTHING = re.compile(r"(?P<name>.+)", re.DOTALL)
+
 BRACES: Final = ("{name}, braces doubled", "{name}")
 """These two cannot be told apart in a text without other braces."""
 
@@ -92,7 +95,7 @@ def as_form(literal: Literal, name: str, *, needed: bool = True) -> Literal | No
     builder = LiteralBuilder()
     at = 0
     slots = 0
-    for match in form.pattern.finditer(literal.value):
+    for match in _found(form, literal.value):
         if any(is_mark(character) for character in match.group()):
             continue
         _copy(builder, literal, at, match.start())
@@ -118,6 +121,31 @@ def as_form(literal: Literal, name: str, *, needed: bool = True) -> Literal | No
         slots=tuple(builder.slots),
         placeholders=name,
     )
+
+
+def _found(form: Form, value: str) -> Iterator[re.Match[str]]:
+    """Its placeholders; in a template with logic, each outermost block is one."""
+    at = 0
+    for start, end in _blocks(value) if form is FORMS["{{name}}"] else ():
+        yield from form.pattern.finditer(value, at, start)
+        yield from _ANYTHING.finditer(value, start, end)
+        at = end
+    yield from form.pattern.finditer(value, at)
+
+
+def _blocks(value: str) -> Iterator[tuple[int, int]]:
+    """Where the outermost `{% for … %}…{% endfor %}` stand, or other tags that have an end."""
+    depth = begin = 0
+    tags = list(_TAG.finditer(value))
+    ends = {tag["word"] for tag in tags}
+    for tag in tags:
+        if f"end{tag['word']}" in ends:
+            begin = begin if depth else tag.start()
+            depth += 1
+        elif tag["word"].startswith("end") and depth:
+            depth -= 1
+            if not depth:
+                yield begin, tag.end()
 
 
 def _has_brace(literal: Literal, value: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -83,7 +84,7 @@ def _reached(recording: Recording, value: OwnerValue) -> bool:
 def _content_reached(recording: Recording, word: str) -> bool:
     """Whether a word names a file of the project whose content reached the model."""
     file = Path(recording.root, word)
-    if not file.is_file():  # a pipe would be waited for
+    if not os.path.isfile(file):  # a pipe would be waited for; a long word is no name
         return False
     try:
         with file.open(encoding="utf-8") as opened:

@@ -78,6 +78,11 @@ def sent_prompts(
     sources = _without_copies(sources, alone)
     sources.sort(key=lambda source: -source.size)
     owners = {text: owners_of(text, sources) for text in texts}
+    inputs_of = {source for sent_texts in calls for source in _inputs(sent_texts, owners)}
+    owners = {
+        text: tuple(source for source in owned if source not in inputs_of)
+        for text, owned in owners.items()
+    }
     begun = {source for text in texts for source in heads(owners[text])}
     counts: dict[SentSource, int] = {}
     for sent_texts in calls:
@@ -120,23 +125,25 @@ def _without_copies(sources: Sequence[SentSource], used: set[str]) -> list[SentS
 def _prompts_of(
     sent_texts: Sequence[ModelText], owners: Mapping[str, Sequence[SentSource]]
 ) -> Iterable[SentSource]:
-    """The prompts of one call: what tells the model something, else the word or two there are.
-
-    The first text of a user that begins a conversation is its input, wherever it is written.
-    """
+    """The prompts of one call: what tells the model something, else the word or two there are."""
     sent_texts = [sent for sent in sent_texts if sent.role in ("system", "user")]
-    instructed = any(sent.role == "system" for sent in sent_texts)
-    first = next((sent for sent in sent_texts if sent.role == "user"), None)
-    placed = [
-        (source, sent)
-        for sent in sent_texts
-        for source in owners[sent.text]
-        if not (sent is first and source.forms[0] == (sent.text,) and instructed)
-    ]
+    placed = [(source, sent) for sent in sent_texts for source in owners[sent.text]]
     telling = [
-        source for source, sent in placed if sent.role == "system" or says_enough(source.forms[-1])
+        source
+        for source, sent in placed
+        if sent.role == "system" or (says_enough(source.forms[-1]) and not source.is_labels)
     ]
     return dict.fromkeys(telling or [source for source, _ in placed])
+
+
+def _inputs(
+    sent_texts: Sequence[ModelText], owners: Mapping[str, Sequence[SentSource]]
+) -> Iterable[SentSource]:
+    """The first text of a user in an instructed conversation: its input, wherever it is written."""
+    if any(sent.role == "system" for sent in sent_texts):
+        first = next((sent.text for sent in sent_texts if sent.role == "user"), None)
+        if first is not None:
+            yield from (source for source in owners[first] if source.forms[0] == (first,))
 
 
 def _prompt(source: SentSource, calls: int) -> SentPrompt:

@@ -11,11 +11,15 @@ from typing import Final, TypeAlias
 
 from ratchet.source.literals.literal import Literal, parts_of
 from ratchet.source.literals.matching import MIN_CONSTANT
+from ratchet.source.literals.placeholders import with_placeholders
 from ratchet.source.literals.search import LiteralFile
 
 LONG_WORDS: Final = 12
 """Words from which a literal is a prompt wherever it stands. A shorter one among longer ones is a
 name or a description that is put into them, or one of many words that stand there by chance."""
+
+LABEL_WORDS: Final = 5
+"""Words of the longest label before a value, such as `Results from Specialized Agents:`."""
 
 LISTED: Final = 3
 """Literals of a file in one slot from which they are a listing, as of agents, tools or columns."""
@@ -65,6 +69,12 @@ class SentSource:
     def is_long(self) -> bool:
         """Whether it is too long for a name or a description."""
         return sum(len(piece.split()) for piece in self.forms[0]) >= LONG_WORDS
+
+    @property
+    def is_labels(self) -> bool:
+        """Whether it only names the values that are put into it: `Question: {question}`."""
+        written = (self.literal, *with_placeholders(self.literal))
+        return any(literal.slots and _is_labels(literal.value) for literal in written)
 
     @property
     def is_named(self) -> bool:
@@ -218,6 +228,15 @@ def _all_in(values: set[SentSource], spans: Mapping[SentSource, Sequence[Span]],
 def pieces_of(literal: Literal) -> tuple[str, ...]:
     pieces = (plain(piece) for piece, _ in parts_of(literal.value))
     return tuple(piece for piece in pieces if piece)
+
+
+def _is_labels(value: str) -> bool:
+    """Whether each line between its slots is empty, or a few words with a colon."""
+    lines = (line.strip() for piece, _ in parts_of(value) for line in piece.splitlines())
+    return all(
+        not any(map(str.isalpha, line)) or (line.endswith(":") and len(line.split()) <= LABEL_WORDS)
+        for line in lines
+    )
 
 
 def says_enough(pieces: Sequence[str]) -> bool:

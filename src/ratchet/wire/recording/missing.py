@@ -69,7 +69,7 @@ class Sources:
     def _named(self, argv: Sequence[str]) -> Iterator[Path]:
         for word in argv:
             place = self._root / word
-            if word.endswith(".py") and place.is_file():
+            if word.endswith(".py") and os.path.isfile(place):
                 yield place
             elif (file := self._tree.find(word.partition(":")[0])) is not None:
                 yield file
