@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -55,14 +55,45 @@ def sent_prompts(
         recording: The recorded run.
         inputs: The task's input: texts of the source that only repeat it are no prompts.
     """
+    ran = {frame.file for call in recording.calls for frame in call.stack}
+    sources = sent_sources(
+        root,
+        paths,
+        [call.texts for call in recording.calls],
+        inputs=inputs,
+        written={write.path for write in recording.writes},  # its own answers, if anything
+        used=(set(recording.data_files_read), ran.union(recording.modules_loaded)),
+    )
+    prompts = [_prompt(source, count) for source, count in sources.items()]
+    return tuple(sorted(prompts, key=lambda prompt: (prompt.path, prompt.start)))
+
+
+def sent_sources(
+    root: Path,
+    paths: Iterable[str],
+    calls: Sequence[Sequence[ModelText]],
+    *,
+    inputs: Sequence[str] = (),
+    written: Collection[str] = (),
+    used: Sequence[set[str]] = (),
+) -> dict[SentSource, int]:
+    """The literals whose texts model calls sent, with the number of calls.
+
+    Args:
+        root: The project's folder.
+        paths: Its files, relative to it.
+        calls: The texts of each call.
+        inputs: The task's input.
+        written: Files that the run wrote.
+        used: Files that the run used, each way by itself: of equal literals, those in them count.
+    """
     calls = [
-        [ModelText(role=sent.role, text=plain(sent.text)) for sent in call.texts]
-        for call in recording.calls
+        [ModelText(role=sent.role, text=plain(sent.text)) for sent in sent_texts]
+        for sent_texts in calls
     ]
     texts = list(dict.fromkeys(sent.text for sent_texts in calls for sent in sent_texts))
     if not texts:
-        return ()
-    written = {write.path for write in recording.writes}  # its own answers, if anything
+        return {}
     sources: list[SentSource] = []
     for path in paths:
         if path in written or not is_searched(path) or is_test(path):
@@ -70,9 +101,8 @@ def sent_prompts(
         text = read_text(root / path, root)
         if text is not None and not is_generated(text):
             sources += _sources(read_file(text, path), texts, [plain(value) for value in inputs])
-    sources = _without_copies(sources, set(recording.data_files_read))
-    ran = {frame.file for call in recording.calls for frame in call.stack}
-    sources = _without_copies(sources, ran.union(recording.modules_loaded))
+    for files in used:
+        sources = _without_copies(sources, files)
     places = Counter(source.forms[0] for source in sources)
     alone = {source.file.path for source in sources if places[source.forms[0]] == 1}
     sources = _without_copies(sources, alone)
@@ -84,12 +114,9 @@ def sent_prompts(
         for text, owned in owners.items()
     }
     begun = {source for text in texts for source in heads(owners[text])}
-    counts: dict[SentSource, int] = {}
-    for sent_texts in calls:
-        for source in _prompts_of(sent_texts, owners):
-            counts[source] = counts.get(source, 0) + 1
-    prompts = [_prompt(source, count) for source, count in counts.items() if source in begun]
-    return tuple(sorted(prompts, key=lambda prompt: (prompt.path, prompt.start)))
+    prompts = (source for sent_texts in calls for source in _prompts_of(sent_texts, owners))
+    counts = Counter(source for source in prompts if source in begun)
+    return dict(counts)
 
 
 def _sources(
