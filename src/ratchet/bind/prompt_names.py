@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Collection, Iterable
 
@@ -36,6 +37,13 @@ def proposal_names(
             name = f"{base}_{number}"
         names.append(name)
     return names
+
+
+def user_prompt_name(agent: str, taken: Collection[str]) -> str:
+    """A free name for a prompt that is a part of a text, such as `support.user`."""
+    base = f"{agent}.user" if agent else "user"
+    names = (base if number == 1 else f"{base}_{number}" for number in itertools.count(1))
+    return next(name for name in names if name not in taken)
 
 
 def identifier(speaker: str) -> str:

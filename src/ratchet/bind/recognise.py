@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import string
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -28,6 +29,8 @@ MAX_STEPS = 500
 
 _PREFIX = 64
 """Characters of a template's beginning, or end, that are indexed."""
+
+_USER = re.compile(r"(?:^|\.)user(?:_\d+)?$")
 
 _TAIL = 24
 """Characters at the end of a constant piece that are searched first. Short strings are found
@@ -65,6 +68,18 @@ class RecognisedPrompt(msgspec.Struct, frozen=True):
     version: str
     slots: dict[str, str]
     """Value of each slot."""
+    before: str = ""
+    """What stands before the prompt in the text."""
+    after: str = ""
+
+
+class PromptPlace(NamedTuple):
+    """A prompt inside a longer text."""
+
+    slots: dict[str, str]
+    """Value of each slot."""
+    before: str
+    after: str
 
 
 def shape_of(template: PromptTemplate) -> TemplateShape:
@@ -78,6 +93,11 @@ def shape_of(template: PromptTemplate) -> TemplateShape:
     if isinstance(shape, str):
         raise InputError(shape)
     return shape
+
+
+def is_user_prompt(name: str) -> bool:
+    """Whether a prompt is looked for in the user's messages too, and inside of longer texts."""
+    return _USER.search(name) is not None
 
 
 def refusal(template: PromptTemplate) -> str:
@@ -116,6 +136,23 @@ def recognise(template: PromptTemplate, text: str) -> dict[str, str] | None:
     if len(text) > MAX_TEXT or refusal(template):
         return None
     return _match(shape_of(template), text)
+
+
+def recognise_within(template: PromptTemplate, text: str) -> PromptPlace | None:
+    """Find a prompt in a text that goes on before or behind it.
+
+    A slot at an end of the template reaches to that end of the text.
+
+    Args:
+        template: The template.
+        text: The text.
+
+    Returns:
+        Its place, or None where it is not found or can never be recognised (see `refusal`).
+    """
+    if len(text) > MAX_TEXT or refusal(template):
+        return None
+    return _within(shape_of(template), text)
 
 
 def refill(template: PromptTemplate, slots: Mapping[str, str]) -> str:
@@ -173,6 +210,11 @@ class Recogniser:
         # of equals the latest comes first.
         self._open.reverse()
         self._open.sort(key=lambda entry: -entry.shape.constant)
+        self._user = [entry for entry in self._open if is_user_prompt(entry.name)]
+        """Prompts that may stand inside of a text, the longest first."""
+        for entries in self._fixed.values():
+            self._user += [entry for entry in entries if is_user_prompt(entry.name)]
+        self._user.sort(key=lambda entry: -entry.shape.constant)
         self._ends: list[tuple[str, ...]] = []
         """Ends of the constant pieces, by rank."""
         self._heads: dict[str, list[int]] = {}
@@ -212,6 +254,18 @@ class Recogniser:
                 return RecognisedPrompt(entry.name, entry.version, slots)
         return None
 
+    def find_within(self, text: str) -> RecognisedPrompt | None:
+        """The user's prompt with the most constant text that stands in a text, or None."""
+        if len(text) > MAX_TEXT or not self._user:
+            return None
+        plain = _plain(text)
+        for entry in self._user:
+            if all(_plain(piece) in plain for piece in entry.shape.pieces):
+                place = _within(entry.shape, text)
+                if place is not None:
+                    return RecognisedPrompt(entry.name, entry.version, *place)
+        return None
+
     def _likely(self, plain: str) -> Iterator[int]:
         for size in self._head_sizes:
             yield from self._heads.get(plain[:size], ())
@@ -235,6 +289,15 @@ def _match(shape: TemplateShape, text: str) -> dict[str, str] | None:
         pieces = tuple(piece.replace("\r\n", "\n") for piece in shape.pieces)
         found = _fill_stripped(TemplateShape(pieces, shape.slots), text.replace("\r\n", "\n"))
     return found
+
+
+def _within(shape: TemplateShape, text: str) -> PromptPlace | None:
+    if len("".join("".join(shape.pieces).split())) < MIN_CONSTANT:
+        return None
+    first, last = shape.pieces[0].strip(), shape.pieces[-1].strip()
+    start, end = text.find(first), text.rfind(last) + len(last)
+    slots = _match(shape, text[start:end]) if 0 <= start < end else None
+    return PromptPlace(slots, text[:start], text[end:]) if slots is not None else None
 
 
 def _fill_stripped(shape: TemplateShape, text: str) -> dict[str, str] | None:

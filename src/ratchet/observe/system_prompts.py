@@ -31,13 +31,11 @@ def system_prompts(attributes: Mapping[str, Any]) -> list[str]:
 
 
 def leading_user_texts(attributes: Mapping[str, Any]) -> list[str]:
-    """The texts of the first user's message of a model call that has no system prompt, unchanged.
+    """The texts of the first user's message of a model call, unchanged.
 
     Args:
         attributes: As for `system_prompts`.
     """
-    if system_prompts(attributes):
-        return []
     for message in entries(attributes.get("gen_ai.input.messages")):
         if message.get("role") == "user":
             return list(_texts(message.get("parts")))

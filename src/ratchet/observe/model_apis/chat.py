@@ -20,7 +20,7 @@ from ratchet.observe.model_apis.bounded_json import (
     size_of,
 )
 from ratchet.observe.model_apis.engine_tokens import ChoiceTokens, for_training
-from ratchet.observe.model_apis.request_texts import Path, instructions_of, with_texts
+from ratchet.observe.model_apis.request_texts import PromptTexts, texts_of_messages, with_texts
 from ratchet.observe.model_apis.settings import settings
 from ratchet.observe.model_apis.streamed_calls import (
     StreamedCall,
@@ -35,9 +35,9 @@ __all__ = [
     "OPERATION",
     "assembly",
     "choice_tokens",
+    "prompt_texts",
     "request_attributes",
     "response_attributes",
-    "system_texts",
     "training_request",
     "with_texts",
 ]
@@ -113,12 +113,9 @@ def choice_tokens(response: Mapping[str, Any]) -> list[ChoiceTokens]:
     return found
 
 
-def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
-    """Texts of system and developer messages, with their paths.
-
-    Without any, those of the first user's message, which may hold the instructions.
-    """
-    return instructions_of(request.get("messages"), "messages", _TEXTS)
+def prompt_texts(request: Mapping[str, Any]) -> PromptTexts:
+    """Texts of system and developer messages and of the first user's message, with their paths."""
+    return texts_of_messages(request.get("messages"), "messages", _TEXTS)
 
 
 _OF_RESPONSE = ("id", "model", "service_tier", "prompt_token_ids", "ratchet", "error")

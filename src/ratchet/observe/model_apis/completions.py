@@ -19,7 +19,7 @@ from ratchet.observe.model_apis.bounded_json import (
     numbers,
 )
 from ratchet.observe.model_apis.engine_tokens import ChoiceTokens, for_training
-from ratchet.observe.model_apis.request_texts import Path, with_texts
+from ratchet.observe.model_apis.request_texts import Path, PromptTexts, with_texts
 from ratchet.observe.model_apis.settings import settings
 from ratchet.observe.model_apis.usage import usage_of_chunk
 
@@ -27,9 +27,9 @@ __all__ = [
     "OPERATION",
     "assembly",
     "choice_tokens",
+    "prompt_texts",
     "request_attributes",
     "response_attributes",
-    "system_texts",
     "training_request",
     "with_texts",
 ]
@@ -86,16 +86,17 @@ def choice_tokens(response: Mapping[str, Any]) -> list[ChoiceTokens]:
     return found
 
 
-def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
+def prompt_texts(request: Mapping[str, Any]) -> PromptTexts:
     """The prompts, with their paths: a completion has no other instructions."""
     prompt = request.get("prompt")
     if isinstance(prompt, str):
-        return [(("prompt",), prompt)]
-    return [
-        (("prompt", position), one)
-        for position, one in enumerate(items(prompt))
-        if isinstance(one, str)
+        return PromptTexts([(("prompt",), prompt)], [])
+    texts: list[tuple[Path, str]] = [
+        (("prompt", position), text)
+        for position, text in enumerate(items(prompt))
+        if isinstance(text, str)
     ]
+    return PromptTexts(texts, [])
 
 
 def assembly() -> CompletionAssembly:

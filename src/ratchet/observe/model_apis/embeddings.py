@@ -9,15 +9,15 @@ from ratchet.observe.model_apis import chat, completions
 from ratchet.observe.model_apis.bounded_json import count, items, mapping, name
 from ratchet.observe.model_apis.engine_tokens import no_tokens as choice_tokens
 from ratchet.observe.model_apis.engine_tokens import without_tokens as training_request
-from ratchet.observe.model_apis.request_texts import Path, with_texts
+from ratchet.observe.model_apis.request_texts import PromptTexts, with_texts
 
 __all__ = [
     "OPERATION",
     "assembly",
     "choice_tokens",
+    "prompt_texts",
     "request_attributes",
     "response_attributes",
-    "system_texts",
     "training_request",
     "with_texts",
 ]
@@ -52,9 +52,9 @@ def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
-    """Empty: an embedding request has no instructions."""
-    return []
+def prompt_texts(request: Mapping[str, Any]) -> PromptTexts:
+    """None: an embedding request has no prompts."""
+    return PromptTexts([], [])
 
 
 def assembly() -> EmbeddingAssembly:

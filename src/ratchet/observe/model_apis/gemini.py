@@ -22,15 +22,15 @@ from ratchet.observe.model_apis.bounded_json import (
 )
 from ratchet.observe.model_apis.engine_tokens import no_tokens as choice_tokens
 from ratchet.observe.model_apis.engine_tokens import without_tokens as training_request
-from ratchet.observe.model_apis.request_texts import Path, with_texts
+from ratchet.observe.model_apis.request_texts import Path, PromptTexts, with_texts
 
 __all__ = [
     "OPERATION",
     "assembly",
     "choice_tokens",
+    "prompt_texts",
     "request_attributes",
     "response_attributes",
-    "system_texts",
     "training_request",
     "with_texts",
 ]
@@ -94,16 +94,18 @@ def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
-    """Texts of the system instruction; without one those of the first content, which may hold the
-    instructions."""
-    for key in ("systemInstruction", "system_instruction"):
-        if texts := list(_texts(request.get(key), (key,))):
-            return texts
+def prompt_texts(request: Mapping[str, Any]) -> PromptTexts:
+    """Texts of the system instruction and of the first content, with their paths."""
+    system = [
+        text
+        for key in ("systemInstruction", "system_instruction")
+        for text in _texts(request.get(key), (key,))
+    ]
     contents = request.get("contents")
-    if isinstance(contents, list):
-        return list(_texts(contents[0], ("contents", 0))) if contents else []
-    return list(_texts(contents, ("contents",)))
+    if not isinstance(contents, list):
+        return PromptTexts(system, list(_texts(contents, ("contents",))))
+    first = _texts(contents[0], ("contents", 0)) if contents else ()
+    return PromptTexts(system, list(first))
 
 
 def _texts(content: Any, path: Path) -> Iterator[tuple[Path, str]]:

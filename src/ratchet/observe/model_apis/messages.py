@@ -20,9 +20,9 @@ from ratchet.observe.model_apis.bounded_json import (
 from ratchet.observe.model_apis.engine_tokens import no_tokens as choice_tokens
 from ratchet.observe.model_apis.engine_tokens import without_tokens as training_request
 from ratchet.observe.model_apis.request_texts import (
-    Path,
-    instructions_of,
+    PromptTexts,
     texts_of,
+    texts_of_messages,
     with_texts,
 )
 from ratchet.observe.model_apis.settings import settings
@@ -32,9 +32,9 @@ __all__ = [
     "OPERATION",
     "assembly",
     "choice_tokens",
+    "prompt_texts",
     "request_attributes",
     "response_attributes",
-    "system_texts",
     "training_request",
     "with_texts",
 ]
@@ -91,13 +91,11 @@ def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
-    """Texts of the system prompt, with their paths.
-
-    Without one, those of the first user's message, which may hold the instructions.
-    """
-    texts = texts_of(request.get("system"), ("system",), _TEXTS)
-    return texts or instructions_of(request.get("messages"), "messages", _TEXTS)
+def prompt_texts(request: Mapping[str, Any]) -> PromptTexts:
+    """Texts of the system prompt and of the first user's message, with their paths."""
+    texts = texts_of_messages(request.get("messages"), "messages", _TEXTS)
+    system = texts_of(request.get("system"), ("system",), _TEXTS)
+    return PromptTexts(system + texts.system, texts.user)
 
 
 def assembly() -> MessagesAssembly:

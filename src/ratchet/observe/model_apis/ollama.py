@@ -7,7 +7,7 @@ from typing import Any
 
 from ratchet.observe.model_apis import chat
 from ratchet.observe.model_apis.bounded_json import MAX_ITEMS, GrowingText, items, mapping
-from ratchet.observe.model_apis.chat import system_texts
+from ratchet.observe.model_apis.chat import prompt_texts
 from ratchet.observe.model_apis.engine_tokens import no_tokens as choice_tokens
 from ratchet.observe.model_apis.engine_tokens import without_tokens as training_request
 from ratchet.observe.model_apis.request_texts import with_texts
@@ -16,9 +16,9 @@ __all__ = [
     "OPERATION",
     "assembly",
     "choice_tokens",
+    "prompt_texts",
     "request_attributes",
     "response_attributes",
-    "system_texts",
     "training_request",
     "with_texts",
 ]

@@ -21,9 +21,9 @@ from ratchet.observe.model_apis.bounded_json import (
 from ratchet.observe.model_apis.engine_tokens import no_tokens as choice_tokens
 from ratchet.observe.model_apis.engine_tokens import without_tokens as training_request
 from ratchet.observe.model_apis.request_texts import (
-    Path,
-    instructions_of,
-    leading_texts,
+    PromptTexts,
+    texts_of,
+    texts_of_messages,
     with_texts,
 )
 from ratchet.observe.model_apis.settings import settings
@@ -33,9 +33,9 @@ __all__ = [
     "OPERATION",
     "assembly",
     "choice_tokens",
+    "prompt_texts",
     "request_attributes",
     "response_attributes",
-    "system_texts",
     "training_request",
     "with_texts",
 ]
@@ -110,18 +110,15 @@ def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def system_texts(request: Mapping[str, Any]) -> list[tuple[Path, str]]:
-    """The instructions, and the texts of system and developer messages, with their paths.
-
-    Without any, those of the first user's message, which may hold the instructions.
-    """
-    given = request.get("input")
-    if isinstance(request.get("instructions"), str):
-        leading = leading_texts(given, "input", _TEXTS)
-        return [(("instructions",), request["instructions"]), *leading]
-    if isinstance(given, str):
-        return [(("input",), given)]
-    return instructions_of(given, "input", _TEXTS)
+def prompt_texts(request: Mapping[str, Any]) -> PromptTexts:
+    """The instructions, and the texts of system and developer messages and of the first user's,
+    with their paths."""
+    instructions = texts_of(request.get("instructions"), ("instructions",), ())
+    content = request.get("input")
+    if isinstance(content, str):
+        return PromptTexts(instructions, [(("input",), content)])
+    texts = texts_of_messages(content, "input", _TEXTS)
+    return PromptTexts(instructions + texts.system, texts.user)
 
 
 def assembly() -> ResponsesAssembly:

@@ -20,10 +20,12 @@ from ratchet.bind.recognise import (
     RecognisedPrompt,
     Recogniser,
     RegisteredPrompt,
+    is_user_prompt,
     refill,
     with_whitespace_of,
 )
 from ratchet.observe.model_apis import ModelApi
+from ratchet.observe.model_apis.request_texts import Path, PromptTexts
 from ratchet.server.gateway.loading_cache import LoadingCache
 from ratchet.server.gateway.target import GatewayTarget
 from ratchet.server.gateway.units import CallUnit, unit_of
@@ -408,7 +410,7 @@ async def _replaced(
 async def _substituted(
     replacements: _Replacements, request: dict[str, Any], dialect: ModelApi
 ) -> Substitution | None:
-    texts = dialect.system_texts(request)[:MAX_TEXTS]
+    texts = _texts_to_examine(replacements, dialect.prompt_texts(request))
     if not texts:
         return None
     if sum(len(text) for _, text in texts) < LONG:
@@ -428,6 +430,17 @@ async def _substituted(
     )
 
 
+def _texts_to_examine(replacements: _Replacements, texts: PromptTexts) -> list[tuple[Path, str]]:
+    """Those that may hold a prompt of the candidate.
+
+    A user's message beside instructions holds only prompts that were found in such messages.
+    """
+    examined = texts.leading
+    if examined is not texts.user and any(map(is_user_prompt, replacements.prompts)):
+        examined = examined + texts.user
+    return examined[:MAX_TEXTS]
+
+
 def _nobody(_: Mapping[str, Resource]) -> None:
     """The gateway itself resolves no resources."""
 
@@ -438,14 +451,16 @@ def _system(name: str) -> str:
 
 
 def _recognise(replacements: _Replacements, text: str) -> _RecognisedPrompt | None:
-    found = replacements.recogniser.find(text)
+    found = replacements.recogniser.find(text) or replacements.recogniser.find_within(text)
     if found is None or found.name not in replacements.prompts:
         return None
     version, template = replacements.prompts[found.name]
     if version == found.version:
         return _RecognisedPrompt(found, None, "")
     try:
-        return _RecognisedPrompt(found, with_whitespace_of(refill(template, found.slots), text), "")
+        inner = text[len(found.before) : len(text) - len(found.after)]
+        replaced = with_whitespace_of(refill(template, found.slots), inner)
+        return _RecognisedPrompt(found, f"{found.before}{replaced}{found.after}", "")
     except InputError as error:
         return _RecognisedPrompt(found, None, error.message)
 
