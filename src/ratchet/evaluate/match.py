@@ -27,11 +27,9 @@ def exact_match(*, ignore_case: bool = False, strip: bool = True) -> FunctionEva
         value = value.strip() if strip else value
         return value.casefold() if ignore_case else value
 
-    def same(first: Any, second: Any) -> bool:
+    def same(left: Any, right: Any) -> bool:
         # Python equates True and 1; JSON does not.
-        return isinstance(first, bool) == isinstance(second, bool) and normal(first) == normal(
-            second
-        )
+        return isinstance(left, bool) == isinstance(right, bool) and normal(left) == normal(right)
 
     def judge(output: Any, expected: Any) -> Judgement:
         output, expected = comparable(answer_of(output)), comparable(expected)

@@ -301,7 +301,7 @@ class PreferenceEvaluator(FunctionEvaluator):
         path: The model's file.
         model: The model; None before it is trained.
         embed: The embedding that it is fitted with; None for hashed words.
-        named: Name of the embedding, for the evaluator's version.
+        embedding_name: Name of the embedding, for the evaluator's version.
     """
 
     is_judge = True

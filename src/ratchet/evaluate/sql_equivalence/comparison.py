@@ -68,7 +68,7 @@ class QueryComparison:
 
     Args:
         expected: The expected query, which sqlglot can read.
-        given: The other.
+        answer: The other.
         tolerance: Largest difference of equal floats, absolute or as a share.
     """
 
