@@ -234,7 +234,7 @@ async def _asked(
     ) as coach:
         assert coach is not None  # or it was refused
         found, refused = await propose_by_llm(
-            coach, examples, agent=_told(agent), there=there, count=count
+            coach, examples, agent=_told(agent), existing=there, count=count
         )
     for sentence in refused:
         say(sentence)

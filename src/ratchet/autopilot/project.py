@@ -403,7 +403,7 @@ class Project:
                 fractions=shares,
                 group_by=tasks.group_by,
                 near_duplicates=tasks.near_duplicates,
-                given=given,
+                fixed=given,
             )
             groups = None
             if file.splits and roles and roles.of_learning(file.tasks):

@@ -42,7 +42,7 @@ class _Splits:
             [*self._dataset.tasks, *tasks],
             name=self._dataset.name,
             fractions={"train": 1.0},
-            given=self._dataset.splits,
+            fixed=self._dataset.splits,
             near_duplicates=self._near_duplicates,
         )
         for key, task in zip(new, tasks, strict=True):
