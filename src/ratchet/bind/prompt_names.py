@@ -16,7 +16,7 @@ def proposal_names(
     proposals: Iterable[TemplateProposal],
     speakers: Collection[str],
     agent: str = "",
-    taken: Collection[str] = (),
+    used_names: Collection[str] = (),
 ) -> list[str]:
     """A free name for each proposal, such as `support.system` or `support.triage_agent.system`.
 
@@ -24,7 +24,7 @@ def proposal_names(
         proposals: The proposals.
         speakers: The agents that were recorded; with one of them, names do without it.
         agent: Name of the system, the first part of each name; empty for none.
-        taken: Names that are not free.
+        used_names: Names that are not free.
     """
     names: list[str] = []
     for proposal in proposals:
@@ -32,7 +32,7 @@ def proposal_names(
         parts = (agent, speaker if speaker != identifier(agent) else "", "system")
         base = ".".join(part for part in parts if part)
         name, number = base, 1
-        while name in taken or name in names:
+        while name in used_names or name in names:
             number += 1
             name = f"{base}_{number}"
         names.append(name)

@@ -196,12 +196,12 @@ class Recogniser:
         """Why a prompt is never recognised, by name and version."""
         self._fixed: dict[str, list[_Entry]] = {}
         self._open: list[_Entry] = []
-        for one in registered:
-            reason = refusal(one.template)
+        for prompt in registered:
+            reason = refusal(prompt.template)
             if reason:
-                self.refused[one.name, one.version] = reason
+                self.refused[prompt.name, prompt.version] = reason
                 continue
-            entry = _Entry(one.name, one.version, shape_of(one.template))
+            entry = _Entry(prompt.name, prompt.version, shape_of(prompt.template))
             if entry.shape.slots:
                 self._open.append(entry)
             else:
@@ -281,14 +281,14 @@ def _plain(text: str) -> str:
 
 
 def _match(shape: TemplateShape, text: str) -> dict[str, str] | None:
-    found = _fill(shape.pieces, shape.slots, text)
-    if found is not None:
-        return found
-    found = _fill_stripped(shape, text)
-    if found is None and ("\r\n" in text or any("\r\n" in piece for piece in shape.pieces)):
+    filled = _fill(shape.pieces, shape.slots, text)
+    if filled is not None:
+        return filled
+    filled = _fill_stripped(shape, text)
+    if filled is None and ("\r\n" in text or any("\r\n" in piece for piece in shape.pieces)):
         pieces = tuple(piece.replace("\r\n", "\n") for piece in shape.pieces)
-        found = _fill_stripped(TemplateShape(pieces, shape.slots), text.replace("\r\n", "\n"))
-    return found
+        filled = _fill_stripped(TemplateShape(pieces, shape.slots), text.replace("\r\n", "\n"))
+    return filled
 
 
 def _within(shape: TemplateShape, text: str) -> PromptPlace | None:
@@ -305,17 +305,17 @@ def _fill_stripped(shape: TemplateShape, text: str) -> dict[str, str] | None:
     pieces = (*shape.pieces[:-1], shape.pieces[-1].rstrip())
     pieces = (pieces[0].lstrip(), *pieces[1:])
     text = text.strip()
-    found = _fill(pieces, shape.slots, text)
-    if found is not None or not shape.slots:
-        return found
+    filled = _fill(pieces, shape.slots, text)
+    if filled is not None or not shape.slots:
+        return filled
     # An empty slot at an end also accounts for the white space between it and the text.
     before = "" if pieces[0] else _margin(pieces[1], pieces[1].lstrip(), first=True)
     after = "" if pieces[-1] else _margin(pieces[-2], pieces[-2].rstrip(), first=False)
     for head, tail in ((before, ""), ("", after), (before, after)):
         if head or tail:
-            found = _fill(pieces, shape.slots, head + text + tail)
-            if found is not None:
-                return found
+            filled = _fill(pieces, shape.slots, head + text + tail)
+            if filled is not None:
+                return filled
     return None
 
 
@@ -343,11 +343,11 @@ def _fill(pieces: Sequence[str], slots: Sequence[str], text: str) -> dict[str, s
     look = at
     for _ in range(len(slots) + MAX_STEPS):
         key = slots[slot]
-        known = values.get(key)
-        if known is not None:
-            stop = at + len(known)
+        earlier_text = values.get(key)
+        if earlier_text is not None:
+            stop = at + len(earlier_text)
             after = pieces[slot + 1]
-            fits = text.startswith(known, at) and (
+            fits = text.startswith(earlier_text, at) and (
                 stop == end if slot == last else text.startswith(after, stop)
             )
         elif slot == last:
@@ -356,7 +356,7 @@ def _fill(pieces: Sequence[str], slots: Sequence[str], text: str) -> dict[str, s
             stop = text.find(pieces[slot + 1], look, end)
             fits = stop >= 0
         if fits:
-            if known is None:
+            if earlier_text is None:
                 values[key] = text[at:stop]
                 if repeated and slot != last:
                     choices.append((slot, at, stop + 1))

@@ -66,7 +66,7 @@ def extract(
         fault = _fault(staged) if check else ""
         if fault:
             # Often modules that import one another in a cycle, which pruning has cut elsewhere.
-            staged = stage(tree, function, own, private=private, whole=True)
+            staged = stage(tree, function, own, private=private, whole_modules=True)
             if _fault(staged):
                 staged = stage(tree, function, own, private=private)
             else:

@@ -29,27 +29,27 @@ _BYTES_PER_FLOAT = 4
 
 def request_attributes(request: Mapping[str, Any]) -> dict[str, Any]:
     """Span attributes of a request."""
-    found = completions.request_attributes({**request, "prompt": request.get("input")})
+    attributes = completions.request_attributes({**request, "prompt": request.get("input")})
     if form := name(request.get("encoding_format")):
-        found["gen_ai.request.encoding_formats"] = [form]
+        attributes["gen_ai.request.encoding_formats"] = [form]
     dimensions = count(request.get("dimensions"))
     if dimensions is not None:
-        found["gen_ai.embeddings.dimension.count"] = dimensions
-    return found
+        attributes["gen_ai.embeddings.dimension.count"] = dimensions
+    return attributes
 
 
 def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
     """Span attributes of a response."""
-    found = chat.response_attributes({**response, "choices": []})
+    attributes = chat.response_attributes({**response, "choices": []})
     data = response.get("data")
     if isinstance(data, list) and data:
         vector = mapping(data[0]).get("embedding")
         if isinstance(vector, list):
-            found["gen_ai.embeddings.dimension.count"] = len(vector)
+            attributes["gen_ai.embeddings.dimension.count"] = len(vector)
         elif isinstance(vector, str):  # base64 of 32-bit floats
             size = len(vector.rstrip("=")) * 3 // 4
-            found["gen_ai.embeddings.dimension.count"] = size // _BYTES_PER_FLOAT
-    return found
+            attributes["gen_ai.embeddings.dimension.count"] = size // _BYTES_PER_FLOAT
+    return attributes
 
 
 def prompt_texts(request: Mapping[str, Any]) -> PromptTexts:

@@ -42,8 +42,8 @@ def response_attributes(response: Mapping[str, Any]) -> dict[str, Any]:
         "content": response.get("response"),
         "thinking": response.get("thinking"),
     }
-    said = {"message": message} if "response" in response else {}
-    return ollama.response_attributes({**response, **said})
+    answer = {"message": message} if "response" in response else {}
+    return ollama.response_attributes({**response, **answer})
 
 
 def prompt_texts(request: Mapping[str, Any]) -> PromptTexts:
