@@ -229,7 +229,7 @@ class Search:
         parent = next(member for member in self.kept if member is rewrite.entry)
         return [
             self._member(
-                rewrite.candidate, parent, reply=rewrite.reply, shown=rewrite.shown
+                rewrite.candidate, parent, reply=rewrite.reply, task_ids=rewrite.shown
             )
         ]  # fmt: skip
 

@@ -62,10 +62,10 @@ def sent_prompts(
     texts = list(dict.fromkeys(sent.text for sent_texts in calls for sent in sent_texts))
     if not texts:
         return ()
-    written = {write.path for write in recording.writes}  # its own answers, if anything
+    written_paths = {write.path for write in recording.writes}  # its own answers, if anything
     sources: list[SentSource] = []
     for path in paths:
-        if path in written or not is_searched(path) or is_test(path):
+        if path in written_paths or not is_searched(path) or is_test(path):
             continue
         text = read_text(root / path, root)
         if text is not None and not is_generated(text):
@@ -96,21 +96,21 @@ def _sources(
     file: LiteralFile, texts: Sequence[str], inputs: Sequence[str]
 ) -> Iterable[SentSource]:
     """The literals of a file that stand in some text; of nested ones, the outermost."""
-    kept: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     for literal in sorted(file.literals, key=lambda literal: literal.span[0] - literal.span[1]):
-        written = (literal, *with_placeholders(literal))
-        pieces = [pieces_of(form) for form in written]
+        literals = (literal, *with_placeholders(literal))
+        pieces = [pieces_of(form) for form in literals]
         forms = [form for form in pieces if says_enough(form) or is_few_words(form)] or [
             form for form in pieces if len(form) == 1 and form[0] in texts
         ]
         if not forms or any(piece in value for value in inputs for piece in forms[0]):
             continue
         begin, end = literal.span
-        if any(first <= begin and end <= last for first, last in kept):
+        if any(first <= begin and end <= last for first, last in spans):
             continue
         if any(in_order(form, text) for form in forms for text in texts):
-            kept.append(literal.span)
-            slots = max(len(parts_of(form.value)) - 1 for form in written)
+            spans.append(literal.span)
+            slots = max(len(parts_of(form.value)) - 1 for form in literals)
             yield SentSource(file, literal, tuple(forms), file.line(literal), slots)
 
 
