@@ -92,7 +92,7 @@ class BudgetLedger:
 
     Args:
         budget: Spending limits.
-        whole: The parent ledger.
+        parent: The parent ledger.
         now: Current time in seconds, on the clock passed to `tick`.
         record: Called with each reply of a model that was paid for, and who asked.
         within: The account that pays, too, such as a command's.

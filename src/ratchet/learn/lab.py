@@ -76,7 +76,7 @@ class Lab:
         clock: Monotonic time in seconds, for the budget.
         record: Called with each reply of a model that was paid for, and who asked.
         account: The account that pays, too, such as a command's.
-        whole: The parent lab, if this one is a part of it.
+        parent: The parent lab, if this one is a part of it.
         only: Names of the resources that may change; all by default.
     """
 
