@@ -60,7 +60,7 @@ class FailureSet(msgspec.Struct, frozen=True):
     @property
     def key(self) -> FailureKey:
         """The failures, each by the resource, the task and what was answered."""
-        rollouts = [one.evaluation.rollout for one in self.shown]
+        rollouts = [low.evaluation.rollout for low in self.shown]
         return frozenset(
             (self.name, rollout.task_id, text_of(rollout.output), rollout.error)
             for rollout in rollouts
@@ -151,13 +151,13 @@ class Coaching:
     def _new_selection(self, of: FailureSet) -> FailureSet | None:
         """Failures among these that nobody has been asked about."""
         left = [low for low in of.low if (of.entry.id, low.task_id) not in self._closed]
-        for shown in self._selections(left) if left else ():
-            new = msgspec.structs.replace(of, shown=tuple(shown))
+        for selection in self._selections(left) if left else ():
+            new = msgspec.structs.replace(of, shown=tuple(selection))
             if new.key not in self._lab.asked:
                 return new
         return None
 
-    async def rewrite(self, asked: FailureSet, turn: int) -> Rewrite | None:
+    async def rewrite(self, failures: FailureSet, turn: int) -> Rewrite | None:
         """A candidate from the coach by one request; None if there is no coach any more.
 
         Raises:
@@ -165,8 +165,8 @@ class Coaching:
         """
         step = f"{self._settings.algorithm}/{PROMPTS.version}/{turn:04d}"
         lab, settings = self._lab, self._settings
-        resource = asked.entry.candidate.resources[asked.name]
-        text = request_text(self._facts(asked))
+        resource = failures.entry.candidate.resources[failures.name]
+        text = request_text(self._facts(failures))
         try:
             reply = await lab.coach(
                 [Message("user", text)],
@@ -183,16 +183,16 @@ class Coaching:
             if self._settings.required:
                 raise
             return None
-        lab.asked.add(asked.key)
-        self._times.update(rollout.task_id for rollout in asked.shown)
+        lab.asked.add(failures.key)
+        self._times.update(rollout.task_id for rollout in failures.shown)
         self.calls += 1
         parts = parts_of(reply.text, fence_for(source_of(resource)))
         for number, why in parts.doubts:
             if 1 <= number <= len(lab.train):
                 lab.doubt(lab.train[number - 1], why)
-        candidate = await self._candidate(asked, parts, reply, step)
-        shown = tuple(rollout.task_id for rollout in asked.shown)
-        return Rewrite(candidate=candidate, entry=asked.entry, shown=shown, reply=reply)
+        candidate = await self._candidate(failures, parts, reply, step)
+        task_ids = tuple(rollout.task_id for rollout in failures.shown)
+        return Rewrite(candidate=candidate, entry=failures.entry, shown=task_ids, reply=reply)
 
     def judged(self, reply: Reply, gained: bool) -> None:
         """Record whether a rewrite was kept."""
@@ -215,12 +215,12 @@ class Coaching:
             self._lab.credit(reply, False)
 
     async def _candidate(
-        self, asked: FailureSet, parts: AnswerParts, reply: Reply, step: str
+        self, failures: FailureSet, parts: AnswerParts, reply: Reply, step: str
     ) -> Candidate | None:
         lab = self._lab
         if parts.declined:
             lab.usable()
-            self._closed.update((asked.entry.id, rollout.task_id) for rollout in asked.shown)
+            self._closed.update((failures.entry.id, rollout.task_id) for rollout in failures.shown)
             self.refused(parts.declined, reply, declined=True)
             return None
         problem, resource = "", None
@@ -229,15 +229,15 @@ class Coaching:
         elif parts.text is None:
             problem = parts.problem
         else:
-            resource, problem = self._resource(asked, parts.text)
+            resource, problem = self._resource(failures, parts.text)
         if resource is not None:
-            said = f": {parts.said}" if parts.said else "."
-            reason = f"The coach rewrote {asked.name!r}{said}"
+            remark = f": {parts.said}" if parts.said else "."
+            reason = f"The coach rewrote {failures.name!r}{remark}"
             candidate = lab.propose(
-                {asked.name: resource},
+                {failures.name: resource},
                 algorithm=self._settings.algorithm,
                 reason=reason,
-                parent=asked.entry.candidate,
+                parent=failures.entry.candidate,
             )
             problem = await lab.check(candidate)
             if not problem:
@@ -247,10 +247,10 @@ class Coaching:
         self.refused(f"{problem} {parts.said}".strip(), reply)
         return None
 
-    def _resource(self, asked: FailureSet, text: str) -> tuple[Resource | None, str]:
+    def _resource(self, failures: FailureSet, text: str) -> tuple[Resource | None, str]:
         """The new version that a text is, or why it is none."""
-        current = asked.entry.candidate.resources[asked.name]
-        own = self._lab.baseline.resources[asked.name]
+        current = failures.entry.candidate.resources[failures.name]
+        own = self._lab.baseline.resources[failures.name]
         growth = self._settings.max_growth
         if isinstance(own, Code):
             try:
@@ -261,24 +261,24 @@ class Coaching:
         assert isinstance(current, PromptTemplate)
         assert isinstance(own, PromptTemplate)
         answers = [text_of(task.expected) for task in self._lab.train if task.expected is not None]
-        answers += [text_of(one.evaluation.rollout.output) for one in asked.low]
+        answers += [text_of(low.evaluation.rollout.output) for low in failures.low]
         fault = fault_of(text, current.text, own.text, answers, growth)
         return (None, fault) if fault else mended(text, current)
 
-    def _facts(self, asked: FailureSet) -> RequestFacts:
+    def _facts(self, failures: FailureSet) -> RequestFacts:
         lab = self._lab
         attempts = lab.attempts
-        known = dict.fromkeys(one.candidate_id for one in attempts if one.candidate_id)
+        ids = dict.fromkeys(attempt.candidate_id for attempt in attempts if attempt.candidate_id)
         return RequestFacts(
-            name=asked.name,
-            candidate=asked.entry.candidate,
+            name=failures.name,
+            candidate=failures.entry.candidate,
             baseline=lab.baseline,
-            scores=asked.entry.scores,
-            shown=asked.shown,
-            low=asked.low,
+            scores=failures.entry.scores,
+            shown=failures.shown,
+            low=failures.low,
             train=lab.train,
             attempts=attempts,
-            values={id: lab.values(id) for id in (lab.source_id, lab.baseline.id, *known)},
+            values={id: lab.values(id) for id in (lab.source_id, lab.baseline.id, *ids)},
             guidelines=lab.guidelines,
             max_growth=self._settings.max_growth,
             redact=lab.redacted,
@@ -290,8 +290,8 @@ class Coaching:
         traces = await asyncio.gather(*(self._lab.spans(entry.evaluations[t]) for t in new))
         for task, spans in zip(new, traces, strict=True):
             low = low_rollout(entry.evaluations[task], spans)
-            said = self._lab.redacted(low.said)  # kinds of failure are cut
-            self._low[entry.id, task] = msgspec.structs.replace(low, said=said)
+            remark = self._lab.redacted(low.said)  # kinds of failure are cut
+            self._low[entry.id, task] = msgspec.structs.replace(low, said=remark)
         return [self._low[entry.id, task] for task in tasks]
 
     def _target(

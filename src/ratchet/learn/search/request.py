@@ -85,15 +85,15 @@ def request_text(facts: RequestFacts) -> str:
     kind = "code" if is_code else "prompt"
     limit = str(longest(source_of(own), facts.max_growth))
     placeholders = placeholder_rule(resource) if isinstance(resource, PromptTemplate) else ""
-    others = [
+    fixed = [
         repr(name)
-        for name, other in facts.candidate.resources.items()
-        if name != facts.name and isinstance(other, PromptTemplate | Code)
+        for name, resource in facts.candidate.resources.items()
+        if name != facts.name and isinstance(resource, PromptTemplate | Code)
     ]
     noun = "function" if is_code else "prompt"
     what = f"the {noun} {facts.name!r}"
-    stay = "stay as they are" if len(others) > 1 else "stays as it is"
-    beside = f" It also has {', '.join(others)}, which {stay}." if others else ""
+    stay = "stay as they are" if len(fixed) > 1 else "stays as it is"
+    beside = f" It also has {', '.join(fixed)}, which {stay}." if fixed else ""
     versions = _versions(facts)
     told_versions = _told_versions(facts, versions)
     return PROMPTS.fill(
@@ -157,16 +157,16 @@ def _sent(facts: RequestFacts, spans: Sequence[Span]) -> SentPrompt:
 
 def _common(facts: RequestFacts) -> dict[str, str]:
     """Values of placeholders that are the same in all rollouts, such as a database's schema."""
-    seen = [values for rollout in facts.low if (values := _sent(facts, rollout.spans).values)]
-    if len(seen) < 2:
+    by_rollout = [values for rollout in facts.low if (values := _sent(facts, rollout.spans).values)]
+    if len(by_rollout) < 2:
         return {}
-    return dict(sorted(set.intersection(*(set(values.items()) for values in seen))))
+    return dict(sorted(set.intersection(*(set(values.items()) for values in by_rollout))))
 
 
 def _values(facts: RequestFacts, common: Mapping[str, str]) -> str:
     room = numbers.VALUES_ROOM // max(1, len(common))
-    told = "\n\n".join(f"{name}:\n{facts.short(value, room)}" for name, value in common.items())
-    return _section("What its placeholders hold, in every rollout", told)
+    blocks = "\n\n".join(f"{name}:\n{facts.short(value, room)}" for name, value in common.items())
+    return _section("What its placeholders hold, in every rollout", blocks)
 
 
 def _place(facts: RequestFacts) -> str:
@@ -181,7 +181,7 @@ def _place(facts: RequestFacts) -> str:
     return ""
 
 
-def _overview(facts: RequestFacts, told: Mapping[str, str]) -> str:
+def _overview(facts: RequestFacts, versions: Mapping[str, str]) -> str:
     scores = facts.scores
     mean = sum(scores.values()) / max(1, len(scores))
     kinds = kinds_of_failure(facts.low)
@@ -192,14 +192,14 @@ def _overview(facts: RequestFacts, told: Mapping[str, str]) -> str:
     parts += "".join(f"\n- {counted(len(r), 'time')}: {kind}" for kind, r in frequent) + "\n"
     if len(facts.shown) < len(facts.low):
         parts += f"\n{len(facts.shown)} of them follow."
-    if len(told) > 1:
-        parts += f" Scores in brackets are of {', '.join(told.values())}."
+    if len(versions) > 1:
+        parts += f" Scores in brackets are of {', '.join(versions.values())}."
     return parts
 
 
 def _versions(facts: RequestFacts) -> dict[str, str]:
     """Short names of the versions that ran, by candidate id, oldest first: v0 is the source."""
-    ran = [one.candidate_id for one in facts.attempts if one.outcome == "ran"]
+    ran = [attempt.candidate_id for attempt in facts.attempts if attempt.outcome == "ran"]
     ids = dict.fromkeys([facts.baseline.id, *ran])
     return dict(zip(ids, (f"v{number}" for number in counting()), strict=False))
 
@@ -207,17 +207,17 @@ def _versions(facts: RequestFacts) -> dict[str, str]:
 def _told_versions(facts: RequestFacts, versions: Mapping[str, str]) -> dict[str, str]:
     """The versions whose scores are told: the source, the latest, and the current one."""
     ran = [id for id in versions if id != facts.candidate.id and facts.values.get(id)]
-    told = [*ran[:1], *ran[1:][1 - MOST_VERSIONS :]]
-    return {**{id: versions[id] for id in told}, facts.candidate.id: "now"}
+    ids = [*ran[:1], *ran[1:][1 - MOST_VERSIONS :]]
+    return {**{id: versions[id] for id in ids}, facts.candidate.id: "now"}
 
 
-def _scores_of(facts: RequestFacts, told: Mapping[str, str], task: Task) -> str:
+def _scores_of(facts: RequestFacts, versions: Mapping[str, str], task: Task) -> str:
     """A task's score under each version that is told of; `-` where it was not run."""
-    rows = [facts.scores if id == facts.candidate.id else facts.values[id] for id in told]
+    rows = [facts.scores if id == facts.candidate.id else facts.values[id] for id in versions]
     return " ".join(f"{row[task.id]:.3g}" if task.id in row else "-" for row in rows)
 
 
-def _rollouts(facts: RequestFacts, told: Mapping[str, str], common: Mapping[str, str]) -> str:
+def _rollouts(facts: RequestFacts, versions: Mapping[str, str], common: Mapping[str, str]) -> str:
     numbered = {task.id: number for number, task in enumerate(facts.train, 1)}
     room, left = numbers.FIELD_ROOM, numbers.STEPS_ROOM
     resource = facts.candidate.resources[facts.name]
@@ -225,15 +225,15 @@ def _rollouts(facts: RequestFacts, told: Mapping[str, str], common: Mapping[str,
     for rollout in facts.shown:
         task = rollout.evaluation.task
         output = rollout.evaluation.rollout.output
-        asked, answered = text_of(task.input), text_of(output) if output is not None else ""
-        parts = [f"Task {numbered.get(task.id, '?')} ({_scores_of(facts, told, task)}): "]
-        parts[0] += facts.short(asked, room)
+        question, answered = text_of(task.input), text_of(output) if output is not None else ""
+        parts = [f"Task {numbered.get(task.id, '?')} ({_scores_of(facts, versions, task)}): "]
+        parts[0] += facts.short(question, room)
         for name, value in _sent(facts, rollout.spans).values.items():
-            if name not in common and value.strip() not in asked:
+            if name not in common and value.strip() not in question:
                 parts.append(f"  {name}: {facts.short(value, room)}")
-        known = {asked.strip(), answered.strip()}
+        repeated = {question.strip(), answered.strip()}
         constant = _longest_line(source_of(resource))
-        steps = "\n  ".join(s for s in steps_of(rollout.spans, known) if constant not in s)
+        steps = "\n  ".join(s for s in steps_of(rollout.spans, repeated) if constant not in s)
         if steps and len(steps) <= left:  # steps in part mislead; the first ones are whole
             left -= len(steps)
             parts.append(f"  {steps}")
@@ -249,11 +249,11 @@ def _rollouts(facts: RequestFacts, told: Mapping[str, str], common: Mapping[str,
     return "\n".join(lines)
 
 
-def _tells(said: str, expected: object) -> bool:
+def _tells(remarks: str, expected: object) -> bool:
     """Whether the differences of an answer tell the expected one already, in full."""
     if isinstance(expected, dict):
-        return ": expected " in said and "…" not in said
-    return f"expected {expected!r}".replace("'", '"') in said
+        return ": expected " in remarks and "…" not in remarks
+    return f"expected {expected!r}".replace("'", '"') in remarks
 
 
 def _longest_line(text: str) -> str:
@@ -269,30 +269,30 @@ def _is_reward(rollout: LowRollout) -> bool:
     return reward is not None and type(output) in (int, float) and reward.value == output
 
 
-def _tasks(facts: RequestFacts, told: Mapping[str, str]) -> str:
+def _tasks(facts: RequestFacts, versions: Mapping[str, str]) -> str:
     """Train tasks that are not shown above: input, expected answer and scores, a line each.
 
     Those least like what was shown come first, so that a rule that no rollout shows is seen.
     """
-    shown = {rollout.task_id for rollout in facts.shown}
-    rest = [task for task in facts.train if task.id not in shown]
-    if not rest:
+    shown_ids = {rollout.task_id for rollout in facts.shown}
+    unshown = [task for task in facts.train if task.id not in shown_ids]
+    if not unshown:
         return ""
     numbered = {task.id: number for number, task in enumerate(facts.train, 1)}
-    keys, answers = _answers(rest)
-    expected = dict(zip((task.id for task in rest), answers, strict=True))
+    keys, answers = _answers(unshown)
+    expected = dict(zip((task.id for task in unshown), answers, strict=True))
     room, lines = numbers.TASKS_ROOM, list[str]()
-    for task in least_alike(rest, [rollout.evaluation.task for rollout in facts.shown]):
+    for task in least_alike(unshown, [rollout.evaluation.task for rollout in facts.shown]):
         told_answer = facts.short(expected[task.id], numbers.TASK_ROOM // 2)
-        asked = facts.short(text_of(task.input), numbers.TASK_ROOM - len(told_answer))
-        scores = _scores_of(facts, told, task)
-        lines.append(f"{numbered[task.id]} ({scores}): {asked} -> {told_answer}")
+        question = facts.short(text_of(task.input), numbers.TASK_ROOM - len(told_answer))
+        scores = _scores_of(facts, versions, task)
+        lines.append(f"{numbered[task.id]} ({scores}): {question} -> {told_answer}")
         room -= len(lines[-1])
         if room < 0:
             break
     title = "Other train tasks (scores): input -> expected answer"
     title += f" ({', '.join(keys)})" if keys else ""
-    left = len(rest) - len(lines)
+    left = len(unshown) - len(lines)
     return _section(f"{title}; {left} more are left out" if left else title, "\n".join(lines))
 
 
@@ -301,15 +301,15 @@ def _answers(tasks: Sequence[Task]) -> tuple[list[str], list[str]]:
     answers = [task.expected for task in tasks]
     first = answers[0]
     if isinstance(first, dict) and all(
-        isinstance(one, dict) and list(one) == list(first) for one in answers
+        isinstance(answer, dict) and list(answer) == list(first) for answer in answers
     ):
-        return list(first), [" | ".join(map(text_of, one.values())) for one in answers]
-    return [], ["" if one is None else text_of(one) for one in answers]
+        return list(first), [" | ".join(map(text_of, answer.values())) for answer in answers]
+    return [], ["" if answer is None else text_of(answer) for answer in answers]
 
 
 def _history(facts: RequestFacts, versions: Mapping[str, str]) -> str:
     """Every earlier change of the run, with its lines and what became of it; newest last."""
-    told: list[str] = []
+    history: list[str] = []
     room = numbers.HISTORY_ROOM
     for attempt in reversed(facts.attempts):
         reason = shorten(facts.redact(attempt.reason), 220, placeholder=" …")
@@ -319,21 +319,21 @@ def _history(facts: RequestFacts, versions: Mapping[str, str]) -> str:
             lines = f"- refused: {reason}"
         else:
             label = versions.get(attempt.candidate_id, "")
-            here = ", the current version" if attempt.candidate_id == facts.candidate.id else ""
+            suffix = ", the current version" if attempt.candidate_id == facts.candidate.id else ""
             result = (
                 f"{attempt.before:.2f} -> {attempt.score:.2f} on {counted(attempt.tasks, 'task')}"
             )
-            lines = f"- {label}{here} ({attempt.algorithm}; {result}): {reason}"
-            change = "" if here else facts.short(attempt.change, 500)
+            lines = f"- {label}{suffix} ({attempt.algorithm}; {result}): {reason}"
+            change = "" if suffix else facts.short(attempt.change, 500)
             lines += "".join(f"\n    {line}" for line in change.splitlines())
             if attempt.worst:
                 lines += f"\n    It lost where it answered: {facts.short(attempt.worst, 200)}"
-        if len(lines) > room and told:
-            told.append(f"- and {len(facts.attempts) - len(told)} earlier ones")
+        if len(lines) > room and history:
+            history.append(f"- and {len(facts.attempts) - len(history)} earlier ones")
             break
         room -= len(lines)
-        told.append(lines)
-    return _section("Tried before, with the result", "\n".join(reversed(told)))
+        history.append(lines)
+    return _section("Tried before, with the result", "\n".join(reversed(history)))
 
 
 def shortened(text: str, limit: int) -> str:

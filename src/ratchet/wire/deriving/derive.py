@@ -96,12 +96,12 @@ def derive(
 
 def _written_input(root: Path, paths: Iterable[str], recording: Recording) -> str:
     """Where the source holds what the first model call was asked."""
-    asked = next(
+    question = next(
         (sent.text for call in recording.calls for sent in call.texts if sent.role == "user"), ""
     )
-    if not asked.strip():
+    if not question.strip():
         return ""
-    fits = search(root, paths, TemplateText.of((asked,), ())).fits
+    fits = search(root, paths, TemplateText.of((question,), ())).fits
     return f"{fits[0].file.path}:{fits[0].line}" if fits else ""
 
 

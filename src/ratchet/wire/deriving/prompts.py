@@ -61,7 +61,7 @@ def sent_prompts(
         paths,
         [call.texts for call in recording.calls],
         inputs=inputs,
-        written={write.path for write in recording.writes},  # its own answers, if anything
+        written_paths={write.path for write in recording.writes},  # its own answers, if anything
         used=(set(recording.data_files_read), ran.union(recording.modules_loaded)),
     )
     prompts = [_prompt(source, count) for source, count in sources.items()]
@@ -74,7 +74,7 @@ def sent_sources(
     calls: Sequence[Sequence[ModelText]],
     *,
     inputs: Sequence[str] = (),
-    written: Collection[str] = (),
+    written_paths: Collection[str] = (),
     used: Sequence[set[str]] = (),
 ) -> dict[SentSource, int]:
     """The literals whose texts model calls sent, with the number of calls.
@@ -84,7 +84,7 @@ def sent_sources(
         paths: Its files, relative to it.
         calls: The texts of each call.
         inputs: The task's input.
-        written: Files that the run wrote.
+        written_paths: Files that the run wrote.
         used: Files that the run used, each way by itself: of equal literals, those in them count.
     """
     calls = [
@@ -96,7 +96,7 @@ def sent_sources(
         return {}
     sources: list[SentSource] = []
     for path in paths:
-        if path in written or not is_searched(path) or is_test(path):
+        if path in written_paths or not is_searched(path) or is_test(path):
             continue
         text = read_text(root / path, root)
         if text is not None and not is_generated(text):
@@ -123,21 +123,21 @@ def _sources(
     file: LiteralFile, texts: Sequence[str], inputs: Sequence[str]
 ) -> Iterable[SentSource]:
     """The literals of a file that stand in some text; of nested ones, the outermost."""
-    kept: list[tuple[int, int]] = []
+    spans: list[tuple[int, int]] = []
     for literal in sorted(file.literals, key=lambda literal: literal.span[0] - literal.span[1]):
-        written = (literal, *with_placeholders(literal))
-        pieces = [pieces_of(form) for form in written]
+        literals = (literal, *with_placeholders(literal))
+        pieces = [pieces_of(form) for form in literals]
         forms = [form for form in pieces if says_enough(form) or is_few_words(form)] or [
             form for form in pieces if len(form) == 1 and form[0] in texts
         ]
         if not forms or any(piece in value for value in inputs for piece in forms[0]):
             continue
         begin, end = literal.span
-        if any(first <= begin and end <= last for first, last in kept):
+        if any(first <= begin and end <= last for first, last in spans):
             continue
         if any(in_order(form, text) for form in forms for text in texts):
-            kept.append(literal.span)
-            slots = max(len(parts_of(form.value)) - 1 for form in written)
+            spans.append(literal.span)
+            slots = max(len(parts_of(form.value)) - 1 for form in literals)
             yield SentSource(file, literal, tuple(forms), file.line(literal), slots)
 
 

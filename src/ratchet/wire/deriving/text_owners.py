@@ -73,8 +73,8 @@ class SentSource:
     @property
     def is_labels(self) -> bool:
         """Whether it only names the values that are put into it: `Question: {question}`."""
-        written = (self.literal, *with_placeholders(self.literal))
-        return any(literal.slots and _is_labels(literal.value) for literal in written)
+        literals = (self.literal, *with_placeholders(self.literal))
+        return any(literal.slots and _is_labels(literal.value) for literal in literals)
 
     @property
     def is_named(self) -> bool:
@@ -90,11 +90,11 @@ class SentSource:
         match = _KEY.match(self.file.text[begin : self.literal.span[0]])
         return match[1] if match else ""
 
-    def is_beside(self, other: SentSource) -> bool:
+    def is_beside(self, source: SentSource) -> bool:
         """Whether it stands at most a few lines from another one."""
-        begin, end = other.line, other.line + other.file.lines(other.literal)
+        begin, end = source.line, source.line + source.file.lines(source.literal)
         return (
-            other.file.path == self.file.path
+            source.file.path == self.file.path
             and begin - BESIDE_LINES <= self.line <= end + BESIDE_LINES
         )
 
@@ -139,21 +139,21 @@ def heads(owners: Sequence[SentSource]) -> Iterator[SentSource]:
 def _add(text: str, source: SentSource, spans: dict[SentSource, list[Span]]) -> None:
     """Give a source its place, unless all of it is another one's text."""
     for form in source.forms:
-        taken = [
-            span for other, placed in spans.items() if form not in other.forms for span in placed
+        occupied = [
+            span for owner, placed in spans.items() if form not in owner.forms for span in placed
         ]
-        if places := _places(text, form, taken):
+        if places := _places(text, form, occupied):
             spans[source] = places
             return
 
 
-def _places(text: str, form: Sequence[str], taken: Sequence[Span]) -> list[Span]:
+def _places(text: str, form: Sequence[str], occupied: Sequence[Span]) -> list[Span]:
     places = []
     at = 0
     for piece in form:
         begin = _whole_words(piece, text, at)
         while begin >= 0 and any(
-            first <= begin and begin + len(piece) <= last for first, last in taken
+            first <= begin and begin + len(piece) <= last for first, last in occupied
         ):
             begin = _whole_words(piece, text, begin + 1)
         if begin < 0:
@@ -175,16 +175,16 @@ def _values(spans: Mapping[SentSource, Sequence[Span]]) -> set[SentSource]:
         *((source.file.path, source, list(places)) for source, places in spans.items()),
     ]
     # The outermost first: what lies in its slots has none of its own.
-    wholes.sort(key=lambda whole: whole[2][0][0] - whole[2][-1][1])
-    for path, whole, places in wholes:
-        if whole in values or (whole is None and _all_in(values, spans, path)):
+    wholes.sort(key=lambda group: group[2][0][0] - group[2][-1][1])
+    for path, owner, places in wholes:
+        if owner in values or (owner is None and _all_in(values, spans, path)):
             continue
         for (_, begin), (end, _) in itertools.pairwise(places):
             inside = [
                 source
                 for source, (*_, last) in spans.items()
-                if source is not whole
-                and (whole is not None or source.file.path != path)
+                if source is not owner
+                and (owner is not None or source.file.path != path)
                 and begin <= spans[source][0][0]
                 and last[1] <= end
             ]
