@@ -65,17 +65,17 @@ class AttemptRelays:
         """A call to a model host on its way; else a refusal of what is not for the gateway."""
         if request.url.startswith(f"{self._server}/gateway/"):
             return None
-        process, _, asked = request.path.lstrip("/").partition("/")
+        process, _, host_path = request.path.lstrip("/").partition("/")
         urls = self._attempts.get(process.removeprefix("hosts-"))
         if request.url or urls is None:
             return _refusal(409, _NO_ATTEMPT, "no_rollout")
-        url = asked_url(msgspec.structs.replace(request, path=asked), self._hosts)
+        url = asked_url(msgspec.structs.replace(request, path=host_path), self._hosts)
         if not url:
             return _refusal(403, _NO_MODEL_CALL, "no_model_call")
         operation = operation_of(url)
         if operation is None:
-            there = reached_at(url)
-            return msgspec.structs.replace(request, url=there, proxy=proxy_of(there))
+            reached_url = reached_at(url)
+            return msgspec.structs.replace(request, url=reached_url, proxy=proxy_of(reached_url))
         return msgspec.structs.replace(
             request,
             url=f"{urls[operation.dialect]}/{operation.path}",

@@ -224,20 +224,20 @@ class ServedExecutor:
             containment=self._containment,
             hosts=hosts_of([self._server, *relayed.values(), *self._variables.values()]),
         )
-        taken = port != fixed and await listens(host, fixed)
+        fixed_in_use = port != fixed and await listens(host, fixed)
         if port == fixed:
             await self._freed(host, fixed)
         relay.lead_to(claim)
         process.start()
         # In a network of its own it may listen on any port, beside other instances.
         alone = process.own_network
-        ports = [port] if (taken or self._own_ports) and not alone else [port, fixed]
+        ports = [port] if (fixed_in_use or self._own_ports) and not alone else [port, fixed]
         try:
-            found = await process.listening(host, ports)
+            bound_port = await process.listening(host, ports)
         except BaseException as error:
             await asyncio.to_thread(process.kill)
             await process.release()
-            if taken and not alone and isinstance(error, AgentError):
+            if fixed_in_use and not alone and isinstance(error, AgentError):
                 raise AgentError(
                     f"{error.message} Another program listens on port {fixed} already.",
                     hint=f"Stop what listens on port {fixed}; or let the service listen on the port"
@@ -245,16 +245,16 @@ class ServedExecutor:
                 ) from None
             raise
         if self._own_ports is None and not alone:
-            self._own_ports = found != fixed
+            self._own_ports = bound_port != fixed
             if not self._own_ports and self._slots > 1:
                 self._slots = 1
                 self._say(
                     f"Rollouts run one at a time: the service always listens on port {fixed}, and"
                     " not on the one in its variable PORT."
                 )
-        host, found = await process.place(host, found)
+        host, bound_port = await process.place(host, bound_port)
         place = f"[{host}]" if ":" in host else host
-        url = self._url._replace(netloc=f"{place}:{found}").geturl()
+        url = self._url._replace(netloc=f"{place}:{bound_port}").geturl()
         instance = _Instance(process, relay, url)
         self._all.add(instance)
         return instance
