@@ -13,9 +13,11 @@ from ratchet.autopilot.failed_rollout import failure_of
 from ratchet.autopilot.project import Project
 from ratchet.autopilot.recorded_prompts import FoundPrompts, find_prompts
 from ratchet.autopilot.runner import Say, open_runner
+from ratchet.autopilot.source_prompts import source_prompts
+from ratchet.bind.prompt_names import user_prompt_name
 from ratchet.bind.recognise import shape_of
 from ratchet.bind.recorded_time import free_times
-from ratchet.observe.system_prompts import leading_user_texts, system_prompts
+from ratchet.observe.system_prompts import system_prompts
 from ratchet.run.program import AnyAgent, source_files
 from ratchet.source.javascript_prompts import declared_prompts
 from ratchet.store import Store
@@ -43,8 +45,6 @@ class FoundPrompt(msgspec.Struct, frozen=True):
     template: PromptTemplate
     count: int
     """Number of model calls that it was seen in."""
-    in_source: bool = False
-    """Whether exactly one literal of the source is it."""
 
 
 def recall_prompts(store: Store, agent: AnyAgent, dataset: Dataset) -> bool:
@@ -183,25 +183,30 @@ def _found_in(
             hint="Run one by hand: ratchet run.",
         )
     spans = [span for rollout in rollouts for span in store.spans.of(rollout.id)]
-    calls = [span for span in spans if "gen_ai.request.model" in span.attributes]
+    calls = [
+        span
+        for span in spans
+        if span.attributes.keys() & {"gen_ai.request.model", "gen_ai.input.messages"}
+    ]
     if not calls and not declared:
         raise AgentError(_no_call(project, len(rollouts)), hint=_how_to_reach(project))
     recorded = find_prompts(spans, project.agent_name)
     times = [span.start_ns / 1e9 for span in calls]
     prompts = _written(project, recorded, times)
-    # Calls without a system prompt have their instructions in the user's message. What varies
-    # little there may also be the task: only a text of the source is a prompt.
-    in_messages = find_prompts(spans, project.agent_name, leading_user_texts)
-    prompts += [prompt for prompt in _written(project, in_messages, times) if prompt.in_source]
+    # Instructions may also stand in the user's message, or in a text that a library puts together.
+    # What varies little there may be the task: only a text of the source is a prompt.
+    known = [prompt.template for prompt in prompts]
+    for template, count in source_prompts(repository_of(project.root), calls, known):
+        name = user_prompt_name(project.agent_name, [prompt.name for prompt in prompts])
+        prompts.append(FoundPrompt(name, template, count))
     if declared and not prompts:
         return ()
     if not prompts:
         raise AgentError(
-            "No prompt can be told from its data in the agent's"
-            f" {counted(len(calls), 'model call')}, of which"
-            f" {recorded.calls} have a system prompt. {' '.join(recorded.refused)}".rstrip(),
-            hint="A prompt is a system message, or a text of the source at the beginning of the"
-            " user's. Give more tasks; or register the template yourself: docs/gateway.md.",
+            f"The agent's {counted(len(calls), 'model call')} sent no text of its source, and no"
+            f" system message that repeats. {' '.join(recorded.refused)}".rstrip(),
+            hint="Give more tasks, so that what stays the same can be told from the task; or"
+            " register the prompt's template yourself: docs/gateway.md.",
         )
     for sentence in recorded.refused:
         say(f"Left as they are: {sentence}")
@@ -226,14 +231,7 @@ def _written(project: Project, recorded: FoundPrompts, times: Sequence[float]) -
     ):
         timeless = free_times(template, min(times), max(times))
         literal = find_literal(repository_of(project.root), timeless).template
-        prompts.append(
-            FoundPrompt(
-                name=name,
-                template=literal or timeless,
-                count=proposal.count,
-                in_source=literal is not None,
-            )
-        )
+        prompts.append(FoundPrompt(name, literal or timeless, proposal.count))
     return prompts
 
 

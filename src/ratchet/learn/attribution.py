@@ -198,7 +198,7 @@ def sent_texts(span: Span) -> tuple[str, ...]:
     return tuple(text for text in texts if text)
 
 
-class SentPrompt(msgspec.Struct, frozen=True, kw_only=True):
+class PlacedPrompt(msgspec.Struct, frozen=True, kw_only=True):
     """A prompt in a text that was sent to the model."""
 
     values: Mapping[str, str]
@@ -208,7 +208,7 @@ class SentPrompt(msgspec.Struct, frozen=True, kw_only=True):
     after: str = ""
 
 
-def sent_prompt(template: PromptTemplate, spans: Iterable[Span]) -> SentPrompt | None:
+def sent_prompt(template: PromptTemplate, spans: Iterable[Span]) -> PlacedPrompt | None:
     """How a prompt was first sent in a rollout, as its trace shows it; None if it does not."""
     try:
         first, *_, last = shape_of(template).pieces * 2
@@ -217,12 +217,12 @@ def sent_prompt(template: PromptTemplate, spans: Iterable[Span]) -> SentPrompt |
     for text in (text for span in spans for text in sent_texts(span)):
         values = recognise(template, text)
         if values is not None:
-            return SentPrompt(values=values)
+            return PlacedPrompt(values=values)
         start = text.find(first.strip())
         end = text.rfind(last.strip()) + len(last.strip())
         values = recognise(template, text[start:end]) if 0 <= start < end else None
         if values is not None:
-            return SentPrompt(values=values, before=text[:start], after=text[end:])
+            return PlacedPrompt(values=values, before=text[:start], after=text[end:])
     return None
 
 

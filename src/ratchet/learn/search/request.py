@@ -10,7 +10,7 @@ from textwrap import shorten
 import msgspec
 
 from ratchet.learn.attempts import TriedChange
-from ratchet.learn.attribution import SentPrompt, sent_prompt
+from ratchet.learn.attribution import PlacedPrompt, sent_prompt
 from ratchet.learn.coach_prompts import CoachPrompts
 from ratchet.learn.evidence import LowRollout, kinds_of_failure, least_alike, text_of, token_limit
 from ratchet.learn.length import longest
@@ -148,11 +148,11 @@ def _model(low: Sequence[LowRollout]) -> str:
     return ""
 
 
-def _sent(facts: RequestFacts, spans: Sequence[Span]) -> SentPrompt:
+def _sent(facts: RequestFacts, spans: Sequence[Span]) -> PlacedPrompt:
     """The prompt as one rollout sent it; without values where its trace does not show it."""
     ran = facts.candidate.resources[facts.name]
     sent = sent_prompt(ran, spans) if isinstance(ran, PromptTemplate) else None
-    return sent or SentPrompt(values={})
+    return sent or PlacedPrompt(values={})
 
 
 def _common(facts: RequestFacts) -> dict[str, str]:
