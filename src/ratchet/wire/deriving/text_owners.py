@@ -18,8 +18,9 @@ LONG_WORDS: Final = 12
 """Words from which a literal is a prompt wherever it stands. A shorter one among longer ones is a
 name or a description that is put into them, or one of many words that stand there by chance."""
 
-LABEL_WORDS: Final = 5
-"""Words of the longest label before a value, such as `Results from Specialized Agents:`."""
+LABEL_WORDS: Final = 3
+"""Words of the longest label before a value: `Pain points identified:`. Longer ones were
+mostly instructions in the repositories that were tried: `Answer the following question:`."""
 
 LISTED: Final = 3
 """Literals of a file in one slot from which they are a listing, as of agents, tools or columns."""
