@@ -251,7 +251,10 @@ def _other_hint(recording: Recording, reasons: Sequence[str]) -> str:
             f"The recorded run changed {paths}, so the same input finds other files now. Restore"
             f" them, and record on copies: ratchet init --simulated {_arguments(recording.run)}"
         )
-    return "Another command, with the input as a word of its own, may be wired better."
+    return (
+        "Its log is above. A command that starts the program in another way, or takes the input"
+        " as a word of its own, may work: ratchet init --help"
+    )
 
 
 def _programs_denied(

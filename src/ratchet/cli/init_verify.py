@@ -24,7 +24,7 @@ from ratchet.types.wording import counted
 from ratchet.wire.deriving.derive import Wiring
 from ratchet.wire.deriving.sent_texts import leading_texts, nearest_call, system_texts, unlike
 from ratchet.wire.recording.model_calls import asks_model, body_of, request_of, texts_of_request
-from ratchet.wire.recording.recording import Recording
+from ratchet.wire.recording.recording import FileWrite, Recording
 from ratchet.worker.environment import address_for, dialect_of
 
 SECONDS = 180.0
@@ -194,7 +194,7 @@ def verify(
         _calls(recording, own),
         _same_prompts(recording, own),
         _change_arrives(recording, len(answer.names), arrived, changed),
-        _same_shape(wiring.output, answer.own.output),
+        _same_shape(wiring.output, answer.own.output, recording.writes),
     )
     works = findings[0].holds is not False
     return WiringVerification(
@@ -305,10 +305,7 @@ def _change_arrives(
         return WiringFinding(name="changed prompt", holds=None, said=sentence)
     with_prompt = [exchange for exchange in changed if texts_of_request(request_of(exchange))]
     calls = sum(bool(CHANGED.search(exchange.request.body)) for exchange in with_prompt)
-    count = f"{len(arrived)} of {counted(prompts, 'prompt')}"
-    sentence = (
-        f"A changed text of {count} arrived, in {calls} of {counted(len(with_prompt), 'call')}."
-    )
+    sentence = f"A changed text arrived in {calls} of {counted(len(with_prompt), 'call')}."
     return WiringFinding(name="changed prompt", holds=bool(arrived), said=sentence)
 
 
@@ -325,8 +322,18 @@ def _foreign_protocols(recording: Recording) -> str:
     return " and ".join(sorted(names))
 
 
-def _same_shape(recorded: Any, output: Any) -> WiringFinding:
+def _same_shape(recorded: Any, output: Any, writes: Sequence[FileWrite]) -> WiringFinding:
     before, after = _shape(recorded), _shape(output)
+    if output in ("", None):
+        files = [write.path for write in writes if write.place == "project"]
+        pointer = (
+            f" If {files[0]} is the answer, let the command print it:"
+            f" ratchet init -- sh -c '… && cat {files[0]}'"
+            if files
+            else ""
+        )
+        sentence = f"It is empty, so every task would score alike.{pointer}"
+        return WiringFinding(name="answer", holds=None, said=sentence)
     if before == after:
         return WiringFinding(
             name="answer", holds=True, said=f"The answer is {before}, as recorded."

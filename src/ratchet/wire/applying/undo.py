@@ -112,7 +112,7 @@ def undo(root: Path, *, dry_run: bool = False) -> Undone:
         unmerged = _unmerged(repository) if repository else ""
         if repository is None or not unmerged:
             raise InputError(
-                f"Nothing is wired in {root}.", hint="See what it is: ratchet init --look"
+                f"Nothing is wired in {root}.", hint="Wire it: ratchet init -- COMMAND"
             )
         if not dry_run:
             _delete(repository, unmerged)
