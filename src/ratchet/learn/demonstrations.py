@@ -17,8 +17,8 @@ from typing import Any
 
 import msgspec
 
-from ratchet.learn.evidence import text_of
 from ratchet.learn.work import Evaluation
+from ratchet.observe.step_text import text_of
 from ratchet.types import InputError, PromptTemplate, Task
 from ratchet.types.template import Engine
 

@@ -27,10 +27,10 @@ from ratchet.learn.demonstrations import (
     vectors,
     with_section,
 )
-from ratchet.learn.evidence import text_of
 from ratchet.learn.lab import Lab
 from ratchet.learn.race import Race, RaceEntry, RaceResult, next_part
 from ratchet.learn.work import Evaluation, Proposal, require_scores, scores_of
+from ratchet.observe.step_text import text_of
 from ratchet.stats.gain import is_clear
 from ratchet.types import Candidate, InputError, PromptTemplate, Task
 from ratchet.types.wording import counted

@@ -20,13 +20,21 @@ import msgspec
 from ratchet.learn.algorithm import SPENT, Finding, SearchEnd, require_tasks
 from ratchet.learn.bridge import Bridge
 from ratchet.learn.budget import BudgetExhausted
-from ratchet.learn.evidence import cut, text_of
 from ratchet.learn.lab import Lab
-from ratchet.learn.texts import with_text
+from ratchet.learn.search.placeholders import mended
 from ratchet.learn.work import Evaluation, Proposal, mean, scores_of, texts_of
 from ratchet.llm import Message, Reply
-from ratchet.observe.step_text import steps_of
-from ratchet.types import Candidate, ConfigError, InputError, Span, Task
+from ratchet.observe.step_text import cut, steps_of, text_of
+from ratchet.types import (
+    Candidate,
+    Code,
+    ConfigError,
+    InputError,
+    PromptTemplate,
+    Resource,
+    Span,
+    Task,
+)
 from ratchet.types.wording import counted
 
 _log = logging.getLogger("ratchet.gepa")
@@ -429,6 +437,21 @@ def _record(trajectory: _Trajectory) -> dict[str, str]:
         record["Steps"] = cut("\n".join(steps_of(trajectory.spans, repeated)), MAX_STEPS)
     record["Feedback"] = cut("\n".join(feedback), MAX_FIELD)
     return record
+
+
+def with_text(resource: Resource, text: str) -> Resource:
+    """The prompt or function with another text; respelt placeholders are normalised.
+
+    Raises:
+        InputError: The text is invalid: a placeholder is missing, or the code does not parse.
+    """
+    if isinstance(resource, Code):
+        return Code(source=text, function=resource.function)
+    assert isinstance(resource, PromptTemplate)
+    template, problem = mended(text, resource) if text.strip() else (None, "The prompt is empty.")
+    if template is None:
+        raise InputError(problem)
+    return template
 
 
 def _check_budget(lab: Lab, minibatch: int) -> None:

@@ -11,9 +11,9 @@ from hypothesis import strategies as some
 
 from ratchet.learn.apo import APO
 from ratchet.learn.evolve import Evolve
+from ratchet.learn.gepa import with_text
 from ratchet.learn.search.answers import parts_of
 from ratchet.learn.search.request import fence_for
-from ratchet.learn.texts import with_text
 from ratchet.types import PromptTemplate
 from tests.learn.conftest import MakeStore
 from tests.learn.search.test_requests import KINDS, Seat, search

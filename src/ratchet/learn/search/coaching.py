@@ -12,7 +12,7 @@ import msgspec
 from ratchet.learn.algorithm import CALLS_SPENT, SearchEnd
 from ratchet.learn.attempts import Outcome, TriedChange
 from ratchet.learn.attribution import blame
-from ratchet.learn.evidence import LowRollout, kinds_of_failure, low_rollout, spread, text_of
+from ratchet.learn.evidence import LowRollout, kinds_of_failure, low_rollout, spread
 from ratchet.learn.lab import FailureKey, Lab
 from ratchet.learn.race import RaceEntry
 from ratchet.learn.search import numbers
@@ -28,6 +28,7 @@ from ratchet.learn.search.request import (
     source_of,
 )
 from ratchet.llm import CoachUnavailable, Message, Reply
+from ratchet.observe.step_text import text_of
 from ratchet.types import BudgetExhausted, Candidate, Code, PromptTemplate, Resource
 from ratchet.types.wording import counted
 
@@ -102,6 +103,8 @@ class Coaching:
         """Answers without a candidate."""
         self.declined = 0
         """Answers that nothing would help."""
+        self._declined = 0
+        """Such answers in a row."""
         self.gained = 0
         """Candidates that were kept."""
         self._quiet = 0
@@ -116,6 +119,8 @@ class Coaching:
         """Why the coach is not asked any more: it is weak, lost, or its calls are spent."""
         if self.end is None and calls_left(self._lab) < 1:
             self.end = CALLS_SPENT
+        if self.end is None and self._declined >= numbers.DECLINES:
+            self.end = SearchEnd("no_gain", "the coach says that nothing would help")
         limit = numbers.WEAK * (numbers.PROVEN if self.gained else 1)
         # Alone, what a candidate that lost has cost is nobody else's.
         count = self._quiet if self._lab.parts else self._idle
@@ -197,7 +202,7 @@ class Coaching:
     def judged(self, reply: Reply, gained: bool) -> None:
         """Record whether a rewrite was kept."""
         self._quiet = 0 if gained else self._quiet + 1
-        self._idle = 0
+        self._declined = self._idle = 0
         self.gained += gained
         self._lab.credit(reply, gained)
 
@@ -205,6 +210,7 @@ class Coaching:
         """Record an answer without a candidate; the next request tells why."""
         self.unusable += not declined
         self.declined += declined
+        self._declined = self._declined + 1 if declined else 0
         self.last_problem = why
         outcome: Outcome = "declined" if declined else "refused"
         algorithm = self._settings.algorithm

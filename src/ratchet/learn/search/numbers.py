@@ -28,6 +28,9 @@ VAL_SHARE = 0.2
 WEAK = 5
 """Coach calls in a row that bring nothing, after which the coach is not asked again."""
 
+DECLINES = 2
+"""Answers in a row that nothing would help, after which the coach is not asked again."""
+
 PROVEN = 3
 """Factor on that number once a rewrite of this coach has gained."""
 

@@ -12,11 +12,11 @@ import msgspec
 from ratchet.learn.attempts import TriedChange
 from ratchet.learn.attribution import PlacedPrompt, sent_prompt
 from ratchet.learn.coach_prompts import CoachPrompts
-from ratchet.learn.evidence import LowRollout, kinds_of_failure, least_alike, text_of, token_limit
+from ratchet.learn.evidence import LowRollout, kinds_of_failure, least_alike, token_limit
 from ratchet.learn.length import longest
 from ratchet.learn.search import numbers
 from ratchet.learn.search.placeholders import written
-from ratchet.observe.step_text import steps_of
+from ratchet.observe.step_text import steps_of, text_of
 from ratchet.types import (
     Candidate,
     Code,

@@ -17,7 +17,6 @@ import msgspec
 from ratchet.learn.algorithm import SPENT, SearchEnd
 from ratchet.learn.attempts import attempt_of
 from ratchet.learn.budget import BudgetExhausted
-from ratchet.learn.evidence import text_of
 from ratchet.learn.lab import Lab
 from ratchet.learn.length import longest
 from ratchet.learn.mutations import Mutants, shapes_of
@@ -28,6 +27,7 @@ from ratchet.learn.search.novelty import Novelty
 from ratchet.learn.search.plan import LEAST_START, SearchPlan, check_rest, rollouts_left
 from ratchet.learn.work import FAILURES, Evaluation, Proposal, require_scores
 from ratchet.llm import Reply
+from ratchet.observe.step_text import text_of
 from ratchet.types import Candidate, Code, PromptTemplate, Task
 from ratchet.types.wording import counted
 

@@ -142,12 +142,7 @@ def spread(low: Sequence[LowRollout], times: Mapping[str, int]) -> list[LowRollo
 
 
 def least_alike(tasks: Sequence[Task], earlier: Sequence[Task]) -> Iterator[Task]:
-    """Tasks in such an order that each next one is the least like those before it.
-
-    Args:
-        tasks: The tasks.
-        earlier: Tasks before the first one.
-    """
+    """Tasks, each next one the least like those before it and those shown."""
     words = {task.id: _words_asked(task) for task in tasks}
     earlier_words = [_words_asked(task) for task in earlier]
     near = {
