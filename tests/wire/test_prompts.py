@@ -208,6 +208,18 @@ def test_a_template_with_a_loop_is_a_prompt_and_what_it_loops_over_is_its_value(
     assert "main.py:1" in prompts(tmp_path, files, [("user", sent)])
 
 
+def test_what_is_embedded_is_no_prompt(tmp_path: Path) -> None:
+    question = "Which of the towers beside the harbour of the town is the highest one?"
+    (tmp_path / "main.py").write_text(f"embed({question!r})\n")
+    recorded = recording(tmp_path)
+    (call,) = recorded.calls
+    texts = (ModelText(role="user", text=question),)
+    for path, count in (("/v1/chat/completions", 1), ("/v1/embeddings", 0), ("/api/embed", 0)):
+        sent = msgspec.structs.replace(call, path=path, texts=texts)
+        run = msgspec.structs.replace(recorded, calls=(sent,))
+        assert len(sent_prompts(tmp_path, ["main.py"], run, ())) == count
+
+
 def test_a_template_with_several_labels_is_a_prompt_beside_the_system_prompt(
     tmp_path: Path,
 ) -> None:

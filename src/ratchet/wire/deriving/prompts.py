@@ -59,7 +59,7 @@ def sent_prompts(
     sources = sent_sources(
         root,
         paths,
-        [call.texts for call in recording.calls],
+        [call.texts for call in recording.calls if not call.is_embedding],
         inputs=inputs,
         written_paths={write.path for write in recording.writes},  # its own answers, if anything
         used=(set(recording.data_files_read), ran.union(recording.modules_loaded)),

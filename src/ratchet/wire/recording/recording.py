@@ -129,6 +129,11 @@ class WatchedCall(msgspec.Struct, frozen=True, kw_only=True):
     """Whether it went to another address than those that `OPENAI_BASE_URL` and its like move, so
     that these variables may not lead it to a gateway."""
 
+    @property
+    def is_embedding(self) -> bool:
+        """Whether it asked for vectors of texts, which hold no prompts."""
+        return "/embed" in self.path
+
 
 class Contact(msgspec.Struct, frozen=True, kw_only=True):
     """A host that was contacted; model calls are not among them."""
