@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.models.gguf_files import ABOUT, gguf
 
 from ratchet.models.chat_template import served_template
 from ratchet.models.gguf import GgufHeader, read_header
-from tests.models.gguf_files import ABOUT, gguf
 
 TAGGED = (
     r"""{{- "# Tools\n<tools>" }}{{- tools | tojson }}{{- "\n</tools>\n\nFor each function call, """
@@ -34,7 +34,8 @@ def test_a_coder_is_asked_for_the_fences_that_it_writes(tmp_path: Path) -> None:
     assert jinja2.Template(served).render(tools=[], call=call) == (
         "# Tools\n<tools>[]\n</tools>\n\nFor each function call, return a json object with function"
         ' name and arguments in a code block:\n```json\n{"name": <function-name>, "arguments":'
-        ' <args-json-object>}\n```<|im_end|>\n\n```json\n{"name": "add", "arguments": {"a": 1}}\n```'
+        " <args-json-object>}\n```<|im_end|>\n"
+        '\n```json\n{"name": "add", "arguments": {"a": 1}}\n```'
     )
 
 
