@@ -6,7 +6,14 @@ import os
 from typing import Any
 
 import ratchet
-from agents import Agent, RunContextWrapper, Runner, function_tool, set_default_openai_api
+from agents import (
+    Agent,
+    MaxTurnsExceeded,
+    RunContextWrapper,
+    Runner,
+    function_tool,
+    set_default_openai_api,
+)
 
 from .rooms import OFFICE, rooms_on
 
@@ -48,5 +55,8 @@ assistant = Agent[None](
 @ratchet.agent
 async def book(request: str) -> str:
     """Which room to book: its id, or `none`."""
-    result = await Runner.run(assistant, request, max_turns=TURNS)
+    try:
+        result = await Runner.run(assistant, request, max_turns=TURNS)
+    except MaxTurnsExceeded:
+        return f"No answer in {TURNS} turns."
     return str(result.final_output).strip()

@@ -9,6 +9,7 @@ import ratchet
 from langchain_core.messages import SystemMessage
 from langchain_core.tools import tool
 from langchain_openai import ChatOpenAI
+from langgraph.errors import GraphRecursionError
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 
@@ -53,5 +54,8 @@ app = graph.compile()
 @ratchet.agent
 async def book(request: str) -> str:
     """Which room to book: its id, or `none`."""
-    state = await app.ainvoke({"messages": [("user", request)]}, {"recursion_limit": 2 * TURNS})
+    try:
+        state = await app.ainvoke({"messages": [("user", request)]}, {"recursion_limit": 2 * TURNS})
+    except GraphRecursionError:
+        return f"No answer in {TURNS} turns."
     return str(state["messages"][-1].content).strip()
